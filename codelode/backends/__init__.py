@@ -1,0 +1,1 @@
+"""Servers and engines behind the ports, one file each; `connect.py` chooses."""

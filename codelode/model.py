@@ -1,0 +1,368 @@
+"""The vocabulary: every value that crosses a border between folders.
+
+All types are frozen; collections inside them are tuples. Lines are 1-based and inclusive, bytes
+0-based and half-open, ranks 1-based, times are seconds since the epoch. Paths are repository
+paths with `/`; a path that is not valid UTF-8 has its stray bytes written as `\\xNN`
+(`path_from_bytes`), because stores and protos carry text only. A path is a label: content is read
+by blob id, never by joining a path to a folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+import numpy as np
+import numpy.typing as npt
+
+RepositoryName = NewType("RepositoryName", str)
+RefName = NewType("RefName", str)
+Revision = NewType("Revision", str)  # 40 hex digits: a commit
+BlobId = NewType("BlobId", str)  # 40 hex digits: git's id of a content
+ChunkId = NewType("ChunkId", str)  # 64 hex digits
+RunId = NewType("RunId", str)
+
+Vector = npt.NDArray[np.float32]  # (dim,), unit length
+Vectors = npt.NDArray[np.float32]  # (n, dim), unit length; a zero row says "no text to embed"
+
+#: The ref a caller means by naming none: whatever the repository's default ref is.
+DEFAULT_REF = RefName("HEAD")
+
+
+class Kind(StrEnum):
+    """What a symbol is, and what a chunk mainly defines."""
+
+    FUNCTION = "function"
+    METHOD = "method"
+    CLASS = "class"
+    INTERFACE = "interface"
+    STRUCT = "struct"
+    ENUM = "enum"
+    TRAIT = "trait"
+    TYPE = "type"
+    MODULE = "module"
+    CONSTANT = "constant"
+    MACRO = "macro"
+    BLOCK = "block"  # code that defines no symbol; chunks only
+    TEXT = "text"  # prose or a file without a grammar; chunks only
+
+
+class Category(StrEnum):
+    """What a file is for."""
+
+    SOURCE = "source"
+    TEST = "test"
+    VENDORED = "vendored"
+    GENERATED = "generated"
+    DOCS = "docs"
+    CONFIGURATION = "configuration"
+
+
+class HealthStatus(StrEnum):
+    OK = "ok"  # the grammar read the whole file
+    PARTIAL = "partial"  # the grammar left errors; chunks are complete all the same
+    ERROR = "error"  # parsing failed; the file was chunked as text
+    UNSUPPORTED = "unsupported"  # no grammar for it; chunked as text
+
+
+class FileState(StrEnum):
+    PENDING = "pending"
+    INDEXED = "indexed"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+class RunState(StrEnum):
+    QUEUED = "queued"  # waits for an earlier run of the same repository
+    PULLING = "pulling"
+    INDEXING = "indexing"
+    FINALIZING = "finalizing"
+    COMPLETE = "complete"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        return self in (RunState.COMPLETE, RunState.FAILED, RunState.CANCELLED)
+
+
+class EdgeKind(StrEnum):
+    IMPORTS = "imports"
+    CALLS = "calls"
+    INHERITS = "inherits"
+    TESTS = "tests"
+
+
+class Match(StrEnum):
+    """Which side of the hybrid index found a hit."""
+
+    SEMANTIC = "semantic"
+    KEYWORD = "keyword"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository as it was registered. `url` never holds credentials."""
+
+    name: RepositoryName
+    url: str
+    default_ref: RefName = RefName("")  # branch or tag; empty until the first pull resolved it
+
+
+@dataclass(frozen=True, slots=True)
+class RefStatus:
+    """What of one ref of a repository is in the index."""
+
+    ref: RefName
+    indexed: Revision | None  # None: no run has completed yet
+    fingerprint: str  # versions of parser, embedder and schema that wrote it
+    files: int = 0
+    skipped: int = 0
+    failed: int = 0
+    chunks: int = 0
+    indexed_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file of one commit, as git lists it."""
+
+    path: str
+    blob: BlobId
+    size_bytes: int
+    mode: int = 0o100644
+
+
+@dataclass(frozen=True, slots=True)
+class FileHealth:
+    status: HealthStatus
+    errors: int = 0  # syntax errors the grammar reported
+    detail: str = ""  # e.g. "decoded as latin-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A definition, from the whole file's tree."""
+
+    name: str
+    qualified_name: str  # parents joined by ".": `Outer.Inner.method`
+    kind: Kind
+    signature: str  # one line, at most 200 characters
+    start_line: int
+    end_line: int
+    is_exported: bool
+    doc: str = ""  # first line of its documentation
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import as written, before it is resolved to a file."""
+
+    module: str  # `os.path`, `./util`, `github.com/x/y`, `crate::a::b`, `<vector>`, `"a/b.h"`
+    line: int
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A chunk before it has a place: depends on content and language only, never on the path."""
+
+    start_line: int
+    end_line: int
+    start_byte: int  # offsets in the file's bytes; the pieces of a file partition it
+    end_byte: int
+    content: str  # the decoded text of exactly this range
+    kind: Kind
+    symbol: str = ""  # qualified name of what it mainly defines
+    symbols: tuple[str, ...] = ()  # names of all it defines
+    header: str = ""  # signature lines of its parents: `class Foo › def bar`
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """What parsing derives from one content in one language."""
+
+    language: str
+    category: Category
+    health: FileHealth
+    pieces: tuple[Piece, ...]
+    symbols: tuple[Symbol, ...] = ()
+    imports: tuple[Import, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece at its place in a repository: the unit of the index."""
+
+    id: ChunkId
+    repository: RepositoryName
+    path: str
+    refs: tuple[RefName, ...]  # refs that hold this content at this path, DEFAULT_REF among them
+    language: str
+    category: Category
+    kind: Kind
+    symbol: str
+    symbols: tuple[str, ...]
+    header: str
+    start_line: int
+    end_line: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileChunks:
+    """All chunks of one file at one ref, with their vectors; no chunks: the file left the ref."""
+
+    repository: RepositoryName
+    path: str
+    refs: tuple[RefName, ...]  # the ref being indexed, and DEFAULT_REF when it is the default
+    chunks: tuple[Chunk, ...] = ()
+    vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A dependency between files of one repository, or from a file to something outside."""
+
+    source: str  # path
+    target: str  # path, or the external name when `is_external`
+    kind: EdgeKind
+    is_external: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A symbol in its file."""
+
+    repository: RepositoryName
+    path: str
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """What the ledger knows of one file of one ref."""
+
+    path: str
+    blob: BlobId
+    state: FileState
+    reason: str = ""  # why it was skipped or failed
+    language: str = ""
+    health: HealthStatus | None = None
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One indexing of one ref; the counters are files."""
+
+    id: RunId
+    repository: RepositoryName
+    ref: RefName  # as asked for; DEFAULT_REF when the caller named none
+    state: RunState
+    revision: Revision | None = None  # the commit that will be indexed, once resolved
+    total: int = 0  # files to index or to remove
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0  # files left out with a recorded reason
+    error: str = ""  # why the run failed
+    started_at: float = 0.0
+    finished_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a search is limited to. Empty means all; values inside one field are alternatives."""
+
+    repositories: tuple[RepositoryName, ...] = ()
+    languages: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  # globs over the whole path: `src/**/*.py`
+    kinds: tuple[Kind, ...] = ()
+    symbols: tuple[str, ...] = ()  # globs over names and qualified names: `User*`
+    categories: tuple[Category, ...] = ()
+    ref: RefName = DEFAULT_REF
+
+
+@dataclass(frozen=True, slots=True)
+class HybridQuery:
+    """What a chunk store is asked: words and a vector, under one filter."""
+
+    text: str  # as the caller wrote it; the backend splits it with `tokens.terms`
+    vector: Vector | None  # None: keywords only
+    filters: Filters
+    limit: int  # candidates wanted from each side
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk one or both sides of the hybrid index found. Higher scores are better."""
+
+    chunk: Chunk
+    keyword_score: float | None  # BM25; None: not among the keyword side's candidates
+    similarity: float | None  # cosine in [-1, 1]; None: not among the vector side's candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A ranked chunk."""
+
+    chunk: Chunk
+    score: float
+    match: Match
+    explain: tuple[tuple[str, float], ...] = ()  # ("rank.boost.definition", 2.0), in order
+
+
+def path_from_bytes(raw: bytes) -> str:
+    """`b"src/a.py"` → `"src/a.py"`; bytes that are not UTF-8 become `\\xNN`."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def chunk_id(repository: str, path: str, start_line: int, content: str, ordinal: int = 0) -> ChunkId:
+    """SHA-256 of repository, path, start line and content, in hex.
+
+    `ordinal` tells apart equal contents that start on one line (a minified file cut in pieces).
+    """
+    parts = (repository, path, str(start_line), content, str(ordinal) if ordinal else "")
+    return ChunkId(hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest())
+
+
+def locate(
+    parsed: ParsedFile, *, repository: RepositoryName, path: str, refs: Iterable[RefName]
+) -> tuple[Chunk, ...]:
+    """The chunks of a parsed file at its place, in file order, with distinct ids."""
+    refs = tuple(sorted(refs))
+    seen: dict[tuple[int, str], int] = {}
+    chunks = []
+    for piece in parsed.pieces:
+        if not piece.content.strip():
+            continue
+        key = (piece.start_line, piece.content)
+        ordinal = seen.get(key, 0)
+        seen[key] = ordinal + 1
+        chunks.append(
+            Chunk(
+                id=chunk_id(repository, path, piece.start_line, piece.content, ordinal),
+                repository=repository,
+                path=path,
+                refs=refs,
+                language=parsed.language,
+                category=parsed.category,
+                kind=piece.kind,
+                symbol=piece.symbol,
+                symbols=piece.symbols,
+                header=piece.header,
+                start_line=piece.start_line,
+                end_line=piece.end_line,
+                content=piece.content,
+            )
+        )
+    return tuple(chunks)
+
+
+def embedding_text(chunk: Chunk) -> str:
+    """The text of a chunk that is embedded: path, parents' header, then the code."""
+    return "\n".join(part for part in (chunk.path, chunk.header, chunk.content) if part)

@@ -1,0 +1,273 @@
+"""The ports: what both sides ask of servers and engines, as obligations to the implementer.
+
+Write-side ports are synchronous (Celery tasks), read-side ports are asynchronous (the gateway).
+Every port has a twin in `backends/memory.py` and one contract suite in `tests/contracts/` that
+runs over all of its implementations. Implementations translate their library's errors into
+`codelode.errors`; `Unavailable` means that the same call may work later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from codelode.model import (
+    BlobId,
+    Candidate,
+    ChunkId,
+    Edge,
+    FileChunks,
+    FileRecord,
+    HybridQuery,
+    Located,
+    RefName,
+    RefStatus,
+    Repository,
+    RepositoryName,
+    Revision,
+    Run,
+    RunId,
+    SourceFile,
+    Symbol,
+    Vector,
+    Vectors,
+)
+
+
+class ChunkStore(Protocol):
+    """The write side of the chunk index. One process writes at a time."""
+
+    def replace(self, files: Sequence[FileChunks]) -> None:
+        """Make each file's chunks at the file's refs exactly the given ones.
+
+        A chunk of the file that is stored under other refs as well keeps those: refs are added
+        to and taken from stored chunks, and a chunk without refs leaves. New chunks become
+        visible before old ones leave, so a reader never finds the file missing. Idempotent;
+        durable when it returns. A path may occur once per call.
+        """
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        """Remove every chunk of the repository. Unknown names are not an error."""
+
+    def ids(self, repository: RepositoryName, ref: RefName) -> Iterator[ChunkId]:
+        """The ids of all chunks of the repository at the ref, in any order."""
+
+    def maintain(self) -> None:
+        """Fold what was written since into the indexes and drop old versions.
+
+        Searches are correct without it, only slower. May take seconds; safe beside readers.
+        """
+
+    def close(self) -> None:
+        """Release files and connections."""
+
+
+class ChunkSearch(Protocol):
+    """The read side of the chunk index."""
+
+    async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
+        """Up to `limit` candidates of each side, filters applied before either side ranks.
+
+        The union of both sides, each chunk once, in any order. Sees all `replace` calls that
+        returned before it was called, from this or another process.
+        """
+
+    async def count(self) -> int:
+        """How many chunks are stored."""
+
+    async def close(self) -> None:
+        """Release files and connections."""
+
+
+class Embedder(Protocol):
+    """Text to vectors. `identity` names model, version and dimensions; vectors of two never mix."""
+
+    identity: str
+    dim: int
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """One row per text, in order."""
+
+    def embed_query(self, text: str) -> Vector:
+        """The vector of a query, comparable with documents by cosine."""
+
+
+class LanguageModel(Protocol):
+    """Text generation."""
+
+    identity: str
+
+    def complete(self, prompt: str, *, max_tokens: int) -> str:
+        """The model's answer, stripped."""
+
+
+class DependencyGraph(Protocol):
+    """Edges between files, both directions, per repository."""
+
+    def replace(self, repository: RepositoryName, path: str, edges: Sequence[Edge]) -> None:
+        """Make the edges that start at the path exactly these; readers see old or new, whole."""
+
+    def outgoing(self, repository: RepositoryName, paths: Sequence[str]) -> Mapping[str, tuple[Edge, ...]]:
+        """Edges that start at each path, in one round trip. Paths without edges map to ()."""
+
+    def incoming(self, repository: RepositoryName, paths: Sequence[str]) -> Mapping[str, tuple[Edge, ...]]:
+        """Edges that end at each path, in one round trip. Paths without edges map to ()."""
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        """Remove all edges of the repository."""
+
+
+class SymbolTable(Protocol):
+    """Where names are defined."""
+
+    def replace(self, repository: RepositoryName, path: str, symbols: Sequence[Symbol]) -> None:
+        """Make the definitions in the file exactly these."""
+
+    def lookup(self, name: str, *, repositories: Sequence[RepositoryName]) -> tuple[Located, ...]:
+        """Definitions whose name, case-sensitive, is `name`, in the named repositories.
+
+        Ordered by repository, path, line. No repositories named: no results.
+        """
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        """Remove all definitions of the repository."""
+
+
+class QueryCache(Protocol):
+    """Answers by key, for a while. A cache failure never fails a query: it reads as a miss.
+
+    The key holds everything that shapes the answer, the index generation among it, so nothing
+    is ever invalidated: stale entries are no longer asked for and age out.
+    """
+
+    async def get(self, key: str) -> bytes | None:
+        """The stored value, or None."""
+
+    async def put(self, key: str, value: bytes, *, ttl_s: int) -> None:
+        """Store the value; beyond the bound on entries, those least recently stored go."""
+
+    async def close(self) -> None:
+        """Release connections."""
+
+
+class Catalog(Protocol):
+    """Which repositories there are, and what of them is indexed."""
+
+    def register(self, repository: Repository) -> None:
+        """Add the repository, or update its URL and default ref."""
+
+    def get(self, name: RepositoryName) -> Repository | None: ...
+
+    def repositories(self) -> tuple[Repository, ...]:
+        """All repositories, by name."""
+
+    def refs(self, name: RepositoryName) -> tuple[RefStatus, ...]:
+        """The refs of a repository that a run was ever started for, default first."""
+
+    def forget(self, name: RepositoryName) -> None:
+        """Remove the repository with its refs, file records and runs. Unknown: no error."""
+
+    def generation(self) -> int:
+        """A number that grows whenever a search could answer differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """One file of a run: to index, or (`blob` empty) to remove from the ref."""
+
+    path: str
+    blob: BlobId
+    size_bytes: int = 0
+
+    @property
+    def is_removal(self) -> bool:
+        return not self.blob
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a pull found: the files to work on and the files left out with their reasons."""
+
+    revision: Revision
+    items: tuple[WorkItem, ...]
+    skipped: tuple[FileRecord, ...] = ()
+
+
+class Runs(Protocol):
+    """The life of runs. One run of a repository is active at a time; others queue behind it."""
+
+    def create(self, repository: RepositoryName, ref: RefName) -> Run:
+        """A new run, active or queued; or the already queued, unstarted run of the same ref."""
+
+    def get(self, run: RunId) -> Run | None: ...
+
+    def recent(self, repository: RepositoryName | None = None, *, limit: int = 20) -> tuple[Run, ...]:
+        """Newest first."""
+
+    def fail(self, run: RunId, error: str) -> RunId | None:
+        """End the run as failed. Returns the run that is active now instead, if one waited."""
+
+    def cancel(self, run: RunId) -> RunId | None:
+        """End the run as cancelled; its files in flight are dropped when they next report."""
+
+    def finish(self, run: RunId, *, ref: RefName, fingerprint: str) -> RunId | None:
+        """Publish: the run's revision is what `ref` has indexed. Returns the next active run."""
+
+
+class Feeder(Protocol):
+    """The files of a run: a window of them in flight, each counted exactly once.
+
+    A file is taken from the manifest by `feed`, claimed by a worker with `begin`, and leaves by
+    `done`, which says whether this call was the one that counted. Everything here is atomic.
+    """
+
+    def plan(self, run: RunId, manifest: Manifest, *, ref: RefName) -> None:
+        """Store the manifest and file records, and open the run for feeding. Idempotent."""
+
+    def feed(self, run: RunId) -> tuple[WorkItem, ...]:
+        """Files to publish now, so that the window of the run is full; they are in flight."""
+
+    def begin(self, run: RunId, path: str, *, worker: str, stage: str) -> int | None:
+        """Claim an in-flight file; the attempt's number from 1.
+
+        None: drop the message (the file is counted already, the run is over, or a live worker
+        holds it).
+        """
+
+    def done(self, run: RunId, records: Sequence[FileRecord]) -> bool:
+        """Count files as indexed, failed or (state PENDING, no blob) removed, once each.
+
+        True once per run: this call counted the last file, so the caller finalizes.
+        """
+
+    def heartbeat(self, worker: str) -> None:
+        """This worker lives; claims of workers that stop saying so can be taken over."""
+
+    def reap(self) -> Mapping[RunId, tuple[WorkItem, ...]]:
+        """Files to publish again: their worker is gone, or their message is long overdue."""
+
+
+class Files(Protocol):
+    """File records of a ref."""
+
+    def all(self, repository: RepositoryName, ref: RefName) -> Iterator[FileRecord]:
+        """Every record, in any order."""
+
+    def with_state(
+        self, repository: RepositoryName, *states: str
+    ) -> Iterable[tuple[RefName, FileRecord]]:
+        """Records of all refs in one of the states, by ref and path."""
+
+    def exists(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> frozenset[str]:
+        """Those of the paths that the ref holds as files to index, in one round trip."""
+
+
+class BlobSource(Protocol):
+    """Content by blob id."""
+
+    def read(self, repository: RepositoryName, blob: BlobId) -> bytes:
+        """The blob's bytes. Raises NotFound when the mirror no longer has it."""
+
+    def listing(self, repository: RepositoryName, revision: Revision) -> Iterator[SourceFile]:
+        """Every entry of the commit's tree."""

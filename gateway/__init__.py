@@ -1,0 +1,1 @@
+"""The read side: analyze → retrieve → rank → assemble."""

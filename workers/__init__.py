@@ -1,0 +1,1 @@
+"""The write side: pull → parse → enrich → embed → store."""
