@@ -79,7 +79,6 @@ class RunState(StrEnum):
     QUEUED = "queued"  # waits for an earlier run of the same repository
     PULLING = "pulling"
     INDEXING = "indexing"
-    FINALIZING = "finalizing"
     COMPLETE = "complete"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -120,6 +119,7 @@ class RefStatus:
     ref: RefName
     indexed: Revision | None  # None: no run has completed yet
     fingerprint: str  # versions of parser, embedder and schema that wrote it
+    is_clean: bool = True  # False: a run changed files since and did not complete
     files: int = 0
     skipped: int = 0
     failed: int = 0
@@ -258,13 +258,14 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One indexing of one ref; the counters are files."""
+    """One indexing of one ref. The counters are files; at the end done + failed == total."""
 
     id: RunId
     repository: RepositoryName
     ref: RefName  # as asked for; DEFAULT_REF when the caller named none
     state: RunState
     revision: Revision | None = None  # the commit that will be indexed, once resolved
+    resolved: RefName = RefName("")  # the branch, tag or commit `ref` turned out to be
     total: int = 0  # files to index or to remove
     done: int = 0
     failed: int = 0
@@ -321,7 +322,9 @@ def path_from_bytes(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-def chunk_id(repository: str, path: str, start_line: int, content: str, ordinal: int = 0) -> ChunkId:
+def chunk_id(
+    repository: str, path: str, start_line: int, content: str, ordinal: int = 0
+) -> ChunkId:
     """SHA-256 of repository, path, start line and content, in hex.
 
     `ordinal` tells apart equal contents that start on one line (a minified file cut in pieces).

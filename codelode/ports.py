@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from codelode import jobs
 from codelode.model import (
     BlobId,
     Candidate,
@@ -19,6 +20,7 @@ from codelode.model import (
     Edge,
     FileChunks,
     FileRecord,
+    FileState,
     HybridQuery,
     Located,
     RefName,
@@ -28,6 +30,7 @@ from codelode.model import (
     Revision,
     Run,
     RunId,
+    RunState,
     SourceFile,
     Symbol,
     Vector,
@@ -108,10 +111,14 @@ class DependencyGraph(Protocol):
     def replace(self, repository: RepositoryName, path: str, edges: Sequence[Edge]) -> None:
         """Make the edges that start at the path exactly these; readers see old or new, whole."""
 
-    def outgoing(self, repository: RepositoryName, paths: Sequence[str]) -> Mapping[str, tuple[Edge, ...]]:
+    def outgoing(
+        self, repository: RepositoryName, paths: Sequence[str]
+    ) -> Mapping[str, tuple[Edge, ...]]:
         """Edges that start at each path, in one round trip. Paths without edges map to ()."""
 
-    def incoming(self, repository: RepositoryName, paths: Sequence[str]) -> Mapping[str, tuple[Edge, ...]]:
+    def incoming(
+        self, repository: RepositoryName, paths: Sequence[str]
+    ) -> Mapping[str, tuple[Edge, ...]]:
         """Edges that end at each path, in one round trip. Paths without edges map to ()."""
 
     def remove_repository(self, repository: RepositoryName) -> None:
@@ -166,7 +173,16 @@ class Catalog(Protocol):
         """The refs of a repository that a run was ever started for, default first."""
 
     def forget(self, name: RepositoryName) -> None:
-        """Remove the repository with its refs, file records and runs. Unknown: no error."""
+        """Remove the repository with its refs, file records and runs. Unknown: no error.
+
+        The name is `leaving` until `forgotten` says that its index is gone too.
+        """
+
+    def leaving(self) -> frozenset[RepositoryName]:
+        """Removed repositories of which something is still stored. No run of them may start."""
+
+    def forgotten(self, name: RepositoryName) -> None:
+        """Nothing is stored of the removed repository any more."""
 
     def generation(self) -> int:
         """A number that grows whenever a search could answer differently."""
@@ -179,73 +195,113 @@ class WorkItem:
     path: str
     blob: BlobId
     size_bytes: int = 0
+    stage: str = ""  # where it goes on; empty: at the first stage
 
     @property
     def is_removal(self) -> bool:
         return not self.blob
 
+    @property
+    def queue(self) -> str:
+        """Where its message waits."""
+        return self.stage or (jobs.STORE if self.is_removal else jobs.PARSE)
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a pull found: the files to work on and the files left out with their reasons."""
+    """What a pull found: the files to work on and the files left out with their reasons.
+
+    A file that was indexed and is left out now is in both.
+    """
 
     revision: Revision
     items: tuple[WorkItem, ...]
     skipped: tuple[FileRecord, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What follows from a step of a run. Items are in flight already: publish them."""
+
+    items: tuple[WorkItem, ...] = ()
+    is_over: bool = False  # this step counted the last file: the run is complete
+    next_run: RunId | None = None  # the run of the same repository that is active now
+
+
 class Runs(Protocol):
     """The life of runs. One run of a repository is active at a time; others queue behind it."""
 
     def create(self, repository: RepositoryName, ref: RefName) -> Run:
-        """A new run, active or queued; or the already queued, unstarted run of the same ref."""
+        """A new run, active (PULLING) or QUEUED; or the queued run of the same ref."""
 
-    def get(self, run: RunId) -> Run | None: ...
+    def run(self, run: RunId) -> Run | None: ...
 
-    def recent(self, repository: RepositoryName | None = None, *, limit: int = 20) -> tuple[Run, ...]:
+    def recent(
+        self, repository: RepositoryName | None = None, *, limit: int = 20
+    ) -> tuple[Run, ...]:
         """Newest first."""
 
-    def fail(self, run: RunId, error: str) -> RunId | None:
-        """End the run as failed. Returns the run that is active now instead, if one waited."""
+    def claim(self, run: RunId, *, worker: str) -> bool:
+        """Claim the pull of an active run; False when a live worker has it or it is not PULLING."""
 
-    def cancel(self, run: RunId) -> RunId | None:
-        """End the run as cancelled; its files in flight are dropped when they next report."""
+    def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
+        """End the run as FAILED or CANCELLED. Returns the run that is active now, if one waited.
 
-    def finish(self, run: RunId, *, ref: RefName, fingerprint: str) -> RunId | None:
-        """Publish: the run's revision is what `ref` has indexed. Returns the next active run."""
+        Its files in flight are dropped when they next report. No effect on a run that is over.
+        """
+
+    def stalled(self) -> tuple[RunId, ...]:
+        """Runs in PULLING that no live worker has claimed: their pull should be sent again."""
 
 
 class Feeder(Protocol):
     """The files of a run: a window of them in flight, each counted exactly once.
 
-    A file is taken from the manifest by `feed`, claimed by a worker with `begin`, and leaves by
-    `done`, which says whether this call was the one that counted. Everything here is atomic.
+    `plan` stores them, `plan` and `done` hand out the next ones, a worker claims one with
+    `begin`, and it leaves by `done`. Every step is atomic. With its last file the run is
+    complete and its revision published in the same step.
     """
 
-    def plan(self, run: RunId, manifest: Manifest, *, ref: RefName) -> None:
-        """Store the manifest and file records, and open the run for feeding. Idempotent."""
+    def plan(self, run: RunId, manifest: Manifest, *, ref: RefName, fingerprint: str) -> Advance:
+        """Store manifest and file records, open the run, hand out the first window.
 
-    def feed(self, run: RunId) -> tuple[WorkItem, ...]:
-        """Files to publish now, so that the window of the run is full; they are in flight."""
-
-    def begin(self, run: RunId, path: str, *, worker: str, stage: str) -> int | None:
-        """Claim an in-flight file; the attempt's number from 1.
-
-        None: drop the message (the file is counted already, the run is over, or a live worker
-        holds it).
+        Idempotent while the run is PULLING; on any other run it changes nothing.
         """
 
-    def done(self, run: RunId, records: Sequence[FileRecord]) -> bool:
-        """Count files as indexed, failed or (state PENDING, no blob) removed, once each.
+    def begin(
+        self, run: RunId, paths: Sequence[str], *, worker: str, stage: str
+    ) -> tuple[int, ...]:
+        """Claim in-flight files for a stage; for each the number of this attempt, from 1.
 
-        True once per run: this call counted the last file, so the caller finalizes.
+        0: drop the message (it is counted already, the run is over, or a live worker holds it).
+        Attempts are counted per stage: going on to the next one starts at 1 again.
         """
+
+    def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
+        """Count files as INDEXED, FAILED or (state PENDING, no blob) removed, once each."""
 
     def heartbeat(self, worker: str) -> None:
         """This worker lives; claims of workers that stop saying so can be taken over."""
 
-    def reap(self) -> Mapping[RunId, tuple[WorkItem, ...]]:
-        """Files to publish again: their worker is gone, or their message is long overdue."""
+    def reap(self, *, waiting: Mapping[str, int]) -> Mapping[RunId, tuple[WorkItem, ...]]:
+        """Files to publish again: their worker is gone, or their message is lost.
+
+        `waiting`: messages per queue (named as stages); an unclaimed file is only lost when
+        nothing waits in its queue.
+        """
+
+
+class Handover(Protocol):
+    """What one stage leaves for the next, per file of a run. Bounded by time and by `drop`."""
+
+    def put(self, run: RunId, parts: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Store parts: path → part name → bytes, in one round trip."""
+
+    def get(self, run: RunId, paths: Sequence[str], part: str) -> tuple[bytes | None, ...]:
+        """One part of each path, None where it is gone, in one round trip."""
+
+    def drop(self, run: RunId, paths: Sequence[str]) -> None:
+        """Forget all parts of the paths."""
 
 
 class Files(Protocol):
@@ -255,11 +311,13 @@ class Files(Protocol):
         """Every record, in any order."""
 
     def with_state(
-        self, repository: RepositoryName, *states: str
+        self, repository: RepositoryName, *states: FileState
     ) -> Iterable[tuple[RefName, FileRecord]]:
         """Records of all refs in one of the states, by ref and path."""
 
-    def exists(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> frozenset[str]:
+    def exists(
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
+    ) -> frozenset[str]:
         """Those of the paths that the ref holds as files to index, in one round trip."""
 
 

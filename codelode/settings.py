@@ -39,7 +39,7 @@ class Settings(BaseSettings):
     )
     redis_bin: str = Field(
         default="",
-        description="Redis or Valkey server program for `codelode up`; empty: PATH, then the wheel's.",
+        description="Redis or Valkey program for `codelode up`; empty: PATH, then the wheel's.",
     )
 
     # Backends
@@ -60,9 +60,7 @@ class Settings(BaseSettings):
     )
 
     # Jobs
-    window: int = Field(
-        default=128, ge=1, le=10_000, description="Files in flight per run."
-    )
+    window: int = Field(default=256, ge=1, le=10_000, description="Files in flight per run.")
     max_attempts: int = Field(
         default=3, ge=1, le=20, description="Attempts per file before it is recorded as failed."
     )
@@ -76,25 +74,57 @@ class Settings(BaseSettings):
         default=5.0, ge=0.2, le=300, description="Interval of the check for lost files, seconds."
     )
     lease_s: float = Field(
-        default=300.0, ge=1, le=86_400, description="A queued file is published again after this, seconds."
+        default=300.0,
+        ge=1,
+        le=86_400,
+        description="A claimed file is taken over after this, seconds.",
+    )
+    maintain_interval_s: float = Field(
+        default=30.0,
+        ge=1,
+        le=86_400,
+        description="Interval of index optimisation while files are written, seconds.",
+    )
+    requeue_s: float = Field(
+        default=20.0,
+        ge=0.2,
+        le=86_400,
+        description="A file whose message is lost is published again after this, seconds.",
     )
     visibility_timeout_s: int = Field(
-        default=60, ge=2, le=86_400, description="The broker redelivers unacknowledged jobs after this, seconds."
+        default=60,
+        ge=2,
+        le=86_400,
+        description="The broker redelivers unacknowledged jobs after this, seconds.",
     )
 
     # Search
     cache_entries: int = Field(
-        default=10_000, ge=0, le=10_000_000, description="Bound of the query cache, answers; 0: off."
+        default=10_000,
+        ge=0,
+        le=10_000_000,
+        description="Bound of the query cache, answers; 0: off.",
     )
     cache_ttl_s: int = Field(
         default=86_400, ge=1, le=2_592_000, description="Longest life of a cached answer, seconds."
+    )
+
+    # Gateway
+    drain_settle_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=300,
+        description="Wait between reporting unhealthy and closing, so that load balancers "
+        "notice, seconds.",
     )
 
     # Logging
     log_format: Literal["auto", "json", "console"] = Field(
         default="auto", description="auto: console on a terminal, JSON otherwise."
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least level logged."
+    )
 
     @property
     def data_dir(self) -> Path:

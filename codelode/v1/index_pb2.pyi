@@ -87,7 +87,7 @@ class Run(_message.Message):
     ref: _builtins.str
     """As asked for; "HEAD" when no ref was named."""
     state: _builtins.str
-    """queued, pulling, indexing, finalizing, complete, failed, cancelled."""
+    """queued, pulling, indexing, complete, failed, cancelled."""
     revision: _builtins.str
     """The commit, 40 hex digits; empty until it is resolved."""
     total: _builtins.int

@@ -1,0 +1,278 @@
+"""Addresses and names as callers write them: checked once here, for the gateway and the workers.
+
+A URL reaches git's transports, which can run programs and read files, so only forms known to be
+harmless pass: https, ssh, `user@host:path`, http to this machine, and the plain path of a local
+repository that the server's settings allow. For a local repository every folder that git would
+read from is compared, not the path alone: a linked worktree or borrowed objects may lie elsewhere.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from codelode.errors import InvalidQuery
+from codelode.model import RefName, RepositoryName
+
+MAX_URL_CHARS = 2_000
+MAX_NAME_CHARS = 200
+MAX_REF_CHARS = 250
+
+#: The value of `local_paths` that allows every repository of this process's user.
+OWNED = "owned"
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:.]+")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
+_SCP = re.compile(r"(?P<user>[^@/:]*)@(?P<host>[^@/:]+):(?P<path>.+)")
+_NAME = re.compile(r"[A-Za-z0-9._/-]+")
+_REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+
+_FORMS = "give https://host/owner/repository, git@host:owner/repository or an absolute path"
+#: Borrowed objects may borrow again; git itself follows five steps.
+_ALTERNATES_DEPTH = 5
+
+
+def check_url(url: str, *, local_paths: str) -> str:
+    """The normalised URL, or the resolved path of a local repository.
+
+    `local_paths` is the setting of that name: empty allows no local repository, `owned` those
+    whose folders belong to this process's user, otherwise folders separated by `:`.
+    `"HTTPS://Host/a/b.git/"` → `"https://host/a/b.git"`. Raises InvalidQuery("url").
+    """
+    _check_characters(url)
+    if _SCHEME.match(url):
+        return _check_remote(url)
+    if url.startswith("/"):
+        return str(_check_local(Path(url), local_paths))
+    if "@" in url.split("/", 1)[0] and ":" in url:
+        return _check_scp(url)
+    return _refuse(f"{url!r} is neither a URL nor an absolute path; {_FORMS}")
+
+
+def is_local(url: str) -> bool:
+    """Whether a checked URL is the path of a repository on this machine."""
+    return url.startswith("/")
+
+
+def default_name(url: str) -> RepositoryName:
+    """The name of a repository whose caller gave none.
+
+    `"https://host/owner/repo.git"` → `"owner/repo"`, `"/home/me/repo"` → `"repo"`. Characters that
+    a name may not have become `-`. Raises InvalidQuery("name") when nothing is left.
+    """
+    if is_local(url):
+        folder = Path(url)
+        parts = [folder.parent.name if folder.name == ".git" else folder.name]
+    else:
+        path = (
+            _SCHEME.sub("", url).partition("/")[2] if _SCHEME.match(url) else url.partition(":")[2]
+        )
+        # `_git` is a constant part of Azure DevOps addresses.
+        parts = [part for part in unquote(path).split("/") if part not in ("", "_git")][-2:]
+    name = "/".join(re.sub(r"[^A-Za-z0-9._-]+|\.\.+", "-", part).lstrip("-.") for part in parts)
+    name = name.removesuffix(".git").strip("/")[:MAX_NAME_CHARS]
+    if not name:
+        raise InvalidQuery("name", f"no name can be made from {url!r}; give one")
+    return check_name(name)
+
+
+def check_name(name: str) -> RepositoryName:
+    """The name of a repository, unchanged. Raises InvalidQuery("name")."""
+    if not name or len(name) > MAX_NAME_CHARS:
+        raise InvalidQuery(
+            "name", f"a name has 1 to {MAX_NAME_CHARS} characters; this has {len(name)}"
+        )
+    if not _NAME.fullmatch(name):
+        raise InvalidQuery("name", f"{name!r} may have letters, digits and . _ - / only")
+    if name[0] in "-/" or name.endswith("/") or "//" in name:
+        raise InvalidQuery("name", f"{name!r} may not start with - or /, end with / or contain //")
+    if ".." in name or "." in name.split("/"):
+        raise InvalidQuery("name", f"{name!r} may not contain .. or a part that is a dot")
+    return RepositoryName(name)
+
+
+def check_ref(ref: str) -> RefName:
+    """A branch, tag or full commit id, unchanged. Raises InvalidQuery("ref").
+
+    The rules are those of `git check-ref-format --allow-onelevel`, and no leading dash.
+    """
+    if not ref or len(ref) > MAX_REF_CHARS:
+        raise InvalidQuery("ref", f"a ref has 1 to {MAX_REF_CHARS} characters; this has {len(ref)}")
+    if (
+        ref.startswith("-")
+        or ref == "@"
+        or ref[0] == "/"
+        or ref[-1] in "/."
+        or _REF_FORBIDDEN.search(ref)
+    ):
+        raise InvalidQuery(
+            "ref", f"{ref!r} cannot be a branch, tag or commit; give one as git prints it"
+        )
+    if any(part.startswith(".") or part.endswith(".lock") for part in ref.split("/")):
+        raise InvalidQuery("ref", f"no part of {ref!r} may start with a dot or end with .lock")
+    return RefName(ref)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise InvalidQuery("url", message)
+
+
+def _check_characters(url: str) -> None:
+    if not url:
+        _refuse(f"it is empty; {_FORMS}")
+    if len(url) > MAX_URL_CHARS:
+        _refuse(f"it has {len(url)} characters; at most {MAX_URL_CHARS} are allowed")
+    # %0a and its like: git hands decoded parts to credential helpers, which read lines.
+    if _CONTROL.search(url) or _CONTROL.search(unquote(url)):
+        _refuse("it has control characters; remove them")
+    if url.startswith("-"):
+        _refuse(f"{url!r} starts with a dash, so git would read it as an option; {_FORMS}")
+    if "::" in url.split("/", 1)[0]:
+        _refuse(f"{url.split('::', 1)[0]}:: transports run programs and are not allowed; {_FORMS}")
+
+
+def _check_remote(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as exc:
+        _refuse(f"it is not a valid URL: {exc}")
+    _check_scheme(parts)
+    _check_userinfo(parts)
+    host = parts.hostname or ""
+    if not _HOST.fullmatch(host):
+        _refuse(f"{host!r} is not a host name")
+    if parts.query or parts.fragment or " " in url or "\\" in url:
+        _refuse("a repository's URL has no query, fragment, space or backslash; remove it")
+    path = parts.path.rstrip("/")
+    if not path:
+        _refuse(f"it names a host but no repository; {_FORMS}")
+    user = f"{parts.username}@" if parts.scheme == "ssh" and parts.username else ""
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{user}{host}{f':{port}' if port else ''}{path}"
+
+
+def _check_scheme(parts: SplitResult) -> None:
+    if parts.scheme == "file":
+        _refuse(f"give the plain path instead of file://: {unquote(parts.path)!r}")
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        _refuse("http is not encrypted and is allowed to this machine only; use https")
+    if parts.scheme not in ("https", "http", "ssh"):
+        _refuse(f"{parts.scheme}:// is not allowed; {_FORMS}")
+
+
+def _check_userinfo(parts: SplitResult) -> None:
+    """Refuse passwords; over https the caller drops the user name, which hosts do not need."""
+    if parts.password is not None:
+        _refuse(
+            "it holds a password or token, which would be stored; "
+            "remove it and set up a git credential helper"
+        )
+    if parts.username is not None and not _USER.fullmatch(unquote(parts.username)):
+        _refuse("its user name has unusual characters; remove it")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_scp(url: str) -> str:
+    found = _SCP.fullmatch(url)
+    if not found or not _HOST.fullmatch(found["host"]) or not _USER.fullmatch(found["user"]):
+        _refuse(f"{_without_user(url)!r} is not of the form git@host:owner/repository; {_FORMS}")
+    path = found["path"].rstrip("/")
+    if not path or path.startswith("-") or "\\" in path or " " in path:
+        _refuse(f"{found['path']!r} is not a repository's path on {found['host']}")
+    return f"{found['user']}@{found['host'].lower()}:{path}"
+
+
+def _without_user(url: str) -> str:
+    """The URL for a message: what stands before the last `@` may be a password."""
+    return url.rpartition("@")[2]
+
+
+def _check_local(path: Path, local_paths: str) -> Path:
+    if not local_paths.strip():
+        _refuse(
+            "this server indexes no local repositories; "
+            "allow their folder by the setting CODELODE_LOCAL_PATHS or give an https or ssh URL"
+        )
+    try:
+        resolved = path.resolve()
+        _check_allowed(resolved, local_paths)
+        stores = tuple(_folders_git_reads(resolved))
+        for folder in stores:
+            _check_allowed(folder, local_paths)
+    except (OSError, RuntimeError, ValueError) as exc:
+        _refuse(f"{str(path)!r} cannot be read: {exc}")
+    return resolved
+
+
+def _check_allowed(folder: Path, local_paths: str) -> None:
+    if local_paths.strip() == OWNED:
+        if not folder.exists():
+            _refuse(f"there is no folder {str(folder)!r}")
+        if folder.stat().st_uid != os.geteuid():
+            _refuse(f"{str(folder)!r} belongs to another user than the one the server runs as")
+        return
+    allowed = (Path(entry).expanduser().resolve() for entry in local_paths.split(":") if entry)
+    # Before anything is said about existence: outside these folders nothing may be probed.
+    if not any(folder.is_relative_to(root) for root in allowed):
+        _refuse(
+            f"{str(folder)!r} is outside the folders that the setting CODELODE_LOCAL_PATHS allows"
+        )
+
+
+def _folders_git_reads(repository: Path) -> Iterator[Path]:
+    """The git directory of a repository and the folders it refers to, resolved.
+
+    Each is yielded before anything inside it is looked at.
+    """
+    git_dir = _git_dir(repository)
+    yield git_dir
+    if not (git_dir / "HEAD").is_file():
+        _refuse(f"{str(repository)!r} is not a git repository; give the folder that holds .git")
+    common = git_dir
+    if (git_dir / "commondir").is_file():
+        common = (git_dir / _first_line(git_dir / "commondir")).resolve()
+        yield common
+    objects = (common / "objects").resolve()
+    yield objects
+    yield from _alternates(objects, _ALTERNATES_DEPTH)
+
+
+def _git_dir(repository: Path) -> Path:
+    if not repository.exists():
+        _refuse(f"there is no folder {str(repository)!r}")
+    inside = repository / ".git"
+    if inside.is_file():
+        return (repository / _first_line(inside).removeprefix("gitdir:").strip()).resolve()
+    return (inside if inside.is_dir() else repository).resolve()
+
+
+def _first_line(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:
+        return file.readline(MAX_URL_CHARS).strip()
+
+
+def _alternates(objects: Path, depth: int) -> Iterator[Path]:
+    listed = objects / "info" / "alternates"
+    if not depth or not listed.is_file():
+        return
+    for line in listed.read_text().splitlines():
+        if line and not line.startswith("#"):
+            borrowed = (objects / line).resolve()
+            yield borrowed
+            yield from _alternates(borrowed, depth - 1)

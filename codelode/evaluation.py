@@ -1,0 +1,132 @@
+"""Retrieval quality: ranked places against labelled targets, and means over queries.
+
+The strict chunk rule: the ranked chunks are scored as they come. Several chunks of one file use up
+several places of the list, each target is credited to the first hit that covers it and to no other,
+and two targets credited to one hit count as one gain. This is the rule of the semble benchmark
+(github.com/MinishLab/semble, `benchmarks/`), so figures can be compared with the published ones;
+dropping repeated files first would give about 0.05 more for the same ranking.
+
+Gain is binary. A metric takes `target_ranks(hits, targets)`, one entry per target. A query without
+targets has no defined value: every metric is 0.0 for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file, or lines of it: what a hit shows and what a target asks for."""
+
+    path: str
+    start_line: int | None = None  # None: the whole file
+    end_line: int | None = None  # None: to the end of the file
+
+    def overlaps(self, other: Place) -> bool:
+        """True when both are in one file and share a line, or one of them is the whole file."""
+        if self.path != other.path:
+            return False
+        if self.start_line is None or other.start_line is None:
+            return True
+        return self.start_line <= _end(other) and other.start_line <= _end(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One query's value, with the groups it is averaged in."""
+
+    repository: str
+    category: str
+    language: str
+    value: float
+
+
+def target_ranks(hits: Sequence[Place], targets: Iterable[Place]) -> tuple[int | None, ...]:
+    """For each target the 1-based rank of the first hit that overlaps it; None: there is none."""
+    return tuple(
+        next((rank for rank, hit in enumerate(hits, 1) if hit.overlaps(target)), None)
+        for target in targets
+    )
+
+
+def ndcg_at_k(ranks: Sequence[int | None], k: int = 10) -> float:
+    """Discounted gain of the credited positions, divided by that of an ideal list; 0 to 1.
+
+    The ideal list has its min(k, targets) gains in front; the discount is 1 / log2(rank + 1).
+    Järvelin and Kekäläinen, TOIS 2002, with binary gain.
+    """
+    if not ranks:
+        return 0.0
+    ideal = sum(_discount(rank) for rank in range(1, min(k, len(ranks)) + 1))
+    return sum(_discount(rank) for rank in _credited(ranks, k)) / ideal
+
+
+def reciprocal_rank(ranks: Sequence[int | None], k: int = 10) -> float:
+    """One over the rank of the first credited hit among the first k; 0.0: none was credited."""
+    credited = _credited(ranks, k)
+    return 1 / credited[0] if credited else 0.0
+
+
+def precision_at_k(ranks: Sequence[int | None], k: int = 10) -> float:
+    """Credited hits among the first k, divided by k."""
+    return len(_credited(ranks, k)) / k
+
+
+def recall_at_k(ranks: Sequence[int | None], k: int = 10) -> float:
+    """The share of targets that one of the first k hits covers."""
+    if not ranks:
+        return 0.0
+    return sum(rank is not None and rank <= k for rank in ranks) / len(ranks)
+
+
+def average_precision(ranks: Sequence[int | None], k: int = 10) -> float:
+    """Mean over the targets of the precision at each credited rank; a missed target adds 0."""
+    if not ranks:
+        return 0.0
+    credited = _credited(ranks, k)
+    return sum(found / rank for found, rank in enumerate(credited, 1)) / min(k, len(ranks))
+
+
+def macro_mean(judged: Iterable[Judged]) -> float:
+    """The mean over repositories of each one's mean over its queries; NaN without queries."""
+    by_repository: dict[str, list[float]] = defaultdict(list)
+    for one in judged:
+        by_repository[one.repository].append(one.value)
+    return _mean([fmean(values) for values in by_repository.values()])
+
+
+def macro_means(judged: Iterable[Judged], *, by: str) -> dict[str, float]:
+    """`macro_mean` per group, by name; `by` is "repository", "category" or "language"."""
+    groups: dict[str, list[Judged]] = defaultdict(list)
+    for one in judged:
+        groups[getattr(one, by)].append(one)
+    return {name: macro_mean(group) for name, group in sorted(groups.items())}
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value below which `percent` of the values lie, by nearest rank; NaN without values."""
+    if not values:
+        return math.nan
+    rank = max(1, math.ceil(percent / 100 * len(values)))
+    return sorted(values)[rank - 1]
+
+
+def _end(place: Place) -> float:
+    return math.inf if place.end_line is None else place.end_line
+
+
+def _credited(ranks: Sequence[int | None], k: int) -> list[int]:
+    return sorted({rank for rank in ranks if rank is not None and rank <= k})
+
+
+def _discount(rank: int) -> float:
+    return 1 / math.log2(rank + 1)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else math.nan

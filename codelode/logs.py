@@ -1,0 +1,49 @@
+"""Logging: structlog to stdout, one JSON object per line, or readable lines on a terminal.
+
+Events are static snake_case words with data as fields; identifiers, never source text or secrets.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+from codelode.settings import Settings
+
+
+def configure(settings: Settings) -> None:
+    """Send structlog and the standard library's loggers to stdout in one format."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    is_console = settings.log_format == "console" or (
+        settings.log_format == "auto" and sys.stdout.isatty()
+    )
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer() if is_console else structlog.processors.JSONRenderer()
+    )
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                renderer,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level.upper())
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )

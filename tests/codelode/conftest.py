@@ -1,0 +1,165 @@
+"""A gateway made of real gRPC and canned answers: what the client and the command line talk to."""
+
+# ruff: noqa: N802  the methods have gRPC's names
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import grpc
+import pytest
+from google.protobuf import any_pb2
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_status import rpc_status
+
+from codelode.v1 import index_pb2, index_pb2_grpc, search_pb2, search_pb2_grpc
+
+HIT = search_pb2.Hit(
+    repository="acme/http",
+    path="src/retry.py",
+    start_line=9,
+    end_line=11,
+    language="python",
+    symbol="Client.retry",
+    kind="method",
+    category="source",
+    score=0.0325,
+    match="both",
+    content="def retry(self):\n    pause()\n    again()\n",
+    header="class Client",
+    explain=[search_pb2.Trace(name="rank.boost.definition", value=2.0)],
+)
+
+
+def run_message(state: str, **fields: object) -> index_pb2.Run:
+    values: dict[str, object] = {"id": "r1", "repository": "acme/http", "ref": "HEAD", **fields}
+    return index_pb2.Run(state=state, **values)  # type: ignore[arg-type]
+
+
+@dataclass
+class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchServiceServicer):
+    """Answers with what its fields say and notes every request."""
+
+    hits: list[search_pb2.Hit] = field(default_factory=lambda: [HIT])
+    #: Takes the place of `hits` where the answer depends on the request.
+    answer: Callable[[search_pb2.SearchRequest], list[search_pb2.Hit]] | None = None
+    #: What successive watches of a run yield; "break" cuts the stream as a restart does.
+    watches: list[list[index_pb2.Run | str]] = field(
+        default_factory=lambda: [[run_message("complete", total=3, done=3)]]
+    )
+    repositories: list[index_pb2.Repository] = field(default_factory=list)
+    failures: list[index_pb2.FileFailure] = field(default_factory=list)
+    #: Every call fails with it.
+    error: status_pb2.Status | None = None
+    requests: list[object] = field(default_factory=list)
+    address: str = "127.0.0.1:0"
+
+    def serve(self) -> None:
+        server = grpc.server(ThreadPoolExecutor(4))
+        index_pb2_grpc.add_IndexServiceServicer_to_server(self, server)
+        search_pb2_grpc.add_SearchServiceServicer_to_server(self, server)
+        health_pb2_grpc.add_HealthServicer_to_server(health.HealthServicer(), server)
+        self.address = f"127.0.0.1:{server.add_insecure_port(self.address)}"
+        server.start()
+        self._server = server
+
+    def stop(self) -> None:
+        self._server.stop(grace=None).wait()
+
+    def restart(self) -> None:
+        self.stop()
+        self.serve()
+
+    def fail(self, code: int, message: str, *, field: str = "") -> None:
+        detail = any_pb2.Any()
+        violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=message)
+        detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
+        self.error = status_pb2.Status(
+            code=code, message=message, details=[detail] if field else []
+        )
+
+    def Search(self, request, context):
+        self._note(request, context)
+        explain = {"stages": [search_pb2.StageTiming(stage="rank", took_ms=0.5)]}
+        return search_pb2.SearchResponse(
+            hits=self.answer(request) if self.answer else self.hits,
+            took_ms=4.25,
+            query_kind="identifier",
+            notices=["no summaries"],
+            **(explain if request.explain else {}),
+        )
+
+    def StartRun(self, request, context):
+        self._note(request, context)
+        return index_pb2.StartRunResponse(run=run_message("pulling"))
+
+    def WatchRun(self, request, context):
+        self._note(request, context)
+        for run in self.watches.pop(0):
+            if isinstance(run, str):
+                context.abort(grpc.StatusCode.UNAVAILABLE, "the gateway is shutting down")
+            yield index_pb2.WatchRunResponse(run=run)
+
+    def CancelRun(self, request, context):
+        self._note(request, context)
+        return index_pb2.CancelRunResponse(run=run_message("cancelled"))
+
+    def ListRepositories(self, request, context):
+        self._note(request, context)
+        return index_pb2.ListRepositoriesResponse(repositories=self.repositories)
+
+    def GetStatus(self, request, context):
+        self._note(request, context)
+        return index_pb2.GetStatusResponse(
+            version="1.2.3",
+            repositories=self.repositories,
+            runs=[run_message("indexing", total=10, done=4, revision="a" * 40)],
+            chunks=1234,
+            queues=[index_pb2.Queue(name="parse", messages=6, workers=2)],
+            embedder="static-256",
+            store="lance",
+        )
+
+    def RemoveRepository(self, request, context):
+        self._note(request, context)
+        return index_pb2.RemoveRepositoryResponse()
+
+    def ListFailures(self, request, context):
+        self._note(request, context)
+        start = int(request.page_token or 0)
+        end = start + 2  # pages of two
+        return index_pb2.ListFailuresResponse(
+            failures=self.failures[start:end],
+            next_page_token=str(end) if end < len(self.failures) else "",
+        )
+
+    def RetryFailures(self, request, context):
+        self._note(request, context)
+        return index_pb2.RetryFailuresResponse(runs=[run_message("pulling")])
+
+    def _note(self, request, context):
+        copy = type(request)()
+        copy.CopyFrom(request)
+        self.requests.append(copy)
+        if self.error is not None:
+            context.abort_with_status(rpc_status.to_status(self.error))
+
+
+@pytest.fixture
+def gateway() -> Iterator[CannedGateway]:
+    canned = CannedGateway()
+    canned.serve()
+    yield canned
+    canned.stop()
+
+
+@pytest.fixture
+def make_run():
+    return run_message
+
+
+@pytest.fixture
+def codes():
+    return code_pb2

@@ -1,0 +1,281 @@
+"""The Python client against real gRPC."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import FrozenInstanceError
+
+import grpc
+import pytest
+
+from codelode import client as client_module
+from codelode import errors
+from codelode.client import Client
+from codelode.model import RunState
+from codelode.v1 import index_pb2
+
+
+@pytest.fixture
+def client(gateway):
+    with Client(gateway.address, timeout_s=10) as connected:
+        yield connected
+
+
+@pytest.fixture
+def closed_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+def test_a_search_sends_every_filter_and_returns_every_field(client, gateway):
+    result = client.search(
+        "retry",
+        repositories=["acme/http"],
+        languages=("python",),
+        paths=["src/**"],
+        kinds=["method"],
+        symbols=["Client.*"],
+        categories=["source"],
+        ref="main",
+        top_k=7,
+        explain=True,
+        skip_cache=True,
+    )
+
+    (request,) = gateway.requests
+    filters = request.filters
+    assert (request.query, request.top_k, request.explain, request.skip_cache) == (
+        "retry",
+        7,
+        True,
+        True,
+    )
+    assert (list(filters.repositories), list(filters.languages)) == (["acme/http"], ["python"])
+    assert (list(filters.paths), list(filters.kinds)) == (["src/**"], ["method"])
+    assert (list(filters.symbols), list(filters.categories)) == (["Client.*"], ["source"])
+    assert filters.ref == "main"
+    (hit,) = result
+    assert (hit.repository, hit.path, hit.start_line, hit.end_line) == (
+        "acme/http",
+        "src/retry.py",
+        9,
+        11,
+    )
+    assert (hit.language, hit.symbol, hit.kind, hit.category) == (
+        "python",
+        "Client.retry",
+        "method",
+        "source",
+    )
+    assert (hit.score, hit.match, hit.header) == (0.0325, "both", "class Client")
+    assert hit.content.startswith("def retry")
+    assert hit.explain == (("rank.boost.definition", 2.0),)
+    assert (result.took_ms, result.cached, result.stages) == (4.25, False, (("rank", 0.5),))
+    assert (result.notices, result.query_kind) == (("no summaries",), "identifier")
+
+
+def test_a_result_is_a_sequence_that_is_false_when_nothing_was_found(client, gateway):
+    assert client.search("x")[0].path == "src/retry.py"
+    assert len(client.search("x")[0:1]) == 1
+
+    gateway.hits = []
+
+    assert not client.search("x")
+
+
+def test_results_cannot_be_changed(client):
+    with pytest.raises(FrozenInstanceError):
+        client.search("x")[0].path = "other"
+
+
+def test_index_waits_for_the_run_and_reports_its_progress(client, gateway, make_run):
+    gateway.watches = [
+        [
+            make_run("pulling"),
+            make_run("indexing", total=2, done=1),
+            make_run("complete", total=2, done=2, revision="b" * 40),
+        ]
+    ]
+    seen = []
+
+    run = client.index("https://x/http.git", name="n", ref="v1", on_progress=seen.append)
+
+    assert [each.state for each in seen] == [
+        RunState.PULLING,
+        RunState.INDEXING,
+        RunState.COMPLETE,
+    ]
+    assert (run.done, run.revision, run.state.is_over) == (2, "b" * 40, True)
+    start = gateway.requests[0]
+    assert (start.url, start.name, start.ref) == ("https://x/http.git", "n", "v1")
+
+
+def test_index_without_waiting_returns_the_run_as_it_was_created(client, gateway):
+    assert client.index("https://x/http.git", wait=False).state is RunState.PULLING
+    assert len(gateway.requests) == 1
+
+
+def test_watch_goes_on_after_the_gateway_went_away(client, gateway, make_run):
+    gateway.watches = [
+        [make_run("pulling"), "break"],
+        ["break"],
+        [make_run("pulling"), make_run("complete")],
+    ]
+
+    states = [run.state for run in client.watch("r1")]
+
+    assert states == [RunState.PULLING, RunState.COMPLETE]  # nothing twice
+
+
+def test_watch_goes_on_when_the_stream_just_ends(client, gateway, make_run):
+    gateway.watches = [[make_run("pulling")], [], [make_run("failed", error="no such branch")]]
+
+    *_, last = client.watch("r1")
+
+    assert (last.state, last.error) == (RunState.FAILED, "no such branch")
+
+
+def test_watch_survives_a_restart_of_the_server_on_its_port(client, gateway, make_run):
+    gateway.watches = [[make_run("pulling"), make_run("indexing")], [make_run("complete")]]
+    states = []
+
+    for run in client.watch("r1"):
+        states.append(run.state)
+        if run.state is RunState.PULLING:
+            gateway.restart()
+
+    assert states[0] is RunState.PULLING
+    assert states[-1] is RunState.COMPLETE
+
+
+def test_watch_gives_up_when_nobody_answers_for_long(closed_port, monkeypatch):
+    monkeypatch.setattr(client_module, "WATCH_PATIENCE_S", 0.3)
+    with Client(f"127.0.0.1:{closed_port}") as client, pytest.raises(errors.Unavailable):
+        list(client.watch("r1"))
+
+
+def test_failures_come_from_all_pages(client, gateway):
+    gateway.failures = [
+        index_pb2.FileFailure(
+            repository="acme/http", ref="main", path=f"{n}.c", state="failed", reason="r"
+        )
+        for n in range(5)
+    ]
+
+    found = list(client.failures("acme/http", include_skipped=True))
+
+    assert [failure.path for failure in found] == [f"{n}.c" for n in range(5)]
+    assert all(request.include_skipped for request in gateway.requests)
+    assert {request.repository for request in gateway.requests} == {"acme/http"}
+
+
+def test_status_and_repositories_carry_the_whole_picture(client, gateway):
+    ref = index_pb2.RefStatus(ref="main", revision="c" * 40, files=3, chunks=9, indexed_at=5.0)
+    gateway.repositories = [
+        index_pb2.Repository(name="acme/http", url="https://x", default_ref="main", refs=[ref])
+    ]
+
+    status = client.status()
+
+    assert (status.version, status.chunks, status.store) == ("1.2.3", 1234, "lance")
+    assert (status.queues[0].name, status.queues[0].workers) == ("parse", 2)
+    assert status.runs[0].done == 4
+    assert status.repositories == client.repositories()
+    (repository,) = client.repositories()
+    assert repository.repository.name == "acme/http"
+    assert (repository.refs[0].indexed, repository.refs[0].chunks) == ("c" * 40, 9)
+
+
+def test_a_run_or_its_id_can_be_cancelled(client, gateway):
+    run = client.index("https://x", wait=False)
+
+    assert client.cancel(run).state is RunState.CANCELLED
+    assert client.cancel(run.id).state is RunState.CANCELLED
+    assert [request.run_id for request in gateway.requests[1:]] == ["r1", "r1"]
+
+
+def test_remove_and_retry_name_the_repository(client, gateway):
+    client.remove("acme/http")
+    runs = client.retry("acme/http")
+    client.retry()
+
+    assert [run.state for run in runs] == [RunState.PULLING]
+    names = [getattr(r, "name", None) or getattr(r, "repository", "") for r in gateway.requests]
+    assert names == ["acme/http", "acme/http", ""]
+
+
+def test_a_refused_field_is_named(client, gateway, codes):
+    gateway.fail(codes.INVALID_ARGUMENT, "there is no kind 'x'", field="filters.kinds")
+
+    with pytest.raises(errors.InvalidQuery, match="there is no kind") as caught:
+        client.search("x", kinds=["x"])
+
+    assert caught.value.field == "filters.kinds"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("INVALID_ARGUMENT", errors.InvalidQuery),
+        ("NOT_FOUND", errors.NotFound),
+        ("PERMISSION_DENIED", errors.Denied),
+        ("UNAUTHENTICATED", errors.Unauthenticated),
+        ("UNAVAILABLE", errors.Unavailable),
+        ("DEADLINE_EXCEEDED", errors.TimedOut),
+        ("RESOURCE_EXHAUSTED", errors.Busy),
+        ("FAILED_PRECONDITION", errors.Corrupt),
+        ("INTERNAL", errors.Corrupt),
+    ],
+)
+def test_the_gateways_words_reach_the_caller(client, gateway, codes, code, kind):
+    gateway.fail(getattr(codes, code), "redis is away")
+
+    with pytest.raises(kind, match="redis is away"):
+        client.search("x")
+
+
+def test_every_grpc_code_becomes_an_error_of_ours(client, gateway):
+    for code in set(grpc.StatusCode) - {grpc.StatusCode.OK}:
+        gateway.fail(code.value[0], "why")
+        with pytest.raises(errors.CodelodeError):
+            client.status()
+
+
+def test_no_gateway_is_an_error_that_says_how_to_start_one(closed_port):
+    with (
+        Client(f"127.0.0.1:{closed_port}") as client,
+        pytest.raises(errors.Unavailable, match=r"no gateway at 127.*codelode up"),
+    ):
+        client.search("x")
+
+
+def test_a_gateway_that_keeps_silent_is_timed_out():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as deaf,
+        Client(f"127.0.0.1:{deaf.getsockname()[1]}", timeout_s=0.3) as client,
+        pytest.raises(errors.TimedOut, match=r"within 0\.3 s"),
+    ):
+        client.status()
+
+
+@pytest.mark.parametrize("address", ["", "localhost", ":50051", "h:0", "h:99999", "h:x", "h:²"])
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(errors.InvalidSettings, match="HOST:PORT"):
+        Client(address)
+
+
+@pytest.mark.parametrize("top_k", [0, -1, 2**31])
+def test_a_top_k_that_the_wire_cannot_say_is_refused_by_name(client, top_k):
+    with pytest.raises(errors.InvalidQuery, match="top_k"):
+        client.search("x", top_k=top_k)
+
+
+def test_one_text_in_place_of_a_list_is_refused_by_name(client):
+    with pytest.raises(errors.InvalidQuery, match=r"filters\.languages"):
+        client.search("x", languages="python")
+
+
+def test_serving_is_what_the_health_service_says(client, closed_port):
+    assert client.is_serving()
+    with Client(f"127.0.0.1:{closed_port}") as nobody:
+        assert not nobody.is_serving()

@@ -1,0 +1,106 @@
+"""Walking along a dependency graph."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codelode.backends.memory.graph import MemoryGraph
+from codelode.graph import in_order, walk
+from codelode.model import Edge, EdgeKind
+
+REPO = "acme/app"
+
+
+class CountingGraph(MemoryGraph):
+    reads = 0
+
+    def outgoing(self, repository, paths):
+        self.reads += 1
+        return super().outgoing(repository, paths)
+
+
+def graph_of(*pairs):
+    graph = CountingGraph()
+    for source in {source for source, _ in pairs}:
+        graph.replace(
+            REPO,
+            source,
+            [Edge(source, end, EdgeKind.IMPORTS) for start, end in pairs if start == source],
+        )
+    return graph
+
+
+CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("x", "c")]
+
+
+@pytest.mark.parametrize(
+    ("reverse", "start", "depth", "expected"),
+    [
+        pytest.param(False, ["a"], 2, (("b", 1), ("c", 2)), id="as far as asked"),
+        pytest.param(False, ["a"], 9, (("b", 1), ("c", 2), ("d", 3)), id="to the end"),
+        pytest.param(True, ["c"], 2, (("b", 1), ("x", 1), ("a", 2)), id="against the edges"),
+        pytest.param(False, ["a", "c"], 1, (("b", 1), ("d", 1)), id="from several files"),
+        pytest.param(False, ["a"], 0, (), id="nowhere"),
+        pytest.param(False, ["unknown"], 3, (), id="unknown file"),
+        pytest.param(False, [], 3, (), id="no start"),
+    ],
+)
+def test_walk_finds_files_with_their_distances(reverse, start, depth, expected):
+    found = walk(graph_of(*CHAIN), REPO, start, depth=depth, reverse=reverse, limit=99)
+
+    assert found == (expected, False)
+
+
+def test_a_circle_ends_the_walk_without_finding_the_start():
+    graph = graph_of(("a", "b"), ("b", "a"))
+
+    assert walk(graph, REPO, ["a"], depth=99, reverse=False, limit=99) == ((("b", 1),), False)
+    assert graph.reads == 2
+
+
+def test_the_limit_cuts_the_farthest_off_and_says_so():
+    graph = graph_of(("a", "b"), ("b", "d"), ("b", "c"), ("b", "e"))
+
+    assert walk(graph, REPO, ["a"], depth=2, reverse=False, limit=2) == ((("b", 1), ("c", 2)), True)
+    assert walk(graph, REPO, ["a"], depth=2, reverse=False, limit=4)[1] is False
+
+
+def test_external_names_are_not_files():
+    graph = graph_of()
+    graph.replace(REPO, "a", [Edge("a", "os", EdgeKind.IMPORTS, is_external=True)])
+
+    assert walk(graph, REPO, ["a"], depth=2, reverse=False, limit=9) == ((), False)
+
+
+def test_each_level_is_read_at_once():
+    graph = graph_of(*(("a", f"b{n}") for n in range(50)), *((f"b{n}", "c") for n in range(50)))
+
+    walk(graph, REPO, ["a"], depth=2, reverse=False, limit=99)
+    assert graph.reads == 2
+
+
+@given(
+    pairs=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30),
+    depth=st.integers(0, 5),
+    limit=st.integers(0, 10),
+)
+def test_a_limited_walk_is_the_start_of_the_whole_one(pairs, depth, limit):
+    graph = graph_of(*((str(source), str(target)) for source, target in pairs))
+
+    whole, _ = walk(graph, REPO, ["0"], depth=depth, reverse=True, limit=1000)
+    part, truncated = walk(graph, REPO, ["0"], depth=depth, reverse=True, limit=limit)
+    assert part == whole[:limit]
+    assert truncated == (len(whole) > limit)
+
+
+def test_order_is_by_source_target_and_kind():
+    edges = [
+        Edge("b", "a", EdgeKind.IMPORTS),
+        Edge("a", "b", EdgeKind.IMPORTS),
+        Edge("a", "b", EdgeKind.CALLS),
+        Edge("a", "b", EdgeKind.CALLS),
+    ]
+
+    assert in_order(edges) == (edges[2], edges[1], edges[0])
