@@ -1,0 +1,189 @@
+"""The chunk store in a dictionary: exact, and scanned whole by every search."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from codelode.backends import globs, words
+from codelode.backends.replacing import require_distinct, require_vectors
+from codelode.model import (
+    Candidate,
+    Chunk,
+    ChunkId,
+    FileChunks,
+    Filters,
+    HybridQuery,
+    RefName,
+    RepositoryName,
+    Vector,
+)
+
+#: BM25's saturation and length normalisation, the values of Lucene and of LanceDB.
+K1 = 1.2
+B = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    chunk: Chunk
+    vector: Vector
+    fields: tuple[tuple[float, Counter[str]], ...]  # weight, how often each term occurs
+
+
+class MemoryChunkStore:
+    """Implements the ports ChunkStore and ChunkSearch in one object."""
+
+    def __init__(self, *, dim: int | None = None) -> None:
+        self._dim = dim
+        self._entries: dict[ChunkId, _Entry] = {}
+        self._lock = threading.Lock()
+
+    def replace(self, files: Sequence[FileChunks]) -> None:
+        require_distinct(files)
+        require_vectors(files, dim=self._dim)
+        with self._lock:
+            for file in files:
+                self._replace_file(file)
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        with self._lock:
+            for id, entry in list(self._entries.items()):
+                if entry.chunk.repository == repository:
+                    del self._entries[id]
+
+    def ids(self, repository: RepositoryName, ref: RefName) -> Iterator[ChunkId]:
+        for chunk in [entry.chunk for entry in self._snapshot()]:
+            if chunk.repository == repository and ref in chunk.refs:
+                yield chunk.id
+
+    def maintain(self) -> None:
+        """Nothing gathers here."""
+
+    async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
+        entries = self._snapshot()
+        admitted = {entry.chunk.id for entry in entries if admits(query.filters, entry.chunk)}
+        keyword = _best(_bm25(entries, words.query_terms(query.text)), admitted, query.limit)
+        near = _best(_cosine(entries, query.vector), admitted, query.limit)
+        return [
+            Candidate(entry.chunk, keyword.get(entry.chunk.id), near.get(entry.chunk.id))
+            for entry in entries
+            if entry.chunk.id in keyword or entry.chunk.id in near
+        ]
+
+    async def count(self) -> int:
+        return len(self._entries)
+
+    def close(self) -> Any:
+        """Of both ports: what it returns can be awaited and can be dropped."""
+        return _Nothing()
+
+    def _snapshot(self) -> list[_Entry]:
+        with self._lock:
+            return list(self._entries.values())
+
+    def _replace_file(self, file: FileChunks) -> None:
+        refs = frozenset(file.refs)
+        before = {
+            id: entry
+            for id, entry in self._entries.items()
+            if (entry.chunk.repository, entry.chunk.path) == (file.repository, file.path)
+        }
+        for chunk, vector in zip(file.chunks, file.vectors, strict=True):
+            others = before[chunk.id].chunk.refs if chunk.id in before else ()
+            self._entries[chunk.id] = _entry(_under(chunk, refs.union(others)), vector)
+        for id in before.keys() - {chunk.id for chunk in file.chunks}:
+            self._reduce(before[id], refs)
+
+    def _reduce(self, entry: _Entry, refs: frozenset[RefName]) -> None:
+        remaining = frozenset(entry.chunk.refs) - refs
+        if remaining:
+            self._entries[entry.chunk.id] = replace(entry, chunk=_under(entry.chunk, remaining))
+        else:
+            del self._entries[entry.chunk.id]
+
+
+class _Nothing(Awaitable[None]):
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
+def admits(filters: Filters, chunk: Chunk) -> bool:
+    """Whether the chunk is inside the filters."""
+    names = {name for name in (chunk.symbol, *chunk.symbols) if name}
+    return (
+        filters.ref in chunk.refs
+        and _is_among(chunk.repository, filters.repositories)
+        and _is_among(chunk.language, filters.languages)
+        and _is_among(chunk.kind, filters.kinds)
+        and _is_among(chunk.category, filters.categories)
+        and _any_matches({chunk.path}, filters.paths, globs.path_expression)
+        and _any_matches(names, filters.symbols, globs.name_expression)
+    )
+
+
+def _is_among(value: str, wanted: Sequence[str]) -> bool:
+    return not wanted or value in wanted
+
+
+def _any_matches(texts: set[str], wanted: Sequence[str], expression: Callable[[str], str]) -> bool:
+    return not wanted or any(
+        re.fullmatch(expression(glob), text, re.DOTALL) for glob in wanted for text in texts
+    )
+
+
+def _entry(chunk: Chunk, vector: Vector) -> _Entry:
+    names = Counter(words.name_terms(chunk))
+    return _Entry(
+        chunk, vector, ((words.NAME_WEIGHT, names), (1.0, Counter(words.content_terms(chunk))))
+    )
+
+
+def _under(chunk: Chunk, refs: frozenset[RefName]) -> Chunk:
+    return replace(chunk, refs=tuple(sorted(refs)))
+
+
+def _best(
+    scores: Mapping[ChunkId, float], admitted: set[ChunkId], limit: int
+) -> dict[ChunkId, float]:
+    inside = [(id, score) for id, score in scores.items() if id in admitted]
+    return dict(sorted(inside, key=lambda item: (-item[1], item[0]))[:limit])
+
+
+def _cosine(entries: Sequence[_Entry], query: Vector | None) -> dict[ChunkId, float]:
+    if query is None or not query.any():
+        return {}
+    length = float(np.linalg.norm(query))
+    return {
+        entry.chunk.id: float(entry.vector @ query) / (length * float(np.linalg.norm(entry.vector)))
+        for entry in entries
+        if entry.vector.any()
+    }
+
+
+def _bm25(entries: Sequence[_Entry], terms: Sequence[str]) -> dict[ChunkId, float]:
+    """The weighted sum of the fields' BM25 scores, of the chunks that hold a term.
+
+    Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009; the idf of Lucene,
+    which is never negative.
+    """
+    scores: defaultdict[ChunkId, float] = defaultdict(float)
+    for index in range(2):
+        fields = [entry.fields[index] for entry in entries]
+        mean = sum(counts.total() for _, counts in fields) / max(len(fields), 1)
+        for term in terms:
+            holders = sum(term in counts for _, counts in fields)
+            idf = math.log(1 + (len(fields) - holders + 0.5) / (holders + 0.5))
+            for entry, (weight, counts) in zip(entries, fields, strict=True):
+                if frequency := counts[term]:
+                    norm = K1 * (1 - B + B * counts.total() / mean)
+                    gain = frequency * (K1 + 1) / (frequency + norm)
+                    scores[entry.chunk.id] += weight * idf * gain
+    return scores

@@ -1,0 +1,399 @@
+"""The job ledger in dictionaries: Catalog, Runs, Feeder and Files in one object.
+
+A lock around every method is what a script is on a server: each step is atomic. Time comes as a
+function, so that a test can let workers fall silent and leases end without waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Any, TypeVar, cast
+from uuid import uuid4
+
+from codelode.model import (
+    FileRecord,
+    FileState,
+    RefName,
+    RefStatus,
+    Repository,
+    RepositoryName,
+    Run,
+    RunId,
+    RunState,
+)
+from codelode.ports import Advance, Manifest, WorkItem
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_Place = tuple[RepositoryName, RefName]
+
+
+@dataclass(slots=True)
+class _InFlight:
+    item: WorkItem
+    since: float
+    stage: str = ""
+    attempts: int = 0
+    worker: str = ""  # empty: its message waits in a queue
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is left of a run."""
+
+    todo: list[WorkItem] = field(default_factory=list)
+    in_flight: dict[str, _InFlight] = field(default_factory=dict)
+    fingerprint: str = ""
+    owner: str = ""  # the worker that pulls it
+    since: float = 0.0
+
+
+def _atomic(method: Method) -> Method:
+    @wraps(method)
+    def locked(self: MemoryLedger, *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return cast("Method", locked)
+
+
+class MemoryLedger:
+    """Implements the ports Catalog, Runs, Feeder and Files.
+
+    `now`: seconds since the epoch. The rest as in the ledger on a server.
+    """
+
+    def __init__(
+        self,
+        *,
+        window: int = 128,
+        requeue_s: float = 20.0,
+        lease_s: float = 300.0,
+        worker_ttl_s: float = 9.0,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._window = window
+        self._requeue_s = requeue_s
+        self._lease_s = lease_s
+        self._worker_ttl_s = worker_ttl_s
+        self._now = now
+        self._lock = threading.RLock()
+        self._repositories: dict[RepositoryName, Repository] = {}
+        self._refs: dict[RepositoryName, dict[RefName, RefStatus]] = {}
+        self._files: dict[_Place, dict[str, FileRecord]] = {}
+        self._runs: dict[RunId, Run] = {}  # in order of creation
+        self._plans: dict[RunId, _Plan] = {}
+        self._active: dict[RepositoryName, RunId] = {}
+        self._waiting: dict[RepositoryName, list[RunId]] = {}
+        self._leaving: set[RepositoryName] = set()
+        self._beats: dict[str, float] = {}
+        self._generation = 0
+
+    # Catalog
+
+    @_atomic
+    def register(self, repository: Repository) -> None:
+        self._repositories[repository.name] = repository
+
+    @_atomic
+    def get(self, name: RepositoryName) -> Repository | None:
+        return self._repositories.get(name)
+
+    @_atomic
+    def repositories(self) -> tuple[Repository, ...]:
+        return tuple(sorted(self._repositories.values(), key=lambda found: found.name))
+
+    @_atomic
+    def refs(self, name: RepositoryName) -> tuple[RefStatus, ...]:
+        repository = self._repositories.get(name)
+        default = repository.default_ref if repository else ""
+        counted = [self._counted(name, status) for status in self._refs.get(name, {}).values()]
+        return tuple(sorted(counted, key=lambda status: (status.ref != default, status.ref)))
+
+    @_atomic
+    def forget(self, name: RepositoryName) -> None:
+        self._leaving.add(name)
+        for run in [run.id for run in self._runs.values() if run.repository == name]:
+            del self._runs[run], self._plans[run]
+        for place in [place for place in self._files if place[0] == name]:
+            del self._files[place]
+        for rows in (self._repositories, self._refs, self._active, self._waiting):
+            rows.pop(name, None)
+        self._generation += 1
+
+    @_atomic
+    def leaving(self) -> frozenset[RepositoryName]:
+        return frozenset(self._leaving)
+
+    @_atomic
+    def forgotten(self, name: RepositoryName) -> None:
+        self._leaving.discard(name)
+        self._generation += 1
+
+    @_atomic
+    def generation(self) -> int:
+        return self._generation
+
+    # Runs
+
+    @_atomic
+    def create(self, repository: RepositoryName, ref: RefName) -> Run:
+        is_free = repository not in self._active
+        waiting = self._waiting.setdefault(repository, [])
+        for queued in waiting:
+            if self._runs[queued].ref == ref:
+                return self._runs[queued]
+        state = RunState.PULLING if is_free else RunState.QUEUED
+        run = Run(RunId(uuid4().hex[:16]), repository, ref, state, started_at=self._now())
+        self._runs[run.id] = run
+        self._plans[run.id] = _Plan(since=self._now())
+        if is_free:
+            self._active[repository] = run.id
+        else:
+            waiting.append(run.id)
+        return run
+
+    @_atomic
+    def run(self, run: RunId) -> Run | None:
+        return self._runs.get(run)
+
+    @_atomic
+    def recent(
+        self, repository: RepositoryName | None = None, *, limit: int = 20
+    ) -> tuple[Run, ...]:
+        found = [run for run in self._runs.values() if repository in (None, run.repository)]
+        return tuple(found[::-1][:limit])
+
+    @_atomic
+    def claim(self, run: RunId, *, worker: str) -> bool:
+        if not self._is_in(run, RunState.PULLING):
+            return False
+        plan = self._plans[run]
+        if plan.owner != worker and self._is_alive(plan.owner):
+            return False
+        plan.owner, plan.since = worker, self._now()
+        return True
+
+    @_atomic
+    def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
+        found = self._runs.get(run)
+        if found is None or found.state.is_over:
+            return None
+        return self._close(found, state, error)
+
+    @_atomic
+    def stalled(self) -> tuple[RunId, ...]:
+        return tuple(
+            run
+            for run in self._active.values()
+            if self._is_in(run, RunState.PULLING)
+            and not self._is_alive(self._plans[run].owner)
+            and self._age(self._plans[run].since) > self._requeue_s
+        )
+
+    # Feeder
+
+    @_atomic
+    def plan(self, run: RunId, manifest: Manifest, *, ref: RefName, fingerprint: str) -> Advance:
+        if not self._is_in(run, RunState.PULLING):
+            return Advance()
+        found = replace(
+            self._runs[run],
+            state=RunState.INDEXING,
+            revision=manifest.revision,
+            resolved=ref,
+            total=len(manifest.items),
+            skipped=len(manifest.skipped),
+        )
+        self._runs[run] = found
+        plan = self._plans[run]
+        plan.todo, plan.fingerprint = list(manifest.items), fingerprint
+        self._mark_unclean(found.repository, ref, fingerprint)
+        self._record(self._files.setdefault((found.repository, ref), {}), manifest)
+        return self._advance(found)
+
+    @_atomic
+    def begin(
+        self, run: RunId, paths: Sequence[str], *, worker: str, stage: str
+    ) -> tuple[int, ...]:
+        in_flight = self._plans[run].in_flight if run in self._plans else {}
+        return tuple(self._begin(in_flight.get(path), worker, stage) for path in paths)
+
+    @_atomic
+    def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
+        if not self._is_in(run, RunState.INDEXING):
+            return Advance()
+        counted = [record for record in records if self._leaves(run, record.path)]
+        if not counted:
+            return Advance()
+        found = self._runs[run]
+        files = self._files[found.repository, found.resolved]
+        for record in counted:
+            _settle(files, record)
+        failed = sum(record.state is FileState.FAILED for record in counted)
+        found = replace(
+            found, failed=found.failed + failed, done=found.done + len(counted) - failed
+        )
+        self._runs[run] = found
+        self._generation += 1
+        return self._advance(found)
+
+    @_atomic
+    def heartbeat(self, worker: str) -> None:
+        self._beats[worker] = self._now()
+
+    @_atomic
+    def reap(self, *, waiting: Mapping[str, int]) -> Mapping[RunId, tuple[WorkItem, ...]]:
+        found = {}
+        for run in self._active.values():
+            lost = [e for e in self._plans[run].in_flight.values() if self._is_lost(e, waiting)]
+            for entry in lost:
+                entry.since, entry.worker = self._now(), ""
+            if lost:
+                found[run] = tuple(replace(entry.item, stage=entry.stage) for entry in lost)
+        return found
+
+    # Files
+
+    def all(self, repository: RepositoryName, ref: RefName) -> Iterator[FileRecord]:
+        with self._lock:
+            found = tuple(self._files.get((repository, ref), {}).values())
+        yield from found
+
+    @_atomic
+    def with_state(
+        self, repository: RepositoryName, *states: FileState
+    ) -> Iterable[tuple[RefName, FileRecord]]:
+        found = [
+            (ref, record)
+            for (name, ref), files in self._files.items()
+            for record in files.values()
+            if name == repository and record.state in states
+        ]
+        return sorted(found, key=lambda pair: (pair[0], pair[1].path))
+
+    @_atomic
+    def exists(
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
+    ) -> frozenset[str]:
+        files = self._files.get((repository, ref), {})
+        wanted = (FileState.PENDING, FileState.INDEXED)
+        return frozenset(path for path in paths if path in files and files[path].state in wanted)
+
+    # Steps inside the lock
+
+    def _is_in(self, run: RunId, state: RunState) -> bool:
+        return run in self._runs and self._runs[run].state is state
+
+    def _age(self, since: float) -> float:
+        return self._now() - since
+
+    def _is_alive(self, worker: str) -> bool:
+        return worker in self._beats and self._age(self._beats[worker]) < self._worker_ttl_s
+
+    def _counted(self, name: RepositoryName, status: RefStatus) -> RefStatus:
+        files = self._files.get((name, status.ref), {}).values()
+        states = Counter(record.state for record in files)
+        return replace(
+            status,
+            files=states[FileState.INDEXED],
+            skipped=states[FileState.SKIPPED],
+            failed=states[FileState.FAILED],
+            chunks=sum(record.chunks for record in files),
+        )
+
+    def _mark_unclean(self, name: RepositoryName, ref: RefName, fingerprint: str) -> None:
+        known = self._refs.setdefault(name, {})
+        status = known.get(ref, RefStatus(ref, None, fingerprint))
+        known[ref] = replace(status, is_clean=False)
+
+    def _record(self, files: dict[str, FileRecord], manifest: Manifest) -> None:
+        """Write what the manifest says of its files; what was skipped and left the tree goes."""
+        for item in manifest.items:
+            if not item.is_removal:
+                files[item.path] = FileRecord(item.path, item.blob, FileState.PENDING)
+            elif item.path in files and files[item.path].state is FileState.SKIPPED:
+                del files[item.path]
+        files.update({record.path: record for record in manifest.skipped})
+
+    def _begin(self, entry: _InFlight | None, worker: str, stage: str) -> int:
+        if entry is None or self._is_held(entry, worker, stage):
+            return 0
+        entry.attempts = entry.attempts + 1 if entry.stage == stage else 1
+        entry.since, entry.stage, entry.worker = self._now(), stage, worker
+        return entry.attempts
+
+    def _is_held(self, entry: _InFlight, worker: str, stage: str) -> bool:
+        """True when another live worker is at this very stage, within its lease."""
+        return (
+            entry.stage == stage
+            and entry.worker != worker
+            and self._is_alive(entry.worker)
+            and self._age(entry.since) < self._lease_s
+        )
+
+    def _is_lost(self, entry: _InFlight, waiting: Mapping[str, int]) -> bool:
+        age = self._age(entry.since)
+        if entry.worker:
+            return age > self._lease_s or not self._is_alive(entry.worker)
+        return age > self._requeue_s and not waiting.get(
+            replace(entry.item, stage=entry.stage).queue
+        )
+
+    def _leaves(self, run: RunId, path: str) -> bool:
+        return self._plans[run].in_flight.pop(path, None) is not None
+
+    def _advance(self, run: Run) -> Advance:
+        items = self._feed(self._plans[run.id])
+        if items or self._plans[run.id].in_flight:
+            return Advance(items)
+        self._publish(run)
+        return Advance(is_over=True, next_run=self._close(run, RunState.COMPLETE, ""))
+
+    def _feed(self, plan: _Plan) -> tuple[WorkItem, ...]:
+        room = max(0, self._window - len(plan.in_flight))
+        items, plan.todo = tuple(plan.todo[:room]), plan.todo[room:]
+        plan.in_flight |= {item.path: _InFlight(item, self._now()) for item in items}
+        return items
+
+    def _publish(self, run: Run) -> None:
+        self._refs[run.repository][run.resolved] = RefStatus(
+            run.resolved,
+            run.revision,
+            self._plans[run.id].fingerprint,
+            is_clean=True,
+            indexed_at=self._now(),
+        )
+        self._generation += 1
+
+    def _close(self, run: Run, state: RunState, error: str) -> RunId | None:
+        self._plans[run.id] = _Plan()
+        self._runs[run.id] = replace(run, state=state, error=error, finished_at=self._now())
+        if run.state is RunState.QUEUED:
+            self._waiting[run.repository].remove(run.id)
+            return None
+        return self._activate_next(run.repository)
+
+    def _activate_next(self, repository: RepositoryName) -> RunId | None:
+        waiting = self._waiting.get(repository, [])
+        if not waiting:
+            del self._active[repository]
+            return None
+        following = waiting.pop(0)
+        self._active[repository] = following
+        self._plans[following].since = self._now()
+        self._runs[following] = replace(self._runs[following], state=RunState.PULLING)
+        return following
+
+
+def _settle(files: dict[str, FileRecord], record: FileRecord) -> None:
+    """Keep the record; PENDING says removed, which leaves a skipped file's record alone."""
+    if record.state is not FileState.PENDING:
+        files[record.path] = record
+    elif record.path in files and files[record.path].state is not FileState.SKIPPED:
+        del files[record.path]

@@ -1,0 +1,31 @@
+"""The symbol table in a dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codelode.model import Located, RepositoryName, Symbol
+
+
+class MemorySymbols:
+    """Implements the port SymbolTable."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[RepositoryName, str], tuple[Symbol, ...]] = {}
+
+    def replace(self, repository: RepositoryName, path: str, symbols: Sequence[Symbol]) -> None:
+        self._files[repository, path] = tuple(symbols)
+
+    def lookup(self, name: str, *, repositories: Sequence[RepositoryName]) -> tuple[Located, ...]:
+        found = [
+            Located(repository, path, symbol)
+            for (repository, path), symbols in list(self._files.items())
+            if repository in repositories
+            for symbol in symbols
+            if symbol.name == name
+        ]
+        return tuple(sorted(found, key=lambda at: (at.repository, at.path, at.symbol.start_line)))
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        for place in [place for place in self._files if place[0] == repository]:
+            del self._files[place]

@@ -1,0 +1,175 @@
+"""The dependency graph in Redis: packed adjacency in both directions.
+
+Paths become integer ids per repository, and each node's edges one packed value in a hash of 128
+nodes: 13 bytes per edge for both directions together (`tests/bench/graph.py`), a fifteenth of sets
+of paths. A file's edges change in one script.
+
+Reading takes two round trips however many paths are asked for: a script gives the packed edges of
+all of them, then the ids in them are looked up in plain commands, because a script that did this
+for a file with 20,000 importers would hold up every other client. That is safe because a name
+keeps its id until its repository is removed, at the price of about 200 bytes for each path that is
+no more; a read that a removal cuts in two is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import redis
+
+from codelode.backends.redis import keys, scripts
+from codelode.backends.redis.connection import translated
+from codelode.errors import Corrupt, Unavailable
+from codelode.graph import outgoing_edges
+from codelode.model import Edge, EdgeKind, RepositoryName
+
+#: The stored byte of each kind. Never renumber: graphs that exist hold these.
+KIND_CODES = {
+    EdgeKind.IMPORTS: 0,
+    EdgeKind.CALLS: 1,
+    EdgeKind.INHERITS: 2,
+    EdgeKind.TESTS: 3,
+}
+_KINDS = {code: kind for kind, code in KIND_CODES.items()}
+
+#: Values per command, so that no single command holds the server for more than about 1 ms.
+BATCH = 1000
+
+#: Reads that a removal of the repository cuts in two are made so often.
+READ_ATTEMPTS = 5
+
+_PACKED = np.dtype([("id", "<u4"), ("kind", "u1")])
+
+# As in graph.lua: what a node's bytes start with, and the two sides of an edge.
+_FILE, _EXTERNAL = b"f", b"x"
+_OUT, _IN = b"o", b"i"
+
+_Packed = npt.NDArray[Any]  # (edges,) of _PACKED
+_End = tuple[str, EdgeKind, bool]  # of an edge: name, kind, is the name external
+
+T = TypeVar("T")
+
+
+class RedisGraph:
+    """Implements the port DependencyGraph."""
+
+    def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
+        self._client = client
+        self._prefix = prefix
+        sources = scripts.load("graph.lua", after=("packed.lua",))
+        self._read = scripts.Bulk(client, sources["read"])
+        self._replace = client.register_script(sources["replace"])
+        self._clear = client.register_script(sources["clear"])
+
+    def replace(self, repository: RepositoryName, path: str, edges: Sequence[Edge]) -> None:
+        args: list[bytes] = [_file(path)]
+        for edge in outgoing_edges(path, edges):
+            args += _target(edge), bytes((KIND_CODES[edge.kind],))
+        with translated():
+            self._replace(keys=[self._base(repository)], args=args)
+
+    def outgoing(
+        self, repository: RepositoryName, paths: Sequence[str]
+    ) -> Mapping[str, tuple[Edge, ...]]:
+        return {
+            path: tuple(Edge(path, *end) for end in ends)
+            for path, ends in self._ends(repository, paths, _OUT).items()
+        }
+
+    def incoming(
+        self, repository: RepositoryName, paths: Sequence[str]
+    ) -> Mapping[str, tuple[Edge, ...]]:
+        return {
+            path: tuple(Edge(source, path, kind) for source, kind, _ in ends)
+            for path, ends in self._ends(repository, paths, _IN).items()
+        }
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        with translated():
+            self._clear(keys=[self._base(repository)])
+
+    def _base(self, repository: RepositoryName) -> str:
+        return keys.of_repository(self._prefix, "graph", repository)
+
+    def _ends(
+        self, repository: RepositoryName, paths: Sequence[str], side: bytes
+    ) -> dict[str, list[_End]]:
+        base = self._base(repository)
+        for _ in range(READ_ATTEMPTS):
+            births, lists = self._packed(base, paths, side)
+            birth, nodes = self._nodes(base, _distinct_ids(lists))
+            if births <= {birth}:
+                return {
+                    path: _ends(packed, nodes) for path, packed in zip(paths, lists, strict=True)
+                }
+        raise Unavailable(f"the graph of {repository} is being removed; try again")
+
+    def _packed(
+        self, base: str, paths: Sequence[str], side: bytes
+    ) -> tuple[set[bytes], list[_Packed]]:
+        """When the graph was begun, as each batch saw it, and each path's edges."""
+        calls = [(base, [side, *map(_file, batch)]) for batch in _batches(paths)]
+        with translated():
+            replies = self._read(calls)
+        return {born for born, *_ in replies}, [
+            _unpack(raw) for _, *raws in replies for raw in raws
+        ]
+
+    def _nodes(self, base: str, ids: Sequence[int]) -> tuple[bytes, dict[int, bytes | None]]:
+        """When the graph was begun, read last, and the node of each id."""
+        pipe = self._client.pipeline(transaction=False)
+        for batch in _batches(ids):
+            pipe.hmget(f"{base}:name", cast("list[str]", batch))
+        pipe.hget(f"{base}:meta", "born")
+        with translated():
+            *names, born = pipe.execute()
+        return born or b"", dict(zip(ids, (name for batch in names for name in batch), strict=True))
+
+
+def _file(path: str) -> bytes:
+    return _FILE + keys.encode(path)
+
+
+def _target(edge: Edge) -> bytes:
+    return (_EXTERNAL if edge.is_external else _FILE) + keys.encode(edge.target)
+
+
+def _unpack(raw: bytes) -> _Packed:
+    if len(raw) % _PACKED.itemsize:
+        raise Corrupt(
+            "a list of edges in Redis is cut short; remove and index the repository again"
+        )
+    return np.frombuffer(raw, dtype=_PACKED)
+
+
+def _distinct_ids(lists: Sequence[_Packed]) -> list[int]:
+    if not lists:
+        return []
+    return cast("list[int]", np.unique(np.concatenate([packed["id"] for packed in lists])).tolist())
+
+
+def _ends(packed: _Packed, nodes: Mapping[int, bytes | None]) -> list[_End]:
+    """The distinct other ends; their order is that of `codelode.graph.in_order`."""
+    return sorted(_end(nodes[id_], code) for id_, code in packed.tolist())
+
+
+def _end(node: bytes | None, code: int) -> _End:
+    if node is None:
+        raise Corrupt("an edge in Redis ends nowhere; remove and index the repository again")
+    return keys.decode(node[1:]), _kind(code), node[:1] == _EXTERNAL
+
+
+def _kind(code: int) -> EdgeKind:
+    if code not in _KINDS:
+        raise Corrupt(
+            f"Redis holds an edge of unknown kind {code}; was it written by a newer version?"
+        )
+    return _KINDS[code]
+
+
+def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), BATCH):
+        yield values[start : start + BATCH]

@@ -1,0 +1,51 @@
+"""What one stage leaves for the next, in Redis: one hash per file of a run.
+
+Messages carry names only; the parsed file and its vectors wait here. They live until the file is
+stored, or until `ttl_s` when its run was dropped; a stage that finds nothing sends the file back
+to the first stage, so losing them costs work, never a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import redis
+
+from codelode.backends.redis.connection import translated
+from codelode.model import RunId
+
+
+class RedisHandover:
+    """Implements the port Handover."""
+
+    def __init__(
+        self, client: redis.Redis, *, prefix: str = "codelode:", ttl_s: int = 6 * 3600
+    ) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._ttl_s = ttl_s
+
+    def put(self, run: RunId, parts: Mapping[str, Mapping[str, bytes]]) -> None:
+        with translated():
+            pipe = self._client.pipeline(transaction=False)
+            for path, values in parts.items():
+                key = self._key(run, path)
+                pipe.hset(key, mapping=dict(values.items()))
+                pipe.expire(key, self._ttl_s)
+            pipe.execute()
+
+    def get(self, run: RunId, paths: Sequence[str], part: str) -> tuple[bytes | None, ...]:
+        with translated():
+            pipe = self._client.pipeline(transaction=False)
+            for path in paths:
+                pipe.hget(self._key(run, path), part)
+            return tuple(cast("list[bytes | None]", pipe.execute()))
+
+    def drop(self, run: RunId, paths: Sequence[str]) -> None:
+        if paths:
+            with translated():
+                self._client.unlink(*(self._key(run, path) for path in paths))
+
+    def _key(self, run: RunId, path: str) -> str:
+        return f"{self._prefix}handover:{run}:{path}"

@@ -1,0 +1,273 @@
+-- The ledger's atomic steps. Each section is one script; `prelude` is put before every other one.
+--
+-- Keys, all below the prefix in KEYS[1]:
+--   repositories      HASH name -> JSON [url, default_ref]
+--   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at]
+--   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks]
+--   counts:NAME:REF   HASH pending|indexed|skipped|failed|chunks -> number
+--   run:ID            HASH of the run's fields;  run:ID:todo LIST;  run:ID:inflight HASH
+--   runs, runs:NAME   ZSET run id by creation;  active HASH name -> run id;  queue:NAME LIST
+--   worker:ID         expires when the worker stops its heartbeat
+--   leaving           SET of removed names whose index is not gone yet
+--   generation        grows with every change a search could see
+-- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size].
+
+--- prelude
+local prefix = KEYS[1]
+local function key(name) return prefix .. name end
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+local function run_field(run, field) return redis.call('HGET', key('run:' .. run), field) end
+local function is_alive(worker)
+  return worker ~= '' and redis.call('EXISTS', key('worker:' .. worker)) == 1
+end
+local function count(counts, record, by)
+  redis.call('HINCRBY', counts, record[2], by)
+  if record[6] > 0 then redis.call('HINCRBY', counts, 'chunks', by * record[6]) end
+end
+local function place(run)
+  return run_field(run, 'repository') .. ':' .. (run_field(run, 'resolved') or '')
+end
+local function put_record(at, path, json)
+  local files, counts = key('files:' .. at), key('counts:' .. at)
+  local old = redis.call('HGET', files, path)
+  if old then count(counts, cjson.decode(old), -1) end
+  redis.call('HSET', files, path, json)
+  count(counts, cjson.decode(json), 1)
+end
+local function drop_record(at, path)
+  local files, counts = key('files:' .. at), key('counts:' .. at)
+  local old = redis.call('HGET', files, path)
+  if not old then return end
+  count(counts, cjson.decode(old), -1)
+  redis.call('HDEL', files, path)
+end
+local function is_skipped(at, path)
+  local record = redis.call('HGET', key('files:' .. at), path)
+  return record and cjson.decode(record)[2] == 'skipped'
+end
+local function activate_next(repository)
+  local following = redis.call('LPOP', key('queue:' .. repository))
+  if not following then
+    redis.call('HDEL', key('active'), repository)
+    return ''
+  end
+  redis.call('HSET', key('active'), repository, following)
+  redis.call('HSET', key('run:' .. following), 'state', 'pulling', 'since_ms', now_ms())
+  return following
+end
+local function close_run(run, state, reason)
+  local repository = run_field(run, 'repository')
+  local was = run_field(run, 'state')
+  redis.call('HSET', key('run:' .. run), 'state', state, 'error', reason,
+    'finished_ms', now_ms())
+  redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
+  if was == 'queued' then
+    redis.call('LREM', key('queue:' .. repository), 0, run)
+    return ''
+  end
+  return activate_next(repository)
+end
+local function is_over(state)
+  return state == false or state == 'complete' or state == 'failed' or state == 'cancelled'
+end
+-- Fills the window. Returns the items that are in flight now: path, blob, size, stage, ...
+local function feed(run, window)
+  local todo, inflight = key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight')
+  local room = window - redis.call('HLEN', inflight)
+  if room < 1 then return {} end
+  local taken = redis.call('LPOP', todo, room)
+  local items = {}
+  for _, json in ipairs(taken or {}) do
+    local item = cjson.decode(json)
+    redis.call('HSET', inflight, item[1], cjson.encode({now_ms(), '', 0, '', item[2], item[3]}))
+    items[#items + 1] = item[1]
+    items[#items + 1] = item[2]
+    items[#items + 1] = tostring(item[3])
+    items[#items + 1] = ''
+  end
+  return items
+end
+local function publish(run)
+  local repository, ref = run_field(run, 'repository'), run_field(run, 'resolved')
+  redis.call('HSET', key('refs:' .. repository), ref, cjson.encode({
+    run_field(run, 'revision'), run_field(run, 'fingerprint'), 1, now_ms()}))
+  redis.call('INCR', key('generation'))
+end
+-- After a step of an open run: the next items, or its completion.
+local function advance(run, window)
+  local items = feed(run, window)
+  if #items > 0 or redis.call('HLEN', key('run:' .. run .. ':inflight')) > 0 then
+    return {items, 0, ''}
+  end
+  publish(run)
+  return {items, 1, close_run(run, 'complete', '')}
+end
+
+--- create
+-- run, repository, ref -> run id
+local run, repository, ref = ARGV[1], ARGV[2], ARGV[3]
+local state = 'pulling'
+if redis.call('HEXISTS', key('active'), repository) == 1 then
+  for _, waiting in ipairs(redis.call('LRANGE', key('queue:' .. repository), 0, -1)) do
+    if run_field(waiting, 'ref') == ref then return waiting end
+  end
+  state = 'queued'
+  redis.call('RPUSH', key('queue:' .. repository), run)
+else
+  redis.call('HSET', key('active'), repository, run)
+end
+local at = now_ms()
+redis.call('HSET', key('run:' .. run), 'id', run, 'repository', repository, 'ref', ref,
+  'state', state, 'started_ms', at, 'since_ms', at, 'owner', '',
+  'total', 0, 'done', 0, 'failed', 0, 'skipped', 0)
+redis.call('ZADD', key('runs'), at, run)
+redis.call('ZADD', key('runs:' .. repository), at, run)
+return run
+
+--- claim
+-- run, worker -> 1 when the pull is this worker's
+local run, worker = ARGV[1], ARGV[2]
+if run_field(run, 'state') ~= 'pulling' then return 0 end
+local owner = run_field(run, 'owner')
+if owner ~= worker and is_alive(owner) then return 0 end
+redis.call('HSET', key('run:' .. run), 'owner', worker, 'since_ms', now_ms())
+return 1
+
+--- stop
+-- run, state, reason -> next run id or ''
+local run = ARGV[1]
+if is_over(run_field(run, 'state')) then return '' end
+return close_run(run, ARGV[2], ARGV[3])
+
+--- stalled
+-- age_ms -> run ids
+local found = {}
+local all = redis.call('HGETALL', key('active'))
+for i = 2, #all, 2 do
+  local run = all[i]
+  if run_field(run, 'state') == 'pulling' and not is_alive(run_field(run, 'owner'))
+      and now_ms() - run_field(run, 'since_ms') > tonumber(ARGV[1]) then
+    found[#found + 1] = run
+  end
+end
+return found
+
+--- plan_open
+-- run, revision, ref, fingerprint -> 1 when the run may be planned
+local run, revision, ref, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+if run_field(run, 'state') ~= 'pulling' then return 0 end
+redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
+redis.call('HSET', key('run:' .. run), 'revision', revision, 'resolved', ref,
+  'fingerprint', fingerprint, 'since_ms', now_ms())
+local refs = key('refs:' .. run_field(run, 'repository'))
+local known = redis.call('HGET', refs, ref)
+local record = known and cjson.decode(known) or {'', fingerprint, 0, 0}
+redis.call('HSET', refs, ref, cjson.encode({record[1], record[2], 0, record[4]}))
+return 1
+
+--- plan_items
+-- run, then path, blob, size of each item
+local run = ARGV[1]
+local at, todo = place(run), key('run:' .. run .. ':todo')
+for i = 2, #ARGV, 3 do
+  local path, blob, size = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
+  redis.call('RPUSH', todo, cjson.encode({path, blob, size}))
+  if blob ~= '' then
+    put_record(at, path, cjson.encode({blob, 'pending', '', '', '', 0}))
+  elseif is_skipped(at, path) then
+    drop_record(at, path)
+  end
+end
+return 1
+
+--- plan_records
+-- run, then path, record of each skipped file
+local at = place(ARGV[1])
+for i = 2, #ARGV, 2 do put_record(at, ARGV[i], ARGV[i + 1]) end
+return 1
+
+--- plan_commit
+-- run, window, skipped -> advance
+local run, window = ARGV[1], tonumber(ARGV[2])
+if run_field(run, 'state') ~= 'pulling' then return {{}, 0, ''} end
+redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3],
+  'total', redis.call('LLEN', key('run:' .. run .. ':todo')))
+return advance(run, window)
+
+--- begin
+-- run, worker, stage, lease_ms, then paths -> attempt of each, 0 to drop it
+local run, worker, stage, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local inflight = key('run:' .. run .. ':inflight')
+local attempts = {}
+for i = 5, #ARGV do
+  local attempt, json = 0, redis.call('HGET', inflight, ARGV[i])
+  if json then
+    local entry = cjson.decode(json)
+    local held = entry[2] == stage and entry[4] ~= worker and is_alive(entry[4])
+      and now_ms() - entry[1] < lease
+    if not held then
+      attempt = entry[2] == stage and entry[3] + 1 or 1
+      redis.call('HSET', inflight, ARGV[i],
+        cjson.encode({now_ms(), stage, attempt, worker, entry[5], entry[6]}))
+    end
+  end
+  attempts[#attempts + 1] = attempt
+end
+return attempts
+
+--- done
+-- run, window, then path, record of each file -> advance
+local run, window = ARGV[1], tonumber(ARGV[2])
+if run_field(run, 'state') ~= 'indexing' then return {{}, 0, ''} end
+local inflight, at, changed = key('run:' .. run .. ':inflight'), place(run), false
+for i = 3, #ARGV, 2 do
+  local path, json = ARGV[i], ARGV[i + 1]
+  if redis.call('HDEL', inflight, path) == 1 then
+    local record = cjson.decode(json)
+    if record[2] == 'pending' then
+      if not is_skipped(at, path) then drop_record(at, path) end
+    else
+      put_record(at, path, json)
+    end
+    redis.call('HINCRBY', key('run:' .. run), record[2] == 'failed' and 'failed' or 'done', 1)
+    changed = true
+  end
+end
+if not changed then return {{}, 0, ''} end
+redis.call('INCR', key('generation'))
+return advance(run, window)
+
+--- reap
+-- requeue_ms, lease_ms, window, then stages whose queue holds messages
+-- -> run, path, blob, size, stage, ...
+local requeue, lease, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local busy, found = {}, {}
+for i = 4, #ARGV do busy[ARGV[i]] = true end
+local function queue_of(entry)
+  if entry[2] ~= '' then return entry[2] end
+  return entry[5] == '' and 'store' or 'parse'
+end
+local function is_lost(entry, age)
+  if entry[4] ~= '' then return age > lease or not is_alive(entry[4]) end
+  return age > requeue and not busy[queue_of(entry)]
+end
+local active = redis.call('HGETALL', key('active'))
+for i = 2, #active, 2 do
+  local run = active[i]
+  local inflight = key('run:' .. run .. ':inflight')
+  local all = redis.call('HGETALL', inflight)
+  for j = 1, #all, 2 do
+    local entry = cjson.decode(all[j + 1])
+    if is_lost(entry, now_ms() - entry[1]) then
+      entry[1], entry[4] = now_ms(), ''
+      redis.call('HSET', inflight, all[j], cjson.encode(entry))
+      for _, value in ipairs({run, all[j], entry[5], tostring(entry[6]), entry[2]}) do
+        found[#found + 1] = value
+      end
+    end
+  end
+end
+return found

@@ -1,0 +1,361 @@
+"""The job ledger in Redis: catalog, runs, the feeder's window and file records.
+
+Every step that must not be seen half-done is one Lua script (`ledger.lua`, which draws the keys),
+so progress, completion and failures are exact however often a message is delivered. Broker and
+ledger live in the same append-only file, so a crash of the server takes both back to the same
+moment.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import redis
+
+from codelode.backends.redis import scripts
+from codelode.backends.redis.connection import translated
+from codelode.errors import NotFound
+from codelode.model import (
+    BlobId,
+    FileRecord,
+    FileState,
+    HealthStatus,
+    RefName,
+    RefStatus,
+    Repository,
+    RepositoryName,
+    Revision,
+    Run,
+    RunId,
+    RunState,
+)
+from codelode.ports import Advance, Manifest, WorkItem
+
+#: Elements per script call: long calls block every other client of the server.
+BATCH = 500
+
+#: Ended runs are kept for people to look at: so many in all, newest first.
+RUNS_KEPT = 1000
+
+T = TypeVar("T")
+
+
+class RedisLedger:
+    """Implements the ports Catalog, Runs, Feeder and Files.
+
+    `window`: files in flight per run. `requeue_s`, `lease_s`: see `codelode.settings`.
+    `worker_ttl_s`: a worker silent for so long is taken for dead.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        *,
+        prefix: str = "codelode:",
+        window: int = 128,
+        requeue_s: float = 20.0,
+        lease_s: float = 300.0,
+        worker_ttl_s: float = 9.0,
+    ) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._window = window
+        self._requeue_ms = int(requeue_s * 1000)
+        self._lease_ms = int(lease_s * 1000)
+        self._worker_ttl_ms = int(worker_ttl_s * 1000)
+        sources = scripts.load("ledger.lua")
+        self._scripts = {name: client.register_script(text) for name, text in sources.items()}
+
+    # Catalog
+
+    def register(self, repository: Repository) -> None:
+        value = json.dumps([repository.url, repository.default_ref])
+        with translated():
+            self._client.hset(self._key("repositories"), repository.name, value)
+
+    def get(self, name: RepositoryName) -> Repository | None:
+        with translated():
+            value = cast("bytes | None", self._client.hget(self._key("repositories"), name))
+        return _repository(name, value) if value else None
+
+    def repositories(self) -> tuple[Repository, ...]:
+        with translated():
+            found = cast("dict[bytes, bytes]", self._client.hgetall(self._key("repositories")))
+        return tuple(
+            _repository(RepositoryName(name.decode()), value)
+            for name, value in sorted(found.items())
+        )
+
+    def refs(self, name: RepositoryName) -> tuple[RefStatus, ...]:
+        repository = self.get(name)
+        with translated():
+            found = cast("dict[bytes, bytes]", self._client.hgetall(self._key(f"refs:{name}")))
+            names = [RefName(ref.decode()) for ref in found]
+            pipe = self._client.pipeline(transaction=False)
+            for ref in names:
+                pipe.hgetall(self._key(f"counts:{name}:{ref}"))
+            counts = pipe.execute()
+        default = repository.default_ref if repository else ""
+        statuses = [
+            _ref_status(ref, found[ref.encode()], count)
+            for ref, count in zip(names, counts, strict=True)
+        ]
+        return tuple(sorted(statuses, key=lambda status: (status.ref != default, status.ref)))
+
+    def forget(self, name: RepositoryName) -> None:
+        with translated():
+            self._client.sadd(self._key("leaving"), name)
+            for run in self._run_ids(f"runs:{name}", 0, -1):
+                self.end(run, RunState.CANCELLED, "the repository was removed")
+                self._client.zrem(self._key("runs"), run)
+                self._client.unlink(*self._run_keys(run))
+            refs = cast("list[bytes]", self._client.hkeys(self._key(f"refs:{name}")))
+            places = [f"{name}:{ref.decode()}" for ref in refs]
+            keys = [f"refs:{name}", f"runs:{name}", f"queue:{name}"]
+            keys += [f"files:{at}" for at in places] + [f"counts:{at}" for at in places]
+            self._client.unlink(*map(self._key, keys))
+            self._client.hdel(self._key("repositories"), name)
+            self._client.incr(self._key("generation"))
+
+    def leaving(self) -> frozenset[RepositoryName]:
+        with translated():
+            found = cast("set[bytes]", self._client.smembers(self._key("leaving")))
+        return frozenset(RepositoryName(name.decode()) for name in found)
+
+    def forgotten(self, name: RepositoryName) -> None:
+        with translated():
+            self._client.srem(self._key("leaving"), name)
+            self._client.incr(self._key("generation"))
+
+    def generation(self) -> int:
+        with translated():
+            return int(cast("bytes | None", self._client.get(self._key("generation"))) or 0)
+
+    # Runs
+
+    def create(self, repository: RepositoryName, ref: RefName) -> Run:
+        run = RunId(self._run_script("create", uuid.uuid4().hex[:16], repository, ref).decode())
+        self._trim_runs()
+        return self._existing(run)
+
+    def run(self, run: RunId) -> Run | None:
+        with translated():
+            fields = cast("dict[bytes, bytes]", self._client.hgetall(self._key(f"run:{run}")))
+        return _run(fields) if fields else None
+
+    def recent(
+        self, repository: RepositoryName | None = None, *, limit: int = 20
+    ) -> tuple[Run, ...]:
+        index = f"runs:{repository}" if repository else "runs"
+        with translated():
+            pipe = self._client.pipeline(transaction=False)
+            for run in self._run_ids(index, 0, limit - 1):
+                pipe.hgetall(self._key(f"run:{run}"))
+            return tuple(_run(fields) for fields in pipe.execute() if fields)
+
+    def claim(self, run: RunId, *, worker: str) -> bool:
+        return bool(self._run_script("claim", run, worker))
+
+    def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
+        following = self._run_script("stop", run, state, error)
+        return RunId(following.decode()) if following else None
+
+    def stalled(self) -> tuple[RunId, ...]:
+        found = self._run_script("stalled", self._requeue_ms)
+        return tuple(RunId(run.decode()) for run in found)
+
+    # Feeder
+
+    def plan(self, run: RunId, manifest: Manifest, *, ref: RefName, fingerprint: str) -> Advance:
+        if not self._run_script("plan_open", run, manifest.revision, ref, fingerprint):
+            return Advance()
+        for items in _batches(manifest.items):
+            flat = [part for item in items for part in (item.path, item.blob, item.size_bytes)]
+            self._run_script("plan_items", run, *flat)
+        for records in _batches(manifest.skipped):
+            self._run_script("plan_records", run, *_flat(records))
+        return self._advance("plan_commit", run, self._window, len(manifest.skipped))
+
+    def begin(
+        self, run: RunId, paths: Sequence[str], *, worker: str, stage: str
+    ) -> tuple[int, ...]:
+        return tuple(self._run_script("begin", run, worker, stage, self._lease_ms, *paths))
+
+    def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
+        return self._advance("done", run, self._window, *_flat(records))
+
+    def heartbeat(self, worker: str) -> None:
+        with translated():
+            self._client.set(self._key(f"worker:{worker}"), 1, px=self._worker_ttl_ms)
+
+    def reap(self, *, waiting: Mapping[str, int]) -> Mapping[RunId, tuple[WorkItem, ...]]:
+        busy = [stage for stage, messages in waiting.items() if messages]
+        flat = self._run_script("reap", self._requeue_ms, self._lease_ms, self._window, *busy)
+        found: dict[RunId, list[WorkItem]] = {}
+        for run, *item in _rows(flat, 5):
+            found.setdefault(RunId(run.decode()), []).append(_item(item))
+        return {run: tuple(items) for run, items in found.items()}
+
+    # Files
+
+    def all(self, repository: RepositoryName, ref: RefName) -> Iterator[FileRecord]:
+        with translated():
+            key = self._key(f"files:{repository}:{ref}")
+            for path, value in self._client.hscan_iter(key, count=1000):
+                yield _record(path.decode(), value)
+
+    def with_state(
+        self, repository: RepositoryName, *states: FileState
+    ) -> Iterable[tuple[RefName, FileRecord]]:
+        found = [
+            (status.ref, record)
+            for status in self.refs(repository)
+            for record in self.all(repository, status.ref)
+            if record.state in states
+        ]
+        return sorted(found, key=lambda pair: (pair[0], pair[1].path))
+
+    def exists(
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
+    ) -> frozenset[str]:
+        if not paths:
+            return frozenset()
+        with translated():
+            values = cast(
+                "list[bytes | None]",
+                self._client.hmget(self._key(f"files:{repository}:{ref}"), list(paths)),
+            )
+        wanted = (FileState.PENDING, FileState.INDEXED)
+        return frozenset(
+            path
+            for path, value in zip(paths, values, strict=True)
+            if value and _record(path, value).state in wanted
+        )
+
+    # Keys and scripts
+
+    def _key(self, name: str) -> str:
+        return self._prefix + name
+
+    def _run_keys(self, run: RunId) -> list[str]:
+        return [self._key(f"run:{run}{part}") for part in ("", ":todo", ":inflight")]
+
+    def _run_ids(self, index: str, start: int, stop: int) -> list[RunId]:
+        found = cast("list[bytes]", self._client.zrevrange(self._key(index), start, stop))
+        return [RunId(run.decode()) for run in found]
+
+    def _run_script(self, name: str, *args: str | int) -> Any:
+        with translated():
+            return self._scripts[name](keys=[self._prefix], args=list(args))
+
+    def _advance(self, script: str, *args: str | int) -> Advance:
+        flat, is_over, following = self._run_script(script, *args)
+        return Advance(
+            items=tuple(_item(row) for row in _rows(flat, 4)),
+            is_over=bool(is_over),
+            next_run=RunId(following.decode()) if following else None,
+        )
+
+    def _existing(self, run: RunId) -> Run:
+        found = self.run(run)
+        if found is None:
+            raise NotFound(f"run {run} does not exist")
+        return found
+
+    def _trim_runs(self) -> None:
+        with translated():
+            for run in self._run_ids("runs", RUNS_KEPT, -1):
+                old = self.run(run)
+                if old is not None and not old.state.is_over:
+                    continue
+                self._client.zrem(self._key("runs"), run)
+                if old is not None:
+                    self._client.zrem(self._key(f"runs:{old.repository}"), run)
+                self._client.unlink(*self._run_keys(run))
+
+
+def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), BATCH):
+        yield values[start : start + BATCH]
+
+
+def _rows(flat: Sequence[bytes], width: int) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(flat), width):
+        yield flat[start : start + width]
+
+
+def _item(row: Sequence[bytes]) -> WorkItem:
+    path, blob, size, stage = (value.decode() for value in row)
+    return WorkItem(path, BlobId(blob), int(size), stage)
+
+
+def _flat(records: Iterable[FileRecord]) -> list[str]:
+    return [part for record in records for part in (record.path, _dump(record))]
+
+
+def _dump(record: FileRecord) -> str:
+    return json.dumps(
+        [
+            record.blob,
+            record.state,
+            record.reason,
+            record.language,
+            record.health or "",
+            record.chunks,
+        ]
+    )
+
+
+def _record(path: str, value: bytes) -> FileRecord:
+    blob, state, reason, language, health, chunks = json.loads(value)
+    return FileRecord(
+        path=path,
+        blob=blob,
+        state=FileState(state),
+        reason=reason,
+        language=language,
+        health=HealthStatus(health) if health else None,
+        chunks=chunks,
+    )
+
+
+def _repository(name: RepositoryName, value: bytes) -> Repository:
+    url, default_ref = json.loads(value)
+    return Repository(name, url, default_ref)
+
+
+def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> RefStatus:
+    revision, fingerprint, is_clean, indexed_ms = json.loads(value)
+    return RefStatus(
+        ref=ref,
+        indexed=Revision(revision) if revision else None,
+        fingerprint=fingerprint,
+        is_clean=bool(is_clean),
+        files=int(counts.get(b"indexed", 0)),
+        skipped=int(counts.get(b"skipped", 0)),
+        failed=int(counts.get(b"failed", 0)),
+        chunks=int(counts.get(b"chunks", 0)),
+        indexed_at=indexed_ms / 1000,
+    )
+
+
+def _run(fields: Mapping[bytes, bytes]) -> Run:
+    text = {name.decode(): value.decode() for name, value in fields.items()}
+    return Run(
+        id=RunId(text["id"]),
+        repository=RepositoryName(text["repository"]),
+        ref=RefName(text["ref"]),
+        state=RunState(text["state"]),
+        revision=Revision(text["revision"]) if text.get("revision") else None,
+        resolved=RefName(text.get("resolved", "")),
+        total=int(text.get("total", 0)),
+        done=int(text.get("done", 0)),
+        failed=int(text.get("failed", 0)),
+        skipped=int(text.get("skipped", 0)),
+        error=text.get("error", ""),
+        started_at=float(text["started_ms"]) / 1000,
+        finished_at=float(text.get("finished_ms", 0)) / 1000,
+    )

@@ -1,0 +1,62 @@
+-- The symbol table's atomic steps.
+--
+-- Keys, all below KEYS[1], which names the repository:
+--   :meta      HASH next -> last id given out      :id  HASH path -> file id
+--   :name      HASH name -> ids of the files that define it, packed (u32, little endian)
+--   :hub:NAME  HASH id / 512 -> the same, instead of the above where there are many; :hubs
+--   :file:ID   HASH `/` -> path, `=` + name -> definitions of that name in the file, JSON
+-- A file without definitions has no id; ids are never given out twice.
+
+--- prelude
+local ids, names, meta = base .. ':id', base .. ':name', base .. ':meta'
+local function file(id) return base .. ':file:' .. id end
+
+--- lookup
+-- ARGV: name  →  path and definitions of each file that defines it, in turn
+local found, field = {}, '=' .. ARGV[1]
+local files = read_list(names, ARGV[1])
+for at = 1, #files, 4 do
+  local values = redis.call('HMGET', file(id_of(string.sub(files, at, at + 3))), '/', field)
+  if values[2] then
+    found[#found + 1] = values[1]
+    found[#found + 1] = values[2]
+  end
+end
+return found
+
+--- replace
+-- ARGV: path, then each name with its definitions in the file
+local id = redis.call('HGET', ids, ARGV[1])
+if not id then
+  if #ARGV == 1 then return end
+  id = redis.call('HINCRBY', meta, 'next', 1)
+  redis.call('HSET', ids, ARGV[1], id)
+end
+local entry, wanted = struct.pack('<I4', tonumber(id)), {}
+for i = 2, #ARGV, 2 do wanted['=' .. ARGV[i]] = true end
+for _, field in ipairs(redis.call('HKEYS', file(id))) do
+  if field ~= '/' and not wanted[field] then remove(names, string.sub(field, 2), entry) end
+end
+redis.call('UNLINK', file(id))
+if #ARGV == 1 then
+  redis.call('HDEL', ids, ARGV[1])
+  return
+end
+redis.call('HSET', file(id), '/', ARGV[1])
+for i = 2, #ARGV, 2 do
+  redis.call('HSET', file(id), '=' .. ARGV[i], ARGV[i + 1])
+  add(names, ARGV[i], entry)
+end
+
+--- clear
+-- Names first, so that nothing is found any more, then some files  →  how many files are left
+redis.call('UNLINK', names)
+unlink_hubs()
+local some = redis.call('HSCAN', ids, 0, 'COUNT', 1000)[2]
+for i = 1, #some, 2 do
+  redis.call('UNLINK', file(some[i + 1]))
+  redis.call('HDEL', ids, some[i])
+end
+local left = redis.call('HLEN', ids)
+if left == 0 then redis.call('UNLINK', meta) end
+return left

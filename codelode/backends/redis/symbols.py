@@ -1,0 +1,91 @@
+"""The symbol table in Redis: from a name to the files that define it, then to the definitions.
+
+The definitions of a file are one hash with a field per name, so a lookup reads what it answers and
+nothing else. Compressing a file's definitions as a whole would take less memory, but looking up a
+name like `main` would then unpack every file that has one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import redis
+
+from codelode.backends.redis import keys, scripts
+from codelode.backends.redis.connection import translated
+from codelode.errors import Corrupt
+from codelode.model import Kind, Located, RepositoryName, Symbol
+
+
+class RedisSymbols:
+    """Implements the port SymbolTable."""
+
+    def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
+        self._client = client
+        self._prefix = prefix
+        sources = scripts.load("symbols.lua", after=("packed.lua",))
+        self._lookup = scripts.Bulk(client, sources["lookup"])
+        self._replace = client.register_script(sources["replace"])
+        self._clear = client.register_script(sources["clear"])
+
+    def replace(self, repository: RepositoryName, path: str, symbols: Sequence[Symbol]) -> None:
+        by_name: defaultdict[str, list[Symbol]] = defaultdict(list)
+        for symbol in symbols:
+            by_name[symbol.name].append(symbol)
+        args = [keys.encode(path)]
+        for name, definitions in by_name.items():
+            args += keys.encode(name), _packed(definitions)
+        with translated():
+            self._replace(keys=[self._base(repository)], args=args)
+
+    def lookup(self, name: str, *, repositories: Sequence[RepositoryName]) -> tuple[Located, ...]:
+        distinct = tuple(dict.fromkeys(repositories))
+        calls = [(self._base(repository), [keys.encode(name)]) for repository in distinct]
+        with translated():
+            replies = self._lookup(calls)
+        found = [
+            Located(repository, keys.decode(path), symbol)
+            for repository, flat in zip(distinct, replies, strict=True)
+            for path, packed in zip(flat[::2], flat[1::2], strict=True)
+            for symbol in _unpacked(name, packed)
+        ]
+        return tuple(sorted(found, key=lambda at: (at.repository, at.path, at.symbol.start_line)))
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        with translated():
+            while self._clear(keys=[self._base(repository)]):
+                pass
+
+    def _base(self, repository: RepositoryName) -> str:
+        return keys.of_repository(self._prefix, "symbols", repository)
+
+
+def _packed(definitions: Iterable[Symbol]) -> bytes:
+    rows = [
+        (
+            symbol.qualified_name,
+            symbol.kind,
+            symbol.signature,
+            symbol.start_line,
+            symbol.end_line,
+            symbol.is_exported,
+            symbol.doc,
+        )
+        for symbol in definitions
+    ]
+    return keys.encode(json.dumps(rows, ensure_ascii=False, separators=(",", ":")))
+
+
+def _unpacked(name: str, raw: bytes) -> list[Symbol]:
+    try:
+        return [
+            Symbol(name, qualified_name, Kind(kind), *rest)
+            for qualified_name, kind, *rest in json.loads(keys.decode(raw))
+        ]
+    except (ValueError, TypeError) as exc:
+        raise Corrupt(
+            f"the definitions of {name!r} in Redis cannot be read; "
+            f"was the repository indexed by another version? ({exc})"
+        ) from exc

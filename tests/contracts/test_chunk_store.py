@@ -1,0 +1,602 @@
+"""The contract of the ports ChunkStore and ChunkSearch, over every implementation."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from codelode.backends.lance import LanceChunkSearch, LanceChunkStore
+from codelode.backends.memory.chunks import MemoryChunkStore
+from codelode.model import (
+    DEFAULT_REF,
+    Category,
+    Chunk,
+    FileChunks,
+    Filters,
+    HybridQuery,
+    Kind,
+    RefName,
+    RepositoryName,
+    chunk_id,
+)
+
+DIM = 4
+APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")
+MAIN, DEV = RefName("main"), RefName("dev")
+EAST = np.array([1, 0, 0, 0], np.float32)
+NORTH = np.array([0, 1, 0, 0], np.float32)
+NORTHEAST = ((EAST + NORTH) / np.sqrt(2)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of one index."""
+
+    store: Any
+    search: Any
+
+    async def found(self, text="", vector=None, *, limit=100, **filters):
+        filters = Filters(**{"ref": MAIN, **filters})
+        return await self.search.hybrid(HybridQuery(text, vector, filters, limit))
+
+    async def paths(self, text="shared", vector=None, **options):
+        return sorted({hit.chunk.path for hit in await self.found(text, vector, **options)})
+
+    def ids(self, ref=MAIN, repository=APP):
+        return set(self.store.ids(repository, ref))
+
+
+@pytest.fixture(params=["memory", "lance"])
+async def index(request, tmp_path):
+    if request.param == "memory":
+        twin = MemoryChunkStore(dim=DIM)
+        yield Sides(twin, twin)
+        return
+    sides = lance(tmp_path)
+    yield sides
+    await sides.search.close()
+    sides.store.close()
+
+
+def lance(folder):
+    return Sides(
+        LanceChunkStore(folder, dim=DIM, identity="test"),
+        LanceChunkSearch(folder, dim=DIM, identity="test"),
+    )
+
+
+def chunk(path="a.py", content="shared text", *, repository=APP, line=1, **fields):
+    fields = {"symbol": "", "symbols": (), "header": "", "kind": Kind.BLOCK, **fields}
+    return Chunk(
+        id=chunk_id(repository, path, line, content),
+        repository=repository,
+        path=path,
+        refs=fields.pop("refs", (MAIN,)),
+        language=fields.pop("language", "python"),
+        category=fields.pop("category", Category.SOURCE),
+        start_line=line,
+        end_line=line + content.count("\n"),
+        content=content,
+        **fields,
+    )
+
+
+def file(*chunks, path=None, refs=(MAIN,), vectors=None, repository=APP):
+    path = path or chunks[0].path
+    repository = chunks[0].repository if chunks else repository
+    vectors = [EAST] * len(chunks) if vectors is None else vectors
+    return FileChunks(repository, path, refs, chunks, np.array(vectors, np.float32))
+
+
+def gone(path, *, refs=(MAIN,), repository=APP):
+    return FileChunks(repository, path, refs)
+
+
+def placed(*chunks, vectors=None):
+    """Files of one chunk each; those of one path must be given to `file`."""
+    vectors = vectors or [EAST] * len(chunks)
+    return [file(chunk, vectors=[vector]) for chunk, vector in zip(chunks, vectors, strict=True)]
+
+
+# Writing
+
+
+def test_replace_stores_the_files_chunks_at_the_files_refs(index):
+    first, second = chunk(line=1), chunk(line=9)
+    index.store.replace([file(first, second, refs=(DEFAULT_REF, MAIN))])
+
+    assert index.ids(MAIN) == index.ids(DEFAULT_REF) == {first.id, second.id}
+    assert index.ids(DEV) == set()
+
+
+def test_replace_takes_out_chunks_that_are_no_longer_in_the_file(index):
+    kept, left, new = chunk(line=1), chunk(line=9), chunk(line=20)
+    index.store.replace([file(kept, left)])
+    index.store.replace([file(kept, new)])
+
+    assert index.ids() == {kept.id, new.id}
+
+
+def test_a_file_without_chunks_leaves_the_ref(index):
+    index.store.replace([*placed(chunk("a.py"), chunk("b.py"))])
+    index.store.replace([gone("a.py")])
+
+    assert index.ids() == {chunk("b.py").id}
+
+
+def test_replace_leaves_files_alone_that_it_does_not_name(index):
+    other = chunk("b.py"), chunk("a.py", repository=LIB)
+    index.store.replace(placed(chunk("a.py"), *other))
+    index.store.replace([gone("a.py")])
+
+    assert index.ids() == {other[0].id}
+    assert index.ids(repository=LIB) == {other[1].id}
+
+
+async def test_a_chunk_stored_under_another_ref_gains_the_new_one(index):
+    index.store.replace([file(chunk(), refs=(MAIN,))])
+    index.store.replace([file(chunk(), refs=(DEV,))])
+
+    assert index.ids(MAIN) == index.ids(DEV) == {chunk().id}
+    assert [hit.chunk.refs for hit in await index.found("shared")] == [(DEV, MAIN)]
+
+
+async def test_a_chunk_that_leaves_one_ref_stays_under_the_others(index):
+    index.store.replace([file(chunk(), refs=(MAIN,))])
+    index.store.replace([file(chunk(), refs=(DEV,))])
+    index.store.replace([gone("a.py", refs=(MAIN,))])
+
+    assert index.ids(MAIN) == set()
+    assert index.ids(DEV) == {chunk().id}
+    assert [hit.chunk.refs for hit in await index.found("shared", ref=DEV)] == [(DEV,)]
+
+
+def test_changing_a_file_at_one_ref_leaves_the_other_refs_version(index):
+    old, new = chunk(content="old shared"), chunk(content="new shared")
+    index.store.replace([file(old, refs=(MAIN,))])
+    index.store.replace([file(old, refs=(DEV,))])
+    index.store.replace([file(new, refs=(DEV,))])
+
+    assert index.ids(MAIN) == {old.id}
+    assert index.ids(DEV) == {new.id}
+
+
+def test_the_default_ref_moves_with_the_branch_it_names(index):
+    old, new = chunk(content="old"), chunk(content="new")
+    index.store.replace([file(old, refs=(DEFAULT_REF, MAIN))])
+    index.store.replace([file(new, refs=(DEFAULT_REF, DEV))])
+
+    assert index.ids(MAIN) == {old.id}
+    assert index.ids(DEV) == index.ids(DEFAULT_REF) == {new.id}
+
+
+async def test_replace_is_idempotent(index):
+    files = [file(chunk(line=1), chunk(line=9)), file(chunk("b.py"))]
+    index.store.replace(files)
+    before = await index.found("shared", EAST)
+    index.store.replace(files)
+
+    assert by_id(await index.found("shared", EAST)) == by_id(before)
+    assert await index.search.count() == 3
+
+
+async def test_what_a_stored_chunk_derives_from_its_surroundings_is_renewed(index):
+    index.store.replace([file(chunk(header="class Old"), vectors=[EAST])])
+    index.store.replace([file(chunk(header="class New"), vectors=[NORTH])])
+
+    (hit,) = await index.found("new", NORTH)
+    assert hit.chunk.header == "class New"
+    assert hit.similarity == pytest.approx(1, abs=1e-3)
+    assert await index.found("old") == []
+
+
+async def test_remove_repository_removes_all_of_it_and_nothing_else(index):
+    index.store.replace(placed(chunk(), chunk("b.py"), chunk(repository=LIB)))
+    index.store.remove_repository(APP)
+    index.store.remove_repository("acme/never-was")
+
+    assert index.ids() == set()
+    assert index.ids(repository=LIB) == {chunk(repository=LIB).id}
+    assert await index.search.count() == 1
+
+
+def test_replacing_nothing_changes_nothing(index):
+    index.store.replace([file(chunk())])
+    index.store.replace([])
+
+    assert index.ids() == {chunk().id}
+
+
+def test_a_path_that_occurs_twice_in_a_call_is_refused_before_anything_is_written(index):
+    with pytest.raises(ValueError, match=r"a\.py occurs 2 times"):
+        index.store.replace([file(chunk(line=1)), file(chunk(line=9))])
+
+    assert index.ids() == set()
+
+
+@pytest.mark.parametrize(
+    "vectors", [[[np.nan, 0, 0, 0]], [[np.inf, 0, 0, 0]], [[1, 0]]], ids=["nan", "inf", "short"]
+)
+def test_wrong_vectors_are_refused_before_anything_is_written(index, vectors):
+    with pytest.raises(ValueError, match=r"bad\.py"):
+        index.store.replace([file(chunk()), file(chunk("bad.py"), vectors=vectors)])
+
+    assert index.ids() == set()
+
+
+# Searching
+
+
+async def test_an_empty_index_answers_nothing(index):
+    assert await index.found("shared", EAST) == []
+    assert await index.search.count() == 0
+
+
+async def test_a_candidate_carries_the_whole_chunk(index):
+    whole = chunk(
+        "src/ünï/it's.py",
+        "def get():\n\treturn 'ß'\n",
+        line=7,
+        refs=(MAIN, "tag"),
+        symbol="User.get",
+        symbols=("get", "User"),
+        header="class User › def get",
+        kind=Kind.METHOD,
+        category=Category.TEST,
+        language="ruby",
+    )
+    index.store.replace([file(whole, refs=whole.refs)])
+
+    assert [hit.chunk for hit in await index.found("return")] == [whole]
+
+
+async def test_each_side_says_which_candidates_it_found(index):
+    both, word, near = chunk("both.py"), chunk("word.py"), chunk("near.py", "else")
+    index.store.replace(placed(both, word, near, vectors=[EAST, np.zeros(DIM), EAST]))
+
+    hits = {hit.chunk.path: hit for hit in await index.found("shared", EAST)}
+    assert hits["both.py"].keyword_score > 0
+    assert hits["both.py"].similarity == pytest.approx(1, abs=1e-3)
+    assert hits["word.py"].similarity is None
+    assert hits["near.py"].keyword_score is None
+
+
+async def test_similarity_is_the_cosine(index):
+    index.store.replace(
+        placed(chunk("e.py"), chunk("n.py"), chunk("w.py"), vectors=[EAST, NORTHEAST, -EAST])
+    )
+
+    hits = {hit.chunk.path: hit.similarity for hit in await index.found("", 3 * EAST)}
+    assert hits == {
+        "e.py": pytest.approx(1, abs=1e-3),
+        "n.py": pytest.approx(np.sqrt(0.5), abs=1e-3),
+        "w.py": pytest.approx(-1, abs=1e-3),
+    }
+
+
+async def test_a_chunk_without_vector_is_found_by_keywords_only(index):
+    index.store.replace(placed(chunk(), vectors=[np.zeros(DIM)]))
+
+    assert await index.found("", EAST) == []
+    assert len(await index.found("shared")) == 1
+
+
+@pytest.mark.parametrize("vector", [None, np.zeros(DIM, np.float32)], ids=["none", "zero"])
+async def test_a_query_without_vector_searches_keywords_only(index, vector):
+    index.store.replace(placed(chunk(), chunk("b.py", "else")))
+
+    assert await index.paths("shared", vector) == ["a.py"]
+
+
+async def test_each_side_brings_its_best_up_to_the_limit(index):
+    worded = [chunk(f"w{i}.py", "shared " * (i + 1) + "pad " * (9 - i)) for i in range(9)]
+    turned = [np.array([np.cos(i / 9), np.sin(i / 9), 0, 0]) for i in range(9)]
+    index.store.replace(placed(*worded, vectors=turned))
+
+    hits = await index.found("shared", EAST, limit=3)
+    keyword = {hit.chunk.path for hit in hits if hit.keyword_score is not None}
+    near = {hit.chunk.path for hit in hits if hit.similarity is not None}
+    assert keyword == {"w6.py", "w7.py", "w8.py"}
+    assert near == {"w0.py", "w1.py", "w2.py"}
+    assert len({hit.chunk.id for hit in hits}) == len(hits) == 6
+
+
+async def test_a_limit_of_zero_brings_nothing(index):
+    index.store.replace([file(chunk())])
+
+    assert await index.found("shared", EAST, limit=0) == []
+
+
+async def test_filters_apply_before_ranking(index):
+    crowd = [chunk(f"crowd{i}.py", "shared shared shared") for i in range(40)]
+    index.store.replace(
+        placed(*crowd, chunk("deep/one.py", "shared and much else"), vectors=[EAST] * 40 + [NORTH])
+    )
+
+    hits = await index.found("shared", EAST, limit=2, paths=("deep/*",))
+    assert [(hit.chunk.path, hit.similarity) for hit in hits] == [
+        ("deep/one.py", pytest.approx(0, abs=1e-3))
+    ]
+
+
+async def test_names_and_content_both_count(index):
+    index.store.replace(
+        placed(
+            chunk("plain.py", "parse the response"),
+            chunk("named.py", "parse the response", symbol="parse_response"),
+            chunk("other.py", "nothing here"),
+        )
+    )
+
+    hits = {hit.chunk.path: hit.keyword_score for hit in await index.found("parseResponse")}
+    assert hits["named.py"] > hits["plain.py"]
+    assert "other.py" not in hits
+
+
+@pytest.mark.parametrize("query", ["getUserById", "get_user_by_id", "user id", "GETUSERBYID"])
+async def test_identifiers_are_found_in_every_spelling(index, query):
+    index.store.replace(placed(chunk(content="x = getUserById(1)"), chunk("b.py", "else")))
+
+    assert await index.paths(query) == ["a.py"]
+
+
+@pytest.mark.parametrize("term", ["the", "for", "running", "is", "ü", "日本", "x" * 100, "naïve"])
+async def test_terms_are_searched_as_they_are(index, term):
+    """No stop words, no stemming, no folding, no limit on the length."""
+    index.store.replace(placed(chunk(content=term), chunk("b.py", "run naive u")))
+
+    assert await index.paths(term) == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "   ", "()[]{}!?", "\"'", "\x00", "\ud800", "— → ∀", "🙂"],
+    ids=["empty", "blank", "brackets", "quotes", "nul", "surrogate", "signs", "emoji"],
+)
+async def test_a_query_without_terms_searches_vectors_only(index, query):
+    index.store.replace([file(chunk())])
+
+    assert await index.found(query) == []
+    assert await index.paths(query, EAST) == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"shared',
+        "shared' OR 1=1 --",
+        "+shared -text",
+        "shared:text^2~",
+        "shared AND NOT",
+        "a*b?",
+        "shared " * 1_100,
+        "shared " + " ".join(f"w{i}" for i in range(2_000)),
+    ],
+    ids=["quote", "sql", "signs", "lucene", "boolean", "wildcards", "repeated", "long"],
+)
+async def test_operators_and_length_of_a_query_mean_nothing(index, query):
+    index.store.replace(placed(chunk(content="shared a b"), chunk("other.py", "else")))
+
+    assert await index.paths(query) == ["a.py"]
+
+
+# Filters
+
+
+async def test_a_ref_limits_both_sides(index):
+    index.store.replace([file(chunk("m.py"), refs=(MAIN,)), file(chunk("d.py"), refs=(DEV,))])
+
+    assert await index.paths("shared", EAST, ref=DEV) == ["d.py"]
+    assert await index.paths("shared", EAST, ref=RefName("ma")) == []
+
+
+FIELDS = {
+    "repositories": ({"repository": APP}, {"repository": LIB}, (APP,), ("x", APP), ("acme",)),
+    "languages": ({"language": "go"}, {"language": "c"}, ("go",), ("x", "go"), ("g",)),
+    "kinds": (
+        {"kind": Kind.CLASS},
+        {"kind": Kind.ENUM},
+        (Kind.CLASS,),
+        (Kind.TEXT, Kind.CLASS),
+        (Kind.TEXT,),
+    ),
+    "categories": (
+        {"category": Category.TEST},
+        {"category": Category.DOCS},
+        (Category.TEST,),
+        (Category.SOURCE, Category.TEST),
+        (Category.SOURCE,),
+    ),
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+async def test_a_field_admits_its_values_and_no_others(index, field):
+    inside, outside, one, several, none = FIELDS[field]
+    index.store.replace(placed(chunk("in.py", **inside), chunk("out.py", **outside)))
+
+    assert await index.paths("shared", EAST, **{field: one}) == ["in.py"]
+    assert await index.paths("shared", EAST, **{field: several}) == ["in.py"]
+    assert await index.paths("shared", EAST, **{field: none}) == []
+
+
+async def test_fields_narrow_each_other(index):
+    index.store.replace(placed(chunk("a.py", language="go"), chunk("b.py", language="c")))
+
+    assert await index.paths(languages=("go",), paths=("b.py",)) == []
+    assert await index.paths(languages=("go", "c"), paths=("b.py",)) == ["b.py"]
+
+
+PATHS = [
+    "a.py",
+    "src/a.py",
+    "src/deep/er/a.py",
+    "src/it's.py",
+    "src/100%_x.py",
+    "src/100a1x.py",
+    "src/ünï/ß.py",
+    "src/back\\slash.py",
+    "src/[id]+(x){1}^$|.py",
+    "src/new\nline.py",
+    "src/with space.py",
+    "srcs/a.py",
+]
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("a.py", ["a.py"]),
+        ("src/a.py", ["src/a.py"]),
+        ("*.py", ["a.py"]),
+        ("**/a.py", ["a.py", "src/a.py", "src/deep/er/a.py", "srcs/a.py"]),
+        ("src/**/a.py", ["src/a.py", "src/deep/er/a.py"]),
+        ("src/deep/**", ["src/deep/er/a.py"]),
+        ("src/*/ß.py", ["src/ünï/ß.py"]),
+        ("src/?.py", ["src/a.py"]),
+        ("src/*'*", ["src/it's.py"]),
+        ("src/it's.py", ["src/it's.py"]),
+        ("src/100%_x.py", ["src/100%_x.py"]),
+        ("src/100%_?.py", ["src/100%_x.py"]),
+        ("src/100*", ["src/100%_x.py", "src/100a1x.py"]),
+        ("src/ü*/*", ["src/ünï/ß.py"]),
+        ("src/back\\*.py", ["src/back\\slash.py"]),
+        ("src/[id]+(x){1}^$|.p?", ["src/[id]+(x){1}^$|.py"]),
+        ("src/new?line.py", ["src/new\nline.py"]),
+        ("src/* space.py", ["src/with space.py"]),
+        ("src", []),
+        ("SRC/*", []),
+        ("' OR 'a'='a", []),
+        ("", []),
+    ],
+)
+async def test_path_globs_match_the_whole_path(index, glob, expected):
+    index.store.replace(placed(*map(chunk, PATHS)))
+
+    assert await index.paths(paths=(glob,)) == sorted(expected)
+
+
+async def test_path_globs_match_everything_by_two_stars(index):
+    index.store.replace(placed(*map(chunk, PATHS)))
+
+    assert await index.paths(paths=("**",)) == sorted(PATHS)
+    assert await index.paths(paths=("a.py", "srcs/*")) == ["a.py", "srcs/a.py"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("User", ["user.py"]),
+        ("User.get", ["method.py"]),
+        ("get", ["method.py"]),
+        ("User*", ["method.py", "user.py", "users.py"]),
+        ("*get", ["method.py"]),
+        ("*.g?t", ["method.py"]),
+        ("user*", []),
+        ("User.*", ["method.py"]),
+        ("operator'%_", ["odd.py"]),
+        ("operator?%*", ["odd.py"]),
+        ("*", ["method.py", "odd.py", "user.py", "users.py"]),
+        ("", []),
+    ],
+)
+async def test_symbol_globs_match_names_and_qualified_names(index, glob, expected):
+    index.store.replace(
+        placed(
+            chunk("user.py", symbol="User", symbols=("User", "main")),
+            chunk("users.py", symbol="Users"),
+            chunk("method.py", symbol="User.get", symbols=("get",)),
+            chunk("odd.py", symbol="operator'%_"),
+            chunk("none.py"),
+        )
+    )
+
+    assert await index.paths(symbols=(glob,)) == expected
+
+
+async def test_maintenance_changes_no_answer(index):
+    index.store.replace(
+        placed(chunk(), chunk("b.py"), chunk("c.py", "else"), vectors=[EAST, NORTH, EAST])
+    )
+    before = await index.found("shared", EAST)
+    index.store.maintain()
+
+    assert ids(await index.found("shared", EAST)) == ids(before)
+    index.store.replace([gone("a.py"), file(chunk("d.py"))])
+    index.store.maintain()
+    assert await index.paths("shared", EAST) == ["b.py", "c.py", "d.py"]
+
+
+# Histories
+
+LINES = st.integers(1, 3)
+WORD = st.sampled_from(["alpha", "beta", "gamma"])
+PIECES = st.lists(st.tuples(LINES, WORD), max_size=4, unique=True)
+STEP = st.tuples(
+    st.dictionaries(
+        st.tuples(st.sampled_from([APP, LIB]), st.sampled_from(["a.py", "b.py"])),
+        PIECES,
+        min_size=1,
+    ),
+    st.sampled_from([(MAIN,), (DEV,), (DEFAULT_REF, MAIN), (DEFAULT_REF, DEV)]),
+    st.booleans(),
+)
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(history=st.lists(STEP, min_size=1, max_size=6))
+async def test_any_history_leaves_what_the_twin_has(tmp_path_factory, history):
+    twin = MemoryChunkStore(dim=DIM)
+    sides = lance(tmp_path_factory.mktemp("index"))
+    for files, refs, is_maintained in history:
+        batch = [drawn(place, pieces, refs) for place, pieces in files.items()]
+        twin.replace(batch)
+        sides.store.replace(batch)
+        if is_maintained:
+            sides.store.maintain()
+    await assert_same(sides, Sides(twin, twin))
+    await sides.search.close()
+
+
+def drawn(place, pieces, refs):
+    repository, path = place
+    chunks = [chunk(path, word, repository=repository, line=line) for line, word in pieces]
+    return file(*chunks, path=path, refs=refs, repository=repository)
+
+
+async def assert_same(sides, twin):
+    for repository, ref in itertools.product((APP, LIB), (MAIN, DEV, DEFAULT_REF)):
+        assert sides.ids(ref, repository) == twin.ids(ref, repository)
+    assert await sides.search.count() == await twin.search.count()
+    for word, ref in itertools.product(("alpha", "beta"), (MAIN, DEV)):
+        assert chunks(await sides.found(word, ref=ref)) == chunks(await twin.found(word, ref=ref))
+        near = await sides.found("", EAST, ref=ref)
+        assert chunks(near) == chunks(await twin.found("", EAST, ref=ref))
+
+
+def by_id(hits):
+    return {hit.chunk.id: rounded(hit) for hit in hits}
+
+
+def rounded(hit):
+    return replace(
+        hit,
+        keyword_score=hit.keyword_score and round(hit.keyword_score, 4),
+        similarity=hit.similarity and round(hit.similarity, 4),
+    )
+
+
+def chunks(hits):
+    return {hit.chunk.id: hit.chunk for hit in hits}
+
+
+def ids(hits):
+    return {(hit.chunk.id, hit.keyword_score is None, hit.similarity is None) for hit in hits}

@@ -1,0 +1,425 @@
+"""The promises of Catalog, Runs, Feeder and Files, over every ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from codelode.backends.memory.ledger import MemoryLedger
+from codelode.backends.redis.ledger import RedisLedger
+from codelode.model import (
+    DEFAULT_REF,
+    BlobId,
+    FileRecord,
+    FileState,
+    HealthStatus,
+    RefName,
+    Repository,
+    RepositoryName,
+    Revision,
+    Run,
+    RunState,
+)
+from codelode.ports import Advance, Manifest, WorkItem
+
+APP = RepositoryName("acme/app")
+MAIN = RefName("main")
+ONE = Revision("1" * 40)
+TWO = Revision("2" * 40)
+PRINT = "parser-1 static"
+
+Make = Callable[..., RedisLedger | MemoryLedger]
+
+
+@pytest.fixture(params=["memory", "redis"])
+def make(request: pytest.FixtureRequest) -> Make:
+    """Makes an empty ledger with given timings."""
+    if request.param == "memory":
+        return MemoryLedger
+    client = request.getfixturevalue("redis")
+    return lambda **timings: RedisLedger(client, **timings)
+
+
+@pytest.fixture
+def ledger(make: Make) -> RedisLedger | MemoryLedger:
+    made = make(window=4)
+    made.register(Repository(APP, "https://example.org/acme/app", MAIN))
+    return made
+
+
+def item(number: int) -> WorkItem:
+    return WorkItem(f"src/{number}.py", BlobId(f"{number:040x}"), 100 + number)
+
+
+def manifest(*items: WorkItem, revision: Revision = ONE, **more: object) -> Manifest:
+    return Manifest(revision, items, **more)
+
+
+def indexed(work: WorkItem, chunks: int = 2) -> FileRecord:
+    return FileRecord(
+        work.path, work.blob, FileState.INDEXED, "", "python", HealthStatus.OK, chunks
+    )
+
+
+def start(
+    ledger: RedisLedger | MemoryLedger, *items: WorkItem, **more: object
+) -> tuple[Run, Advance]:
+    run = ledger.create(APP, DEFAULT_REF)
+    assert ledger.claim(run.id, worker="puller")
+    return run, ledger.plan(run.id, manifest(*items, **more), ref=MAIN, fingerprint=PRINT)
+
+
+def drain(ledger: RedisLedger | MemoryLedger, run: Run, advance: Advance) -> Advance:
+    """Do everything that is handed out until nothing more is."""
+    while advance.items:
+        records = [
+            FileRecord(work.path, BlobId(""), FileState.PENDING)
+            if work.is_removal
+            else indexed(work)
+            for work in advance.items
+        ]
+        advance = ledger.done(run.id, records)
+    return advance
+
+
+# catalog
+
+
+def test_a_registered_repository_is_listed_by_name(ledger):
+    ledger.register(Repository(RepositoryName("aaa"), "https://example.org/aaa"))
+    assert [found.name for found in ledger.repositories()] == ["aaa", "acme/app"]
+    assert ledger.get(APP) == Repository(APP, "https://example.org/acme/app", MAIN)
+    assert ledger.get(RepositoryName("nobody")) is None
+
+
+def test_registering_again_updates_url_and_default_ref(ledger):
+    ledger.register(Repository(APP, "https://example.org/moved", RefName("trunk")))
+    assert ledger.get(APP).default_ref == "trunk"
+    assert len(ledger.repositories()) == 1
+
+
+def test_the_default_ref_is_listed_first(ledger):
+    for ref in ("alpha", "main", "zeta"):
+        run = ledger.create(APP, RefName(ref))
+        ledger.plan(run.id, manifest(), ref=RefName(ref), fingerprint=PRINT)
+    assert [status.ref for status in ledger.refs(APP)] == ["main", "alpha", "zeta"]
+
+
+def test_a_forgotten_repository_leaves_nothing(ledger):
+    run, _ = start(ledger, item(1), item(2))
+    ledger.forget(APP)
+    assert ledger.get(APP) is None
+    assert ledger.refs(APP) == ()
+    assert list(ledger.all(APP, MAIN)) == []
+    assert ledger.run(run.id) is None
+    assert ledger.recent() == ()
+    assert ledger.done(run.id, [indexed(item(1))]) == Advance()
+    ledger.forget(APP)
+
+
+def test_a_forgotten_name_is_leaving_until_its_index_is_gone(ledger):
+    ledger.forget(APP)
+    assert ledger.leaving() == {APP}
+    before = ledger.generation()
+    ledger.forgotten(APP)
+    assert ledger.leaving() == frozenset()
+    assert ledger.generation() > before
+
+
+def test_the_generation_grows_with_every_counted_file_and_removal(ledger):
+    seen = [ledger.generation()]
+    run, _ = start(ledger, item(1), item(2))
+    for step in (
+        lambda: ledger.done(run.id, [indexed(item(1))]),
+        lambda: ledger.done(run.id, [indexed(item(2))]),
+        lambda: ledger.forget(APP),
+    ):
+        step()
+        seen.append(ledger.generation())
+    assert seen == sorted(set(seen))
+
+
+# runs
+
+
+def test_a_new_run_is_active_at_once(ledger):
+    run = ledger.create(APP, DEFAULT_REF)
+    assert run.state is RunState.PULLING
+    assert ledger.run(run.id) == run
+    assert ledger.recent() == (run,)
+    assert run.started_at > 0
+
+
+def test_a_second_run_of_a_repository_waits_and_is_shared_by_ref(ledger):
+    first = ledger.create(APP, DEFAULT_REF)
+    second = ledger.create(APP, DEFAULT_REF)
+    third = ledger.create(APP, DEFAULT_REF)
+    other = ledger.create(APP, RefName("v1"))
+    assert second.state is RunState.QUEUED
+    assert second.id != first.id
+    assert third.id == second.id
+    assert other.id != second.id
+
+
+def test_runs_of_different_repositories_are_active_side_by_side(ledger):
+    ledger.create(APP, DEFAULT_REF)
+    assert ledger.create(RepositoryName("other"), DEFAULT_REF).state is RunState.PULLING
+
+
+def test_the_waiting_run_becomes_active_when_the_first_completes(ledger):
+    run, advance = start(ledger, item(1))
+    waiting = ledger.create(APP, DEFAULT_REF)
+    end = drain(ledger, run, advance)
+    assert end == Advance(is_over=True, next_run=waiting.id)
+    assert ledger.run(waiting.id).state is RunState.PULLING
+
+
+@pytest.mark.parametrize("state", [RunState.FAILED, RunState.CANCELLED])
+def test_an_ended_run_tells_why_and_lets_the_next_go(ledger, state):
+    run, _ = start(ledger, item(1))
+    waiting = ledger.create(APP, DEFAULT_REF)
+    assert ledger.end(run.id, state, "no such host") == waiting.id
+    over = ledger.run(run.id)
+    assert (over.state, over.error) == (state, "no such host")
+    assert over.finished_at >= over.started_at
+    assert ledger.end(run.id, RunState.FAILED, "again") is None
+    assert ledger.run(run.id).error == "no such host"
+
+
+def test_a_waiting_run_can_be_cancelled_without_touching_the_active_one(ledger):
+    first = ledger.create(APP, DEFAULT_REF)
+    waiting = ledger.create(APP, DEFAULT_REF)
+    assert ledger.end(waiting.id, RunState.CANCELLED) is None
+    assert ledger.run(first.id).state is RunState.PULLING
+    assert ledger.end(first.id, RunState.CANCELLED) is None
+
+
+def test_only_one_live_worker_gets_the_pull(make):
+    ledger = make(worker_ttl_s=60)
+    run = ledger.create(APP, DEFAULT_REF)
+    ledger.heartbeat("a")
+    assert ledger.claim(run.id, worker="a")
+    assert not ledger.claim(run.id, worker="b")
+    assert ledger.claim(run.id, worker="a")
+
+
+def test_the_pull_of_a_dead_worker_is_stalled_and_can_be_claimed(make):
+    ledger = make(requeue_s=0.0)
+    run = ledger.create(APP, DEFAULT_REF)
+    ledger.claim(run.id, worker="dead")
+    until(lambda: ledger.stalled() == (run.id,))
+    assert ledger.claim(run.id, worker="b")
+
+
+def test_a_pull_that_a_live_worker_has_is_not_stalled(make):
+    ledger = make(requeue_s=0.0, worker_ttl_s=60)
+    run = ledger.create(APP, DEFAULT_REF)
+    ledger.heartbeat("a")
+    ledger.claim(run.id, worker="a")
+    assert ledger.stalled() == ()
+
+
+# feeder
+
+
+def test_the_window_bounds_the_files_in_flight_and_refills(ledger):
+    items = [item(number) for number in range(10)]
+    run, advance = start(ledger, *items)
+    assert advance.items == tuple(items[:4])
+    advance = ledger.done(run.id, [indexed(work) for work in items[:3]])
+    assert advance.items == tuple(items[4:7])
+
+
+def test_every_file_is_handed_out_once_and_the_run_completes(ledger):
+    items = [item(number) for number in range(11)]
+    run, advance = start(ledger, *items)
+    handed = []
+    while advance.items:
+        handed += advance.items
+        advance = ledger.done(run.id, [indexed(work) for work in advance.items])
+    assert sorted(work.path for work in handed) == sorted(work.path for work in items)
+    assert advance.is_over
+    over = ledger.run(run.id)
+    assert (over.state, over.total, over.done, over.failed) == (RunState.COMPLETE, 11, 11, 0)
+
+
+def test_completion_publishes_the_revision(ledger):
+    run, advance = start(ledger, item(1), item(2))
+    (during,) = ledger.refs(APP)
+    assert (during.indexed, during.is_clean) == (None, False)
+    drain(ledger, run, advance)
+    (after,) = ledger.refs(APP)
+    assert (after.indexed, after.fingerprint, after.is_clean) == (ONE, PRINT, True)
+    assert (after.files, after.chunks, after.failed) == (2, 4, 0)
+    assert after.indexed_at > 0
+
+
+def test_a_run_without_files_completes_in_its_plan(ledger):
+    run, advance = start(ledger)
+    assert advance == Advance(is_over=True)
+    assert ledger.run(run.id).state is RunState.COMPLETE
+
+
+def test_a_file_is_counted_once_however_often_it_reports(ledger):
+    run, _ = start(ledger, item(1), item(2))
+    ledger.done(run.id, [indexed(item(1))])
+    assert ledger.done(run.id, [indexed(item(1))]) == Advance()
+    assert ledger.run(run.id).done == 1
+
+
+def test_a_file_nobody_handed_out_is_not_counted(ledger):
+    run, _ = start(ledger, item(1))
+    assert ledger.done(run.id, [indexed(item(9))]) == Advance()
+    assert ledger.run(run.id).done == 0
+
+
+def test_failed_files_are_counted_apart_and_the_run_completes(ledger):
+    run, _ = start(ledger, item(1), item(2))
+    bad = FileRecord("src/1.py", item(1).blob, FileState.FAILED, "stalled")
+    advance = ledger.done(run.id, [bad, indexed(item(2))])
+    assert advance.is_over
+    over = ledger.run(run.id)
+    assert (over.done, over.failed) == (1, 1)
+    assert list(ledger.with_state(APP, FileState.FAILED)) == [(MAIN, bad)]
+
+
+def test_claims_count_attempts_per_stage(ledger):
+    run, _ = start(ledger, item(1))
+    path = [item(1).path]
+    assert ledger.begin(run.id, path, worker="a", stage="parse") == (1,)
+    assert ledger.begin(run.id, path, worker="a", stage="parse") == (2,)
+    assert ledger.begin(run.id, path, worker="b", stage="embed") == (1,)
+
+
+def test_a_live_worker_keeps_its_claim_a_dead_one_does_not(make):
+    ledger = make(worker_ttl_s=60)
+    run, _ = start(ledger, item(1), item(2))
+    ledger.heartbeat("live")
+    paths = [item(1).path, item(2).path]
+    ledger.begin(run.id, paths[:1], worker="live", stage="parse")
+    ledger.begin(run.id, paths[1:], worker="dead", stage="parse")
+    assert ledger.begin(run.id, paths, worker="other", stage="parse") == (0, 2)
+
+
+def test_a_file_that_is_not_in_flight_cannot_be_claimed(ledger):
+    run, _ = start(ledger, item(1))
+    ledger.done(run.id, [indexed(item(1))])
+    assert ledger.begin(run.id, [item(1).path], worker="a", stage="parse") == (0,)
+
+
+def test_a_cancelled_run_drops_its_files(ledger):
+    run, _ = start(ledger, *(item(number) for number in range(9)))
+    ledger.end(run.id, RunState.CANCELLED)
+    assert ledger.begin(run.id, [item(0).path], worker="a", stage="parse") == (0,)
+    assert ledger.done(run.id, [indexed(item(0))]) == Advance()
+    (status,) = ledger.refs(APP)
+    assert not status.is_clean
+
+
+def test_planning_again_while_pulling_starts_over(ledger):
+    run = ledger.create(APP, DEFAULT_REF)
+    ledger.plan(run.id, manifest(item(1), item(2)), ref=MAIN, fingerprint=PRINT)
+    again = ledger.plan(run.id, manifest(item(3)), ref=MAIN, fingerprint=PRINT)
+    assert again == Advance()
+    assert ledger.run(run.id).total == 2
+
+
+def test_a_removal_drops_the_record(ledger):
+    run, advance = start(ledger, item(1), item(2))
+    drain(ledger, run, advance)
+    run, advance = start(ledger, WorkItem(item(1).path, BlobId("")), revision=TWO)
+    drain(ledger, run, advance)
+    assert [record.path for record in ledger.all(APP, MAIN)] == [item(2).path]
+    (status,) = ledger.refs(APP)
+    assert (status.files, status.chunks, status.indexed) == (1, 2, TWO)
+
+
+def test_a_file_that_is_skipped_now_keeps_its_reason_after_its_removal(ledger):
+    run, advance = start(ledger, item(1))
+    drain(ledger, run, advance)
+    skipped = FileRecord(item(1).path, item(1).blob, FileState.SKIPPED, "too_large")
+    run, advance = start(
+        ledger, WorkItem(item(1).path, BlobId("")), revision=TWO, skipped=(skipped,)
+    )
+    drain(ledger, run, advance)
+    assert list(ledger.all(APP, MAIN)) == [skipped]
+    (status,) = ledger.refs(APP)
+    assert (status.files, status.skipped, status.chunks) == (0, 1, 0)
+
+
+def test_a_skipped_file_that_left_the_tree_leaves_the_record(ledger):
+    gone = FileRecord("logo.png", BlobId("a" * 40), FileState.SKIPPED, "media")
+    kept = FileRecord("big.sql", BlobId("b" * 40), FileState.SKIPPED, "too_large")
+    start(ledger, skipped=(gone, kept))
+    run, advance = start(ledger, WorkItem("logo.png", BlobId("")), revision=TWO)
+    drain(ledger, run, advance)
+    assert list(ledger.all(APP, MAIN)) == [kept]
+
+
+def test_exists_tells_files_to_index_from_the_rest(ledger):
+    skipped = FileRecord("logo.png", BlobId("a" * 40), FileState.SKIPPED, "media")
+    start(ledger, item(1), skipped=(skipped,))
+    asked = [item(1).path, "logo.png", "nowhere.py"]
+    assert ledger.exists(APP, MAIN, asked) == {item(1).path}
+    assert ledger.exists(APP, MAIN, []) == frozenset()
+
+
+def test_thousands_of_files_and_odd_paths_keep_their_counts(make):
+    ledger = make(window=700)
+    odd = ["ä b/ü.py", 'q"uote.py', "back\\slash.py", "-dash", "new\nline.py", "emoji \U0001f600"]
+    items = [WorkItem(path, BlobId("c" * 40), 7) for path in odd] + [
+        item(number) for number in range(2000)
+    ]
+    run, advance = start(ledger, *items)
+    assert drain(ledger, run, advance).is_over
+    assert ledger.run(run.id).done == 2006
+    assert {record.path for record in ledger.all(APP, MAIN)} == {work.path for work in items}
+    (status,) = ledger.refs(APP)
+    assert (status.files, status.chunks) == (2006, 4012)
+
+
+# reaping
+
+
+def test_files_of_a_dead_worker_are_published_again_at_their_stage(make):
+    ledger = make()
+    run, _ = start(ledger, item(1), item(2))
+    ledger.begin(run.id, [item(1).path], worker="dead", stage="embed")
+    lost = ledger.reap(waiting={"parse": 1})
+    assert [(work.path, work.stage) for work in lost[run.id]] == [(item(1).path, "embed")]
+    assert lost[run.id][0].blob == item(1).blob
+
+
+def test_files_of_a_live_worker_are_left_alone(make):
+    ledger = make(worker_ttl_s=60)
+    run, _ = start(ledger, item(1))
+    ledger.heartbeat("live")
+    ledger.begin(run.id, [item(1).path], worker="live", stage="parse")
+    assert ledger.reap(waiting={}) == {}
+
+
+def test_an_overlong_claim_of_a_live_worker_is_published_again(make):
+    ledger = make(worker_ttl_s=60, lease_s=0.0)
+    run, _ = start(ledger, item(1))
+    ledger.heartbeat("live")
+    ledger.begin(run.id, [item(1).path], worker="live", stage="parse")
+    until(lambda: run.id in ledger.reap(waiting={}))
+
+
+def test_an_unclaimed_file_is_lost_only_when_nothing_waits_in_its_queue(make):
+    ledger = make(requeue_s=0.0)
+    run, _ = start(ledger, item(1))
+    assert ledger.reap(waiting={"parse": 3}) == {}
+    until(lambda: [work.path for work in ledger.reap(waiting={}).get(run.id, ())] == [item(1).path])
+
+
+def test_a_fresh_unclaimed_file_is_not_lost(make):
+    ledger = make(requeue_s=60)
+    start(ledger, item(1))
+    assert ledger.reap(waiting={}) == {}
+
+
+def until(condition: Callable[[], bool], tries: int = 1_000_000) -> None:
+    """Wait for a condition that only time brings about."""
+    assert any(condition() for _ in range(tries))
