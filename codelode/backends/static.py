@@ -1,0 +1,172 @@
+"""The built-in embedder: a table of token vectors, no download, no GPU, no transformer.
+
+A text's vector is the sum of its tokens' vectors, each times log(1 + occurrences), at unit
+length; tokens of a document's first line, a chunk's path, count more. Tokens are the words inside
+identifiers (`tokens.py`), cut into word pieces when the vocabulary lacks them, so
+`parseHTTPResponse` and "parse an http response" land close together. The table is distilled from
+a sentence transformer and trained on code (`deploy/static_embedder`); the method is that of
+model2vec and SIF (Arora, Liang and Ma, ICLR 2017). It is stored as int8 with one float32 scale a
+row, which also holds the token's weight.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from codelode.errors import Corrupt
+from codelode.model import Vector, Vectors
+from codelode.tokens import MAX_IDENTIFIER_CHARS, Memo, runs, words
+
+TABLE_DIR = Path(__file__).parent / "data" / "static"
+
+#: Tokens of a text that count; a chunk has about 300. Bounds the cost of a hostile text.
+MAX_TOKENS = 4_096
+
+#: What being in a document's first line adds to a token's log(1 + occurrences). A chunk's first
+#: line is its path. More finds the right file better and the right chunk in it worse: from 0 to 4,
+#: the rank of a file rises up to 3, that of a function for its own documentation falls from 0 on.
+TITLE_WEIGHT = 0.5
+
+#: A longer word is data, as is usual for word pieces.
+MAX_WORD_CHARS = 64
+
+#: Texts pooled by one matrix product. Larger shares more rows, smaller has fewer zeros.
+BATCH_TEXTS = 32
+
+#: Tokens multiplied at once. A product of 32 × 32 × 256 stays on the calling thread; a larger one
+#: wakes the BLAS threads, which on busy cores took 15 times the processor time.
+BLOCK_TOKENS = 32
+
+_LOG1P = np.log1p(np.arange(MAX_TOKENS + 1, dtype=np.float32))
+
+TokenIds = npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Token vectors: row i is `rows[i] * scales[i]`."""
+
+    identity: str
+    vocabulary: dict[str, int]  # word pieces; continuations start with `##`
+    rows: npt.NDArray[np.int8]  # (tokens, dim)
+    scales: npt.NDArray[np.float32]  # (tokens,)
+
+
+class StaticEmbedder:
+    """`ports.Embedder` over a table in a folder. Safe to share between threads."""
+
+    def __init__(self, table_dir: Path = TABLE_DIR) -> None:
+        self._table = read_table(table_dir)
+        self._packed_ids = Memo(self._split)
+        self.identity = self._table.identity
+        self.dim = self._table.rows.shape[1]
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """One row per text, in order; a text without a known token has a zero row."""
+        out = np.zeros((len(texts), self.dim), np.float32)
+        for start in range(0, len(texts), BATCH_TEXTS):
+            batch = texts[start : start + BATCH_TEXTS]
+            titles = [self.token_ids(text.partition("\n")[0]) for text in batch]
+            ids = [self.token_ids(text) for text in batch]
+            out[start : start + len(batch)] = self._pool(ids, titles)
+        return out
+
+    def embed_query(self, text: str) -> Vector:
+        vector: Vector = self._pool([self.token_ids(text)], [])[0]
+        return vector
+
+    def token_ids(self, text: str) -> TokenIds:
+        """The rows of the table that stand for `text`, in order, at most MAX_TOKENS."""
+        packed = b"".join(map(self._packed_ids.__getitem__, runs(text)))
+        return np.frombuffer(packed, np.uint16)[:MAX_TOKENS]
+
+    def _split(self, run: str) -> bytes:
+        """The ids of a run as packed uint16: joining bytes is twice as fast as chaining ints."""
+        if len(run) > MAX_IDENTIFIER_CHARS:
+            return b""
+        pieces = (word_pieces(word, self._table.vocabulary) for word in words(run))
+        return np.fromiter(chain.from_iterable(pieces), np.uint16).tobytes()
+
+    def _pool(self, texts: Sequence[TokenIds], titles: Sequence[TokenIds]) -> Vectors:
+        """Sum and normalise: texts by distinct tokens, times distinct tokens by dimensions."""
+        distinct, occurrences = _count(texts, len(self._table.rows))
+        counted = _LOG1P[occurrences]
+        for text, title in enumerate(titles):
+            counted[text, np.searchsorted(distinct, title)] += TITLE_WEIGHT
+        padded = -(-len(distinct) // BLOCK_TOKENS) * BLOCK_TOKENS
+        weights = np.zeros((len(texts), padded), np.float32)
+        weights[:, : len(distinct)] = counted * self._table.scales[distinct]
+        rows = np.zeros((padded, self.dim), np.float32)
+        rows[: len(distinct)] = self._table.rows[distinct]
+        blocks = weights.reshape(len(texts), -1, BLOCK_TOKENS).transpose(1, 0, 2)
+        sums: Vectors = (blocks @ rows.reshape(-1, BLOCK_TOKENS, self.dim)).sum(axis=0)
+        norms: Vectors = np.linalg.norm(sums, axis=1, keepdims=True)
+        norms[norms == 0] = 1
+        return sums / norms
+
+
+def _count(
+    texts: Sequence[TokenIds], tokens: int
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The distinct tokens of all texts, and (texts, distinct) how often each occurs in each."""
+    ids = np.concatenate(texts)
+    present = np.zeros(tokens, bool)
+    present[ids] = True
+    distinct = np.flatnonzero(present)
+    column = np.cumsum(present) - 1
+    text = np.repeat(np.arange(len(texts)), [len(one) for one in texts])
+    cells = text * len(distinct) + column[ids]
+    counted = np.bincount(cells, minlength=len(texts) * len(distinct))
+    return distinct, counted.reshape(len(texts), len(distinct))
+
+
+def word_pieces(word: str, vocabulary: dict[str, int]) -> Iterable[int]:
+    """The ids of the longest pieces that make up `word`; none when there is a gap.
+
+    `embeddings` → `embed ##ding ##s`. Greedy from the left (WordPiece, Wu et al. 2016), after
+    accents are stripped.
+    """
+    if not word.isascii():
+        decomposed = unicodedata.normalize("NFD", word)
+        word = "".join(char for char in decomposed if not unicodedata.combining(char))
+    if len(word) > MAX_WORD_CHARS:
+        return ()
+    ids = []
+    start = 0
+    while start < len(word):
+        prefix = "##" if start else ""
+        ends = range(len(word), start, -1)
+        end = next((end for end in ends if prefix + word[start:end] in vocabulary), None)
+        if end is None:
+            return ()
+        ids.append(vocabulary[prefix + word[start:end]])
+        start = end
+    return ids
+
+
+def read_table(folder: Path) -> Table:
+    """The table in `folder`, its rows mapped rather than read. Raises Corrupt when damaged."""
+    try:
+        about = json.loads((folder / "about.json").read_text("utf-8"))
+        pieces = (folder / "vocabulary.txt").read_text("utf-8").split("\n")[:-1]
+        rows = np.load(folder / "rows.npy", mmap_mode="r")
+        scales = np.load(folder / "scales.npy")
+    except (OSError, ValueError) as exc:
+        raise Corrupt(f"embedding table {folder}: {exc}; install codelode again") from exc
+    if not len(pieces) == len(rows) == len(scales):
+        raise Corrupt(f"embedding table {folder}: its files disagree; install codelode again")
+    identity = f"{about['name']}-{about['version']}-{rows.shape[1]}-{about['sha256'][:12]}"
+    return Table(
+        identity=identity,
+        vocabulary={piece: row for row, piece in enumerate(pieces)},
+        rows=rows,
+        scales=scales,
+    )
