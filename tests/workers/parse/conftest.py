@@ -1,0 +1,32 @@
+"""Files to parse: short ones written by a test, long ones from the installed packages."""
+
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+SUFFIXES = {
+    ".py",
+    ".pyi",
+    ".h",
+    ".hpp",
+    ".c",
+    ".js",
+    ".css",
+    ".html",
+    ".json",
+    ".proto",
+    ".md",
+    ".sh",
+}
+
+
+@pytest.fixture(scope="session")
+def real_files():
+    """A few hundred (path, bytes) of many kinds, the same on every run of one environment."""
+    root = Path(sysconfig.get_paths()["purelib"])
+    found = sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    rare = [path for path in found if path.suffix not in (".py", ".pyi")][::23]
+    chosen = [*found[:: max(1, len(found) // 200)], *rare[:100]]
+    files = [(str(path.relative_to(root)), path.read_bytes()) for path in chosen]
+    return [(path, data) for path, data in files if len(data) < 200_000]

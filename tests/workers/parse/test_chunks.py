@@ -1,0 +1,204 @@
+"""Chunks: ranges that partition the file, sizes that hold, cuts where a reader would cut."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codelode.model import Kind
+from workers.parse import chunk, decode, parse
+
+PATHS = ("a.py", "a.js", "a.ts", "a.go", "a.c", "a.json", "a.md", "a.txt", "a.kt", "a.unknown")
+FRAGMENTS = (
+    "def f(x):", "    return x", "class A {", "}", "function g() {", "// note", "# note", "/* a",
+    "*/", "@decorated", "\tx = [1, 2, 3]", "é = '😀'", "\f", '"""', "{", "[", "func h() {", "",
+    "   ", "x" * 300, "# Heading", "import os", "type T struct {", "#define A 1",
+)  # fmt: skip
+ENDS = ("\n", "\r\n", "\r", "\n\n")
+
+
+def texts():
+    line = st.tuples(st.sampled_from(FRAGMENTS), st.sampled_from(ENDS)).map("".join)
+    return st.lists(line, max_size=120).map("".join)
+
+
+def files():
+    encoded = st.tuples(texts(), st.sampled_from(("utf-8", "utf-8-sig", "utf-16", "utf-16-be")))
+    return st.one_of(
+        encoded.map(lambda pair: pair[0].encode(pair[1])),
+        texts().map(lambda text: text.encode().rstrip()),
+        texts().map(lambda text: text.encode() + b"\xff\xe9 tail"),
+        st.binary(max_size=2_000),
+    )
+
+
+def assert_partition(data, parsed):
+    at, line = 0, 1
+    text = decode(data)[0]
+    contents = []
+    for piece in parsed.pieces:
+        assert piece.start_byte == at < piece.end_byte
+        assert piece.start_line == line
+        assert piece.end_line == line + piece.content[:-1].count("\n")
+        assert len(piece.content.encode()) <= chunk.MAX_BYTES
+        at = piece.end_byte
+        line += piece.content.count("\n")
+        contents.append(piece.content)
+    assert at == len(data) or not text
+    assert "".join(contents) == text
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=files(), path=st.sampled_from(PATHS))
+def test_pieces_partition_any_file_byte_for_byte(data, path):
+    assert_partition(data, parse(data, path=path))
+
+
+def test_pieces_partition_real_files(real_files):
+    assert len(real_files) > 100
+    for path, data in real_files:
+        assert_partition(data, parse(data, path=path))
+
+
+def test_content_is_the_decoded_bytes_of_its_range(real_files):
+    for path, data in real_files[::5]:
+        parsed = parse(data, path=path)
+        if parsed.health.detail:
+            continue  # not UTF-8
+        for piece in parsed.pieces:
+            assert data[piece.start_byte : piece.end_byte].decode("utf-8-sig") == piece.content
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=files(), path=st.sampled_from(PATHS))
+def test_parsing_is_deterministic(data, path):
+    assert parse(data, path=path) == parse(data, path=path)
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        pytest.param(b"x" * 2_000_000, "a.py", id="one identifier"),
+        pytest.param(b"var a=1;" * 20_000, "a.js", id="one line of statements"),
+        pytest.param(b"[" * 100_000, "a.json", id="unclosed brackets"),
+        pytest.param(b"(" * 100_000, "a.py", id="unclosed parentheses"),
+        pytest.param(b"[\n" * 100_000 + b"]\n" * 100_000, "a.json", id="nested lines"),
+        pytest.param(b"function a(){\n" * 10_000 + b"}\n" * 10_000, "a.js", id="nested functions"),
+        pytest.param(b"# a\n" * 50_000, "a.py", id="comments"),
+        pytest.param(b"/* a \n*/ */\n" * 5_000, "a.js", id="broken comments"),
+        pytest.param(b"*/\n" * 20_000 + b"x=1\n", "a.js", id="closers"),
+        pytest.param(b"x y\xc3\xa9 " * 200_000, "a.txt", id="one line of prose"),
+        pytest.param(b"use a::{" * 10_000, "a.rs", id="nested imports"),
+    ],
+)
+@pytest.mark.timeout(60)
+def test_machine_made_files_end_in_time_and_in_bounds(data, path):
+    assert_partition(data, parse(data, path=path))
+
+
+def function(name, lines=20):
+    return f"def {name}():\n" + f"    {name} = compute_something_long(argument)\n" * lines
+
+
+def lines_of(piece):
+    return (piece.start_line, piece.end_line)
+
+
+def parse_text(text, path="a.py"):
+    return parse(text.encode(), path=path).pieces
+
+
+def test_a_small_file_is_one_chunk():
+    assert len(parse_text("import os\n\n\ndef f():\n    pass\n")) == 1
+
+
+def test_a_function_that_fits_is_not_divided():
+    pieces = parse_text(function("a", 42) + "\n\n" + function("b", 42))
+    assert [piece.symbol for piece in pieces] == ["a", "b"]
+
+
+def test_small_neighbours_are_merged():
+    pieces = parse_text("\n\n".join(function(f"f{i}", 3) for i in range(20)))
+    assert 2 <= len(pieces) <= 4
+    assert all(len(piece.symbols) > 3 for piece in pieces)
+
+
+def test_a_class_that_fits_stays_whole():
+    small_class = "class A:\n" + "".join(
+        f"    def m{i}(self):\n        return self.value_of_something\n\n" for i in range(30)
+    )
+    pieces = parse_text(
+        function("before", 32) + "\n\n" + small_class + "\n" + function("after", 32)
+    )
+    assert [piece.symbol for piece in pieces] == ["before", "A", "after"]
+
+
+def test_a_large_class_is_divided_at_its_methods():
+    methods = "".join(
+        f"    def m{i}(self):\n" + "        self.value = compute_something(self)\n" * 25 + "\n"
+        for i in range(6)
+    )
+    pieces = parse_text('class A:\n    """Doc."""\n\n' + methods)
+    assert pieces[0].content.startswith("class A:")
+    assert all("def m" in piece.content.splitlines()[0] for piece in pieces[1:])
+    assert {piece.header for piece in pieces[1:]} == {"class A"}
+
+
+def test_parts_of_a_divided_function_name_it():
+    pieces = parse_text(function("long", 200))
+    assert len(pieces) > 2
+    assert {piece.symbol for piece in pieces} == {"long"}
+    assert {piece.kind for piece in pieces} == {Kind.FUNCTION}
+    assert [piece.symbols for piece in pieces] == [("long",), *[()] * (len(pieces) - 1)]
+    assert [piece.header for piece in pieces] == ["", *["def long()"] * (len(pieces) - 1)]
+
+
+COMMENTED = [
+    pytest.param("a.py", "# about b\n# more\n", "def b():\n", "    pass\n", id="line comments"),
+    pytest.param("a.py", "@one\n@other(\n    1\n)\n", "def b():\n", "    pass\n", id="decorators"),
+    pytest.param("a.js", "/**\n * About b.\n */\n", "function b() {\n", "}\n", id="block comment"),
+    pytest.param("a.rs", "/// About b.\n#[test]\n\n#[x]\n", "fn b() {\n", "}\n", id="attributes"),
+    pytest.param("a.ex", '@doc """\nDoc.\n"""\n@spec b\n', "def b do\n", "end\n", id="elixir's"),
+    pytest.param("a.kt", "import a\n\n/** B. */\n", "class b {\n", "}\n", id="in an import list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "comment", "head", "tail"), COMMENTED)
+def test_comments_and_attributes_stay_with_what_they_describe(path, comment, head, tail):
+    mark = "# " if path.endswith((".py", ".ex")) else "// "
+    filler = f"{mark}{'word ' * 12}\n" * 45
+    body = f"    {mark}{'body ' * 12}\n" * 30
+    pieces = parse_text(f"{filler}\n\n{comment}{head}{body}{tail}", path)
+    at = next(piece for piece in pieces if head in piece.content)
+    assert comment.rsplit("\n\n", 1)[-1] in at.content
+
+
+def test_no_runts_are_left_beside_a_large_class():
+    methods = "".join(
+        f"  m{i}() {{\n" + "    this.value = computeSomething(this);\n" * 40 + "  }\n"
+        for i in range(4)
+    )
+    pieces = parse_text(f"class A {{\n{methods}}}\n", "a.js")
+    assert all(piece.end_line - piece.start_line > 10 for piece in pieces)
+
+
+def test_blank_lines_end_the_chunk_before():
+    pieces = parse_text(function("a", 40) + "\n\n\n" + function("b", 40))
+    assert pieces[1].content.startswith("def b")
+
+
+def test_prose_is_cut_at_headings():
+    section = "# Title {}\n\n" + "Some words about it. " * 35 + "\n\n"
+    pieces = parse_text("".join(section.format(i) for i in range(8)), "a.md")
+    assert len(pieces) > 4
+    assert all(piece.content.startswith("# Title") for piece in pieces)
+    assert {piece.kind for piece in pieces} == {Kind.TEXT}
+
+
+def test_code_that_defines_nothing_is_a_block():
+    (piece,) = parse_text("print(1)\n")
+    assert (piece.kind, piece.symbol, piece.symbols, piece.header) == (Kind.BLOCK, "", (), "")
+
+
+def test_lines_count_newlines_only():
+    (piece,) = parse_text("a = 1\r\nb = '\f'\rc = 2\n\td = 3")
+    assert lines_of(piece) == (1, 3)

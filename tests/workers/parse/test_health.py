@@ -1,0 +1,86 @@
+"""Health: what the grammar could read, and that no file is ever dropped."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codelode.languages import LANGUAGES
+from codelode.model import HealthStatus, Kind
+from workers import parse as stage
+from workers.parse import grammars, parse
+
+
+def health(data, path):
+    return parse(data, path=path).health
+
+
+def test_a_clean_file_is_ok():
+    assert health(b"def f():\n    pass\n", "a.py").status is HealthStatus.OK
+
+
+def test_errors_are_counted_and_the_chunks_complete():
+    data = b"def f(:\n    pass\n\ndef g():\n    return )\n"
+    parsed = parse(data, path="a.py")
+    assert parsed.health.status is HealthStatus.PARTIAL
+    assert parsed.health.errors >= 2
+    assert "".join(piece.content for piece in parsed.pieces).encode() == data
+    assert "g" in {symbol.name for symbol in parsed.symbols}
+
+
+def test_a_missing_token_is_an_error():
+    assert health(b"int f() { return 1 }\n", "a.c").errors == 1
+
+
+@pytest.mark.parametrize("path", ["notes.md", "a.rst", "b.mdx"])
+def test_prose_needs_no_grammar_to_be_ok(path):
+    parsed = parse(b"# Title\n\nWords.\n", path=path)
+    assert parsed.health.status is HealthStatus.OK
+    assert [piece.kind for piece in parsed.pieces] == [Kind.TEXT]
+
+
+@pytest.mark.parametrize("path", ["a.xyz", "a.bat", "LICENSE", ""])
+def test_a_file_without_a_grammar_is_text(path):
+    parsed = parse(b"some words\n", path=path)
+    assert parsed.health.status is HealthStatus.UNSUPPORTED
+    assert [piece.content for piece in parsed.pieces] == ["some words\n"]
+
+
+def test_a_file_too_large_for_a_tree_is_text(monkeypatch):
+    monkeypatch.setattr(stage, "MAX_TREE_BYTES", 10)
+    parsed = parse(b"def f():\n    pass\n", path="a.py")
+    assert parsed.health.status is HealthStatus.UNSUPPORTED
+    assert parsed.language == "python"
+
+
+def test_an_empty_file_has_no_pieces():
+    assert parse(b"", path="a.py").pieces == ()
+
+
+def test_the_pack_has_every_grammar_of_the_table():
+    missing = [row.name for row in LANGUAGES if row.grammar and not grammars.grammar(row.grammar)]
+    assert missing == []
+
+
+def test_a_grammar_that_the_pack_lacks_is_no_error():
+    assert grammars.tree("no-such-grammar", b"x") is None
+
+
+QUERIES = sorted(file.stem for file in Path(stage.__file__).parent.glob("queries/*.scm"))
+
+
+@pytest.mark.parametrize("name", [name for name in QUERIES if name != "ecmascript"])
+def test_every_query_compiles_for_its_grammar(name):
+    row = next(row for row in LANGUAGES if row.name == name)
+    assert grammars.query(name, row.grammar)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.timeout(180)
+def test_every_grammar_survives_odd_bytes(seed):
+    program = Path(__file__).with_name("fuzz.py")
+    done = subprocess.run(
+        [sys.executable, program, str(seed)], capture_output=True, text=True, timeout=150
+    )
+    assert done.stdout.endswith("done\n"), (done.stdout[-200:], done.stderr[-2000:])

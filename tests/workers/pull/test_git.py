@@ -1,0 +1,253 @@
+import os
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from codelode.errors import Denied, InvalidSettings, NotFound, TimedOut, Unavailable
+from codelode.model import Repository, RepositoryName
+from workers.pull import git
+from workers.pull.mirror import Mirrors
+
+NAME = RepositoryName("owner/repo")
+
+
+class _Host(BaseHTTPRequestHandler):
+    """A git host: real repositories by `git http-backend`, and paths that only fail."""
+
+    root: Path
+    stop: threading.Event
+
+    def do_GET(self):
+        self._answer(b"")
+
+    def do_POST(self):
+        self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def _answer(self, body):
+        path, _, query = self.path.partition("?")
+        kind = path.split("/")[1]
+        if kind == "stalls":
+            self.stop.wait(60)
+        elif kind.isdigit():
+            self.send_response(int(kind))
+            if kind == "401":
+                self.send_header("WWW-Authenticate", 'Basic realm="x"')
+            if kind == "301":
+                self.send_header("Location", f"/real/{path}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        else:
+            self._backend(path, query, body)
+
+    def _backend(self, path, query, body):
+        variables = {
+            "PATH": os.environ["PATH"],
+            "GIT_PROJECT_ROOT": str(self.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+        }
+        done = subprocess.run(
+            ["git", "http-backend"], input=body, capture_output=True, env=variables, check=False
+        )
+        head, _, content = done.stdout.partition(b"\r\n\r\n")
+        fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+        self.send_response(int(fields.pop("Status", "200").split()[0]))
+        for name, value in {**fields, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def host(tmp_path):
+    handler = type("Host", (_Host,), {"root": tmp_path / "sources", "stop": threading.Event()})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    handler.stop.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_repository_on_a_host_is_cloned_and_followed(host, mirrors, source):
+    repository = Repository(NAME, f"{host}/source")
+    first = source.commit({"a.py": "a"})
+    lines = []
+    mirrors.sync(repository, on_progress=lines.append)
+    assert mirrors.resolve(NAME) == ("main", first)
+    assert "Receiving objects 100%" in lines
+    second = source.commit({"b.py": "b"})
+    mirrors.sync(repository)
+    assert mirrors.resolve(NAME) == ("main", second)
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "words"),
+    [
+        ("404/x", NotFound, "not found"),
+        ("missing", NotFound, "not found"),
+        ("401/x", Denied, "credential helper"),
+        ("403/x", Denied, "403"),
+        ("301/x", NotFound, "moved"),
+        ("500/x", Unavailable, "500"),
+        ("503/x", Unavailable, "503"),
+        ("429/x", Unavailable, "429"),
+    ],
+)
+def test_the_answer_of_a_host_says_whether_a_retry_may_help(host, mirrors, path, error, words):
+    with pytest.raises(error, match=words) as raised:
+        mirrors.sync(Repository(NAME, f"{host}/{path}"))
+    assert type(raised.value) is error
+    assert str(raised.value).startswith("owner/repo: ")
+
+
+def test_a_host_that_does_not_answer_is_unavailable(mirrors):
+    with pytest.raises(Unavailable):
+        mirrors.sync(Repository(NAME, "http://127.0.0.1:1/x"))
+
+
+def test_a_host_that_stalls_is_given_up_with_all_that_git_started(host, tmp_path):
+    before = _children()
+    with pytest.raises(TimedOut, match=r"0\.5 seconds"):
+        Mirrors(tmp_path / "mirrors", timeout_s=0.5).sync(Repository(NAME, f"{host}/stalls"))
+    assert _children() == before
+
+
+def _children():
+    """Processes that descend from this one, by command; those of git among them."""
+    listed = subprocess.run(
+        ["ps", "-e", "-o", "pid=,ppid=,sid=,args="], capture_output=True, text=True, check=True
+    )
+    return [line for line in listed.stdout.splitlines() if "/stalls" in line]
+
+
+def test_a_process_tree_that_ignores_the_polite_signal_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(git, "_GRACE_S", 0.2)
+    stubborn = tmp_path / "git"
+    stubborn.write_text(f"#!/bin/sh\ntrap '' TERM\nsleep 50 &\necho $! > {tmp_path}/pid\nwait\n")
+    stubborn.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(TimedOut):
+        git.run("fetch", timeout_s=0.5)
+    pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 10
+    while _is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("lines", "error", "reason"),
+    [
+        (["fatal: repository 'https://h/x/' not found"], NotFound, "not found"),
+        (["remote: Not Found", "fatal: repository 'https://h/x/' not found"], NotFound, "https://h"),
+        (
+            ["ERROR: Repository not found.", "fatal: Could not read from remote repository."],
+            NotFound,
+            "^Repository not found",
+        ),
+        (
+            ["git@h: Permission denied (publickey).", "fatal: Could not read from remote."],
+            Denied,
+            "Could not read",
+        ),
+        (["fatal: Authentication failed for 'https://h/x'"], Denied, "Authentication failed"),
+        (["Host key verification failed.", "fatal: Could not read"], Denied, "known_hosts"),
+        (["fatal: unable to access 'https://h/': Could not resolve host: h"], Unavailable, "host"),
+        (["ssh: connect to host h port 22: Connection refused"], Unavailable, "refused"),
+        (["fatal: early EOF", "fatal: index-pack failed"], Unavailable, "index-pack"),
+        (["error: object 1: odd", "fatal: index-pack failed"], Unavailable, "object 1"),
+        ([], Unavailable, "status 128"),
+    ],
+)  # fmt: skip
+def test_the_last_telling_reason_is_given(lines, error, reason, tmp_path, monkeypatch):
+    _fake_git(tmp_path, monkeypatch, "".join(f"echo {line!r} >&2\n" for line in lines) + "exit 128")
+    with pytest.raises(error, match=reason) as raised:
+        git.run("fetch")
+    assert type(raised.value) is error
+
+
+def test_no_message_holds_credentials(tmp_path, monkeypatch):
+    script = "echo \"fatal: unable to access 'https://me:hunter2@h/x/': nope\" >&2; exit 128"
+    _fake_git(tmp_path, monkeypatch, script)
+    with pytest.raises(Unavailable, match="https://h/x/") as raised:
+        git.run("fetch")
+    assert "hunter2" not in str(raised.value)
+
+
+def _fake_git(tmp_path, monkeypatch, script):
+    fake = tmp_path / "git"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+def test_without_git_the_remedy_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InvalidSettings, match="install git"):
+        git.run("version")
+
+
+def test_much_output_on_both_sides_does_not_block(tmp_path, monkeypatch):
+    _fake_git(
+        tmp_path, monkeypatch, "cat >/dev/null; head -c 3000000 /dev/zero; seq 200000 >&2; exit 0"
+    )
+    assert len(git.run("x", stdin=b"y" * 1_000_000)) == 3_000_000
+
+
+def test_an_operator_s_own_configuration_stays_in_force(home):
+    (home / ".gitconfig").write_text("[http]\n\tproxy = http://proxy.example\n[gc]\n\tauto = 7\n")
+    assert git.run("config", "http.proxy") == b"http://proxy.example\n"
+    assert git.run("config", "gc.auto") == b"0\n"
+
+
+ORPHAN = """
+import os, sys
+from workers.pull import git
+held, os.environ["PATH"] = int(sys.argv[1]), sys.argv[2]
+git.run("x", hold=(held,), on_line=lambda line: os.kill(os.getpid(), 9))
+"""
+
+
+def test_the_lock_outlives_a_killed_worker_as_long_as_its_git(tmp_path, monkeypatch):
+    import fcntl
+
+    release = tmp_path / "release"
+    os.mkfifo(release)
+    usual = os.environ["PATH"]
+    _fake_git(tmp_path, monkeypatch, f"echo started >&2; read line < {release}")
+    faked = os.environ["PATH"]
+    monkeypatch.setenv("PATH", usual)
+    with (tmp_path / "lock").open("w") as held, (tmp_path / "lock").open("w") as wanted:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        command = [sys.executable, "-c", ORPHAN, str(held.fileno()), faked]
+        worker = subprocess.run(command, pass_fds=[held.fileno()], check=False)
+        assert worker.returncode == -9
+        held.close()
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(wanted, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        release.write_text("go\n")
+        fcntl.flock(wanted, fcntl.LOCK_EX)

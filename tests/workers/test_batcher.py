@@ -1,0 +1,71 @@
+"""Per-file jobs share calls, and a bad one fails alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from workers.batcher import Batcher, only_once
+
+
+def test_items_submitted_together_share_a_call() -> None:
+    calls: list[list[int]] = []
+    batcher = Batcher[int](lambda items: calls.append(list(items)), max_items=10, max_wait_s=5)
+    futures = [batcher.submit(number) for number in range(10)]
+    for future in futures:
+        future.result(timeout=10)
+    assert [number for call in calls for number in call] == list(range(10))
+    assert len(calls) <= 2  # the first may have gone alone
+
+
+def test_a_batch_never_exceeds_its_bound() -> None:
+    sizes: list[int] = []
+    batcher = Batcher[int](lambda items: sizes.append(len(items)), max_items=3, max_wait_s=0.01)
+    futures = [batcher.submit(number) for number in range(20)]
+    for future in futures:
+        future.result(timeout=10)
+    assert max(sizes) <= 3
+    assert sum(sizes) == 20
+
+
+def test_a_lone_item_does_not_wait_for_company_for_long() -> None:
+    batcher = Batcher[int](lambda items: None, max_items=1000, max_wait_s=0.01)
+    assert batcher.submit(1).result(timeout=10) is None
+
+
+def test_a_bad_item_fails_alone() -> None:
+    done: list[int] = []
+
+    def work(items: Sequence[int]) -> None:
+        if 13 in items:
+            raise ValueError("unlucky")
+        done.extend(items)
+
+    batcher = Batcher[int](work, max_items=8, max_wait_s=0.5)
+    futures = {number: batcher.submit(number) for number in (1, 13, 2, 3)}
+    with pytest.raises(ValueError, match="unlucky"):
+        futures[13].result(timeout=10)
+    for number in (1, 2, 3):
+        futures[number].result(timeout=10)
+    assert sorted(done) == [1, 2, 3]
+
+
+def test_work_never_runs_twice_at_a_time() -> None:
+    running = threading.Lock()
+
+    def work(items: Sequence[int]) -> None:
+        assert running.acquire(blocking=False)
+        running.release()
+
+    batcher = Batcher[int](work, max_items=2, max_wait_s=0)
+    for future in [batcher.submit(number) for number in range(50)]:
+        future.result(timeout=10)
+
+
+def test_the_same_job_delivered_again_while_it_runs_is_dropped() -> None:
+    with only_once("job") as first, only_once("job") as again, only_once("other") as other:
+        assert (first, again, other) == (True, False, True)
+    with only_once("job") as later:
+        assert later

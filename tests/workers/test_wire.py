@@ -1,0 +1,58 @@
+"""What goes between stages arrives as it was sent."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codelode.model import (
+    Category,
+    FileHealth,
+    HealthStatus,
+    Import,
+    Kind,
+    ParsedFile,
+    Piece,
+    Symbol,
+)
+from workers import wire
+
+text = st.text(max_size=40)
+number = st.integers(0, 10**6)
+pieces = st.builds(
+    Piece, number, number, number, number, text, st.sampled_from(Kind), text,
+    st.tuples(text), text,
+)  # fmt: skip
+symbols = st.builds(
+    Symbol, text, text, st.sampled_from(Kind), text, number, number, st.booleans(), text
+)
+parsed_files = st.builds(
+    ParsedFile,
+    language=text,
+    category=st.sampled_from(Category),
+    health=st.builds(FileHealth, st.sampled_from(HealthStatus), number, text),
+    pieces=st.lists(pieces, max_size=3).map(tuple),
+    symbols=st.lists(symbols, max_size=3).map(tuple),
+    imports=st.lists(st.builds(Import, text, number, st.tuples(text)), max_size=3).map(tuple),
+)
+
+
+@given(parsed_files)
+def test_a_parsed_file_survives_the_round_trip(parsed: ParsedFile) -> None:
+    assert wire.load_parsed(wire.dump_parsed(parsed)) == parsed
+
+
+def test_vectors_survive_the_round_trip_to_half_precision() -> None:
+    vectors = np.random.default_rng(1).normal(size=(50, 256)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    back = wire.load_vectors(wire.dump_vectors(vectors), dim=256)
+    assert back.dtype == np.float32
+    assert np.min(np.sum(back * vectors, axis=1)) > 0.99999
+    np.testing.assert_allclose(np.linalg.norm(back, axis=1), 1, atol=1e-6)
+
+
+def test_a_zero_row_stays_zero_and_no_rows_stay_none() -> None:
+    zero = np.zeros((2, 8), np.float32)
+    np.testing.assert_array_equal(wire.load_vectors(wire.dump_vectors(zero), dim=8), zero)
+    assert wire.load_vectors(wire.dump_vectors(zero[:0]), dim=8).shape == (0, 8)

@@ -1,0 +1,38 @@
+"""`python -m workers NAME`: run one worker group, or beat.
+
+NAME is pull, parse, embed, store or beat; see `workers.app.WORKERS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from workers.app import WORKERS, app
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
+    parser.add_argument("name", choices=[*WORKERS, "beat"])
+    parser.add_argument("--concurrency", type=int, help="pool size; default: the group's own")
+    args = parser.parse_args()
+    app.start(_arguments(args.name, args.concurrency))
+
+
+def _arguments(name: str, concurrency: int | None) -> list[str]:
+    if name == "beat":
+        return ["beat", "--pidfile="]
+    shape = WORKERS[name]
+    return [
+        "worker",
+        f"--hostname={name}@%h",
+        f"--queues={','.join(shape.queues)}",
+        f"--pool={shape.pool}",
+        f"--concurrency={concurrency or shape.concurrency}",
+        "--without-gossip",
+        "--without-mingle",
+        *(["--task-events"] if shape.is_watched else []),
+    ]
+
+
+if __name__ == "__main__":
+    main()

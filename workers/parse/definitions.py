@@ -1,0 +1,251 @@
+"""Definitions out of a tree: what a query captured, nested and described.
+
+A query captures each definition as `@definition.<kind>` with its `@name` (the vocabulary of
+tree-sitter tags); where two patterns find one name at one place, the earlier pattern counts. More
+captures serve names that a grammar does not nest: `@scope` has a `@name` under which it nests
+others without defining it (Rust `impl`, Swift `extension`), `@namespace` likewise without being
+worth a line in headers (C++), `@receiver` is the parent of one definition (Go methods).
+`@exported` is a name in an export list. `@import` nodes are read by `imports`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tree_sitter import Node, QueryCursor
+
+from codelode.languages import Language
+from codelode.model import Kind, Symbol
+from workers.parse import describe, exports, grammars
+from workers.parse.comments import Comments
+from workers.parse.lines import Lines
+
+_CLASSES = frozenset({Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
+
+#: Languages that define one function in several clauses, which are one definition.
+_CLAUSES = frozenset({"haskell", "elixir"})
+
+#: Definitions nested deeper are machine-made; their qualified names would grow without bound.
+MAX_NESTING = 32
+
+#: Files with more are tables of data; the first ones stand for the rest.
+MAX_DEFINITIONS = 10_000
+
+_NAME_BYTES = 300
+_SEPARATOR = re.compile(r"\s*(?:::|\.|:)\s*")
+_NOT_NAME = re.compile(r"[\s*&()\[\]'\"`]+|<.*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A definition with its place in the names around it."""
+
+    start: int
+    end: int
+    name: str
+    qualified_name: str
+    kind: Kind | None  # None: a scope, which is no symbol
+    signature: str  # empty: a namespace, left out of headers
+    is_exported: bool
+    doc: str = ""
+
+    def symbol(self, lines: Lines) -> Symbol:
+        """The definition as the model has it; asked of those with a kind only."""
+        assert self.kind, self
+        return Symbol(
+            name=self.name,
+            qualified_name=self.qualified_name,
+            kind=self.kind,
+            signature=self.signature,
+            start_line=lines.row(self.start) + 1,
+            end_line=lines.row(max(self.start, self.end - 1)) + 1,
+            is_exported=self.is_exported,
+            doc=self.doc,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What a language's query finds in a tree."""
+
+    definitions: tuple[Definition, ...] = ()  # by start, outer before inner
+    imports: tuple[Node, ...] = ()  # by start
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """One match of a query, before nesting."""
+
+    pattern: int
+    start: int
+    end: int
+    node: Node
+    name: str
+    kind: str  # of the model, `scope` or `namespace`
+    receiver: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What describing a definition takes besides its match."""
+
+    language: str
+    lines: Lines
+    comments: Comments
+    exported: frozenset[str]  # names in export lists
+
+
+def capture(language: Language, root: Node, lines: Lines, comments: Comments) -> Captured:
+    """Definitions and import nodes; nothing for a language without a query."""
+    query = grammars.query(language.name, language.grammar or "")
+    if query is None:
+        return Captured()
+    found: dict[tuple[int, str], _Match] = {}
+    imports: dict[int, Node] = {}
+    exported: set[str] = set()
+    for pattern, captures in QueryCursor(query).matches(root):
+        match = _match(pattern, captures, lines.data)
+        if match:
+            known = found.get((match.start, match.name))
+            if known is None or pattern < known.pattern:
+                found[match.start, match.name] = match
+        for node in captures.get("import", ()):
+            imports[node.start_byte] = node
+        exported.update(_text(node, lines.data) for node in captures.get("exported", ()))
+    matches = _without_imports(found.values(), sorted(imports))
+    nested = _nest(matches, _Context(language.name, lines, comments, frozenset(exported)))
+    return Captured(
+        tuple(_join_clauses(nested) if language.name in _CLAUSES else nested),
+        tuple(imports[start] for start in sorted(imports)),
+    )
+
+
+def _match(pattern: int, captures: dict[str, list[Node]], data: bytes) -> _Match | None:
+    names = captures.get("name")
+    if not names or names[0].start_byte == names[0].end_byte:  # a grammar makes up missing names
+        return None
+    for label, nodes in captures.items():
+        if label in ("scope", "namespace") or label.startswith("definition."):
+            return _Match(
+                pattern=pattern,
+                start=nodes[0].start_byte,
+                end=nodes[0].end_byte,
+                node=nodes[0],
+                name=_text(names[0], data),
+                kind=label.removeprefix("definition."),
+                receiver=_text(captures["receiver"][0], data) if "receiver" in captures else "",
+            )
+    return None
+
+
+def _text(node: Node, data: bytes) -> str:
+    end = min(node.end_byte, node.start_byte + _NAME_BYTES)
+    return data[node.start_byte : end].decode("utf-8", "ignore")
+
+
+def _without_imports(matches: Iterable[_Match], imports: Sequence[int]) -> list[_Match]:
+    """The matches in order, without constants that only name an import: `x = require("x")`."""
+    return sorted(
+        (m for m in matches if m.kind != "constant" or not _holds(m.start, m.end, imports)),
+        key=lambda match: (match.start, -match.end),
+    )[:MAX_DEFINITIONS]
+
+
+def _holds(start: int, end: int, imports: Sequence[int]) -> bool:
+    at = bisect_left(imports, start)
+    return at < len(imports) and imports[at] < end
+
+
+def _nest(matches: Sequence[_Match], context: _Context) -> Iterator[Definition]:
+    around: list[Definition] = []
+    for match in matches:
+        while around and not _is_within(match, around[-1]):
+            around.pop()
+        if len(around) == MAX_NESTING:
+            continue
+        parent = next((d for d in reversed(around) if not _is_typedef(d)), None)
+        definition = _define(match, parent, context)
+        around.append(definition)
+        yield definition
+
+
+def _is_within(match: _Match, definition: Definition) -> bool:
+    """Whether it nests: `a, b = 1, 2` is one node with two names, neither inside the other."""
+    if (match.start, match.end) == (definition.start, definition.end):
+        return False
+    return match.start < definition.end
+
+
+def _is_typedef(definition: Definition) -> bool:
+    """C's `typedef struct a {…} b`: `a` is not a member of `b`."""
+    return definition.signature.startswith("typedef")
+
+
+def _define(match: _Match, parent: Definition | None, context: _Context) -> Definition:
+    names = [*_parts(match.receiver), *_parts(match.name)]
+    signature = "" if match.kind == "namespace" else describe.signature(match.node, context.lines)
+    kind = None if match.kind in ("scope", "namespace") else Kind(match.kind)
+    if kind is Kind.FUNCTION and (len(names) > 1 or _is_class(parent)):
+        kind = Kind.METHOD
+    declared = exports.Declared(
+        names[-1], signature, match.node.type, parent.kind if parent else None
+    )
+    return Definition(
+        start=match.start,
+        end=match.end,
+        name=names[-1],
+        qualified_name=".".join([*([parent.qualified_name] if parent else ()), *names]),
+        kind=kind,
+        signature=signature,
+        is_exported=(parent is None or parent.is_exported)
+        and (
+            kind is None
+            or (parent is None and names[-1] in context.exported)
+            or exports.is_exported(context.language, declared)
+        ),
+        doc=describe.doc(
+            match.node, context.lines, context.comments, docstrings=context.language == "python"
+        )
+        if kind
+        else "",
+    )
+
+
+def _is_class(definition: Definition | None) -> bool:
+    """Whether functions in it are methods: a class, or a scope that stands for one."""
+    if definition is None or not definition.signature:
+        return False
+    return definition.kind is None or definition.kind in _CLASSES
+
+
+def _parts(name: str) -> list[str]:
+    """`Foo<T>::bar` → `["Foo", "bar"]`, `*Server` → `["Server"]`, `operator==` whole."""
+    if not name or name.isidentifier():
+        return [name] if name else []
+    if "operator" in name or name.startswith(('"', "'")):
+        return [part for part in name.strip("\"'").split("::") if part] or [name]
+    parts = [_NOT_NAME.sub("", part) for part in _SEPARATOR.split(name)]
+    return [part for part in parts if part] or [name.strip()]
+
+
+def _join_clauses(definitions: Iterable[Definition]) -> list[Definition]:
+    """Neighbours of one name made one, with the first one's signature."""
+    out: list[Definition] = []
+    for definition in definitions:
+        last = out[-1] if out else None
+        if (
+            last
+            and last.kind
+            and (last.qualified_name, last.kind)
+            == (
+                definition.qualified_name,
+                definition.kind,
+            )
+        ):
+            out[-1] = replace(last, end=definition.end)
+        else:
+            out.append(definition)
+    return out

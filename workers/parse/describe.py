@@ -1,0 +1,101 @@
+"""A definition in words: its signature on one line, the first line of its documentation.
+
+Both read the text around the node, not more nodes: the same few rules then serve all grammars.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tree_sitter import Node
+
+from workers.parse.comments import Comments
+from workers.parse.lines import Lines
+
+MAX_SIGNATURE_CHARS = 200
+MAX_DOC_CHARS = 200
+
+#: Bytes of a definition that are looked at.
+_HEAD_BYTES = 800
+
+_LINE_START = re.compile(rb"[ \t]*((?:[\w@]+[ \t]+)+)\Z")
+_TAIL = re.compile(r"(?:\s*(?:\{|=>|[=:;,]|\bdo|\bwhere|\bbegin|\bthen))+\s*\Z")
+_DOCSTRING = re.compile(rb"[rRuUbBfF]{0,2}(\"{3}|'{3}|\"|')\s*([^\n]*)")
+_CLOSED = re.compile(rb"[{};]")
+_COMMENT_MARKS = re.compile(r"^[\s/*#;!%<>|\"'(){}=~-]+|[\s*/#=~-]+$")
+#: `@Override`, `[Fact]`, `#[inline]` before a head; Elixir's and Java's definitions with `@` stay.
+_ATTRIBUTES = re.compile(
+    r"\A(?:@(?!type|opaque|callback|macrocallback|interface)\w[\w.]*"
+    r"(?:\((?:[^()]|\([^()]*\))*\))?\s*|#?\[[^\]]*\]\s+(?=[\w\[#]))+"
+)
+_ATTRIBUTE_LINE = re.compile(rb"\s*(?:@[^;{}]*|#?\[.*\]\s*|template\s*<[^;{}]*)\Z", re.DOTALL)
+
+
+def signature(node: Node, lines: Lines) -> str:
+    """The head of a definition without its body, at most MAX_SIGNATURE_CHARS.
+
+    Words before the node on its line belong to it: `export const`, `pub`, `type`.
+    """
+    start, data = node.start_byte, lines.data
+    line_start = _CLOSED.split(lines.before(start, lines.row(start)))[-1]
+    before = _LINE_START.fullmatch(line_start)
+    stop = min(node.end_byte, start + _HEAD_BYTES)
+    body = node.child_by_field_name("body")
+    has_body = body is not None and start < body.start_byte < stop
+    if body is not None and has_body:
+        stop = body.start_byte
+    text = _ATTRIBUTES.sub("", data[start:stop].decode("utf-8", "ignore"))
+    text = text if has_body else _head(text)
+    if before:
+        text = before.group(1).decode("utf-8", "ignore") + text
+    text = _TAIL.sub("", " ".join(text.split()))
+    return text if len(text) <= MAX_SIGNATURE_CHARS else text[: MAX_SIGNATURE_CHARS - 1] + "…"
+
+
+def _head(text: str) -> str:
+    """Up to the first `{` or line end outside of parentheses."""
+    depth = 0
+    for at, char in enumerate(text):
+        if char in "([":
+            depth += 1
+        elif char in ")]":
+            depth -= 1
+        elif depth <= 0 and char in "{\n":
+            return text[:at]
+    return text
+
+
+def doc(node: Node, lines: Lines, comments: Comments, *, docstrings: bool) -> str:
+    """The first line of the docstring, or of the comment right above; empty without either."""
+    if docstrings:
+        return _docstring(node, lines.data)
+    return _comment_above(node.start_byte, lines, comments)
+
+
+def _docstring(node: Node, data: bytes) -> str:
+    body = node.child_by_field_name("body")
+    if body is None:
+        return ""
+    found = _DOCSTRING.match(data, body.start_byte, min(body.end_byte, body.start_byte + 500))
+    if not found:
+        return ""
+    text = found.group(2).split(found.group(1), 1)[0]
+    return text.decode("utf-8", "ignore").strip()[:MAX_DOC_CHARS]
+
+
+def _comment_above(start: int, lines: Lines, comments: Comments) -> str:
+    row = lines.row(start)
+    if _CLOSED.search(lines.before(start, row)):
+        return ""  # not the first on its line: the comment is about another
+    row -= 1
+    while row >= 0 and _ATTRIBUTE_LINE.match(lines.text(row)):
+        row -= 1
+    first = comments.start(row + 1)
+    if first > row:
+        return ""
+    comment = lines.data[lines.start(first) : lines.start(row + 1)]
+    for line in comment.decode("utf-8", "ignore").split("\n"):
+        words = _COMMENT_MARKS.sub("", line)
+        if words and not words.startswith("@"):
+            return words[:MAX_DOC_CHARS]
+    return ""

@@ -1,0 +1,62 @@
+"""Line arithmetic over one file's bytes.
+
+A line ends after each `\n`, as in git, editors' default and tree-sitter; form feeds and lone
+carriage returns are characters of a line. Rows are 0-based here, as in tree-sitter; model lines
+are rows + 1.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+
+#: Further right nothing begins a line; keeps the work on one very long line linear.
+MAX_INDENT = 400
+
+_IS_INK = np.ones(256, np.uint8)
+_IS_INK[list(b" \t\r\n\f\v")] = 0
+
+
+class Lines:
+    """Where the lines of `data` start and how much ink they hold: bytes that are not whitespace."""
+
+    __slots__ = ("_ink", "_starts", "count", "data")
+
+    def __init__(self, data: bytes) -> None:
+        values = np.frombuffer(data, np.uint8)
+        starts = np.flatnonzero(values == ord("\n")) + 1
+        if not starts.size or starts[-1] != len(data):
+            starts = np.append(starts, len(data))  # the last line lacks its newline
+        ink = np.cumsum(_IS_INK[values], dtype=np.int64)
+        self.data = data
+        self._starts: list[int] = [0, *starts.tolist()]
+        self._ink: list[int] = [0, *ink[starts - 1].tolist()] if data else [0, 0]
+        self.count = len(self._starts) - 1
+
+    def row(self, offset: int) -> int:
+        """The row that holds the byte at `offset`; the last row for the end of the file."""
+        return min(bisect_right(self._starts, offset) - 1, self.count - 1)
+
+    def start(self, row: int) -> int:
+        """Offset of the first byte of a row; of the end of the file for `count`."""
+        return self._starts[row]
+
+    def text(self, row: int) -> bytes:
+        """The bytes of a row with its line end."""
+        return self.data[self._starts[row] : self._starts[row + 1]]
+
+    def ink(self, first: int, last: int) -> int:
+        """Ink in rows [first, last)."""
+        return self._ink[last] - self._ink[first]
+
+    def begins(self, offset: int, row: int) -> bool:
+        """Whether only whitespace stands between the start of the row and `offset`."""
+        start = self._starts[row]
+        if offset - start > MAX_INDENT:
+            return False
+        return offset == start or self.data[start:offset].isspace()
+
+    def before(self, offset: int, row: int) -> bytes:
+        """What stands before `offset` on its row; the end of it on a very long line."""
+        return self.data[max(self._starts[row], offset - MAX_INDENT) : offset]

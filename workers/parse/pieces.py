@@ -1,0 +1,94 @@
+"""Cuts and definitions brought together: which definition each piece holds.
+
+One sweep in file order over spans and definitions, so the time is linear in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from codelode.model import Kind, Piece
+from workers.parse.definitions import Definition
+from workers.parse.encoding import Decoded
+
+MAX_HEADER_CHARS = 120  # of each parent
+HEADER_SEPARATOR = " › "
+
+#: Kinds that hold other definitions: a part of one is mainly what starts in it.
+_CONTAINERS = frozenset(
+    {Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.ENUM, Kind.TRAIT, Kind.MODULE, None}
+)
+
+Span = tuple[int, int]  # offsets in the text's UTF-8
+
+
+def build(
+    spans: Sequence[Span], definitions: Sequence[Definition], decoded: Decoded, *, plain: Kind
+) -> tuple[Piece, ...]:
+    """A piece per span, with offsets in the file; `plain` is the kind of what defines nothing.
+
+    A piece's symbol is the definition that fills most of it: one that starts there, or the
+    function it continues; a class only where nothing else does. Its header names the definitions
+    that began earlier and go on for at least half of the piece.
+    """
+    out: list[Piece] = []
+    line, offset = 1, 0
+    for (start, end), (around, started) in zip(spans, _held(spans, definitions), strict=True):
+        utf8 = decoded.utf8[start:end]
+        content = utf8.decode()
+        size = decoded.size_bytes(content, utf8) + (0 if out else decoded.bom_bytes)
+        main = _main(around, started, start, end)
+        out.append(
+            Piece(
+                start_line=line,
+                end_line=line + utf8.count(b"\n", 0, -1),
+                start_byte=offset,
+                end_byte=offset + size,
+                content=content,
+                kind=main.kind if main and main.kind else plain,
+                symbol=main.qualified_name if main else "",
+                symbols=tuple(dict.fromkeys(d.name for d in started if d.kind)),
+                header=_header(around, (start + end) // 2),
+            )
+        )
+        line += utf8.count(b"\n")
+        offset += size
+    return tuple(out)
+
+
+def _held(
+    spans: Sequence[Span], definitions: Sequence[Definition]
+) -> Iterator[tuple[Sequence[Definition], Sequence[Definition]]]:
+    """For each span the definitions around its start, outer first, and those starting in it."""
+    around: list[Definition] = []
+    at = 0
+    for start, end in spans:
+        around = [definition for definition in around if definition.end > start]
+        first = at
+        while at < len(definitions) and definitions[at].start < end:
+            at += 1
+        started = definitions[first:at]
+        yield around, started
+        around = [*around, *started]
+
+
+def _main(
+    around: Sequence[Definition], started: Sequence[Definition], start: int, end: int
+) -> Definition | None:
+    def overlap(definition: Definition) -> int:
+        return min(definition.end, end) - max(definition.start, start)
+
+    continued = [definition for definition in around if definition.kind not in _CONTAINERS][:1]
+    here = [definition for definition in started if definition.kind]
+    if continued or here:
+        return max([*continued, *here], key=overlap)
+    parents = [definition for definition in around if definition.kind]
+    return parents[-1] if parents else None
+
+
+def _header(around: Sequence[Definition], middle: int) -> str:
+    return HEADER_SEPARATOR.join(
+        definition.signature[:MAX_HEADER_CHARS]
+        for definition in around
+        if definition.signature and definition.end >= middle
+    )

@@ -1,0 +1,19 @@
+; inherits: c
+(class_specifier name: (_) @name body: (_)) @definition.class
+(struct_specifier name: (template_type) @name body: (_)) @definition.struct
+(function_definition
+  declarator: (reference_declarator (function_declarator declarator: (_) @name)))
+  @definition.function
+(function_definition declarator: (operator_cast) @name) @definition.function
+(field_declaration declarator: [
+  (function_declarator declarator: (_) @name)
+  (pointer_declarator declarator: (function_declarator declarator: (_) @name))
+  (reference_declarator (function_declarator declarator: (_) @name))
+]) @definition.method
+(field_declaration_list
+  (declaration declarator: (function_declarator declarator: (_) @name)) @definition.method)
+(alias_declaration name: (type_identifier) @name) @definition.type
+(concept_definition name: (identifier) @name) @definition.type
+(namespace_definition name: (_) @name) @namespace
+(declaration_list (declaration
+  declarator: (init_declarator declarator: (identifier) @name)) @definition.constant)

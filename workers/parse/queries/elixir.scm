@@ -1,0 +1,36 @@
+(call
+  target: (identifier) @_keyword (arguments . (alias) @name)
+  (#any-of? @_keyword "defmodule" "defprotocol")) @definition.module
+(call
+  target: (identifier) @_keyword (arguments . (alias) @name)
+  (#eq? @_keyword "defimpl")) @scope
+(call
+  target: (identifier) @_keyword
+  (arguments . [
+    (identifier) @name
+    (call target: (identifier) @name)
+    (binary_operator left: (call target: (identifier) @name) operator: "when")
+    (binary_operator left: (identifier) @name operator: "when")
+  ])
+  (#any-of? @_keyword "def" "defp" "defdelegate" "defn" "defnp")) @definition.function
+(call
+  target: (identifier) @_keyword
+  (arguments . [
+    (identifier) @name
+    (call target: (identifier) @name)
+    (binary_operator left: (call target: (identifier) @name) operator: "when")
+  ])
+  (#any-of? @_keyword "defmacro" "defmacrop" "defguard" "defguardp")) @definition.macro
+(unary_operator operator: "@" operand: (call
+  target: (identifier) @_keyword
+  (arguments . (binary_operator
+    left: [(call target: (identifier) @name) (identifier) @name] operator: "::"))
+  (#any-of? @_keyword "type" "typep" "opaque"))) @definition.type
+(unary_operator operator: "@" operand: (call
+  target: (identifier) @_keyword
+  (arguments . (binary_operator left: (call target: (identifier) @name) operator: "::"))
+  (#any-of? @_keyword "callback" "macrocallback"))) @definition.function
+
+(call
+  target: (identifier) @_keyword (arguments . [(alias) (dot)])
+  (#any-of? @_keyword "alias" "import" "use" "require")) @import

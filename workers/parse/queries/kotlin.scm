@@ -1,0 +1,16 @@
+(class_declaration "interface" (type_identifier) @name) @definition.interface
+(class_declaration "enum" (type_identifier) @name) @definition.enum
+(class_declaration (type_identifier) @name (enum_class_body)) @definition.enum
+(class_declaration (type_identifier) @name) @definition.class
+(object_declaration (type_identifier) @name) @definition.class
+(function_declaration
+  receiver: (receiver_type (user_type . (type_identifier) @receiver))
+  (simple_identifier) @name) @definition.method
+(function_declaration (simple_identifier) @name) @definition.function
+(type_alias . (type_identifier) @name) @definition.type
+(source_file
+  (property_declaration (variable_declaration (simple_identifier) @name)) @definition.constant)
+(class_body
+  (property_declaration (variable_declaration (simple_identifier) @name)) @definition.constant)
+
+(import_header) @import

@@ -1,0 +1,8 @@
+(class_definition name: (identifier) @name) @definition.class
+(function_definition name: (identifier) @name) @definition.function
+(module (assignment left: (identifier) @name) @definition.constant)
+(module (type_alias_statement left: (type (identifier) @name)) @definition.type)
+
+(import_statement) @import
+(import_from_statement) @import
+(future_import_statement) @import

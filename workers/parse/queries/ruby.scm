@@ -1,0 +1,11 @@
+(class name: [(constant) (scope_resolution)] @name) @definition.class
+(module name: [(constant) (scope_resolution)] @name) @definition.module
+(body_statement (method name: (_) @name) @definition.method)
+(method name: (_) @name) @definition.function
+(singleton_method name: (_) @name) @definition.method
+(assignment left: (constant) @name) @definition.constant
+(alias name: (_) @name) @definition.method
+
+(call
+  !receiver method: (identifier) @_require arguments: (argument_list . (string))
+  (#any-of? @_require "require" "require_relative" "load" "autoload")) @import

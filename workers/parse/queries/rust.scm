@@ -1,0 +1,22 @@
+(function_item name: (identifier) @name) @definition.function
+(function_signature_item name: (identifier) @name) @definition.function
+(struct_item name: (type_identifier) @name) @definition.struct
+(union_item name: (type_identifier) @name) @definition.struct
+(enum_item name: (type_identifier) @name) @definition.enum
+(trait_item name: (type_identifier) @name) @definition.trait
+(type_item name: (type_identifier) @name) @definition.type
+(associated_type name: (type_identifier) @name) @definition.type
+(const_item name: (identifier) @name) @definition.constant
+(static_item name: (identifier) @name) @definition.constant
+(macro_definition name: (identifier) @name) @definition.macro
+(mod_item name: (identifier) @name body: (_)) @definition.module
+(impl_item type: [
+  (type_identifier) @name
+  (generic_type type: [(type_identifier) (scoped_type_identifier)] @name)
+  (scoped_type_identifier) @name
+  (reference_type) @name
+]) @scope
+
+(use_declaration) @import
+(extern_crate_declaration) @import
+(mod_item name: (identifier) !body) @import

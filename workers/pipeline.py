@@ -1,0 +1,330 @@
+"""The write pipeline: pull → parse → embed → store, one job per file and stage.
+
+A run's files wait in the ledger; a window of them is in flight as messages, and every file that
+is counted hands out the next. No chord, no result backend: the ledger knows what is missing. A
+job may run twice or die at any point, so each stage claims its file first, leaves its result
+under the file's name, and publishes the next stage before its own message is acknowledged.
+
+Files that will not be in the index (skipped, failed, removed) pass the store stage too, because an
+earlier content of theirs may be in it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache, partial
+from typing import Any
+
+import structlog
+from billiard.exceptions import TimeLimitExceeded
+from celery import Task
+from celery.signals import task_failure
+
+from codelode import jobs
+from codelode.errors import CodelodeError, Rejected, Unavailable
+from codelode.model import (
+    DEFAULT_REF,
+    FileRecord,
+    FileState,
+    ParsedFile,
+    RefName,
+    RunId,
+    RunState,
+)
+from workers import wire
+from workers.app import app, identity, services, settings
+from workers.batcher import Batcher, only_once
+from workers.dispatch import Job, existing, planned, publish, send, send_pull
+from workers.embed import embed
+from workers.parse import PARSER_VERSION, candidates, guard, parse
+from workers.pull import RULES_VERSION, prepare
+from workers.store import StoredFile, import_edges, write
+
+log = structlog.get_logger("workers")
+
+#: Back-off of a job whose server is away: 1, 2, 4 … seconds, jittered, so many times.
+MAX_RETRIES = 8
+MAX_PULL_RETRIES = 4
+MAX_BACKOFF_S = 20.0
+
+#: Files per call of the model, and how long the first of them waits.
+EMBED_FILES = 64
+EMBED_WAIT_S = 0.02
+
+#: The same for the store, where every call is a commit: few large ones keep the index compact.
+STORE_FILES = 128
+STORE_WAIT_S = 0.15
+
+
+# pull
+
+
+@app.task(name=jobs.PULL_TASK, bind=True, max_retries=MAX_PULL_RETRIES)
+def pull_run(self: Task, run: str, *, retry: bool = False) -> None:
+    """Bring the mirror up to date, find what changed, open the run."""
+    with only_once((jobs.PULL, run)) as is_first:
+        if not is_first:
+            return
+        try:
+            _pull(RunId(run), retry=retry)
+        except Unavailable as exc:
+            if self.request.retries < MAX_PULL_RETRIES:
+                raise self.retry(exc=exc, countdown=_backoff(self.request.retries)) from exc
+            _end(RunId(run), str(exc))
+        except CodelodeError as exc:
+            _end(RunId(run), str(exc))
+        except Exception as exc:
+            log.exception("pull_failed", run=run)
+            _end(RunId(run), f"{type(exc).__name__}: {exc}")
+
+
+def _pull(run: RunId, *, retry: bool) -> None:
+    ledger = services().ledger
+    if not ledger.claim(run, worker=identity()):
+        return
+    prepared = prepare(
+        existing(run),
+        ledger=ledger,
+        mirrors=services().mirrors,
+        fingerprint=_fingerprint(),
+        max_file_bytes=settings.max_file_bytes,
+        retry=retry,
+    )
+    manifest = prepared.manifest
+    advance = ledger.plan(run, manifest, ref=prepared.ref, fingerprint=_fingerprint())
+    log.info(
+        "run_planned",
+        run=run,
+        revision=manifest.revision,
+        files=len(manifest.items),
+        skipped=len(manifest.skipped),
+    )
+    publish(run, advance)
+
+
+def _end(run: RunId, reason: str) -> None:
+    log.warning("run_failed", run=run, reason=reason)
+    send_pull(services().ledger.end(run, RunState.FAILED, reason))
+
+
+@cache
+def _fingerprint() -> str:
+    """Names everything that shapes the index of a file besides its content."""
+    return (
+        f"rules {RULES_VERSION} ≤ {settings.max_file_bytes} bytes, parser {PARSER_VERSION}, "
+        f"{services().embedder.identity}"
+    )
+
+
+# files
+
+
+def stage(queue: str, **options: object) -> Callable[[Callable[[Job], None]], Task]:
+    """Declare a per-file task: claim the file, run the body, turn its outcome into ledger steps."""
+
+    def declare(body: Callable[[Job], None]) -> Task:
+        @app.task(name=f"workers.{queue}", bind=True, max_retries=MAX_RETRIES, **options)
+        def task(self: Task, **kwargs: Any) -> None:
+            job, retries = Job(**kwargs), self.request.retries
+            with only_once((queue, job.run, job.path)) as is_first:
+                try:
+                    if is_first and _claim(job, queue, retries=retries):
+                        body(job)
+                except Unavailable as exc:
+                    if retries < MAX_RETRIES:
+                        raise self.retry(exc=exc, countdown=_backoff(retries)) from exc
+                    _fail(job, str(exc), queue=queue)
+                except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
+                    _fail(job, _reason(exc, job, queue), queue=queue)
+
+        return task
+
+    return declare
+
+
+def _claim(job: Job, queue: str, *, retries: int) -> bool:
+    """Whether to go on; a file that died with its worker too often is failed instead."""
+    ledger = services().ledger
+    (attempt,) = ledger.begin(job.run, [job.path], worker=identity(), stage=queue)
+    if attempt - retries > settings.max_attempts:
+        raise Rejected(f"its worker died {attempt - 1} times at stage {queue}")
+    return attempt > 0
+
+
+def _reason(exc: Exception, job: Job, queue: str) -> str:
+    """What the record of a failed file says. What we did not foresee is logged in full."""
+    if isinstance(exc, CodelodeError):
+        return str(exc)
+    if isinstance(exc, (MemoryError, RecursionError)):
+        # Left to itself, a MemoryError stops one Celery worker after another.
+        return f"{type(exc).__name__} at stage {queue}"
+    log.exception("job_failed", stage=queue, **job.names)
+    return f"{type(exc).__name__}: {exc}"
+
+
+@stage(jobs.PARSE, time_limit=settings.parse_timeout_s)
+def parse_file(job: Job) -> None:
+    """Blob → parsed file, or a reason to leave it out."""
+    data = services().blobs.read(job.repository, job.blob)
+    reason = guard(data, path=job.path, max_bytes=settings.max_file_bytes)
+    if reason:
+        _leave_out(job, FileState.SKIPPED, reason)
+        return
+    parsed = parse(data, path=job.path)
+    services().handover.put(job.run, {job.path: {"parsed": wire.dump_parsed(parsed)}})
+    send([job], jobs.EMBED)
+
+
+@stage(jobs.EMBED)
+def embed_file(job: Job) -> None:
+    """Parsed file → vectors, many files per call of the model."""
+    _embed_batcher().submit(job).result()
+
+
+@stage(jobs.STORE)
+def store_file(job: Job) -> None:
+    """Everything of the file into the stores, many files per commit; then the next files."""
+    _store_batcher().submit(job).result()
+
+
+@task_failure.connect
+def record_stalled(
+    kwargs: dict[str, Any] | None = None, exception: BaseException | None = None, **_: object
+) -> None:
+    """A parser that stalled was killed with its process; this is the parent, after that.
+
+    A process that died by itself is not reported here: its message comes back, and `_claim`
+    counts the attempts.
+    """
+    if kwargs and "path" in kwargs and isinstance(exception, TimeLimitExceeded):
+        reason = f"parsing took longer than {settings.parse_timeout_s} s"
+        _fail(Job(**kwargs), reason, queue=jobs.PARSE)
+
+
+@cache
+def _embed_batcher() -> Batcher[Job]:
+    return Batcher(_embed_batch, max_items=EMBED_FILES, max_wait_s=EMBED_WAIT_S)
+
+
+@cache
+def _store_batcher() -> Batcher[Job]:
+    return Batcher(_store_batch, max_items=STORE_FILES, max_wait_s=STORE_WAIT_S)
+
+
+def _embed_batch(batch: Sequence[Job]) -> None:
+    for run, group in _by_run(batch):
+        parsed = _load_parsed(run, group)
+        ready = [(job, file) for job, file in zip(group, parsed, strict=True) if file]
+        vectors = embed([(job.path, file) for job, file in ready], embedder=services().embedder)
+        services().handover.put(
+            run,
+            {
+                job.path: {"vectors": wire.dump_vectors(rows)}
+                for (job, _), rows in zip(ready, vectors, strict=True)
+            },
+        )
+        send([job for job, _ in ready], jobs.STORE)
+        send([job for job, file in zip(group, parsed, strict=True) if not file], jobs.PARSE)
+
+
+def _store_batch(batch: Sequence[Job]) -> None:
+    for run, group in _by_run(batch):
+        outcomes = _left_out(run, group)
+        files = _stored_files(run, group, outcomes)
+        with services().store_lock:
+            records = write(
+                files,
+                store=services().store,
+                graph=services().graph,
+                symbols=services().symbols,
+            )
+        stored = {file.path for file in files}
+        send([job for job in group if job.path not in stored], jobs.PARSE)
+        advance = services().ledger.done(
+            run, [outcomes.get(record.path, record) for record in records]
+        )
+        publish(run, advance)
+        services().handover.drop(run, sorted(stored))
+
+
+def _stored_files(
+    run: RunId, group: Sequence[Job], outcomes: Mapping[str, FileRecord]
+) -> list[StoredFile]:
+    """The files whose hand-over is complete; the others have to be parsed again."""
+    refs = _refs(run)
+    parsed = _load_parsed(run, group)
+    vectors = services().handover.get(run, [job.path for job in group], "vectors")
+    dim = services().embedder.dim
+    files = []
+    for job, file, rows in zip(group, parsed, vectors, strict=True):
+        place = partial(StoredFile, job.repository, job.path, job.blob, refs)
+        if not job.blob or job.path in outcomes:
+            files.append(place())
+        elif file and rows is not None:
+            edges = import_edges(
+                file.imports,
+                path=job.path,
+                candidates=partial(candidates, path=job.path, language=file.language),
+                exists=partial(services().ledger.exists, job.repository, planned(run).resolved),
+            )
+            files.append(place(parsed=file, vectors=wire.load_vectors(rows, dim=dim), edges=edges))
+    return files
+
+
+@lru_cache(maxsize=256)
+def _refs(run: RunId) -> tuple[RefName, ...]:
+    """The ref a run indexes, and DEFAULT_REF beside it when it is the repository's default."""
+    found = planned(run)
+    repository = services().ledger.get(found.repository)
+    is_default = repository is not None and repository.default_ref == found.resolved
+    return tuple({found.resolved, DEFAULT_REF} if is_default else {found.resolved})
+
+
+def _load_parsed(run: RunId, group: Sequence[Job]) -> list[ParsedFile | None]:
+    values = services().handover.get(run, [job.path for job in group], "parsed")
+    return [wire.load_parsed(value) if value else None for value in values]
+
+
+def _by_run(batch: Iterable[Job]) -> Iterable[tuple[RunId, list[Job]]]:
+    groups: dict[RunId, list[Job]] = defaultdict(list)
+    for job in batch:
+        groups[job.run].append(job)
+    return groups.items()
+
+
+# outcomes
+
+
+def _leave_out(job: Job, state: FileState, reason: str) -> None:
+    """Send the file to the store stage to be recorded with this outcome instead of indexed."""
+    outcome = json.dumps([state, reason]).encode()
+    services().handover.put(job.run, {job.path: {"outcome": outcome}})
+    send([job], jobs.STORE)
+
+
+def _left_out(run: RunId, group: Sequence[Job]) -> dict[str, FileRecord]:
+    values = services().handover.get(run, [job.path for job in group], "outcome")
+    records = {}
+    for job, value in zip(group, values, strict=True):
+        if value:
+            state, reason = json.loads(value)
+            records[job.path] = FileRecord(job.path, job.blob, FileState(state), reason)
+    return records
+
+
+def _fail(job: Job, reason: str, *, queue: str) -> None:
+    """Record the file as failed; what an earlier content left in the index goes."""
+    log.warning("file_failed", stage=queue, reason=reason, **job.names)
+    if queue != jobs.STORE:
+        _leave_out(job, FileState.FAILED, reason)
+        return
+    record = FileRecord(job.path, job.blob, FileState.FAILED, reason)
+    publish(job.run, services().ledger.done(job.run, [record]))
+
+
+def _backoff(retries: int) -> float:
+    """Seconds before a job is tried again."""
+    return min(MAX_BACKOFF_S, 2.0**retries) * random.uniform(0.5, 1.0)

@@ -1,0 +1,89 @@
+"""Contents by blob id, out of the mirrors: the `BlobSource` of the jobs after pull."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from codelode.errors import NotFound, Unavailable
+from codelode.model import BlobId, RepositoryName, Revision, SourceFile
+from workers.pull import tree
+from workers.pull.mirror import Mirrors
+from workers.pull.objects import Objects
+
+#: Mirrors with a running reader; the least recently used one is ended beyond it.
+MAX_READERS = 8
+
+_BLOB = re.compile(r"[0-9a-f]{40}")
+
+
+class GitBlobs:
+    """A long-lived reader per mirror, for any number of threads. A forked process gets its own."""
+
+    def __init__(self, mirrors: Mirrors, *, max_readers: int = MAX_READERS) -> None:
+        self._mirrors = mirrors
+        self._max_readers = max_readers
+        self._start_empty()
+
+    def read(self, repository: RepositoryName, blob: BlobId) -> bytes:
+        if not _BLOB.fullmatch(blob):
+            raise NotFound(f"{blob!r} is not the id of a file's content")
+        content = self._read_shared(repository, blob)
+        if content is None:
+            content = self._read_alone(repository, blob)
+        if content is None:
+            raise NotFound(f"the mirror of {repository} no longer has {blob}; index it again")
+        return content
+
+    def listing(self, repository: RepositoryName, revision: Revision) -> Iterator[SourceFile]:
+        return tree.listing(self._mirrors.existing(repository), revision)
+
+    def close(self) -> None:
+        """End all readers. Later reads start new ones."""
+        with self._lock:
+            readers = list(self._readers.values())
+            self._readers.clear()
+        for reader in readers:
+            reader.close()
+
+    def _read_shared(self, repository: RepositoryName, blob: BlobId) -> bytes | None:
+        try:
+            return self._reader(repository).read(blob)
+        except Unavailable:
+            return None
+
+    def _read_alone(self, repository: RepositoryName, blob: BlobId) -> bytes | None:
+        """The second attempt: the shared reader was killed, ended by a thread that needed its
+        place, or has opened packs that are gone."""
+        self._drop(repository)
+        with Objects(self._mirrors.existing(repository)) as reader:
+            return reader.read(blob)
+
+    def _reader(self, repository: RepositoryName) -> Objects:
+        if self._pid != os.getpid():
+            self._start_empty()
+        surplus = None
+        with self._lock:
+            reader = self._readers.get(repository)
+            if reader is None:
+                reader = self._readers[repository] = Objects(self._mirrors.existing(repository))
+            self._readers.move_to_end(repository)
+            if len(self._readers) > self._max_readers:
+                surplus = self._readers.popitem(last=False)[1]
+        if surplus is not None:
+            surplus.close()
+        return reader
+
+    def _drop(self, repository: RepositoryName) -> None:
+        with self._lock:
+            reader = self._readers.pop(repository, None)
+        if reader is not None:
+            reader.close()
+
+    def _start_empty(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._readers: OrderedDict[RepositoryName, Objects] = OrderedDict()

@@ -1,0 +1,137 @@
+"""What a run has to do: the wanted commit against what the index holds, as a manifest.
+
+Three ways, from dear to cheap: the whole listing (nothing is indexed yet), the listing against
+the ledger's records (the indexed commit is gone after a forced push, a rule changed, or the last
+run did not end), or the difference of two commits. All of them leave the same index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codelode.model import BlobId, FileRecord, FileState, Revision, SourceFile
+from codelode.ports import Manifest, WorkItem
+from workers.pull import ignore, tree
+from workers.pull.objects import Objects
+
+
+def plan(
+    mirror: Path,
+    wanted: Revision,
+    *,
+    indexed: Revision | None,
+    known: Callable[[], Iterable[FileRecord]],
+    max_file_bytes: int,
+    full: bool = False,
+    reindex: bool = False,
+) -> Manifest:
+    """The files of `wanted` to index or to remove, and those left out with their reasons.
+
+    `known` gives the ledger's records of the ref; it is called at most once, and not for a
+    difference. `full` compares with them even when a difference would do (the last run did not
+    end, or `max_file_bytes` changed); `reindex` works on every file, unchanged ones too. A file
+    that was indexed and is left out now is in both parts of the manifest: its chunks must go.
+    Raises NotFound when the mirror does not have `wanted`.
+    """
+    if wanted == indexed and not full and not reindex:
+        return Manifest(wanted, ())
+    with Objects(mirror) as objects:
+        if indexed is not None and not full and not reindex and objects.has_commit(indexed):
+            changes = tree.difference(mirror, indexed, wanted)
+            if not any(map(_changes_rules, changes)):
+                return _from_difference(wanted, changes, _rules_of(wanted, objects, max_file_bytes))
+        files = {file.path: file for file in tree.listing(mirror, wanted)}
+        rules = _rules_of_listing(files, objects, max_file_bytes)
+        records = {record.path: record for record in known()}
+        return _from_listing(wanted, files, rules, records, reindex=reindex)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A manifest while it grows."""
+
+    items: list[WorkItem] = field(default_factory=list)
+    skipped: list[FileRecord] = field(default_factory=list)
+
+    def index(self, file: SourceFile) -> None:
+        self.items.append(WorkItem(file.path, file.blob, file.size_bytes))
+
+    def remove(self, path: str) -> None:
+        self.items.append(WorkItem(path, BlobId("")))
+
+    def skip(self, file: SourceFile, reason: str) -> None:
+        self.skipped.append(FileRecord(file.path, file.blob, FileState.SKIPPED, reason))
+
+    def manifest(self, revision: Revision) -> Manifest:
+        return Manifest(revision, tuple(self.items), tuple(self.skipped))
+
+
+def _from_difference(
+    wanted: Revision, changes: Iterable[tree.Change], rules: ignore.Rules
+) -> Manifest:
+    draft = _Draft()
+    for change in changes:
+        if change.new is None:
+            draft.remove(change.path)
+        elif reason := rules.reason(change.new):
+            draft.skip(change.new, reason)
+            if change.old is not None and not rules.reason(change.old):
+                draft.remove(change.path)
+        else:
+            draft.index(change.new)
+    return draft.manifest(wanted)
+
+
+def _from_listing(
+    wanted: Revision,
+    files: Mapping[str, SourceFile],
+    rules: ignore.Rules,
+    records: Mapping[str, FileRecord],
+    *,
+    reindex: bool,
+) -> Manifest:
+    draft = _Draft()
+    for path, file in files.items():
+        record = records.get(path)
+        if reason := rules.reason(file):
+            draft.skip(file, reason)
+            if record is not None and record.state is not FileState.SKIPPED:
+                draft.remove(path)
+        elif reindex or not _is_settled(record, file):
+            draft.index(file)
+    for path in records:
+        if path not in files:
+            draft.remove(path)
+    return draft.manifest(wanted)
+
+
+def _is_settled(record: FileRecord | None, file: SourceFile) -> bool:
+    """Whether a worker ended with exactly this content, whatever came of it."""
+    if record is None or record.blob != file.blob or record.state is FileState.PENDING:
+        return False
+    return not (record.state is FileState.SKIPPED and record.reason in ignore.REASONS)
+
+
+def _changes_rules(change: tree.Change) -> bool:
+    """Whether other files than this one may be left out, or not, because of it."""
+    name = change.path.rpartition("/")[2]
+    comes_or_goes = change.old is None or change.new is None
+    return name in ignore.IGNORE_FILES or (comes_or_goes and name in ignore.FILLING_FILES)
+
+
+def _rules_of(revision: Revision, objects: Objects, max_file_bytes: int) -> ignore.Rules:
+    return ignore.Rules(lambda path: objects.read(f"{revision}:{path}"), max_file_bytes)
+
+
+def _rules_of_listing(
+    files: Mapping[str, SourceFile], objects: Objects, max_file_bytes: int
+) -> ignore.Rules:
+    """The same without asking git for the many folders that have no ignore file."""
+
+    def read(path: str) -> bytes | None:
+        file = files.get(path)
+        return objects.read(file.blob) if file is not None else None
+
+    return ignore.Rules(read, max_file_bytes)

@@ -1,0 +1,189 @@
+"""Which files of a commit are left out, and the recorded reason for each.
+
+Everything in a commit is tracked, and git applies `.gitignore` to untracked files only. It is
+applied here all the same: what was committed in spite of it is generated or vendored as a rule,
+and `.codelodeignore` brings a file back. In order, the first that decides: the kind of entry, its
+extension, its size; `.codelodeignore`, where `!pattern` forces a file in and the verdict nearest to
+the file wins; the folders below; `.gitignore` as git reads it.
+
+A folder that is source in one project and output in another (`dist`, `vendor`, `target`) is left
+out only where a file beside it says that a tool fills it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from codelode.model import SourceFile
+from workers.pull import patterns, tree
+
+#: Grows when a rule below changes, so that what an older one left out is looked at again.
+VERSION = "1"
+
+IGNORE_FILES = frozenset({".gitignore", ".codelodeignore"})
+
+#: Folders above a file; the deepest of real repositories have about 30.
+MAX_DEPTH = 100
+
+#: Folders that are never a project's own source.
+FOLDERS = {
+    **dict.fromkeys(
+        (
+            "node_modules", "bower_components", "jspm_packages", "web_modules", "site-packages",
+            "__pypackages__", ".venv", "virtualenv", ".tox", ".nox", ".eggs", ".bundle", "Pods",
+            "elm-stuff", ".pnpm-store", ".terraform", "Godeps",
+        ),
+        "vendored",
+    ),
+    **dict.fromkeys(
+        (
+            "__pycache__", ".next", ".nuxt", ".svelte-kit", ".output", ".parcel-cache", ".turbo",
+            ".angular", ".docusaurus", ".gradle", ".dart_tool", ".mypy_cache", ".pytest_cache",
+            ".ruff_cache", ".nyc_output", ".sass-cache", "htmlcov", "DerivedData", ".git", ".svn",
+            ".hg",
+        ),
+        "build_output",
+    ),
+}  # fmt: skip
+
+#: Folders that are filled by a tool when one of its files lies beside them.
+FILLED_FOLDERS = {
+    "vendor": (
+        "vendored",
+        ("go.mod", "composer.json", "Gemfile", "Cargo.toml", "Gopkg.toml", "glide.yaml"),
+    ),
+    "deps": ("vendored", ("mix.exs", "rebar.config")),
+    "packages": ("vendored", ("packages.config",)),
+    "dist": ("build_output", ("package.json", "bower.json", "pyproject.toml", "setup.py")),
+    "target": ("build_output", ("Cargo.toml", "pom.xml", "build.sbt", "project.clj")),
+}
+FILLING_FILES = frozenset(name for _, names in FILLED_FOLDERS.values() for name in names)
+
+_EXTENSIONS = {
+    "media": (
+        "png jpg jpeg gif bmp ico icns webp avif heic tif tiff psd xcf ai eps svg svgz sketch fig "
+        "mp3 wav flac ogg oga opus m4a aac mid midi mp4 m4v mov avi mkv webm wmv flv mpg mpeg swf "
+        "blend fbx glb dds ktx tga exr"
+    ),
+    "font": "ttf otf woff woff2 eot ttc pfb pfm",
+    "archive": (
+        "zip tar gz tgz bz2 tbz2 xz txz zst lz4 lzma 7z rar jar war ear aar whl egg gem nupkg "
+        "crate deb rpm apk ipa dmg pkg iso cab msi vsix"
+    ),
+    "binary": (
+        "exe dll so dylib a lib o obj ko class pyc pyo pyd wasm bin elc beam pdb ilk node "
+        "db sqlite sqlite3 mdb dbf parquet avro orc feather arrow npy npz pkl pickle joblib "
+        "h5 hdf5 mat rds rda onnx pt pth ckpt safetensors gguf tflite pdf doc docx xls xlsx ppt "
+        "pptx odt ods odp epub mobi p12 pfx jks keystore der swp mo"
+    ),
+}
+EXTENSIONS = {
+    extension: reason for reason, listed in _EXTENSIONS.items() for extension in listed.split()
+}
+
+#: Every reason that is given here, before a file was read.
+REASONS = frozenset(
+    {
+        "submodule", "symlink", "missing", "too_deep", "too_large", "codelodeignore", "gitignore",
+        *EXTENSIONS.values(), *FOLDERS.values(), *(reason for reason, _ in FILLED_FOLDERS.values()),
+    }
+)  # fmt: skip
+
+_Chain = tuple[tuple[int, patterns.Patterns], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of one commit. `read` gives the content of a path in it, None if there is none."""
+
+    read: Callable[[str], bytes | None]
+    max_file_bytes: int
+    _chains: dict[tuple[str, str], _Chain] = field(default_factory=dict, repr=False)
+    _forced: dict[str, bool | None] = field(default_factory=dict, repr=False)
+    _folders: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def reason(self, file: SourceFile) -> str:
+        """Why the file is left out, as a stable word; empty: it is to be indexed."""
+        if by_itself := self._reason_in_file(file):
+            return by_itself
+        verdict = self._forced_verdict(file.path, is_folder=False)
+        if verdict is not None:
+            return "codelodeignore" if verdict else ""
+        folder = _folder(file.path)
+        if folder and (by_folder := self._folder_reason(folder)):
+            return by_folder
+        return "gitignore" if self._git_verdict(file.path, is_folder=False) else ""
+
+    def _reason_in_file(self, file: SourceFile) -> str:
+        if file.mode == tree.SUBMODULE:
+            return "submodule"
+        if file.mode == tree.SYMLINK:
+            return "symlink"
+        if file.size_bytes == tree.MISSING:
+            return "missing"
+        if file.path.count("/") > MAX_DEPTH:
+            return "too_deep"
+        stem, _, extension = file.path.rpartition("/")[2].rpartition(".")
+        if stem and (reason := EXTENSIONS.get(extension.lower(), "")):
+            return reason
+        return "too_large" if file.size_bytes > self.max_file_bytes else ""
+
+    def _forced_verdict(self, path: str, *, is_folder: bool) -> bool | None:
+        """What `.codelodeignore` files say of the path, else of the nearest folder they name."""
+        if not path:
+            return None
+        if is_folder and path in self._forced:
+            return self._forced[path]
+        verdict = self._verdict(".codelodeignore", path, is_folder=is_folder)
+        if verdict is None:
+            verdict = self._forced_verdict(_folder(path), is_folder=True)
+        if is_folder:
+            self._forced[path] = verdict
+        return verdict
+
+    def _folder_reason(self, folder: str) -> str:
+        """Why everything in the folder is left out; as in git, a folder above it decides first."""
+        if folder not in self._folders:
+            above = _folder(folder)
+            self._folders[folder] = (
+                (self._folder_reason(above) if above else "")
+                or self._own_folder_reason(folder)
+                or ("gitignore" if self._git_verdict(folder, is_folder=True) else "")
+            )
+        return self._folders[folder]
+
+    def _own_folder_reason(self, folder: str) -> str:
+        above, _, name = folder.rpartition("/")
+        if reason := FOLDERS.get(name, ""):
+            return reason
+        reason, filling = FILLED_FOLDERS.get(name, ("", ()))
+        prefix = f"{above}/" if above else ""
+        return reason if any(self.read(prefix + file) is not None for file in filling) else ""
+
+    def _git_verdict(self, path: str, *, is_folder: bool) -> bool:
+        return bool(self._verdict(".gitignore", path, is_folder=is_folder))
+
+    def _verdict(self, kind: str, path: str, *, is_folder: bool) -> bool | None:
+        """The verdict of the deepest ignore file that has one about exactly this path."""
+        names = path.split("/")
+        for depth, found in self._chain(kind, _folder(path)):
+            verdict = found.verdict(names[depth:], is_folder=is_folder)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def _chain(self, kind: str, folder: str) -> _Chain:
+        """The ignore files that speak of a folder's entries with their depths, deepest first."""
+        key = (kind, folder)
+        if key not in self._chains:
+            above = self._chain(kind, _folder(folder)) if folder else ()
+            content = self.read(f"{folder}/{kind}" if folder else kind)
+            depth = folder.count("/") + 1 if folder else 0
+            own = ((depth, patterns.parse(content)),) if content is not None else ()
+            self._chains[key] = own + above
+        return self._chains[key]
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]

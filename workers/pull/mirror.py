@@ -1,0 +1,358 @@
+"""Mirrors: one bare repository per registered repository, brought up to date from its source.
+
+A mirror holds all branches and tags, and its HEAD is the source's: the default branch, or a
+commit where the source is detached. A first copy is made under another name and renamed, so a
+folder with a mirror's name is always a whole one. One sync of a mirror runs at a time; git itself
+holds the lock as well, so that a fetch whose worker was killed is waited for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, NoReturn
+
+from git import RemoteProgress
+
+from codelode.addresses import check_ref, check_url, is_local
+from codelode.errors import Busy, CodelodeError, NotFound
+from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, Revision
+from workers.pull import git
+
+Progress = Callable[[str], None]
+
+_HEADS = "refs/heads/"
+_TAGS = "refs/tags/"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+#: Where a fetch keeps the commit of a source that is on no branch.
+_DETACHED = "refs/codelode/head"
+#: Branches named to a caller whose ref is unknown.
+_BRANCHES_NAMED = 10
+#: Longest answer to the question which refs the source has, seconds.
+_LISTING_TIMEOUT_S = 120.0
+_LOCK_POLL_S = 0.05
+#: `safe.directory` reaches upload-pack only this way: git clears its variables for it.
+_UPLOAD_PACK = "--upload-pack=git -c 'safe.directory=*' upload-pack"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a mirror is fetched from, and the environment that allows just that."""
+
+    url: str
+    variables: Mapping[str, str]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return (_UPLOAD_PACK,) if is_local(self.url) else ()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether objects are missing by intent, so that git refuses to pack for a fetch."""
+        folders = (Path(self.url, sub, "objects/pack") for sub in ("", ".git"))
+        return is_local(self.url) and any(any(folder.glob("*.promisor")) for folder in folders)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refs:
+    """The branches and tags of a repository with their objects, and its HEAD."""
+
+    objects: Mapping[str, str]
+    head: str = ""  # full name of a branch; empty when detached or unborn
+    head_commit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrors:
+    """The mirrors below one folder."""
+
+    folder: Path
+    timeout_s: float = 3600.0  # longest clone or fetch, and longest wait for another's
+    local_paths: str = ""  # the setting: which local repositories may be read
+
+    def git_dir(self, name: RepositoryName) -> Path:
+        """The folder of the repository's mirror, whether it exists or not."""
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".")[:60]
+        return self.folder / f"{slug}-{hashlib.sha256(name.encode()).hexdigest()[:10]}.git"
+
+    def existing(self, name: RepositoryName) -> Path:
+        """The folder of the repository's mirror. Raises NotFound before its first sync."""
+        mirror = self.git_dir(name)
+        if not mirror.is_dir():
+            raise NotFound(f"{name} has not been pulled yet; index it first")
+        return mirror
+
+    def sync(self, repository: Repository, *, on_progress: Progress | None = None) -> None:
+        """Make the mirror's branches, tags and HEAD those of the repository's source.
+
+        `on_progress` receives lines such as `Receiving objects 45%`. Raises InvalidQuery when the
+        URL is not (or no longer) allowed; Denied or NotFound when the source says so; Unavailable
+        when a retry may help.
+        """
+        source = self._source(repository.url)
+        mirror = self.git_dir(repository.name)
+        with _naming(repository.name), self._locked(mirror) as lock:
+            call = partial(
+                git.run,
+                timeout_s=self.timeout_s,
+                hold=(lock,),
+                on_line=_progress_lines(on_progress),
+            )
+            if mirror.is_dir():
+                _update(mirror, source, call)
+            else:
+                _clone(mirror, source, call)
+
+    def resolve(self, name: RepositoryName, ref: RefName = DEFAULT_REF) -> tuple[RefName, Revision]:
+        """The short name of a branch or tag (or a full commit id) and its commit.
+
+        DEFAULT_REF becomes the source's default branch, and stays itself when the source is
+        detached. A branch wins over a tag of the same name. Raises NotFound naming branches.
+        """
+        check_ref(ref)
+        mirror = self.existing(name)
+        wanted = _default_ref(mirror) if ref == DEFAULT_REF else ref
+        for short, full in _readings(wanted):
+            commit = _commit(mirror, full)
+            if commit is not None:
+                return short, commit
+        return _unknown_ref(mirror, name, wanted)
+
+    def remove(self, name: RepositoryName) -> None:
+        """Delete the repository's mirror. Unknown names are not an error."""
+        mirror = self.git_dir(name)
+        if mirror.is_dir():
+            with self._locked(mirror):
+                # Renamed first: what is half deleted must not be taken for a mirror.
+                doomed = _fresh(mirror, ".gone")
+                mirror.rename(doomed)
+                shutil.rmtree(doomed)
+
+    def _source(self, url: str) -> _Source:
+        url = check_url(url, local_paths=self.local_paths)
+        if is_local(url):
+            return _Source(url, git.environment(protocols="file", trusted="*"))
+        return _Source(
+            url, git.environment(protocols="http" if url.startswith("http:") else "https:ssh")
+        )
+
+    @contextmanager
+    def _locked(self, mirror: Path) -> Iterator[int]:
+        """Hold the mirror's lock; yields its descriptor, by which a child can hold it too."""
+        mirror.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(mirror.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            _await_lock(lock, self.timeout_s)
+            yield lock
+        finally:
+            os.close(lock)
+
+
+def _await_lock(lock: int, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise Busy(
+                    f"another sync of this mirror did not end within {timeout_s:g} seconds"
+                ) from None
+            time.sleep(_LOCK_POLL_S)
+        else:
+            return
+
+
+@contextmanager
+def _naming(name: RepositoryName) -> Iterator[None]:
+    """Put the repository's name before git's reason."""
+    try:
+        yield
+    except CodelodeError as exc:
+        raise type(exc)(f"{name}: {exc}") from exc
+
+
+def _clone(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
+    """A new mirror. Of a local source git links the objects instead of packing them anew."""
+    made = _fresh(mirror, ".part")
+    call(
+        "clone", "--bare", "--template=", "--progress", *source.options,
+        "--", source.url, str(made),
+        variables=source.variables,
+    )  # fmt: skip
+    made.rename(mirror)
+
+
+def _fresh(mirror: Path, suffix: str) -> Path:
+    """A free path beside the mirror; whatever an earlier attempt left there is deleted."""
+    path = mirror.with_suffix(suffix)
+    if path.exists():
+        shutil.rmtree(path)
+    return path
+
+
+def _update(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
+    _clear_stale_locks(mirror)
+    wanted = _source_refs(source, call)
+    if wanted.objects != _mirror_refs(mirror) or not _holds(mirror, wanted.head_commit):
+        if source.is_partial:
+            _replace(mirror, source, call)
+        else:
+            _fetch(mirror, source, wanted, call)
+    _point_head(mirror, wanted)
+
+
+def _clear_stale_locks(mirror: Path) -> None:
+    """Remove what a killed git left: nobody else writes here while the mirror is locked."""
+    for left in (
+        *mirror.glob("*.lock"),
+        *mirror.glob("refs/**/*.lock"),
+        *mirror.glob("objects/pack/tmp_*"),
+    ):
+        left.unlink(missing_ok=True)
+
+
+def _source_refs(source: _Source, call: Callable[..., bytes]) -> _Refs:
+    listed = call(
+        "ls-remote", "--symref", *source.options,
+        "--", source.url, "HEAD", f"{_HEADS}*", f"{_TAGS}*",
+        variables=source.variables,
+        timeout_s=min(_LISTING_TIMEOUT_S, call.keywords["timeout_s"]),  # type: ignore[attr-defined]
+    )  # fmt: skip
+    objects, head = {}, ""
+    for line in listed.decode("utf-8", "surrogateescape").splitlines():
+        value, _, name = line.partition("\t")
+        if value.startswith("ref: ") and name == "HEAD":
+            head = value.removeprefix("ref: ")
+        elif not name.endswith("^{}"):
+            objects[name] = value
+    head_commit = objects.pop("HEAD", "")
+    return _Refs(objects, head, head_commit)
+
+
+def _mirror_refs(mirror: Path) -> dict[str, str]:
+    listed = git.run(
+        *_at(mirror), "for-each-ref", "--format=%(objectname) %(refname)", _HEADS, _TAGS
+    )
+    lines = listed.decode("utf-8", "surrogateescape").splitlines()
+    return {name: value for value, _, name in (line.partition(" ") for line in lines)}
+
+
+def _holds(mirror: Path, commit: str) -> bool:
+    return not commit or _commit(mirror, commit) is not None
+
+
+def _fetch(mirror: Path, source: _Source, wanted: _Refs, call: Callable[..., bytes]) -> None:
+    refspecs = [f"+{_HEADS}*:{_HEADS}*", f"+{_TAGS}*:{_TAGS}*"]
+    if wanted.head_commit and not wanted.head:
+        refspecs.append(f"+HEAD:{_DETACHED}")
+    call(
+        *_at(mirror), "fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
+        "--no-recurse-submodules", "--update-shallow", "--progress", *source.options,
+        "--", source.url, *refspecs,
+        variables=source.variables,
+    )  # fmt: skip
+
+
+def _replace(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
+    """Copy the source anew. Between the two renames the repository looks never pulled."""
+    new = _fresh(mirror, ".whole")
+    _clone(new, source, call)
+    old = _fresh(mirror, ".gone")
+    mirror.rename(old)
+    new.rename(mirror)
+    shutil.rmtree(old)
+
+
+def _point_head(mirror: Path, wanted: _Refs) -> None:
+    if wanted.head:
+        git.run(*_at(mirror), "symbolic-ref", "HEAD", wanted.head)
+    elif wanted.head_commit:
+        git.run(*_at(mirror), "update-ref", "--no-deref", "HEAD", wanted.head_commit)
+
+
+def _default_ref(mirror: Path) -> RefName:
+    head = (mirror / "HEAD").read_text().strip().removeprefix("ref: ")
+    return RefName(head.removeprefix(_HEADS)) if head.startswith(_HEADS) else DEFAULT_REF
+
+
+def _readings(ref: RefName) -> tuple[tuple[RefName, str], ...]:
+    """What a ref can mean, best first: its short name and what git calls it."""
+    if ref == DEFAULT_REF or _COMMIT.fullmatch(ref):
+        return ((ref, ref),)
+    for prefix in (_HEADS, _TAGS):
+        if ref.startswith(prefix):
+            return ((RefName(ref.removeprefix(prefix)), ref),)
+    return ((ref, _HEADS + ref), (ref, _TAGS + ref))
+
+
+def _commit(mirror: Path, name: str) -> Revision | None:
+    answer = git.run(
+        *_at(mirror),
+        "cat-file",
+        "--batch-check=%(objectname)",
+        stdin=f"{name}^{{commit}}\n".encode(),
+    )
+    commit = answer.decode("utf-8", "replace").strip()
+    return Revision(commit) if _COMMIT.fullmatch(commit) else None
+
+
+def _unknown_ref(mirror: Path, name: RepositoryName, ref: RefName) -> NoReturn:
+    listed = git.run(
+        *_at(mirror), "for-each-ref", "--sort=-committerdate", "--format=%(refname)", _HEADS, _TAGS
+    )
+    refs = listed.decode("utf-8", "backslashreplace").split()
+    if not refs:
+        raise NotFound(f"{name} has no commits yet; push one and index it again")
+    if _COMMIT.fullmatch(ref):
+        raise NotFound(f"{name} has no commit {ref} on any of its branches and tags")
+    branches = [ref.removeprefix(_HEADS) for ref in refs if ref.startswith(_HEADS)]
+    more = ", …" if len(branches) > _BRANCHES_NAMED else ""
+    named = ", ".join(branches[:_BRANCHES_NAMED]) or "none"
+    raise NotFound(
+        f"{name} has no branch or tag {ref!r}; name one of its branches ({named}{more}), a tag, "
+        "or a commit with all its 40 digits"
+    )
+
+
+def _at(mirror: Path) -> tuple[str, ...]:
+    return ("--git-dir", str(mirror))
+
+
+class _Reporter(RemoteProgress):
+    """Git's progress lines as `Receiving objects 45%`."""
+
+    _STAGES: ClassVar = {
+        RemoteProgress.COUNTING: "Counting objects",
+        RemoteProgress.COMPRESSING: "Compressing objects",
+        RemoteProgress.RECEIVING: "Receiving objects",
+        RemoteProgress.RESOLVING: "Resolving deltas",
+    }
+
+    def __init__(self, report: Progress) -> None:
+        super().__init__()
+        self._report = report
+
+    def update(
+        self,
+        op_code: int,
+        cur_count: str | float,
+        max_count: str | float | None = None,
+        message: str = "",
+    ) -> None:
+        stage = self._STAGES.get(op_code & self.OP_MASK)
+        if stage and max_count:
+            self._report(f"{stage} {100 * float(cur_count) / float(max_count):.0f}%")
+
+
+def _progress_lines(report: Progress | None) -> Progress | None:
+    return _Reporter(report).new_message_handler() if report else None

@@ -1,0 +1,126 @@
+"""One `git cat-file --batch`: the contents of a mirror's objects for as long as it lives.
+
+A process per blob costs 2 ms, this one 0.1. It ends by itself when the process that started it
+does, however that ends, because its input closes; nothing else inherits that input.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import threading
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from codelode.errors import InvalidSettings, Unavailable
+from workers.pull import git
+
+
+class Objects:
+    """A reader of one mirror's objects. Safe to share between threads, not between processes."""
+
+    def __init__(self, mirror: Path) -> None:
+        self._lock = threading.Lock()
+        try:
+            self._process = subprocess.Popen(
+                ("git", "--git-dir", str(mirror), "cat-file", "--batch"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=git.environment(),
+                start_new_session=True,
+            )
+        except FileNotFoundError as exc:
+            raise InvalidSettings("git is not in PATH; install git 2.30 or newer") from exc
+        _open.add(self)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file: by blob id or as `revision:path`. None when there is none.
+
+        Raises Unavailable when git has ended; the reader is of no use from then on.
+        """
+        kind, content = self._ask(name)
+        return content if kind == b"blob" else None
+
+    def has_commit(self, revision: str) -> bool:
+        """Whether the mirror still has the commit. Raises as `read` does."""
+        return self._ask(revision)[0] == b"commit"
+
+    def close(self) -> None:
+        """End git, after a read that is under way."""
+        with self._lock:
+            self._process.kill()
+            self._process.wait()
+            self._close_pipes()
+
+    def abandon(self) -> None:
+        """Let go of a process that belongs to the parent of this forked one.
+
+        Takes no lock: the thread that held it does not exist here.
+        """
+        self._close_pipes()
+        self._process.returncode = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _ask(self, name: str) -> tuple[bytes, bytes]:
+        """The kind and content of an object; the kind is empty when there is none."""
+        if "\n" in name:
+            return b"", b""
+        try:
+            with self._lock:
+                return self._exchange(name.encode())
+        except (OSError, ValueError) as exc:
+            raise Unavailable(f"git stopped reading objects: {exc}") from exc
+
+    def _exchange(self, name: bytes) -> tuple[bytes, bytes]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        # Past the buffer, which a process forked at this moment would write a second time.
+        os.write(stdin.fileno(), name + b"\n")
+        header = stdout.readline()
+        if not header:
+            raise OSError("it ended")
+        *_, kind, size = header.split()
+        if not size.isdigit():  # `NAME missing`, or `NAME ambiguous`
+            return b"", b""
+        content = stdout.read(int(size) + 1)
+        if len(content) != int(size) + 1:
+            raise OSError(f"{len(content)} of {int(size)} bytes came")
+        return kind, content[:-1]
+
+
+_open: weakref.WeakSet[Objects] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for objects in tuple(_open):
+        objects.abandon()
+    _open.clear()
+
+
+def _close_all() -> None:
+    for objects in tuple(_open):
+        objects.close()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+atexit.register(_close_all)

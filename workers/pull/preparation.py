@@ -1,0 +1,112 @@
+"""A run → its ref, its revision and the files that need work.
+
+What is indexed is compared by commit when the ledger can vouch for it: the last run of the ref
+completed, and parser and embedder are the ones that wrote it. Otherwise the whole tree is compared
+with the ledger's records, file by file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from codelode.errors import NotFound, Unavailable
+from codelode.model import (
+    DEFAULT_REF,
+    BlobId,
+    FileRecord,
+    FileState,
+    RefName,
+    RefStatus,
+    Repository,
+    RepositoryName,
+    Run,
+)
+from codelode.ports import Catalog, Files, Manifest, WorkItem
+from workers.pull.changes import plan
+from workers.pull.mirror import Mirrors
+
+
+class Ledger(Catalog, Files, Protocol):
+    """What preparing a run reads and writes of the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The ref a run turned out to mean, and its manifest."""
+
+    ref: RefName
+    manifest: Manifest
+
+
+def prepare(
+    run: Run,
+    *,
+    ledger: Ledger,
+    mirrors: Mirrors,
+    fingerprint: str,
+    max_file_bytes: int,
+    retry: bool = False,
+) -> Prepared:
+    """Bring the mirror up to date and compare. `retry`: failed files count as changed.
+
+    Raises what `Mirrors.sync` and `Mirrors.resolve` raise; NotFound when the repository is gone.
+    """
+    repository = ledger.get(run.repository)
+    if repository is None:
+        raise NotFound(f"repository {run.repository} was removed")
+    if repository.name in ledger.leaving():
+        raise Unavailable(f"{run.repository} is still being removed")
+    mirrors.sync(repository)
+    ref, revision = mirrors.resolve(repository.name, run.ref)
+    abandoned = _settle_default(repository, run.ref, ref, ledger=ledger)
+    status = _status(ledger, repository.name, ref)
+    manifest = plan(
+        mirrors.git_dir(repository.name),
+        revision,
+        indexed=status.indexed if status else None,
+        known=partial(_records, ledger, repository.name, ref, retry=retry),
+        max_file_bytes=max_file_bytes,
+        full=retry or status is None or not status.is_clean,
+        reindex=bool(abandoned) or status is None or status.fingerprint != fingerprint,
+    )
+    return Prepared(ref, _with_removals(manifest, abandoned))
+
+
+def _settle_default(
+    repository: Repository, asked: RefName, ref: RefName, *, ledger: Ledger
+) -> frozenset[str]:
+    """Make `ref` the default if it is the first one, or the source's default branch has moved.
+
+    Returns the paths that the abandoned default ref holds: searches without a ref must stop
+    finding them.
+    """
+    if repository.default_ref and (asked != DEFAULT_REF or ref == repository.default_ref):
+        return frozenset()
+    ledger.register(replace(repository, default_ref=ref))
+    if not repository.default_ref:
+        return frozenset()
+    abandoned = ledger.all(repository.name, repository.default_ref)
+    return frozenset(record.path for record in abandoned if record.state is FileState.INDEXED)
+
+
+def _status(ledger: Ledger, name: RepositoryName, ref: RefName) -> RefStatus | None:
+    return next((status for status in ledger.refs(name) if status.ref == ref), None)
+
+
+def _records(
+    ledger: Ledger, name: RepositoryName, ref: RefName, *, retry: bool
+) -> Iterator[FileRecord]:
+    """The ledger's records of the ref; failed files as not done yet when they are to be retried."""
+    for record in ledger.all(name, ref):
+        is_retried = retry and record.state is FileState.FAILED
+        yield replace(record, state=FileState.PENDING) if is_retried else record
+
+
+def _with_removals(manifest: Manifest, paths: frozenset[str]) -> Manifest:
+    gone = sorted(paths - {item.path for item in manifest.items})
+    return replace(
+        manifest, items=manifest.items + tuple(WorkItem(path, BlobId("")) for path in gone)
+    )

@@ -1,0 +1,118 @@
+"""Trees of commits as git lists them: whole, or the difference of two.
+
+Git's plumbing and not GitPython's objects: a listing of 5,000 files takes 25 ms instead of 80, a
+difference 20 ms instead of 450.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from codelode.errors import NotFound
+from codelode.model import BlobId, Revision, SourceFile, path_from_bytes
+from workers.pull import git
+
+SYMLINK = 0o120000
+SUBMODULE = 0o160000
+
+_REVISION = re.compile(r"[0-9a-f]{40}")
+#: The size of an object the mirror does not have, as in a partial copy.
+MISSING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that differs; a side is None where the path does not exist."""
+
+    path: str
+    old: SourceFile | None
+    new: SourceFile | None
+
+
+def listing(mirror: Path, revision: Revision) -> Iterator[SourceFile]:
+    """Every entry of the commit's tree, in git's order. A submodule's size is 0."""
+    out = _run(mirror, "ls-tree", "-r", "-z", "-l", "--full-tree", _checked(revision))
+    for entry in _entries(out):
+        facts, _, path = entry.partition(b"\t")
+        mode, _kind, blob, size = facts.split()
+        yield SourceFile(
+            path=path_from_bytes(path),
+            blob=BlobId(blob.decode()),
+            size_bytes=_size(size),
+            mode=int(mode, 8),
+        )
+
+
+def difference(mirror: Path, old: Revision, new: Revision) -> tuple[Change, ...]:
+    """The paths whose content or type differs between two commits; a rename is two changes.
+
+    A changed permission is none: the content is the same.
+    """
+    out = _run(
+        mirror, "diff-tree", "-r", "-z", "--raw", "--no-renames", _checked(old), _checked(new)
+    )
+    entries = _entries(out)
+    # Each change is two fields: `:oldmode newmode oldid newid status` and the path.
+    raw = [(facts.decode().lstrip(":").split(), next(entries)) for facts in entries]
+    sizes = _sizes(mirror, {blob for facts, _ in raw for blob in facts[2:4]})
+    changes = (_change(path_from_bytes(path), facts, sizes) for facts, path in raw)
+    return tuple(change for change in changes if not _is_same_content(change))
+
+
+def _change(path: str, facts: list[str], sizes: Mapping[str, int]) -> Change:
+    old_mode, new_mode, old_blob, new_blob, _status = facts
+    return Change(
+        path, _side(path, old_mode, old_blob, sizes), _side(path, new_mode, new_blob, sizes)
+    )
+
+
+def _side(path: str, mode: str, blob: str, sizes: Mapping[str, int]) -> SourceFile | None:
+    bits = int(mode, 8)
+    if not bits:
+        return None
+    size = 0 if bits == SUBMODULE else sizes.get(blob, MISSING)
+    return SourceFile(path=path, blob=BlobId(blob), size_bytes=size, mode=bits)
+
+
+def _is_same_content(change: Change) -> bool:
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return False
+    return old.blob == new.blob and old.mode & 0o170000 == new.mode & 0o170000
+
+
+def _sizes(mirror: Path, blobs: Collection[str]) -> dict[str, int]:
+    """The size of each object the mirror has."""
+    if not blobs:
+        return {}
+    asked = "".join(f"{blob}\n" for blob in blobs).encode()
+    out = _run(mirror, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=asked)
+    answers = (line.split() for line in out.decode().splitlines())
+    return {blob: int(size) for blob, size in answers if size.isdigit()}
+
+
+def _size(listed: bytes) -> int:
+    if listed.isdigit():
+        return int(listed)
+    return 0 if listed == b"-" else MISSING
+
+
+def _entries(out: bytes) -> Iterator[bytes]:
+    """The fields of NUL-terminated output, without a list of them all."""
+    start = 0
+    while (end := out.find(b"\0", start)) >= 0:
+        yield out[start:end]
+        start = end + 1
+
+
+def _checked(revision: Revision) -> str:
+    if not _REVISION.fullmatch(revision):
+        raise NotFound(f"{revision!r} is not the id of a commit")
+    return revision
+
+
+def _run(mirror: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    return git.run("--git-dir", str(mirror), *arguments, stdin=stdin)

@@ -1,0 +1,12 @@
+"""Store stage: parsed files and their vectors → chunk index, graph, symbol table.
+
+In: located files of any runs. Out: file records for the ledger. Raises what the stores raise;
+repeating a call leaves the same index.
+"""
+
+from __future__ import annotations
+
+from workers.store.edges import import_edges
+from workers.store.write import StoredFile, write
+
+__all__ = ["StoredFile", "import_edges", "write"]

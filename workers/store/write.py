@@ -1,0 +1,72 @@
+"""One batch of files into every store.
+
+The chunk index comes last: it is what searches see, and by then graph and symbols are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codelode.model import (
+    BlobId,
+    Edge,
+    FileChunks,
+    FileRecord,
+    FileState,
+    ParsedFile,
+    RefName,
+    RepositoryName,
+    Vectors,
+    locate,
+)
+from codelode.ports import ChunkStore, DependencyGraph, SymbolTable
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file to store; `parsed` None: it left the ref."""
+
+    repository: RepositoryName
+    path: str
+    blob: BlobId
+    refs: tuple[RefName, ...]
+    parsed: ParsedFile | None = None
+    vectors: Vectors | None = None  # one row per chunk
+    edges: tuple[Edge, ...] = ()
+
+
+def write(
+    files: Sequence[StoredFile],
+    *,
+    store: ChunkStore,
+    graph: DependencyGraph,
+    symbols: SymbolTable,
+) -> tuple[FileRecord, ...]:
+    """Store the files and return their records, in order."""
+    for file in files:
+        graph.replace(file.repository, file.path, file.edges)
+        symbols.replace(file.repository, file.path, file.parsed.symbols if file.parsed else ())
+    placed = [_place(file) for file in files]
+    store.replace(placed)
+    return tuple(_record(file, len(at.chunks)) for file, at in zip(files, placed, strict=True))
+
+
+def _place(file: StoredFile) -> FileChunks:
+    if file.parsed is None or file.vectors is None:
+        return FileChunks(file.repository, file.path, file.refs)
+    chunks = locate(file.parsed, repository=file.repository, path=file.path, refs=file.refs)
+    return FileChunks(file.repository, file.path, file.refs, chunks, file.vectors)
+
+
+def _record(file: StoredFile, chunks: int) -> FileRecord:
+    if file.parsed is None:
+        return FileRecord(file.path, BlobId(""), FileState.PENDING)
+    return FileRecord(
+        path=file.path,
+        blob=file.blob,
+        state=FileState.INDEXED,
+        language=file.parsed.language,
+        health=file.parsed.health.status,
+        chunks=chunks,
+    )

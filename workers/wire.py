@@ -1,0 +1,35 @@
+"""How parsed files and vectors look on their way between stages: JSON and half floats, deflated.
+
+Half precision costs no rank here (a cosine moves by less than 0.001) and halves what Redis holds.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from codelode.model import ParsedFile, Vectors
+
+_PARSED = TypeAdapter(ParsedFile)
+
+
+def dump_parsed(parsed: ParsedFile) -> bytes:
+    return zlib.compress(_PARSED.dump_json(parsed), 1)
+
+
+def load_parsed(data: bytes) -> ParsedFile:
+    return _PARSED.validate_json(zlib.decompress(data))
+
+
+def dump_vectors(vectors: Vectors) -> bytes:
+    return vectors.astype(np.float16).tobytes()
+
+
+def load_vectors(data: bytes, *, dim: int) -> Vectors:
+    """(chunks, dim), unit length again after the rounding."""
+    vectors = np.frombuffer(data, np.float16).astype(np.float32).reshape(-1, dim)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Vectors = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    return unit
