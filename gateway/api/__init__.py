@@ -1,0 +1,1 @@
+"""The faces of the pipeline. Thin: check the request, ask, convert the answer."""

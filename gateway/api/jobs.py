@@ -1,0 +1,113 @@
+"""What the gateway tells the workers, by task name alone: it never imports them.
+
+Publishing blocks, so callers on the event loop go through `asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from codelode import jobs
+from codelode.errors import Unavailable
+from codelode.model import RepositoryName, Run
+from codelode.settings import Settings
+
+#: Long enough for workers on one machine or network to answer, short enough for a status page.
+_INSPECT_TIMEOUT_S = 0.5
+
+#: A call must fail while somebody still waits for it.
+_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """A queue as it stands: messages that wait and workers that listen."""
+
+    name: str
+    messages: int
+    workers: int
+
+
+class Jobs(Protocol):
+    """The way to the workers. Raises Unavailable when the broker does not answer."""
+
+    def pull(self, run: Run, *, retry: bool = False) -> None:
+        """Start an active run; `retry` takes its ref's failed files as changed."""
+
+    def remove(self, repository: RepositoryName) -> None:
+        """Remove everything that is indexed of the repository."""
+
+    def queues(self) -> tuple[QueueDepth, ...]:
+        """Every queue, in pipeline order."""
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+class CeleryJobs:
+    """Jobs over the broker that the workers listen to."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._app = Celery("gateway", set_as_current=False)
+        self._app.conf.update(jobs.broker_settings(settings))
+        self._app.conf.broker_transport_options.update(
+            socket_timeout=_TIMEOUT_S,
+            socket_connect_timeout=_TIMEOUT_S,
+            max_retries=1,
+            interval_start=0,
+            interval_step=0,
+        )
+
+    def pull(self, run: Run, *, retry: bool = False) -> None:
+        kwargs: dict[str, object] = {"run": run.id}
+        if retry:
+            kwargs["retry"] = True
+        self._send(jobs.PULL_TASK, jobs.PULL, kwargs, label=f"{run.repository}@{run.ref}")
+
+    def remove(self, repository: RepositoryName) -> None:
+        self._send(jobs.FORGET_TASK, jobs.STORE, {"repository": repository}, label=repository)
+
+    def queues(self) -> tuple[QueueDepth, ...]:
+        with _translated(), self._app.connection_for_write() as connection:
+            connection.ensure_connection(max_retries=0, timeout=_TIMEOUT_S)
+            depths = {name: jobs.depth(connection, name) for name in jobs.QUEUES}
+            workers = self._workers()
+        return tuple(QueueDepth(name, depths[name], workers.get(name, 0)) for name in jobs.QUEUES)
+
+    def close(self) -> None:
+        self._app.close()
+
+    def _send(self, task: str, queue: str, kwargs: Mapping[str, object], *, label: str) -> None:
+        """`label` is what a monitor shows instead of the arguments."""
+        with _translated():
+            self._app.send_task(
+                task,
+                kwargs=dict(kwargs),
+                queue=queue,
+                argsrepr="",
+                kwargsrepr=label,
+                retry=False,
+            )
+
+    def _workers(self) -> dict[str, int]:
+        """How many workers listen to each queue, of those that answer in time."""
+        replies = self._app.control.inspect(timeout=_INSPECT_TIMEOUT_S).active_queues() or {}
+        counts: dict[str, int] = {}
+        for queues in replies.values():
+            for queue in queues:
+                counts[queue["name"]] = counts.get(queue["name"], 0) + 1
+        return counts
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, ConnectionError, TimeoutError) as exc:
+        raise Unavailable(f"the job broker does not answer: {exc}") from exc

@@ -1,0 +1,63 @@
+"""Error → gRPC status, with google.rpc details that a program can read.
+
+The branches of `codelode.errors` are the codes. Whatever is no CodelodeError is a defect of
+ours: the caller gets INTERNAL with the id of the log line that has the traceback.
+"""
+
+from __future__ import annotations
+
+import grpc
+from google.protobuf import any_pb2
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+from codelode import errors
+
+#: From the root outwards: the first row that an error is an instance of decides.
+CODES: tuple[tuple[type[errors.CodelodeError], grpc.StatusCode], ...] = (
+    (errors.InvalidQuery, grpc.StatusCode.INVALID_ARGUMENT),
+    (errors.InvalidSettings, grpc.StatusCode.INVALID_ARGUMENT),
+    (errors.NotFound, grpc.StatusCode.NOT_FOUND),
+    (errors.Unauthenticated, grpc.StatusCode.UNAUTHENTICATED),
+    (errors.Denied, grpc.StatusCode.PERMISSION_DENIED),
+    (errors.TimedOut, grpc.StatusCode.DEADLINE_EXCEEDED),
+    (errors.Busy, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (errors.Unavailable, grpc.StatusCode.UNAVAILABLE),
+    (errors.Rejected, grpc.StatusCode.FAILED_PRECONDITION),
+    (errors.Corrupt, grpc.StatusCode.FAILED_PRECONDITION),
+)
+
+
+#: Statuses travel as headers, which peers bound at 8 KiB, percent-encoded; a message may
+#: quote what was asked.
+MAX_MESSAGE_CHARS = 400
+
+
+def code(error: BaseException) -> grpc.StatusCode:
+    """The gRPC code of an error."""
+    for kind, status in CODES:
+        if isinstance(error, kind):
+            return status
+    return grpc.StatusCode.INTERNAL
+
+
+def to_proto(error: BaseException, *, request_id: str) -> status_pb2.Status:
+    """The rich status of an error: code, message, and BadRequest with the field at fault."""
+    if not isinstance(error, errors.CodelodeError):
+        return status_pb2.Status(
+            code=code_pb2.INTERNAL,
+            message=f"internal error {request_id}: the server's log has the details",
+        )
+    return status_pb2.Status(
+        code=code(error).value[0], message=str(error)[:MAX_MESSAGE_CHARS], details=_details(error)
+    )
+
+
+def _details(error: errors.CodelodeError) -> list[any_pb2.Any]:
+    if not isinstance(error, errors.InvalidQuery):
+        return []
+    violation = error_details_pb2.BadRequest.FieldViolation(
+        field=error.field, description=error.message[:MAX_MESSAGE_CHARS]
+    )
+    detail = any_pb2.Any()
+    detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
+    return [detail]

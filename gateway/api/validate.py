@@ -1,0 +1,163 @@
+"""Proto requests → checked model values, or InvalidQuery that names field and remedy.
+
+All limits of the API stand here. Names are checked against what exists, because a misspelt
+filter that silently finds nothing is the worst answer a search can give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import TypeVar
+
+from codelode import languages
+from codelode.errors import InvalidQuery
+from codelode.model import DEFAULT_REF, Category, Filters, Kind, RefName, RepositoryName
+from codelode.ports import Catalog
+from codelode.v1 import search_pb2
+from gateway.state import SearchQuery
+
+MAX_QUERY_CHARS = 8_192
+MAX_TOP_K = 200
+DEFAULT_TOP_K = 10
+MAX_PAGE_SIZE = 1_000
+DEFAULT_PAGE_SIZE = 200
+MAX_GLOB_CHARS = 1_024
+#: Alternatives in one filter field; beyond it a filter is a mistake or an attack.
+MAX_ALTERNATIVES = 1_000
+
+Closed = TypeVar("Closed", bound=StrEnum)
+
+
+def search_query(request: search_pb2.SearchRequest, catalog: Catalog) -> SearchQuery:
+    """The request as the pipeline takes it."""
+    return SearchQuery(
+        text=query_text(request.query),
+        top_k=_bounded("top_k", request.top_k, default=DEFAULT_TOP_K, most=MAX_TOP_K),
+        filters=filters(request.filters, catalog),
+    )
+
+
+def query_text(text: str) -> str:
+    """The query, stripped."""
+    if not text.strip():
+        raise InvalidQuery("query", "is empty; say in words or code what to look for")
+    if len(text) > MAX_QUERY_CHARS:
+        raise InvalidQuery(
+            "query", f"has {len(text):,} characters; at most {MAX_QUERY_CHARS:,} are allowed"
+        )
+    return text.strip()
+
+
+def page_size(value: int) -> int:
+    return _bounded("page_size", value, default=DEFAULT_PAGE_SIZE, most=MAX_PAGE_SIZE)
+
+
+def filters(given: search_pb2.Filters, catalog: Catalog) -> Filters:
+    """The filters with every name resolved to what the index calls it."""
+    for field in ("repositories", "languages", "paths", "kinds", "symbols", "categories"):
+        _check_count(f"filters.{field}", getattr(given, field))
+    repositories = known_repositories(given.repositories, catalog)
+    return Filters(
+        repositories=repositories,
+        languages=_languages(given.languages),
+        paths=_globs("filters.paths", given.paths),
+        kinds=_members("filters.kinds", given.kinds, Kind),
+        symbols=_globs("filters.symbols", given.symbols),
+        categories=_members("filters.categories", given.categories, Category),
+        ref=_known_ref(given.ref, repositories, catalog),
+    )
+
+
+def known_repositories(
+    names: Iterable[str], catalog: Catalog, *, field: str = "filters.repositories"
+) -> tuple[RepositoryName, ...]:
+    """The names, each once; InvalidQuery names the unknown one and those like it."""
+    distinct = tuple(dict.fromkeys(names))
+    if not distinct:
+        return ()
+    known = [repository.name for repository in catalog.repositories()]
+    for name in distinct:
+        if name not in known:
+            raise InvalidQuery(field, unknown("repository", name, known))
+    return tuple(RepositoryName(name) for name in distinct)
+
+
+def unknown(what: str, name: str, known: Sequence[str]) -> str:
+    """`there is no repository 'acme/htp'; did you mean 'acme/http'?`"""
+    lower = {candidate.lower(): candidate for candidate in known}
+    close = [lower[match] for match in get_close_matches(name.lower(), lower, n=3)]
+    text = f"there is no {what} {name[:100]!r}"
+    if close:
+        return f"{text}; did you mean {' or '.join(map(repr, close))}?"
+    if not known:
+        return f"{text}; none is indexed yet"
+    shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+    return f"{text}; there are: {shown}"
+
+
+def _known_ref(name: str, repositories: Sequence[RepositoryName], catalog: Catalog) -> RefName:
+    """The ref when any of the repositories (all, when none is named) has it."""
+    if name in ("", DEFAULT_REF):
+        return DEFAULT_REF
+    among = repositories or [repository.name for repository in catalog.repositories()]
+    known = sorted({status.ref for repository in among for status in catalog.refs(repository)})
+    if name not in known:
+        raise InvalidQuery("filters.ref", unknown("ref", name, known))
+    return RefName(name)
+
+
+def _languages(names: Iterable[str]) -> tuple[str, ...]:
+    resolved = []
+    for name in names:
+        language = languages.resolve(name)
+        if language is None:
+            raise InvalidQuery(
+                "filters.languages", unknown("language", name, list(languages.names()))
+            )
+        resolved.append(language)
+    return tuple(dict.fromkeys(resolved))
+
+
+def _members(field: str, names: Iterable[str], members: type[Closed]) -> tuple[Closed, ...]:
+    """The named members of a closed set; upper case is fine."""
+    known = [member.value for member in members]
+    found = []
+    for name in names:
+        if name.lower() not in known:
+            what = members.__name__.lower()
+            raise InvalidQuery(field, f"{name!r} is no {what}; there are: {', '.join(known)}")
+        found.append(members(name.lower()))
+    return tuple(dict.fromkeys(found))
+
+
+def _globs(field: str, patterns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_glob(field, pattern) for pattern in patterns))
+
+
+def _glob(field: str, pattern: str) -> str:
+    if not pattern.strip():
+        raise InvalidQuery(field, "holds an empty glob; leave the filter out to allow all")
+    if len(pattern) > MAX_GLOB_CHARS:
+        raise InvalidQuery(field, f"holds a glob of more than {MAX_GLOB_CHARS:,} characters")
+    if not pattern.isprintable():
+        raise InvalidQuery(field, f"{pattern!r} holds control characters")
+    if field == "filters.paths" and pattern.startswith("/"):
+        raise InvalidQuery(
+            field, f"{pattern!r} starts with '/'; paths are relative to the repository's root"
+        )
+    return pattern
+
+
+def _check_count(field: str, values: Sequence[str]) -> None:
+    if len(values) > MAX_ALTERNATIVES:
+        raise InvalidQuery(
+            field, f"has {len(values):,} values; at most {MAX_ALTERNATIVES:,} are allowed"
+        )
+
+
+def _bounded(field: str, value: int, *, default: int, most: int) -> int:
+    if not 0 <= value <= most:
+        raise InvalidQuery(field, f"is {value:,}; it must be 1 to {most:,}, or 0 for {default}")
+    return value or default

@@ -1,0 +1,233 @@
+"""The ranker's weights: fitted to annotated queries, judged on repositories not fitted on.
+
+    python tests/bench/quality.py --eval DIR --corpora FOLDER --data DATA
+    python tests/bench/fit_ranker.py --eval DIR --data DATA
+
+Takes the candidates of every query from the index that `quality.py` left in DATA, each query once
+in its source folder and once in the whole repository. Listwise: the loss of a query is the
+negative log probability that one of a target's chunks comes first, targets apart, repositories
+equal. Few features, little regularisation, no interactions: what does not win on the repositories
+left out is not in `gateway/rank/weights.py`. Prints the cross-validated figure, which is the one
+to quote, and the weights; a person copies them over, rounded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from codelode.backends import connect
+from codelode.evaluation import Judged, Place, macro_mean, macro_means, ndcg_at_k, target_ranks
+from codelode.model import Candidate, Filters, RefName, RepositoryName
+from codelode.settings import load
+from gateway.analyze import analyze
+from gateway.rank import same_file
+from gateway.rank.scene import Scene
+from gateway.rank.weights import WEIGHTS
+from gateway.retrieve import retrieve
+from gateway.state import Backends, SearchQuery, SearchState
+
+Matrix = npt.NDArray[np.float64]
+Array = npt.NDArray[np.float64]
+Starts = npt.NDArray[np.int64]
+
+SCOPES = ("root", "whole")
+TOP_K = 10
+FOLDS = 6
+SEEDS = (0, 1, 2, 3)
+#: 1e-4 lost .003 and 1e-2 .000 to .008.
+L2 = 3e-3
+MAX_STEPS = 25
+#: Largest change of a weight in a step: the first steps overshoot.
+MAX_CHANGE = 3.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query in a scope, with the features of its candidates."""
+
+    repository: str
+    category: str
+    scope: str
+    targets: tuple[Place, ...]
+    places: list[Place]
+    files: npt.NDArray[np.int64]  # (candidates,), the number of each one's file
+    features: Matrix  # (candidates, features)
+
+    def ndcg(self, weights: Array) -> float:
+        if not self.places:
+            return 0.0
+        scores = self.features @ weights
+        order = np.argsort(-(scores + same_file(scores, self.files)), kind="stable")[:TOP_K]
+        return ndcg_at_k(target_ranks([self.places[at] for at in order], self.targets))
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One target against all candidates that belong to no target."""
+
+    repository: str
+    features: Matrix  # (chunks, features)
+    is_target: npt.NDArray[np.bool_]  # (chunks,)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--eval", type=Path, required=True, help="annotations, or their folder")
+    parser.add_argument("--data", type=Path, required=True, help="data folder that holds the index")
+    options = parser.parse_args()
+    source = options.eval / "dev.json" if options.eval.is_dir() else options.eval
+    cases = asyncio.run(_cases(json.loads(source.read_text()), options.data))
+    print(f"{len(cases)} queries of {len(_repositories(cases))} repositories")
+    _report("now", cases, lambda _: np.array(list(WEIGHTS.values())))
+    _cross_validate(cases)
+    for feature, weight in zip(WEIGHTS, _fit(_contests(cases)), strict=True):
+        print(f"{feature.__name__:14} {WEIGHTS[feature]:6.2f} → {weight:6.2f}")
+
+
+async def _cases(annotations: Sequence[dict[str, Any]], data: Path) -> list[Case]:
+    settings = load(data=data)
+    backends = Backends(connect.chunk_search(settings), connect.embedder(settings))
+    found = [
+        await _case(entry, query, scope, backends)
+        for entry in annotations
+        for query in entry["queries"]
+        for scope in SCOPES
+    ]
+    await backends.chunks.close()
+    indexed = {case.repository for case in found if case.places}
+    for name in {case.repository for case in found} - indexed:
+        print(f"{name}: not indexed at its annotated revision; left out")
+    return [case for case in found if case.repository in indexed]
+
+
+async def _case(
+    entry: dict[str, Any], query: dict[str, Any], scope: str, backends: Backends
+) -> Case:
+    root = entry.get("benchmark_root") if scope == "root" else None
+    filters = Filters(
+        repositories=(RepositoryName(entry["repo"]),),
+        paths=(f"{root}/**",) if root else (),
+        ref=RefName(entry["revision"]),
+    )
+    state = SearchState(SearchQuery(query["query"], TOP_K, filters))
+    state = await retrieve(await analyze(state, backends), backends)
+    candidates = state.candidates
+    scene = Scene(state.analysis, candidates)
+    columns = [feature(scene) for feature in WEIGHTS] if candidates else []
+    return Case(
+        repository=entry["repo"],
+        category=query["category"],
+        scope=scope,
+        targets=tuple(map(_target, [*query["relevant"], *query["secondary"]])),
+        places=list(map(_place, candidates)),
+        files=scene.files,
+        features=np.stack(columns, axis=1) if columns else np.zeros((0, len(WEIGHTS))),
+    )
+
+
+def _target(entry: str | dict[str, Any]) -> Place:
+    if isinstance(entry, str):
+        return Place(entry)
+    return Place(entry["path"], entry.get("start_line"), entry.get("end_line"))
+
+
+def _place(candidate: Candidate) -> Place:
+    chunk = candidate.chunk
+    return Place(chunk.path, chunk.start_line, chunk.end_line)
+
+
+def _repositories(cases: Sequence[Case]) -> list[str]:
+    return sorted({case.repository for case in cases})
+
+
+def _cross_validate(cases: Sequence[Case]) -> None:
+    """Prints the mean over several splits; every repository is judged by weights it did not see."""
+    contests = list(_contests(cases))
+    for seed in SEEDS:
+        weights = {
+            repository: fitted
+            for left_out in _folds(_repositories(cases), seed)
+            for fitted in [
+                _fit(contest for contest in contests if contest.repository not in left_out)
+            ]
+            for repository in left_out
+        }
+        _report(f"cross-validated, split {seed}", cases, lambda case, w=weights: w[case.repository])
+
+
+def _folds(repositories: Sequence[str], seed: int) -> list[Collection[str]]:
+    shuffled = list(repositories)
+    np.random.RandomState(seed).shuffle(shuffled)
+    return [set(shuffled[fold::FOLDS]) for fold in range(FOLDS)]
+
+
+def _report(label: str, cases: Sequence[Case], weights: Callable[[Case], Array]) -> None:
+    for scope in SCOPES:
+        judged = [
+            Judged(case.repository, case.category, "", case.ndcg(weights(case)))
+            for case in cases
+            if case.scope == scope
+        ]
+        groups = " ".join(f"{k} {v:.3f}" for k, v in macro_means(judged, by="category").items())
+        print(f"{label}: {scope:5} NDCG@10 {macro_mean(judged):.4f}  {groups}", flush=True)
+
+
+def _contests(cases: Sequence[Case]) -> Iterator[Contest]:
+    for case in cases:
+        hit_by = np.array([[p.overlaps(t) for p in case.places] for t in case.targets], bool)
+        for mine in hit_by:
+            if mine.any():
+                in_play = mine | ~hit_by.any(axis=0)
+                yield Contest(case.repository, case.features[in_play], mine[in_play])
+
+
+def _fit(contests: Iterable[Contest]) -> Array:
+    """The weights of least loss, by Newton steps on its convex part."""
+    played = list(contests)
+    rows = np.concatenate([contest.features for contest in played])
+    wanted = np.concatenate([contest.is_target for contest in played]).astype(float)
+    sizes = [len(contest.features) for contest in played]
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    number = np.repeat(np.arange(len(played)), sizes)
+    share = _shares(played)
+    weights = np.zeros(rows.shape[1])
+    for _ in range(MAX_STEPS):
+        first = _softmax(rows @ weights, np.ones(len(rows)), starts, number)
+        among_wanted = _softmax(rows @ weights, wanted, starts, number)
+        gradient = ((first - among_wanted) * share[number]) @ rows + L2 * weights
+        weighted = first * share[number]
+        means = np.add.reduceat(rows * first[:, None], starts)
+        hessian = (rows * weighted[:, None]).T @ rows - (means * share[:, None]).T @ means
+        change = np.linalg.solve(hessian + L2 * np.eye(len(weights)), gradient)
+        weights -= change * min(1.0, MAX_CHANGE / np.abs(change).max())
+        if np.abs(change).max() < 1e-3:
+            break
+    return weights
+
+
+def _shares(contests: Sequence[Contest]) -> Array:
+    """How much each contest counts, so that repositories count alike."""
+    names, where, counts = np.unique(
+        [contest.repository for contest in contests], return_inverse=True, return_counts=True
+    )
+    return 1 / counts[where] / len(names)
+
+
+def _softmax(scores: Array, mask: Array, starts: Starts, number: Starts) -> Array:
+    """Probabilities within each contest, among the rows of the mask."""
+    best = np.maximum.reduceat(scores, starts)
+    lifted = np.exp(scores - best[number]) * mask
+    return lifted / np.maximum(np.add.reduceat(lifted, starts), 1e-300)[number]
+
+
+if __name__ == "__main__":
+    main()

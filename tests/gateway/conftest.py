@@ -1,0 +1,208 @@
+"""A gateway over in-memory twins on a free loopback port, and a channel to it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+
+import numpy as np
+import pytest
+from grpc import aio
+
+from codelode import tokens
+from codelode.backends.memory.cache import MemoryCache
+from codelode.backends.memory.chunks import MemoryChunkStore
+from codelode.backends.memory.ledger import MemoryLedger
+from codelode.errors import Unavailable
+from codelode.model import (
+    DEFAULT_REF,
+    Category,
+    Chunk,
+    FileChunks,
+    Kind,
+    RefName,
+    RepositoryName,
+    chunk_id,
+)
+from codelode.settings import Settings
+from codelode.v1 import index_pb2_grpc, search_pb2_grpc
+from gateway.api.jobs import QueueDepth
+from gateway.app import Gateway, Services
+from gateway.state import Backends
+
+DIM = 64
+
+
+class HashEmbedder:
+    """A bag of hashed terms: texts that share words are close, nothing is downloaded."""
+
+    identity = "hash-64"
+    dim = DIM
+
+    def embed_documents(self, texts):
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def embed_query(self, text):
+        vector = np.zeros(DIM, np.float32)
+        for term in tokens.terms(text):
+            vector[int(hashlib.sha256(term.encode()).hexdigest(), 16) % DIM] += 1
+        return vector / max(float(np.linalg.norm(vector)), 1e-9)
+
+
+class AwayEmbedder(HashEmbedder):
+    """An embedder whose server is down."""
+
+    def embed_query(self, text):
+        raise Unavailable("the embedder does not answer")
+
+
+class ListedJobs:
+    """The jobs port as a list of what was sent."""
+
+    def __init__(self):
+        self.sent = []
+        self.is_away = False
+
+    def pull(self, run, *, retry=False):
+        self._answer()
+        self.sent.append(("pull", run.id, retry))
+
+    def remove(self, repository):
+        self._answer()
+        self.sent.append(("remove", repository))
+
+    def queues(self):
+        self._answer()
+        return (QueueDepth("pull", len(self.sent), 1),)
+
+    def close(self):
+        self.sent.append(("close",))
+
+    def _answer(self):
+        if self.is_away:
+            raise Unavailable("the job broker does not answer")
+
+
+class AwayableLedger(MemoryLedger):
+    """A ledger whose server can be taken away, and which says how often it was looked at."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_away = False
+        self.looked = threading.Semaphore(0)
+
+    def generation(self):
+        if self.is_away:
+            raise Unavailable("Redis does not answer")
+        return super().generation()
+
+    def run(self, run):
+        self.looked.release()
+        return super().run(run)
+
+
+@pytest.fixture
+def make_chunk():
+    def make(path, content, *, repository="acme/http", start_line=1, **fields):
+        return Chunk(
+            **{
+                "id": chunk_id(repository, path, start_line, content),
+                "repository": RepositoryName(repository),
+                "path": path,
+                "refs": (DEFAULT_REF, RefName("main")),
+                "language": "python",
+                "category": Category.SOURCE,
+                "kind": Kind.FUNCTION,
+                "symbol": "",
+                "symbols": (),
+                "header": "",
+                "start_line": start_line,
+                "end_line": start_line + content.count("\n"),
+                "content": content,
+                **fields,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture
+def embedder():
+    return HashEmbedder()
+
+
+@pytest.fixture
+def away_embedder():
+    return AwayEmbedder()
+
+
+@pytest.fixture
+def ledger():
+    return AwayableLedger()
+
+
+@pytest.fixture
+def jobs():
+    return ListedJobs()
+
+
+@pytest.fixture
+def chunks():
+    return MemoryChunkStore()
+
+
+@pytest.fixture
+def index(chunks, embedder):
+    """Stores chunks as the workers would."""
+
+    def store(*given):
+        files = {}
+        for chunk in given:
+            files.setdefault((chunk.repository, chunk.path, chunk.refs), []).append(chunk)
+        chunks.replace(
+            [
+                FileChunks(*place, tuple(held), embedder.embed_documents([c.content for c in held]))
+                for place, held in files.items()
+            ]
+        )
+
+    return store
+
+
+@pytest.fixture
+def services(chunks, embedder, ledger, jobs):
+    return Services(
+        backends=Backends(chunks, embedder),
+        ledger=ledger,
+        cache=MemoryCache(entries=100),
+        jobs=jobs,
+    )
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(listen="127.0.0.1:0", data=tmp_path, local_paths=str(tmp_path))
+
+
+@pytest.fixture
+async def gateway(services, settings):
+    started = Gateway(services, settings)
+    await started.start()
+    yield started
+    await started.stop(grace_s=0)
+
+
+@pytest.fixture
+async def channel(gateway):
+    async with aio.insecure_channel(f"127.0.0.1:{gateway.port}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def search(channel):
+    return search_pb2_grpc.SearchServiceStub(channel).Search
+
+
+@pytest.fixture
+def indexing(channel):
+    return index_pb2_grpc.IndexServiceStub(channel)

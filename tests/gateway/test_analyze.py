@@ -1,0 +1,57 @@
+import pytest
+
+from gateway.analyze import analysis, kind
+from gateway.state import QueryKind
+
+NATURAL, IDENTIFIER, CODE = QueryKind.NATURAL_LANGUAGE, QueryKind.IDENTIFIER, QueryKind.CODE
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("getUserById", IDENTIFIER),
+        ("parse_args", IDENTIFIER),
+        ("absl::StrCat", IDENTIFIER),
+        ("Client.get()", IDENTIFIER),
+        ("$this->run", IDENTIFIER),
+        ("@app.route", IDENTIFIER),
+        ("Foo#bar", IDENTIFIER),
+        ("empty?", IDENTIFIER),
+        ("authentication", IDENTIFIER),
+        ("class HttpClient", IDENTIFIER),
+        ("übergröße", IDENTIFIER),
+        ("how are timeouts configured", NATURAL),
+        ("where is parse_args called?", NATURAL),
+        ("read a file; write it back", NATURAL),
+        ("map keys => values", NATURAL),
+        ("class that retries requests", NATURAL),
+        ("查找 用户", NATURAL),
+        ("def get(self, url):\n    return self.request('GET', url)", CODE),
+        ("for (int i = 0; i < n; i++) { sum += a[i]; }", CODE),
+        ("if err != nil {\n\treturn err\n}", CODE),
+        ("const x = useState(null);", CODE),
+        ("...", NATURAL),
+    ],
+)
+def test_the_form_of_a_query_tells_its_kind(query, expected):
+    assert kind(query) is expected
+
+
+@pytest.mark.parametrize(
+    ("query", "words", "identifiers"),
+    [
+        ("how does parse_args work", ("parse", "args", "parseargs", "work"), ("parse_args",)),
+        ("getUser", ("get", "user", "getuser"), ("getUser",)),
+        ("class HttpClient", ("class", "http", "client", "httpclient"), ("HttpClient",)),
+        ("where is `Client.get` used?", ("client", "get"), ("Client.get",)),
+        ("HTTP server options", ("http", "server", "options"), ()),
+        ("an ArgParser.", ("arg", "parser", "argparser"), ("ArgParser",)),
+        ("retry and retry", ("retry",), ()),
+        ("what is it", ("what", "is", "it"), ()),
+    ],
+)  # fmt: skip
+def test_words_are_index_terms_and_identifiers_are_as_written(query, words, identifiers):
+    found = analysis(query)
+
+    assert found.words == words
+    assert found.identifiers == identifiers

@@ -1,0 +1,106 @@
+"""The gateway's life: addresses it takes, health, reflection, drain."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from codelode.errors import InvalidSettings
+from codelode.settings import Settings
+from gateway import app
+from gateway.app import Gateway, check_listen
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@pytest.mark.parametrize(
+    "listen", ["127.0.0.1:50051", "localhost:0", "[::1]:50051", "127.8.0.1:1", "unix:/run/x.sock"]
+)
+def test_loopback_addresses_are_taken(listen):
+    check_listen(listen)
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "host.example:1"])
+def test_without_authentication_other_addresses_are_refused(listen):
+    with pytest.raises(InvalidSettings, match="no authentication is configured"):
+        check_listen(listen)
+
+
+@pytest.mark.parametrize("listen", ["", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "[::1]:99999"])
+def test_a_malformed_address_is_refused_with_an_example(listen):
+    with pytest.raises(InvalidSettings, match=r"127\.0\.0\.1:50051"):
+        check_listen(listen)
+
+
+async def test_a_taken_port_is_refused_by_name(gateway, services, tmp_path):
+    taken = Settings(listen=f"127.0.0.1:{gateway.port}", data=tmp_path)
+
+    with pytest.raises(InvalidSettings, match=f"{gateway.port}.*another gateway"):
+        await Gateway(services, taken).start()
+
+
+async def watch_health(channel, service=""):
+    stub = health_pb2_grpc.HealthStub(channel)
+    async for response in stub.Watch(health_pb2.HealthCheckRequest(service=service)):
+        yield response.status
+
+
+@pytest.mark.parametrize("service", ["", "codelode.v1.SearchService", "codelode.v1.IndexService"])
+async def test_a_started_gateway_serves(gateway, channel, service):
+    stub = health_pb2_grpc.HealthStub(channel)
+
+    response = await stub.Check(health_pb2.HealthCheckRequest(service=service))
+
+    assert response.status == SERVING
+
+
+async def test_health_follows_redis(gateway, channel, ledger, monkeypatch):
+    monkeypatch.setattr(app, "HEALTH_INTERVAL_S", 0.01)
+    seen = watch_health(channel)
+    assert await anext(seen) == SERVING
+
+    ledger.is_away = True
+    assert await asyncio.wait_for(anext(seen), 5) == NOT_SERVING
+    ledger.is_away = False
+    assert await asyncio.wait_for(anext(seen), 5) == SERVING
+
+
+async def test_a_gateway_without_redis_starts_and_says_that_it_does_not_serve(
+    services, settings, ledger
+):
+    ledger.is_away = True
+    gateway = Gateway(services, settings)
+    await gateway.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel:
+        response = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+    await gateway.stop(grace_s=0)
+
+    assert response.status == NOT_SERVING
+
+
+async def test_leaving_reports_unhealthy_first(gateway, channel):
+    seen = watch_health(channel)
+    assert await anext(seen) == SERVING
+
+    stopping = asyncio.create_task(gateway.stop())
+
+    assert await asyncio.wait_for(anext(seen), 5) == NOT_SERVING
+    await seen.aclose()
+    await stopping
+
+
+async def test_reflection_lists_the_services(gateway, channel):
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    request = reflection_pb2.ServerReflectionRequest(list_services="")
+    call = stub.ServerReflectionInfo(iter([request]))
+
+    response = await call.read()
+    call.cancel()
+
+    names = {service.name for service in response.list_services_response.service}
+    assert {"codelode.v1.SearchService", "codelode.v1.IndexService"} <= names

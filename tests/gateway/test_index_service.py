@@ -1,0 +1,360 @@
+"""Runs and repositories over a real gRPC channel."""
+
+from __future__ import annotations
+
+import asyncio
+
+import git
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from codelode.model import (
+    BlobId,
+    FileRecord,
+    FileState,
+    RefName,
+    Repository,
+    RepositoryName,
+    RunState,
+)
+from codelode.ports import Manifest, WorkItem
+from codelode.v1 import index_pb2
+
+URL = "https://host.example/acme/http"
+NAME = RepositoryName("acme/http")
+MAIN = RefName("main")
+
+
+async def refusal(call):
+    """The code and the message, and of an invalid argument the field."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    status = rpc_status.from_call(caught.value)
+    field = ""
+    for detail in status.details:
+        bad = error_details_pb2.BadRequest()
+        detail.Unpack(bad)
+        field = bad.field_violations[0].field
+    return caught.value.code(), status.message, field
+
+
+async def start(indexing, url=URL, **fields):
+    return (await indexing.StartRun(index_pb2.StartRunRequest(url=url, **fields))).run
+
+
+def pull(ledger, run, *paths, skipped=(), ref=MAIN):
+    """What the pull worker does: plan the files, all of them in flight."""
+    items = tuple(WorkItem(path, BlobId("b" * 40)) for path in paths)
+    ledger.plan(run.id, Manifest("a" * 40, items, skipped), ref=ref, fingerprint="1")
+
+
+def finish(ledger, run, path, state=FileState.INDEXED, reason=""):
+    ledger.done(run.id, [FileRecord(path, BlobId("b" * 40), state, reason)])
+
+
+async def test_a_started_run_is_registered_and_sent_once(indexing, ledger, jobs):
+    run = await start(indexing)
+
+    assert (run.repository, run.ref, run.state) == ("acme/http", "HEAD", "pulling")
+    assert ledger.get(NAME) == Repository(NAME, URL)
+    assert jobs.sent == [("pull", run.id, False)]
+
+
+async def test_a_run_behind_another_is_queued_and_not_sent(indexing, jobs):
+    first = await start(indexing)
+    second = await start(indexing)
+    third = await start(indexing)
+
+    assert second.state == "queued"
+    assert third.id == second.id
+    assert jobs.sent == [("pull", first.id, False)]
+
+
+async def test_name_and_ref_are_taken_as_given(indexing):
+    run = await start(indexing, name="web", ref="v1.2")
+
+    assert (run.repository, run.ref) == ("web", "v1.2")
+
+
+async def test_a_local_repository_below_an_allowed_folder_is_taken(indexing, tmp_path):
+    git.Repo.init(tmp_path / "work")
+
+    run = await start(indexing, url=str(tmp_path / "work"))
+
+    assert run.repository == "work"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"url": ""}, "url"),
+        ({"url": "ext::sh -c id"}, "url"),
+        ({"url": "--upload-pack=id"}, "url"),
+        ({"url": "/etc"}, "url"),
+        ({"url": URL, "name": "../x"}, "name"),
+        ({"url": URL, "ref": "--all"}, "ref"),
+        ({"url": URL, "ref": "a..b"}, "ref"),
+    ],
+)
+async def test_a_dangerous_address_is_refused_before_anything_is_stored(
+    indexing, ledger, jobs, fields, field
+):
+    code, _, named = await refusal(indexing.StartRun(index_pb2.StartRunRequest(**fields)))
+
+    assert (code, named) == (grpc.StatusCode.INVALID_ARGUMENT, field)
+    assert ledger.repositories() == ()
+    assert jobs.sent == []
+
+
+async def test_a_name_that_is_taken_by_another_url_is_refused_with_the_remedy(indexing, ledger):
+    await start(indexing)
+
+    code, message, field = await refusal(
+        indexing.StartRun(
+            index_pb2.StartRunRequest(url="https://other.example/x/y", name="acme/http")
+        )
+    )
+
+    assert (code, field) == (grpc.StatusCode.INVALID_ARGUMENT, "name")
+    assert "pass another name" in message
+    assert ledger.get(NAME).url == URL
+
+
+async def test_registering_again_keeps_the_default_ref_that_was_found(indexing, ledger):
+    ledger.register(Repository(NAME, URL, MAIN))
+
+    await start(indexing)
+
+    assert ledger.get(NAME).default_ref == "main"
+
+
+async def test_a_run_that_cannot_be_sent_ends_as_failed(indexing, ledger, jobs):
+    jobs.is_away = True
+
+    code, _, _ = await refusal(indexing.StartRun(index_pb2.StartRunRequest(url=URL)))
+
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert ledger.recent()[0].state is RunState.FAILED
+
+
+async def test_watching_shows_each_state_until_the_run_is_over(indexing, ledger):
+    run = await start(indexing)
+    watch = indexing.WatchRun(index_pb2.WatchRunRequest(run_id=run.id))
+
+    assert (await watch.read()).run.state == "pulling"
+    pull(ledger, run, "a.py", "b.py")
+    assert (await watch.read()).run.total == 2
+    finish(ledger, run, "a.py")
+    assert (await watch.read()).run.done == 1
+    finish(ledger, run, "b.py", FileState.FAILED, "too odd")
+    last = (await watch.read()).run
+    assert (last.state, last.done, last.failed) == ("complete", 1, 1)
+    assert await watch.read() is grpc.aio.EOF
+
+
+async def test_watching_a_run_that_is_over_sends_it_once(indexing, ledger):
+    run = await start(indexing)
+    pull(ledger, run)
+
+    watch = indexing.WatchRun(index_pb2.WatchRunRequest(run_id=run.id))
+
+    assert [response.run.state async for response in watch] == ["complete"]
+
+
+async def test_watching_ends_with_its_caller(indexing, ledger):
+    run = await start(indexing)
+    watch = indexing.WatchRun(index_pb2.WatchRunRequest(run_id=run.id))
+    await watch.read()
+
+    watch.cancel()
+
+    assert await watch.code() is grpc.StatusCode.CANCELLED
+    await asyncio.to_thread(_wait_until_nobody_looks, ledger)
+
+
+def _wait_until_nobody_looks(ledger):
+    """Returns when no look came for five polling intervals; hangs while somebody looks."""
+    while ledger.looked.acquire(timeout=1.0):
+        pass
+
+
+async def test_a_watch_ends_with_a_hint_when_the_gateway_leaves(indexing, gateway):
+    run = await start(indexing)
+    watch = indexing.WatchRun(index_pb2.WatchRunRequest(run_id=run.id))
+    await watch.read()
+    asking = asyncio.create_task(refusal(watch.read()))
+
+    await gateway.stop()
+
+    code, message, _ = await asking
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert "watch the run again" in message
+
+
+@pytest.mark.parametrize("method", ["WatchRun", "CancelRun"])
+async def test_an_unknown_run_is_not_found(indexing, method):
+    request = getattr(index_pb2, f"{method}Request")(run_id="nope")
+    call = getattr(indexing, method)(request)
+
+    code, message, _ = await refusal(call.read() if method == "WatchRun" else call)
+
+    assert code is grpc.StatusCode.NOT_FOUND
+    assert "'nope'" in message
+
+
+async def test_a_cancelled_run_makes_way_for_the_next(indexing, jobs):
+    first = await start(indexing)
+    second = await start(indexing, ref="v2")
+
+    response = await indexing.CancelRun(index_pb2.CancelRunRequest(run_id=first.id))
+
+    assert response.run.state == "cancelled"
+    assert [sent[1] for sent in jobs.sent] == [first.id, second.id]
+
+
+async def test_cancelling_a_run_that_is_over_changes_nothing(indexing, ledger):
+    run = await start(indexing)
+    pull(ledger, run)
+
+    response = await indexing.CancelRun(index_pb2.CancelRunRequest(run_id=run.id))
+
+    assert response.run.state == "complete"
+
+
+async def test_the_status_shows_repositories_runs_chunks_and_queues(
+    indexing, ledger, index, make_chunk
+):
+    run = await start(indexing)
+    pull(ledger, run, "a.py", skipped=(FileRecord("b.bin", BlobId("c"), FileState.SKIPPED, "no"),))
+    finish(ledger, run, "a.py")
+    index(make_chunk("a.py", "a"), make_chunk("b.py", "b"))
+
+    status = await indexing.GetStatus(index_pb2.GetStatusRequest())
+
+    [repository] = status.repositories
+    [ref] = repository.refs
+    assert (repository.name, repository.url) == ("acme/http", URL)
+    assert (ref.ref, ref.revision, ref.files, ref.skipped) == ("main", "a" * 40, 1, 1)
+    assert [found.id for found in status.runs] == [run.id]
+    assert status.chunks == 2
+    assert [(queue.name, queue.messages, queue.workers) for queue in status.queues] == [
+        ("pull", 1, 1)
+    ]
+    assert (status.embedder, status.store) == ("hash-64", "lance")
+    assert status.version
+
+
+async def test_repositories_are_listed_by_name(indexing):
+    for name in ("b", "a"):
+        await start(indexing, name=name)
+
+    response = await indexing.ListRepositories(index_pb2.ListRepositoriesRequest())
+
+    assert [repository.name for repository in response.repositories] == ["a", "b"]
+
+
+async def test_a_removed_repository_is_forgotten_and_cleared_up(indexing, ledger, jobs):
+    await start(indexing)
+
+    await indexing.RemoveRepository(index_pb2.RemoveRepositoryRequest(name="acme/http"))
+
+    assert ledger.get(NAME) is None
+    assert jobs.sent[-1] == ("remove", "acme/http")
+
+
+async def test_a_repository_is_removed_while_the_broker_is_away(indexing, ledger, jobs):
+    await start(indexing)
+    jobs.is_away = True
+
+    await indexing.RemoveRepository(index_pb2.RemoveRepositoryRequest(name="acme/http"))
+
+    assert ledger.get(NAME) is None
+    assert ledger.leaving() == {NAME}
+
+
+@pytest.mark.parametrize(
+    ("method", "request_"),
+    [
+        ("RemoveRepository", index_pb2.RemoveRepositoryRequest(name="acme/htp")),
+        ("ListFailures", index_pb2.ListFailuresRequest(repository="acme/htp")),
+        ("RetryFailures", index_pb2.RetryFailuresRequest(repository="acme/htp")),
+    ],
+)
+async def test_an_unknown_repository_is_not_found_and_the_close_one_named(
+    indexing, method, request_
+):
+    await start(indexing)
+
+    code, message, _ = await refusal(getattr(indexing, method)(request_))
+
+    assert code is grpc.StatusCode.NOT_FOUND
+    assert "did you mean 'acme/http'?" in message
+
+
+@pytest.fixture
+async def with_failures(indexing, ledger):
+    """Two repositories; the first with three failed files and one skipped, the second with one."""
+    first = await start(indexing)
+    skipped = (FileRecord("d.bin", BlobId("c"), FileState.SKIPPED, "binary"),)
+    pull(ledger, first, "a.py", "b.py", "c.py", skipped=skipped)
+    for path in ("c.py", "a.py", "b.py"):
+        finish(ledger, first, path, FileState.FAILED, f"no grammar reads {path}")
+    second = await start(indexing, name="zoo")
+    pull(ledger, second, "z.py", "y.py")
+    finish(ledger, second, "z.py", FileState.FAILED, "odd")
+    finish(ledger, second, "y.py")
+
+
+@pytest.mark.usefixtures("with_failures")
+async def test_failures_are_paged_in_order_each_once(indexing):
+    request = index_pb2.ListFailuresRequest(page_size=2, include_skipped=True)
+    pages = []
+    while not pages or request.page_token:
+        response = await indexing.ListFailures(request)
+        pages.append([(found.repository, found.path) for found in response.failures])
+        request.page_token = response.next_page_token
+
+    assert pages == [
+        [("acme/http", "a.py"), ("acme/http", "b.py")],
+        [("acme/http", "c.py"), ("acme/http", "d.bin")],
+        [("zoo", "z.py")],
+    ]
+
+
+@pytest.mark.usefixtures("with_failures")
+async def test_failures_say_where_and_why_and_leave_skipped_files_out(indexing):
+    response = await indexing.ListFailures(index_pb2.ListFailuresRequest(repository="acme/http"))
+
+    assert len(response.failures) == 3
+    first = response.failures[0]
+    assert (first.ref, first.state, first.reason) == ("main", "failed", "no grammar reads a.py")
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (index_pb2.ListFailuresRequest(page_token="?"), "page_token"),
+        (index_pb2.ListFailuresRequest(page_token="WzFd"), "page_token"),
+        (index_pb2.ListFailuresRequest(page_token="é"), "page_token"),
+        (index_pb2.ListFailuresRequest(page_size=1_001), "page_size"),
+    ],
+)
+async def test_a_bad_page_is_refused(indexing, request_, field):
+    code, _, named = await refusal(indexing.ListFailures(request_))
+
+    assert (code, named) == (grpc.StatusCode.INVALID_ARGUMENT, field)
+
+
+@pytest.mark.usefixtures("with_failures")
+async def test_failed_files_are_tried_again_in_one_run_per_ref(indexing, jobs):
+    jobs.sent.clear()
+
+    response = await indexing.RetryFailures(index_pb2.RetryFailuresRequest())
+
+    assert [(run.repository, run.ref) for run in response.runs] == [
+        ("acme/http", "main"),
+        ("zoo", "main"),
+    ]
+    assert jobs.sent == [("pull", run.id, True) for run in response.runs]

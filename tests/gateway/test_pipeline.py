@@ -1,0 +1,70 @@
+from dataclasses import replace
+
+import pytest
+
+from codelode.model import Category, Filters, Kind, RefName, RepositoryName
+from gateway import pipeline
+from gateway.retrieve import KEYWORDS_ONLY
+from gateway.state import Backends, SearchQuery
+
+
+def key(query, **changes):
+    given = {"embedder": "m-1", "generation": 7, "explain": False, **changes}
+    return pipeline.cache_key(query, **given)
+
+
+FILTERS = Filters(repositories=(RepositoryName("a"), RepositoryName("b")))
+QUERY = SearchQuery("retry", 10, FILTERS)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(QUERY, text="retries"),
+        replace(QUERY, top_k=11),
+        replace(QUERY, filters=replace(FILTERS, repositories=(RepositoryName("a"),))),
+        replace(QUERY, filters=replace(FILTERS, languages=("go",))),
+        replace(QUERY, filters=replace(FILTERS, paths=("src/**",))),
+        replace(QUERY, filters=replace(FILTERS, symbols=("src/**",))),
+        replace(QUERY, filters=replace(FILTERS, kinds=(Kind.CLASS,))),
+        replace(QUERY, filters=replace(FILTERS, categories=(Category.TEST,))),
+        replace(QUERY, filters=replace(FILTERS, ref=RefName("main"))),
+    ],
+)
+def test_every_parameter_is_part_of_the_cache_key(other):
+    assert key(other) != key(QUERY)
+
+
+@pytest.mark.parametrize("change", [{"embedder": "m-2"}, {"generation": 8}, {"explain": True}])
+def test_embedder_generation_and_explain_are_part_of_the_cache_key(change):
+    assert key(QUERY, **change) != key(QUERY)
+
+
+def test_the_order_of_alternatives_is_not_part_of_the_cache_key():
+    swapped = replace(QUERY, filters=replace(FILTERS, repositories=FILTERS.repositories[::-1]))
+
+    assert key(swapped) == key(QUERY)
+
+
+async def test_every_stage_is_timed_in_order(chunks, embedder):
+    _, timings = await pipeline.search(QUERY, Backends(chunks, embedder))
+
+    assert [timing.stage for timing in timings] == ["analyze", "retrieve", "rank", "assemble"]
+    assert all(timing.took_ms >= 0 for timing in timings)
+
+
+async def test_an_absent_embedder_degrades_to_keywords_and_says_so(
+    index, chunks, away_embedder, make_chunk
+):
+    index(make_chunk("retry.py", "def retry(): ..."))
+
+    state, _ = await pipeline.search(SearchQuery("retry"), Backends(chunks, away_embedder))
+
+    assert [hit.match for hit in state.hits] == ["keyword"]
+    assert state.notices == (KEYWORDS_ONLY,)
+
+
+async def test_an_empty_index_answers_with_no_hits(chunks, embedder):
+    state, _ = await pipeline.search(SearchQuery("retry"), Backends(chunks, embedder))
+
+    assert state.hits == ()

@@ -1,0 +1,200 @@
+import inspect
+
+import numpy as np
+import pytest
+
+from codelode.model import Candidate, Category, Kind
+from gateway.analyze import analysis
+from gateway.rank import features, ranked, same_file
+from gateway.rank.fuse import fuse, ranks
+from gateway.rank.scene import Scene, joined, last, same
+from gateway.rank.weights import SAME_FILE, WEIGHTS
+
+
+@pytest.fixture
+def candidate(make_chunk):
+    def make(path, content="x", *, keyword=1.0, similarity=0.5, **fields):
+        return Candidate(make_chunk(path, content, **fields), keyword, similarity)
+
+    return make
+
+
+def paths(ranking):
+    return [place.candidate.chunk.path for place in ranking]
+
+
+def feature(function, query, *candidates):
+    return function(Scene(analysis(query), candidates)).tolist()
+
+
+def test_fusion_sums_reciprocal_ranks_and_skips_what_a_side_did_not_find():
+    first, second = ranks([2.0, None, 9.0]), ranks([0.1, 0.2, None])
+
+    assert first.tolist() == [2, np.inf, 1]
+    assert fuse([first, second]).tolist() == pytest.approx([1 / 62 + 1 / 62, 1 / 61, 1 / 61])
+
+
+def test_the_definition_comes_before_its_users(candidate):
+    found = ranked(
+        analysis("HttpClient"),
+        [
+            candidate("src/use.py", "client = HttpClient()\nHttpClient.get()", keyword=5.0),
+            candidate("src/net.py", "class HttpClient:", symbol="HttpClient", keyword=3.0),
+        ],
+    )
+
+    assert paths(found)[0] == "src/net.py"
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [("retry a call", "src/a.py"), ("tests of retry", "tests/test_a.py")],
+)
+def test_a_test_comes_behind_unless_it_is_asked_for(candidate, query, first):
+    found = ranked(
+        analysis(query),
+        [
+            candidate("tests/test_a.py", "retry a call, tests of it", category=Category.TEST),
+            candidate("src/a.py", "retry a call"),
+        ],
+    )
+
+    assert paths(found)[0] == first
+
+
+def test_the_parts_of_a_place_sum_to_its_score(candidate):
+    found = ranked(analysis("retry"), [candidate("a.py", "retry"), candidate("a.py", "x")])
+
+    for place in found:
+        assert sum(place.parts) == pytest.approx(place.score)
+        assert len(place.parts) == len(place.names)
+
+
+def test_scores_fall_along_the_ranking_and_each_candidate_is_there_once(candidate):
+    given = [candidate(f"{n % 3}.py", "retry " * n, start_line=n, keyword=n) for n in range(1, 9)]
+
+    found = ranked(analysis("retry"), given)
+
+    scores = [place.score for place in found]
+    assert scores == sorted(scores, reverse=True)
+    assert {place.candidate.chunk.id for place in found} == {c.chunk.id for c in given}
+    assert len(found) == len(given)
+
+
+def test_the_order_of_candidates_does_not_matter(candidate):
+    given = [candidate(f"{n}.py", "retry", start_line=n) for n in range(1, 6)]
+
+    assert paths(ranked(analysis("retry"), given)) == paths(ranked(analysis("retry"), given[::-1]))
+
+
+def test_a_second_chunk_of_a_file_makes_room_for_another_file():
+    added = same_file(np.array([9.0, 8.0, 7.0, 6.0]), np.array([0, 0, 1, 0]))
+
+    assert added.tolist() == [0, SAME_FILE, 0, 2 * SAME_FILE]
+
+
+def test_no_candidates_are_no_ranking():
+    assert ranked(analysis("retry"), []) == ()
+
+
+def test_every_feature_has_a_weight():
+    public = {
+        name
+        for name, function in inspect.getmembers(features, inspect.isfunction)
+        if list(inspect.signature(function).parameters) == ["scene"]
+    }
+
+    assert public == {weighed.__name__ for weighed in WEIGHTS}
+
+
+@pytest.mark.parametrize("weighed", WEIGHTS, ids=lambda weighed: weighed.__name__)
+@pytest.mark.parametrize("query", ["retry", "...", "how are tests of HttpClient run", "ß" * 200])
+def test_every_feature_is_within_0_and_1_for_every_candidate(candidate, weighed, query):
+    given = (
+        candidate("", "", keyword=None, similarity=-0.2),
+        candidate("a/b/HttpClient.test.ts", "retry ß", keyword=7.0, similarity=None),
+        candidate(".env", "\0", symbol="a.b!", symbols=("a.b!", "::"), kind=Kind.BLOCK),
+    )
+
+    values = weighed(Scene(analysis(query), given))
+
+    assert values.shape == (3,)
+    assert (values >= 0).all()
+    assert (values <= 1).all()
+
+
+def test_a_word_that_all_candidates_hold_says_less_than_a_rare_one(candidate):
+    given = [candidate(f"{n}.py", "server") for n in range(5)] + [candidate("r.py", "retry")]
+
+    values = feature(features.body, "server retry", *given)
+
+    assert values[-1] > values[0] > 0
+
+
+def test_the_words_of_a_query_may_stand_in_several_chunks_of_a_file(candidate):
+    given = (
+        candidate("a.py", "server", start_line=1),
+        candidate("a.py", "retry", start_line=9),
+        candidate("b.py", "server"),
+    )
+
+    assert feature(features.file_body, "server retry", *given)[:2] == [1.0, 1.0]
+    assert feature(features.file_body, "server retry", *given)[2] < 1
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "share"),
+    [
+        ("src/http_client.py", "http client", 1.0),
+        ("src/http_client.py", "how clients connect", 0.5),
+        ("src/http_client.py", "routing", 0.0),
+        ("src/HttpClient.test.ts", "http client", 1.0),
+        ("src/.env", "env", 1.0),
+        ("Makefile", "makefile", 1.0),
+    ],
+)
+def test_the_name_of_a_file_counts_by_how_much_of_it_the_query_says(candidate, path, query, share):
+    assert feature(features.stem_said, query, candidate(path)) == [share]
+
+
+def test_the_name_of_a_folder_is_the_nearest_one(candidate):
+    given = (candidate("cache/redis/a.py"), candidate("a.py"))
+
+    assert feature(features.folder_said, "redis", *given) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [("Client.get", 1.0), ("get", 1.0), ("where is fetch_all?", 0.5), ("put", 0.0), ("a b", 0.0)],
+)
+def test_a_definition_is_of_a_name_that_the_query_writes(candidate, query, value):
+    chunk = candidate("a.py", symbol="HttpClient.get", symbols=("HttpClient.get", "fetchAll"))
+
+    assert feature(features.definition, query, chunk) == [value]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_same"),
+    [
+        ("route", "route", True),
+        ("routing", "routes", True),
+        ("cache", "caching", True),
+        ("config", "configuration", False),
+        ("form", "format", True),
+        ("in", "into", False),
+        ("test", "rest", False),
+    ],
+)
+def test_words_with_a_long_common_beginning_are_the_same(one, other, are_same):
+    assert same(one, other) is are_same
+    assert same(other, one) is are_same
+
+
+def test_names_are_compared_in_one_spelling():
+    assert joined("getUser") == joined("get_user") == joined("GetUser")
+    assert [last(name) for name in ("a.b.c", "absl::StrCat", "Foo#bar()", "x")] == [
+        "c",
+        "StrCat",
+        "bar",
+        "x",
+    ]

@@ -1,0 +1,303 @@
+"""Search over a real gRPC channel."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from codelode.errors import Corrupt, Unavailable
+from codelode.model import Repository, RepositoryName
+from codelode.ports import Manifest
+from codelode.v1 import search_pb2
+
+Request, Filters = search_pb2.SearchRequest, search_pb2.Filters
+
+
+@pytest.fixture
+def indexed(ledger, index, make_chunk):
+    """One repository, completely indexed, with three chunks."""
+    ledger.register(Repository(RepositoryName("acme/http"), "https://host/acme/http"))
+    run = ledger.create(RepositoryName("acme/http"), "HEAD")
+    ledger.plan(run.id, Manifest("a" * 40, ()), ref="main", fingerprint="1")
+    index(
+        make_chunk("src/retry.py", "def retry(call):\n    ...", symbol="retry", symbols=("retry",)),
+        make_chunk("src/client.py", "class Client:\n    def get(self): ..."),
+        make_chunk("docs/retry.md", "How to retry a call", category="docs", language="markdown"),
+    )
+
+
+async def refused(call):
+    """The code, the message and the field violations of a refused call."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    status = rpc_status.from_call(caught.value)
+    violations = []
+    for detail in status.details:
+        bad = error_details_pb2.BadRequest()
+        detail.Unpack(bad)
+        violations += [(found.field, found.description) for found in bad.field_violations]
+    return caught.value.code(), status.message, violations
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_a_hit_has_its_place_its_content_and_its_match(search):
+    response = await search(Request(query="retry"))
+
+    hit = response.hits[0]
+    assert (hit.repository, hit.path, hit.start_line, hit.end_line) == (
+        "acme/http",
+        "src/retry.py",
+        1,
+        2,
+    )
+    assert hit.content == "def retry(call):\n    ..."
+    assert (hit.language, hit.symbol, hit.kind, hit.category) == (
+        "python",
+        "retry",
+        "function",
+        "source",
+    )
+    assert hit.match in ("both", "keyword", "semantic")
+    assert response.query_kind == "identifier"
+    assert response.took_ms > 0
+    assert not hit.explain
+    assert not response.stages
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_scores_fall_along_the_hits_and_top_k_cuts_them(search):
+    everything = await search(Request(query="retry client", top_k=10))
+    two = await search(Request(query="retry client", top_k=2))
+
+    scores = [hit.score for hit in everything.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert [hit.path for hit in two.hits] == [hit.path for hit in everything.hits][:2]
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_explain_names_what_made_the_score(search):
+    response = await search(Request(query="retry", explain=True))
+
+    assert [stage.stage for stage in response.stages] == [
+        "analyze",
+        "retrieve",
+        "rank",
+        "assemble",
+    ]
+    traces = {trace.name: trace.value for trace in response.hits[0].explain}
+    assert "rank.definition" in traces
+    assert sum(traces.values()) == pytest.approx(response.hits[0].score)
+
+
+@pytest.mark.usefixtures("indexed")
+@pytest.mark.parametrize(
+    ("filters", "paths"),
+    [
+        ({"languages": ["PY"]}, {"src/retry.py", "src/client.py"}),
+        ({"categories": ["docs"]}, {"docs/retry.md"}),
+        ({"paths": ["src/**"]}, {"src/retry.py", "src/client.py"}),
+        ({"symbols": ["retr*"]}, {"src/retry.py"}),
+        ({"repositories": ["acme/http"], "kinds": ["FUNCTION"]}, None),
+        ({"ref": "main"}, None),
+    ],
+    ids=["language alias", "category", "path", "symbol", "repository and kind", "ref"],
+)
+async def test_filters_limit_the_hits(search, filters, paths):
+    response = await search(Request(query="retry client call", filters=Filters(**filters)))
+
+    found = {hit.path for hit in response.hits}
+    assert found == (paths or {"src/retry.py", "src/client.py", "docs/retry.md"})
+
+
+@pytest.mark.usefixtures("indexed")
+@pytest.mark.parametrize(
+    ("request_", "field", "says"),
+    [
+        (Request(), "query", "empty"),
+        (Request(query=" \n\t "), "query", "empty"),
+        (Request(query="x" * 8_193), "query", "8,192"),
+        (Request(query="x", top_k=-1), "top_k", "1 to 200"),
+        (Request(query="x", top_k=1_000_000), "top_k", "1 to 200"),
+        (
+            Request(query="x", filters=Filters(repositories=["acme/htp"])),
+            "filters.repositories",
+            "did you mean 'acme/http'",
+        ),
+        (Request(query="x", filters=Filters(languages=["pythn"])), "filters.languages", "'python'"),
+        (Request(query="x", filters=Filters(kinds=["klass"])), "filters.kinds", "class"),
+        (Request(query="x", filters=Filters(categories=["src"])), "filters.categories", "source"),
+        (Request(query="x", filters=Filters(ref="mian")), "filters.ref", "did you mean 'main'"),
+        (Request(query="x", filters=Filters(paths=[""])), "filters.paths", "empty"),
+        (Request(query="x", filters=Filters(paths=["/src/**"])), "filters.paths", "relative"),
+        (Request(query="x", filters=Filters(paths=["a\0b"])), "filters.paths", "control"),
+        (Request(query="x", filters=Filters(symbols=["x" * 1_025])), "filters.symbols", "1,024"),
+        (
+            Request(query="x", filters=Filters(paths=["a"] * 1_001)),
+            "filters.paths",
+            "1,000",
+        ),
+    ],
+)
+async def test_bad_input_names_the_field_and_the_remedy(search, request_, field, says):
+    code, message, [(named, description)] = await refused(search(request_))
+
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert named == field
+    assert says in description
+    assert message == f"{field}: {description}"
+
+
+async def test_a_refusal_does_not_grow_with_what_it_quotes(search):
+    kinds = Filters(kinds=["é" * 100_000])
+
+    code, message, _ = await refused(search(Request(query="x", filters=kinds)))
+
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert len(message) <= 400
+
+
+async def test_the_longest_query_allowed_is_answered(search):
+    response = await search(Request(query="word " * 1_638 + "ab"))
+
+    assert not response.hits
+
+
+async def test_a_search_before_anything_is_indexed_says_what_to_do(search):
+    response = await search(Request(query="anything"))
+
+    assert not response.hits
+    assert "codelode index" in response.notices[0]
+
+
+async def test_a_repository_that_is_still_indexed_for_the_first_time_is_noticed(search, ledger):
+    ledger.register(Repository(RepositoryName("acme/new"), "https://host/acme/new"))
+    ledger.create(RepositoryName("acme/new"), "HEAD")
+
+    response = await search(Request(query="x", filters=Filters(repositories=["acme/new"])))
+
+    assert list(response.notices) == ["acme/new is not completely indexed yet"]
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_the_second_answer_comes_from_the_cache_and_is_the_same(search):
+    first = await search(Request(query="retry"))
+    second = await search(Request(query="retry"))
+
+    assert (first.cached, second.cached) == (False, True)
+    assert list(second.hits) == list(first.hits)
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_skip_cache_neither_reads_nor_writes_it(search):
+    await search(Request(query="retry", skip_cache=True))
+    second = await search(Request(query="retry"))
+    third = await search(Request(query="retry", skip_cache=True))
+
+    assert (second.cached, third.cached) == (False, False)
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_a_changed_index_is_not_answered_from_the_cache(search, ledger, index, make_chunk):
+    await search(Request(query="retry"))
+    index(make_chunk("src/backoff.py", "def retry_later(): retry()"))
+    ledger.forget(RepositoryName("another"))  # moves the generation
+
+    response = await search(Request(query="retry"))
+
+    assert not response.cached
+    assert "src/backoff.py" in {hit.path for hit in response.hits}
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_the_request_id_comes_back(search):
+    call = search(Request(query="retry"), metadata=(("x-request-id", "abc-1"),))
+    await call
+
+    assert (await call.trailing_metadata())["x-request-id"] == "abc-1"
+
+
+async def test_an_unacceptable_request_id_is_replaced(search):
+    call = search(Request(query="retry"), metadata=(("x-request-id", "a b{}"),))
+    await call
+
+    assert (await call.trailing_metadata())["x-request-id"].isalnum()
+
+
+class BrokenSearch:
+    def __init__(self, error):
+        self.error = error
+
+    async def hybrid(self, query):
+        raise self.error
+
+    async def count(self):
+        return 0
+
+    async def close(self):
+        pass
+
+
+class TestABackendThatFails:
+    @pytest.fixture
+    def chunks(self, request):
+        return BrokenSearch(request.param)
+
+    @pytest.mark.parametrize(
+        ("chunks", "expected"),
+        [
+            (Unavailable("the index does not answer"), grpc.StatusCode.UNAVAILABLE),
+            (Corrupt("index x has another schema"), grpc.StatusCode.FAILED_PRECONDITION),
+        ],
+        indirect=["chunks"],
+    )
+    async def test_maps_to_the_code_of_its_branch(self, search, chunks, expected):
+        code, message, _ = await refused(search(Request(query="x")))
+
+        assert (code, message) == (expected, str(chunks.error))
+
+    @pytest.mark.parametrize("chunks", [KeyError("secret")], indirect=True)
+    async def test_with_a_defect_shows_an_id_and_nothing_of_the_inside(self, search):
+        call = search(Request(query="x"), metadata=(("x-request-id", "abc-2"),))
+        code, message, _ = await refused(call)
+
+        assert code is grpc.StatusCode.INTERNAL
+        assert "abc-2" in message
+        assert "secret" not in message
+
+
+class SlowSearch(BrokenSearch):
+    def __init__(self):
+        super().__init__(None)
+        self.started, self.cancelled = asyncio.Event(), asyncio.Event()
+
+    async def hybrid(self, query):
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+class TestASlowBackend:
+    @pytest.fixture
+    def chunks(self):
+        return SlowSearch()
+
+    async def test_is_cancelled_at_the_deadline(self, search, chunks):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await search(Request(query="x"), timeout=0.3)
+
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        await asyncio.wait_for(chunks.cancelled.wait(), 5)
+
+    async def test_is_cancelled_with_its_caller(self, search, chunks):
+        call = search(Request(query="x"))
+        await asyncio.wait_for(chunks.started.wait(), 5)
+        call.cancel()
+
+        await asyncio.wait_for(chunks.cancelled.wait(), 5)
