@@ -1,0 +1,148 @@
+"""The processes of the embedded cluster: how each is started, when it is ready, how it stops.
+
+They get all of their settings through the environment; their commands carry only what differs
+between them. Stopping goes in phases: first what enqueues, then what works, the broker last.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from codelode.cli import redis_server
+from codelode.cli.supervisor import Child
+from codelode.client import Client
+from codelode.errors import Unavailable
+from codelode.settings import Settings
+
+LOOPBACK = "127.0.0.1"
+
+#: Patience with each step of the end; all of it together stays near ten seconds.
+GATEWAY_STOP = ((signal.SIGTERM, 3.0),)
+WORKER_STOP = ((signal.SIGTERM, 3.0), (signal.SIGQUIT, 1.5))  # finish the job; hand it back
+REDIS_STOP = ((signal.SIGTERM, 3.0),)
+FRONT, WORK, BROKER = 0, 1, 2
+
+#: What a worker logs once it takes jobs, and beat once it ticks.
+_WORKER_READY = re.compile(r"@\S+ ready\.")
+_BEAT_READY = re.compile(r"beat: Starting")
+
+#: Tasks Flower remembers; 6 kB each.
+FLOWER_TASKS = 5_000
+
+
+def redis_child(settings: Settings, port: int) -> Child:
+    """The broker, ledger and graph; its data is in DATA/redis."""
+    data = settings.data_dir / "redis"
+    data.mkdir(mode=0o700, exist_ok=True)
+    return Child(
+        name="redis",
+        command=redis_server.command(data, port, binary=redis_server.locate(settings.redis_bin)),
+        is_ready=lambda _: _redis_answers(settings.redis_url),
+        stop=REDIS_STOP,
+        stop_phase=BROKER,
+    )
+
+
+def worker_children(settings: Settings, *, parsers: int) -> tuple[Child, ...]:
+    """One process group per stage, and the clock of periodic jobs."""
+    return (
+        _worker("store", settings),
+        _worker("parse", settings, "--concurrency", str(parsers)),
+        _worker("embed", settings),
+        _worker("pull", settings),
+        _beat(settings),
+    )
+
+
+def gateway_child(settings: Settings) -> Child:
+    """The gRPC server; ready when its health service says so."""
+    address = reachable(settings.listen)
+    return Child(
+        name="gateway",
+        command=_python("gateway"),
+        is_ready=lambda _: _is_serving(address),
+        stop=GATEWAY_STOP,
+        stop_phase=FRONT,
+    )
+
+
+def flower_child(address: str) -> Child:
+    """The page that shows workers and jobs, and changes nothing."""
+    host, _, port = address.rpartition(":")
+    options = (
+        f"--address={host}",
+        f"--port={port}",
+        "--read_only=True",
+        "--enable_events=False",  # it would switch on four events a job in every worker
+        f"--max_tasks={FLOWER_TASKS}",
+        "--logging=warning",
+    )
+    return Child(
+        name="flower",
+        command=_python("celery", "--app=workers.app", "flower", *options),
+        is_ready=lambda _: _is_open(address),
+        stop_phase=FRONT,
+    )
+
+
+def reachable(listen: str) -> str:
+    """Where a client on this machine finds a server that listens there."""
+    host, _, port = listen.rpartition(":")
+    return f"{LOOPBACK if host in ('0.0.0.0', '[::]', '') else host}:{port}"
+
+
+def _worker(name: str, settings: Settings, *arguments: str) -> Child:
+    return Child(
+        name=name,
+        command=_python("workers", name, *arguments),
+        is_ready=_logged(_WORKER_READY, settings),
+        stop=WORKER_STOP,
+        stop_phase=WORK,
+    )
+
+
+def _beat(settings: Settings) -> Child:
+    return Child(
+        name="beat",
+        command=_python("workers", "beat"),
+        is_ready=_logged(_BEAT_READY, settings),
+        stop_phase=FRONT,
+    )
+
+
+def _python(module: str, *arguments: str) -> tuple[str, ...]:
+    # -P: packages of the working folder must not take the place of ours.
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def _logged(line: re.Pattern[str], settings: Settings) -> Callable[[str], bool]:
+    if settings.log_level in ("warning", "error"):  # hides the line: running has to do
+        return lambda _: True
+    return lambda output: line.search(output) is not None
+
+
+def _redis_answers(url: str) -> bool:
+    try:
+        redis_server.wait_ready(url, timeout_s=0.0)
+    except Unavailable:
+        return False
+    return True
+
+
+def _is_serving(address: str) -> bool:
+    if not _is_open(address):  # a refused gRPC channel would wait before it tries again
+        return False
+    with Client(address, timeout_s=2.0) as client:
+        return client.is_serving()
+
+
+def _is_open(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=1.0):
+        return True
+    return False

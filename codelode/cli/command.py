@@ -1,0 +1,78 @@
+"""The `codelode` command: its subcommands, and how every one of them ends."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from codelode.cli.demo import demo
+from codelode.cli.indexing import cancel, failures, index, remove, retry
+from codelode.cli.overview import repos, settings, status
+from codelode.cli.printing import complain
+from codelode.cli.searching import search
+from codelode.cli.up import up
+from codelode.errors import CodelodeError
+
+ERROR = 2
+INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="codelode")
+def codelode() -> None:
+    """Find code across all the repositories of an organisation.
+
+    \b
+    Try it:
+      codelode up                          start the cluster; leave it running
+      codelode index . --wait              elsewhere: index the repository you are in
+      codelode search "retry with back-off"
+    """
+
+
+for command in (up, index, search, repos, status, failures, retry, cancel, remove, settings, demo):
+    codelode.add_command(command)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit status."""
+    sys.exit(_status_of(list(sys.argv[1:] if args is None else args)))
+
+
+def _status_of(args: list[str]) -> int:
+    try:
+        _check_text(args)
+        return int(codelode.main(args, prog_name="codelode", standalone_mode=False) or 0)
+    except click.ClickException as exc:
+        return _complain(exc.format_message(), hint=_help_of(exc))
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except CodelodeError as exc:
+        return _complain(str(exc))
+    except Exception as exc:  # noqa: BLE001  a process meets the world here
+        where = traceback.extract_tb(exc.__traceback__)[-1]
+        return _complain(
+            f"unexpected {type(exc).__name__}: {exc} ({where.filename}:{where.lineno})",
+            hint="this is a defect of codelode",
+        )
+
+
+def _check_text(args: list[str]) -> None:
+    for arg in args:
+        try:
+            arg.encode()
+        except UnicodeEncodeError as exc:
+            raise click.UsageError(f"the argument {arg!a} is not valid UTF-8") from exc
+
+
+def _help_of(exc: click.ClickException) -> str:
+    context = getattr(exc, "ctx", None)
+    return f"see `{context.command_path} --help`" if context is not None else ""
+
+
+def _complain(message: str, *, hint: str = "") -> int:
+    complain(f"{message} ({hint})" if hint else message)
+    return ERROR

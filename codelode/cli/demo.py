@@ -1,0 +1,171 @@
+"""`codelode demo`: the main job once, from an empty folder to code that was found.
+
+Everything it does is what a user would type: it runs `codelode up` as a process of its own and
+talks to it over gRPC. The data folder is temporary, so nothing of a demo stays.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from codelode.cli import folder, printing
+from codelode.cli.indexing import locator, run_line
+from codelode.cli.progress import Progress
+from codelode.cli.tether import tethered
+from codelode.client import Client
+from codelode.errors import Corrupt, NotFound, TimedOut, Unavailable
+from codelode.model import Run, RunState
+
+#: Longest start of a cluster on a busy machine, and longest end, seconds.
+START_S = 120.0
+STOP_S = 30.0
+LOOK_S = 0.05
+
+TERMINATED = 128 + signal.SIGTERM
+
+HITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, and in which files."""
+
+    query: str
+    paths: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """What a user would type for it."""
+        options = [word for glob in self.paths for word in ("--path", glob)]
+        return shlex.join(["codelode", "search", self.query, *options, "--top-k", str(HITS)])
+
+
+#: To codelode's own source: in words, a name, and who uses it. The folders keep this file out of
+#: the answers, where every question would find itself.
+OWN_QUESTIONS = (
+    Question(
+        "how are the rankings of two searches fused into one", ("gateway/**", "codelode/*.py")
+    ),
+    Question("chunk_id", ("codelode/*.py", "workers/**")),
+    Question("where is embedding_text called", ("workers/**", "gateway/**")),
+)
+
+#: Finds something to ask another repository about.
+ANY_QUERY = "main entry point"
+
+
+@click.command()
+@click.argument("repositories", nargs=-1, metavar="[URL_OR_PATH]...")
+def demo(repositories: tuple[str, ...]) -> None:
+    """Index a repository on a fresh cluster, search it three times, clean up.
+
+    Without an argument, the git checkout you are in. Exit status 0 only when every search found
+    something.
+
+    \b
+    Examples:
+      codelode demo
+      codelode demo https://github.com/pallets/click
+    """
+    urls = tuple(map(locator, repositories)) or (str(_checkout(Path.cwd())),)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # cleaning up on the way
+    with tempfile.TemporaryDirectory(prefix="codelode-demo-") as temporary:
+        data = Path(temporary).resolve()
+        with _cluster(data) as cluster, Client(cluster.grpc) as client:
+            runs = [_index(client, url) for url in urls]
+            _search(client, _questions(client, runs[0]))
+        _check_all_gone(data)
+    printing.note("the demo is over; no process and no file of it is left")
+
+
+@contextmanager
+def _cluster(data: Path) -> Iterator[folder.Cluster]:
+    """A running cluster with its data in the folder, stopped at the end."""
+    up = (sys.executable, "-P", "-m", "codelode", "up", f"--data={data}")
+    # A session of its own: on Ctrl-C it is stopped below, in order, not by the terminal.
+    with subprocess.Popen(
+        tethered([*up, "--port=0", "--http-port=0"]), start_new_session=True
+    ) as process:
+        try:
+            yield _await_ready(process, data)
+        finally:
+            _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired as exc:
+        process.kill()
+        raise TimedOut(f"the cluster did not stop within {STOP_S:g} s and was killed") from exc
+
+
+def _await_ready(process: subprocess.Popen[bytes], data: Path) -> folder.Cluster:
+    deadline = time.monotonic() + START_S
+    while (cluster := folder.running_cluster(data)) is None:
+        if process.poll() is not None:
+            raise Unavailable("the cluster did not start; the lines above say why")
+        if time.monotonic() > deadline:
+            raise TimedOut(f"the cluster was not ready within {START_S:g} s; see the lines above")
+        time.sleep(LOOK_S)
+    return cluster
+
+
+def _index(client: Client, url: str) -> Run:
+    printing.note(f"indexing {url}")
+    with Progress() as progress:
+        run = client.index(url, on_progress=progress)
+    click.echo(run_line(run))
+    if run.state is not RunState.COMPLETE:
+        raise Corrupt(f"indexing {url} ended as {run.state}: {run.error}")
+    return run
+
+
+def _search(client: Client, questions: tuple[Question, ...]) -> None:
+    """Show the hits of each question. Raises NotFound when one has none."""
+    for question in questions:
+        result = client.search(question.query, paths=question.paths, top_k=HITS)
+        click.echo(click.style(f"\n$ {question.command}", bold=True))
+        if not result:
+            raise NotFound(f"nothing found by `{question.command}`")
+        click.echo("\n\n".join(printing.hit_text(hit, question.query) for hit in result))
+        click.echo(f"{len(result)} hits in {result.took_ms:.1f} ms")
+
+
+def _questions(client: Client, run: Run) -> tuple[Question, ...]:
+    """The same three kinds of question for every repository, about names it really has."""
+    if client.search("chunk_id", paths=["codelode/model.py"], top_k=1):
+        return OWN_QUESTIONS
+    name = run.repository.rpartition("/")[2]
+    symbols = [hit.symbol.rpartition(".")[2] for hit in client.search(ANY_QUERY) if hit.symbol]
+    symbol = symbols[0] if symbols else name
+    return tuple(map(Question, (f"what is {name} for", symbol, f"where is {symbol} used")))
+
+
+def _checkout(here: Path) -> Path:
+    """The top of the git checkout that holds the folder."""
+    for candidate in (here, *here.parents):
+        if (candidate / ".git").exists():
+            return candidate
+    raise NotFound(f"{here} is not in a git checkout; name a repository: codelode demo URL_OR_PATH")
+
+
+def _check_all_gone(data: Path) -> None:
+    left = folder.members(data)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    if left:
+        raise Corrupt(f"processes {sorted(left)} outlived the cluster; they are killed now")

@@ -1,0 +1,187 @@
+"""`codelode index`, `retry`, `cancel`, `remove`, `failures`: what changes or explains the index.
+
+Runs happen in the workers. A command that waits only watches, so an interrupted `--wait` leaves
+the run going.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from codelode.cli import printing
+from codelode.cli.options import server_option
+from codelode.cli.progress import Progress
+from codelode.client import Client
+from codelode.errors import CodelodeError
+from codelode.model import Run, RunState
+
+FAILED = 2
+
+wait_option = click.option(
+    "--wait", is_flag=True, help="Show progress until it is done; without, return at once."
+)
+
+
+@click.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL_OR_PATH...")
+@click.option("--name", default="", help="Name of the repository. Default: the URL's end.")
+@click.option("--ref", default="", help="Branch, tag or commit. Default: the default branch.")
+@wait_option
+@server_option
+@click.pass_context
+def index(
+    context: click.Context,
+    *,
+    client: Client,
+    urls: tuple[str, ...],
+    name: str,
+    ref: str,
+    wait: bool,
+) -> None:
+    """Bring the index of git repositories up to date; new ones are registered.
+
+    Only what changed since the last time is worked on. A path is one on this machine, and the
+    server must be allowed to read it. Exit status: 0 done (or started, without --wait), 2 error.
+
+    \b
+    Examples:
+      codelode index https://github.com/psf/requests --wait
+      codelode index . ../other --wait
+      codelode index git@git.example.com:team/app.git --name team/app --ref release-2
+    """
+    if name and len(urls) > 1:
+        raise click.UsageError("--name is the name of one repository; index the others apart")
+    starts = [_start(client, locator(url), name=name, ref=ref) for url in urls]
+    context.exit(_run_all(client, starts, wait=wait))
+
+
+@click.command()
+@click.argument("name", required=False)
+@wait_option
+@server_option
+@click.pass_context
+def retry(context: click.Context, *, client: Client, name: str | None, wait: bool) -> None:
+    """Try the files that failed once more, of the repository NAME or of all.
+
+    \b
+    Examples:
+      codelode retry
+      codelode retry acme/http --wait
+    """
+    runs = client.retry(name)
+    if not runs:
+        printing.note("no file has failed; nothing to retry")
+    context.exit(_run_all(client, [_already(run) for run in runs], wait=wait))
+
+
+@click.command()
+@click.argument("run")
+@server_option
+def cancel(*, client: Client, run: str) -> None:
+    """End the run with the id RUN; what it has indexed so far stays.
+
+    `codelode status` lists the recent runs.
+    """
+    click.echo(run_line(client.cancel(run)))
+
+
+@click.command()
+@click.argument("name")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@server_option
+def remove(*, client: Client, name: str, yes: bool) -> None:
+    """Forget the repository NAME and everything indexed of it."""
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError("nobody is there to confirm; give --yes")
+        click.confirm(f"Remove {name} from the index?", abort=True, err=True)
+    client.remove(name)
+    printing.note(f"removed {name}")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--all", "include_skipped", is_flag=True, help="Files left out by rule as well.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list for machines.")
+@server_option
+def failures(*, client: Client, name: str | None, include_skipped: bool, as_json: bool) -> None:
+    """List the files that could not be indexed, with the reason of each.
+
+    \b
+    Examples:
+      codelode failures
+      codelode failures acme/http --all --json
+    """
+    found = client.failures(name, include_skipped=include_skipped)
+    if as_json:
+        click.echo(printing.to_json([asdict(failure) for failure in found]))
+        return
+    count = 0
+    for failure in found:
+        count += 1
+        place = f"{failure.repository} {failure.path}"
+        click.echo(printing.plain(f"{place}  {failure.state}: {' '.join(failure.reason.split())}"))
+    printing.note(f"{count} file{'s' * (count != 1)}" if count else "every file is indexed")
+
+
+def locator(url: str) -> str:
+    """A local path made absolute, for the server's working folder is another; URLs as they are."""
+    looks_local = url.startswith((".", "/", "~")) or Path(url).is_dir()
+    return str(Path(url).expanduser().resolve()) if looks_local else url
+
+
+def run_line(run: Run) -> str:
+    """`acme/http  complete  120 files, 3 skipped, 1 failed  at 1a2b3c4d5e6f  run 7f…`."""
+    parts = [run.repository, run.state.value]
+    if run.state.is_over:
+        counts = [f"{run.done} files", f"{run.skipped} skipped", f"{run.failed} failed"]
+        parts.append(", ".join(counts))
+    if run.revision:
+        parts.append(f"at {run.revision[:12]}")
+    if run.started_at and run.finished_at:
+        parts.append(f"in {run.finished_at - run.started_at:.1f} s")
+    parts.append(f"run {run.id}")
+    return printing.plain("  ".join(parts))
+
+
+def _start(client: Client, url: str, *, name: str, ref: str) -> Callable[[], Run]:
+    return lambda: client.index(url, name=name, ref=ref, wait=False)
+
+
+def _already(run: Run) -> Callable[[], Run]:
+    return lambda: run
+
+
+def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool) -> int:
+    """Start every run before waiting for the first; one that fails does not stop the others."""
+    runs: list[Run] = []
+    status = 0
+    for start in starts:
+        try:
+            runs.append(start())
+        except CodelodeError as exc:
+            printing.complain(str(exc))
+            status = FAILED
+    for run in runs:
+        end = _wait(client, run) if wait else run
+        click.echo(run_line(end))
+        if end.state in (RunState.FAILED, RunState.CANCELLED):
+            printing.complain(f"{end.repository}: {end.error or f'the run was {end.state}'}")
+            status = FAILED
+    return status
+
+
+def _wait(client: Client, run: Run) -> Run:
+    try:
+        with Progress() as progress:
+            for run in client.watch(run):  # noqa: B020  the same run, later
+                progress(run)
+    except KeyboardInterrupt:
+        printing.note(f"the run goes on without you; `codelode cancel {run.id}` ends it")
+        raise
+    return run

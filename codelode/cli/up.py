@@ -1,0 +1,234 @@
+"""`codelode up`: the embedded cluster in the foreground.
+
+Where it listens, what its children's settings are, and when it starts, is ready and ends. Which
+processes it has is in `children`; keeping them alive is the supervisor's part.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from codelode.cli import folder, redis_server
+from codelode.cli.children import (
+    LOOPBACK,
+    flower_child,
+    gateway_child,
+    reachable,
+    redis_child,
+    worker_children,
+)
+from codelode.cli.supervisor import Child, Supervisor
+from codelode.errors import InvalidSettings
+from codelode.settings import Settings, load
+
+#: How often children are looked at, seconds: while they start, and later.
+STARTING_LOOK_S = 0.02
+RUNNING_LOOK_S = 0.2
+
+#: After this long without being ready, and as often again, the user hears what is missing.
+STILL_STARTING_S = 20.0
+
+#: With an arena per thread, glibc keeps what the threads of a worker once needed.
+CHILD_ENVIRONMENT = {"MALLOC_ARENA_MAX": "2"}
+
+
+class Interrupts:
+    """Counts SIGINT, SIGTERM and SIGHUP instead of dying of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._count)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else somebody said nohup
+            signal.signal(signal.SIGHUP, self._count)
+
+    def _count(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+
+    def any(self) -> bool:
+        return self.count > 0
+
+    def many(self) -> bool:
+        """Somebody insists: end without waiting."""
+        return self.count > 1
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of all state. Default: CODELODE_DATA, else ~/.local/share/codelode.",
+)
+@click.option(
+    "--workers",
+    "parsers",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Processes that parse. Default: one per core.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    help="Of the gRPC gateway; 0: any free one. Default: that of CODELODE_LISTEN, else 50051.",
+)
+@click.option(
+    "--http-port",
+    type=click.IntRange(0, 65_535),
+    default=8080,
+    show_default=True,
+    help="Of Flower, which shows the jobs; 0: any free one.",
+)
+@click.option(
+    "--allow-path",
+    "allowed",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
+    metavar="DIR",
+    help="Index local repositories below this folder only. Default: CODELODE_LOCAL_PATHS, "
+    "else every repository that you own.",
+)
+@click.option("--verbose", "-v", is_flag=True, help="Show the logs of all processes here too.")
+def up(
+    *,
+    data: Path | None,
+    parsers: int | None,
+    port: int | None,
+    http_port: int,
+    allowed: tuple[Path, ...],
+    verbose: bool,
+) -> None:
+    """Run the whole cluster on this machine until Ctrl-C: Redis, workers, gateway, Flower.
+
+    Everything it knows is in the data folder, so the next start goes on where this one stopped.
+    Logs are in DATA/logs.
+
+    \b
+    Examples:
+      codelode up
+      codelode up --data /srv/codelode --workers 8 --allow-path /srv/git
+      codelode up --port 0 --http-port 0         on free ports, which it prints
+    """
+    base = load(**({} if data is None else {"data": data}))
+    with folder.locked(base.data_dir):
+        if ended := folder.end_leftovers(base.data_dir):
+            _announce(f"ended {ended} processes that an earlier cluster left behind")
+        gateway = _listen_address(base.listen, port)
+        flower = f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
+        redis_port = _port(LOOPBACK, 0, "")
+        settings = base.model_copy(
+            update={
+                "data": base.data_dir,
+                "listen": gateway,
+                "redis_url": redis_server.url(redis_port),
+                "local_paths": _local_paths(base, allowed),
+            }
+        )
+        redis = redis_child(settings, redis_port)
+        rest = (
+            gateway_child(settings),  # first, for it takes longest to start
+            *worker_children(settings, parsers=parsers or _cores()),
+            flower_child(flower),
+        )
+        _run(settings, redis=redis, rest=rest, flower=f"http://{flower}", verbose=verbose)
+
+
+def _run(
+    settings: Settings, *, redis: Child, rest: tuple[Child, ...], flower: str, verbose: bool
+) -> None:
+    interrupts = Interrupts()
+    supervisor = Supervisor(
+        settings.data_dir,
+        environment={**CHILD_ENVIRONMENT, **settings.environment()},
+        announce=_announce,
+        show_logs=verbose,
+        in_a_hurry=interrupts.many,
+    )
+    with supervisor:
+        try:
+            supervisor.start(redis)
+            if _await_ready(supervisor, interrupts):
+                supervisor.start(*rest)
+            if _await_ready(supervisor, interrupts):
+                _publish(settings, flower)
+            while not interrupts.any():
+                supervisor.step()
+                time.sleep(RUNNING_LOOK_S)
+        finally:
+            folder.withdraw(settings.data_dir)
+            _announce("codelode is stopping; Ctrl-C again ends it at once")
+    _announce("codelode has stopped")
+
+
+def _await_ready(supervisor: Supervisor, interrupts: Interrupts) -> bool:
+    """True when all children are; False when the user has had enough before."""
+    tell_at = time.monotonic() + STILL_STARTING_S
+    while missing := supervisor.not_ready():
+        if interrupts.any():
+            return False
+        if time.monotonic() > tell_at:
+            _announce(f"still waiting for {', '.join(missing)}")
+            tell_at += STILL_STARTING_S
+        supervisor.step()
+        time.sleep(STARTING_LOOK_S)
+    return True
+
+
+def _publish(settings: Settings, flower: str) -> None:
+    cluster = folder.Cluster(
+        pid=os.getpid(),
+        grpc=reachable(settings.listen),
+        flower=flower,
+        redis=settings.redis_url,
+        data=str(settings.data_dir),
+    )
+    folder.publish(cluster)
+    _announce(f"codelode is ready: gRPC {settings.listen}, Flower {flower}, data {cluster.data}")
+
+
+def _listen_address(listen: str, port: int | None) -> str:
+    host, colon, own_port = listen.rpartition(":")
+    if not (colon and host and own_port.isascii() and own_port.isdigit()):
+        raise InvalidSettings(f"CODELODE_LISTEN={listen!r} is not HOST:PORT")
+    return f"{host}:{_port(host, int(own_port) if port is None else port, '--port')}"
+
+
+def _port(host: str, port: int, option: str) -> int:
+    """The port, or a free one for 0. Raises InvalidSettings when it cannot be had."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # not for those in use
+            probe.bind(address)
+            return int(probe.getsockname()[1])
+    except OSError as exc:
+        raise InvalidSettings(
+            f"cannot listen on {host}:{port}: {exc.strerror}; "
+            f"choose another port with {option}, or any free one with {option} 0"
+        ) from exc
+
+
+def _local_paths(settings: Settings, allowed: tuple[Path, ...]) -> str:
+    if allowed:
+        return os.pathsep.join(map(str, allowed))
+    return settings.local_paths if "local_paths" in settings.model_fields_set else "owned"
+
+
+def _cores() -> int:
+    # The cores this process may use: in a container fewer than the machine has.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _announce(line: str) -> None:
+    # A terminal that was closed must not keep the cluster from ending in order.
+    with suppress(OSError):
+        click.echo(line, err=True)

@@ -1,0 +1,44 @@
+"""The command line run in this process, with its three ways of answering."""
+
+from __future__ import annotations
+
+import socket
+from typing import NamedTuple
+
+import pytest
+
+from codelode.cli import main
+
+
+class Answer(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def codelode(capsys, monkeypatch, tmp_path):
+    """Runs `codelode ARGUMENTS…` with no cluster and no settings of the machine in its way."""
+    monkeypatch.setenv("CODELODE_DATA", str(tmp_path / "data"))
+
+    def run(*args: str) -> Answer:
+        with pytest.raises(SystemExit) as ended:
+            main(args)
+        captured = capsys.readouterr()
+        return Answer(int(ended.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def served(codelode, gateway, monkeypatch):
+    """The same with the canned gateway as its server."""
+    monkeypatch.setenv("CODELODE_SERVER", gateway.address)
+    return codelode
+
+
+@pytest.fixture
+def free_address():
+    """Where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return f"127.0.0.1:{probe.getsockname()[1]}"

@@ -1,0 +1,169 @@
+"""The embedded cluster as it really runs: `codelode up`, used, stopped and killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from codelode.cli import folder
+from codelode.client import Client
+
+START_S = 120.0
+STOP_S = 20.0
+
+pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
+
+
+class Up:
+    """A `codelode up` on free ports, its data folder and what it says."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        said = data.with_name(f"{data.name}.said")
+        command = (sys.executable, "-m", "codelode", "up", "--data", data, "--workers", "1")
+        with said.open("ab") as output:
+            self.process = subprocess.Popen(
+                [*command, "--port", "0", "--http-port", "0"], stderr=output
+            )
+        try:
+            wait_for(lambda: folder.running_cluster(data) or self._ended(), START_S)
+        except AssertionError as exc:
+            raise AssertionError(said.read_text()) from exc
+        self.cluster = folder.running_cluster(data)
+        assert self.cluster is not None, said.read_text()
+        self.said = said
+
+    def _ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def stop(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(STOP_S)
+
+    def child(self, name: str) -> int:
+        return int((self.data / "run" / f"{name}.pid").read_text().split()[0])
+
+    def codelode(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "codelode", *args, "--server", self.cluster.grpc],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+def wait_for(condition, timeout_s):
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+    return value
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    path = tmp_path_factory.mktemp("repositories") / "greeter"
+    path.mkdir()
+    (path / "greet.py").write_text("def greet_everybody(names):\n    return list(names)\n")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    for command in (("init", "-q"), ("add", "."), (*identity, "commit", "-qm", "first")):
+        subprocess.run(["git", "-C", path, *command], check=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory, repository):
+    """A cluster that has indexed the repository."""
+    running = Up(tmp_path_factory.mktemp("cluster") / "data")
+    try:
+        answer = running.codelode("index", str(repository), "--wait")
+        assert answer.returncode == 0, answer.stderr
+        yield running
+    finally:
+        assert running.stop(signal.SIGTERM) == 0
+
+
+def finds(running: Up) -> bool:
+    with Client(running.cluster.grpc) as client:
+        return "greet.py" in {hit.path for hit in client.search("greet_everybody")}
+
+
+def test_what_was_indexed_is_found(up):
+    answer = up.codelode("search", "greet_everybody", "--json")
+
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout)["hits"][0]["path"] == "greet.py"
+
+
+def test_it_says_in_one_line_where_it_is_ready(up):
+    (line,) = [line for line in up.said.read_text().splitlines() if "is ready" in line]
+
+    cluster = up.cluster
+    assert line == (
+        f"codelode is ready: gRPC {cluster.grpc}, Flower {cluster.flower}, data {up.data}"
+    )
+
+
+def test_flower_shows_the_workers_and_lets_nobody_change_them(up):
+    with urllib.request.urlopen(f"{up.cluster.flower}/", timeout=30) as page:
+        assert b"Flower" in page.read()
+    order = urllib.request.Request(
+        f"{up.cluster.flower}/api/worker/shutdown/parse@x", data=b"", method="POST"
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(order, timeout=30)
+
+    assert refused.value.code in (401, 403)
+    refused.value.close()
+
+
+def test_a_killed_worker_comes_back(up):
+    before = up.child("pull")
+
+    os.kill(before, signal.SIGKILL)
+
+    wait_for(lambda: up.child("pull") != before, START_S)
+    assert "pull was ended by SIGKILL; it starts again" in up.said.read_text()
+
+
+def test_a_second_up_on_the_same_data_is_refused(up):
+    second = subprocess.run(
+        [sys.executable, "-m", "codelode", "up", "--data", up.data],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert second.returncode == 2
+    assert f"(process {up.process.pid})" in second.stderr
+    assert second.stderr.count("\n") == 1
+
+
+def test_the_next_up_goes_on_where_the_one_before_ended(tmp_path, repository):
+    """Ended by Ctrl-C, then killed, then ended by SIGTERM."""
+    running = Up(tmp_path / "data")
+    assert running.codelode("index", str(repository), "--wait").returncode == 0
+
+    assert running.stop(signal.SIGINT) == 0
+    assert folder.members(running.data) == frozenset()
+    running = Up(tmp_path / "data")
+    assert finds(running)
+
+    assert running.stop(signal.SIGKILL) == -signal.SIGKILL
+    running = Up(tmp_path / "data")
+    assert finds(running)
+    assert "  complete  0 files" in running.codelode("index", str(repository), "--wait").stdout
+
+    assert running.stop(signal.SIGTERM) == 0
+    assert folder.members(running.data) == frozenset()

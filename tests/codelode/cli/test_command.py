@@ -1,0 +1,97 @@
+"""What all commands share: errors are one plain line, servers are found."""
+
+from __future__ import annotations
+
+import os
+
+import click
+import pytest
+
+from codelode.cli import folder
+from codelode.cli.command import codelode as group
+from codelode.cli.options import default_server
+
+
+@pytest.mark.parametrize("command", sorted(group.commands))
+def test_every_command_explains_itself(codelode, command):
+    answer = codelode(command, "--help")
+
+    assert answer.status == 0
+    assert answer.out.startswith(f"Usage: codelode {command}")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["search"], "Missing argument 'QUERY'"),
+        (["serch"], "No such command 'serch'"),
+        (["search", "q", "--top-k", "many"], "'many' is not a valid integer"),
+        (["search", "q", "--server", "nowhere"], "HOST:PORT"),
+        (["search", "\udcff"], "not valid UTF-8"),
+        (["index", "a", "b", "--name", "n"], "--name is the name of one repository"),
+        (["up", "--port", "99999"], "99999"),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_two(codelode, args, said):
+    answer = codelode(*args)
+
+    assert answer.status == 2
+    assert said in answer.err
+    assert answer.err.startswith("codelode: ")
+    assert answer.err.count("\n") == 1
+
+
+def test_a_wrong_setting_is_one_line_that_names_the_variable(codelode, monkeypatch):
+    monkeypatch.setenv("CODELODE_WINDOW", "none")
+
+    answer = codelode("repos")
+
+    assert answer.status == 2
+    assert answer.err.startswith("codelode: CODELODE_WINDOW='none'")
+
+
+def test_a_defect_of_ours_is_one_line_too(codelode, monkeypatch):
+    @click.command()
+    def broken() -> None:
+        raise KeyError("x")
+
+    monkeypatch.setitem(group.commands, "broken", broken)
+
+    answer = codelode("broken")
+
+    assert answer.status == 2
+    assert answer.err.startswith("codelode: unexpected KeyError: 'x'")
+    assert answer.err.count("\n") == 1
+
+
+def test_ctrl_c_ends_with_130(codelode, monkeypatch):
+    @click.command()
+    def patient() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(group.commands, "patient", patient)
+
+    answer = codelode("patient")
+
+    assert answer.status == 130
+    assert "Traceback" not in answer.err
+
+
+def test_the_running_cluster_of_the_data_folder_is_the_default_server(monkeypatch, tmp_path):
+    monkeypatch.setenv("CODELODE_DATA", str(tmp_path))
+    assert default_server() == "127.0.0.1:50051"
+
+    with folder.locked(tmp_path):
+        folder.publish(
+            folder.Cluster(
+                pid=os.getpid(),
+                grpc="127.0.0.1:4711",
+                flower="http://x",
+                redis="redis://x",
+                data=str(tmp_path),
+            )
+        )
+        assert default_server() == "127.0.0.1:4711"
+
+        monkeypatch.setenv("CODELODE_SERVER", "gateway:1")
+        assert default_server() == "gateway:1"

@@ -1,0 +1,155 @@
+"""`codelode index`, `retry`, `cancel`, `remove`, `failures`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from codelode.cli.indexing import locator
+from codelode.v1 import index_pb2
+
+
+@pytest.fixture
+def failed_file():
+    return index_pb2.FileFailure(
+        repository="acme/http", ref="main", path="x.cob", state="failed", reason="took\ntoo long"
+    )
+
+
+def test_index_prints_the_run_and_returns(served, gateway):
+    answer = served("index", "https://x/http.git", "--name", "acme/http", "--ref", "v1")
+
+    assert (answer.status, answer.out) == (0, "acme/http  pulling  run r1\n")
+    (start,) = gateway.requests
+    assert (start.url, start.name, start.ref) == ("https://x/http.git", "acme/http", "v1")
+
+
+def test_index_with_wait_shows_progress_and_the_end(served, gateway, make_run):
+    gateway.watches = [
+        [
+            make_run("pulling"),
+            make_run("indexing", total=4, done=1),
+            make_run(
+                "complete",
+                **{"total": 4, "done": 3, "failed": 1, "skipped": 2, "revision": "d" * 40},
+                **{"started_at": 10.0, "finished_at": 12.5},
+            ),
+        ]
+    ]
+
+    answer = served("index", "https://x/http.git", "--wait")
+
+    assert answer.status == 0
+    assert answer.out == (
+        "acme/http  complete  3 files, 2 skipped, 1 failed  at dddddddddddd  in 2.5 s  run r1\n"
+    )
+    assert "pulling" in answer.err
+    assert "[######------------------]  1/4 files" in answer.err
+
+
+def test_a_run_that_fails_gives_the_reason_and_status_two(served, gateway, make_run):
+    gateway.watches = [[make_run("failed", error="fatal: repository 'x' not found\nhm")]]
+
+    answer = served("index", "https://x/http.git", "--wait")
+
+    assert answer.status == 2
+    assert "codelode: acme/http: fatal: repository 'x' not found hm\n" in answer.err
+
+
+def test_a_refused_repository_does_not_stop_the_others(served, gateway, codes):
+    gateway.fail(codes.INVALID_ARGUMENT, "is refused", field="url")
+
+    answer = served("index", "ext::sh", "https://x/http.git")
+
+    assert answer.status == 2
+    assert answer.err == "codelode: url: is refused\n" * 2
+
+
+def test_a_local_path_is_sent_absolute(served, gateway, tmp_path, monkeypatch):
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    served("index", "project", ".", "../" + tmp_path.name + "/project")
+
+    absolute = str(tmp_path.resolve() / "project")
+    sent = [request.url for request in gateway.requests]
+    assert sent == [absolute, str(tmp_path.resolve()), absolute]
+
+
+@pytest.mark.parametrize("url", ["https://x/y", "git@host:team/app.git", "host:path", "ext::sh"])
+def test_a_url_is_sent_as_it_is(url):
+    assert locator(url) == url
+
+
+def test_a_path_from_the_home_folder_is_expanded():
+    assert locator("~/x") == str(Path("~/x").expanduser())
+
+
+def test_retry_starts_runs_for_the_named_repository(served, gateway):
+    answer = served("retry", "acme/http", "--wait")
+
+    assert answer.status == 0
+    assert "acme/http  complete" in answer.out
+    assert gateway.requests[0].repository == "acme/http"
+
+
+def test_cancel_prints_the_cancelled_run(served, gateway):
+    assert "cancelled" in served("cancel", "r1").out
+    assert gateway.requests[0].run_id == "r1"
+
+
+def test_remove_asks_nobody_with_yes_and_refuses_without_a_terminal(served, gateway):
+    refused = served("remove", "acme/http")
+    assert refused.status == 2
+    assert "--yes" in refused.err
+    assert gateway.requests == []
+
+    assert served("remove", "acme/http", "--yes").status == 0
+    assert gateway.requests[0].name == "acme/http"
+
+
+def test_failures_gives_each_file_its_reason_on_one_line(served, gateway, failed_file):
+    gateway.failures = [failed_file] * 3
+
+    answer = served("failures", "acme/http", "--all")
+
+    assert answer.out == "acme/http x.cob  failed: took too long\n" * 3
+    assert gateway.requests[0].include_skipped
+
+
+def test_failures_as_json_is_a_list(served, gateway, failed_file):
+    gateway.failures = [failed_file]
+
+    assert json.loads(served("failures", "--json").out) == [
+        {
+            "repository": "acme/http",
+            "ref": "main",
+            "path": "x.cob",
+            "state": "failed",
+            "reason": "took\ntoo long",
+        }
+    ]
+
+
+def test_no_failures_is_good_news(served):
+    answer = served("failures")
+
+    assert (answer.status, answer.out) == (0, "")
+    assert answer.err == "every file is indexed\n"
+
+
+def test_an_interrupted_wait_leaves_the_run_going(served, gateway, make_run, monkeypatch):
+    def interrupt(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), 2)
+
+    monkeypatch.setattr("codelode.cli.progress.progress_line", interrupt)
+    gateway.watches = [[make_run("indexing")]]
+
+    answer = served("index", "https://x", "--wait")
+
+    assert answer.status == 130
+    assert "`codelode cancel r1`" in answer.err
+    assert len(gateway.requests) == 2  # started and watched, not cancelled

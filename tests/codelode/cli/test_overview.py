@@ -1,0 +1,73 @@
+"""`codelode repos`, `status`, `settings`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from codelode.settings import Settings
+from codelode.v1 import index_pb2
+
+
+@pytest.fixture
+def repository():
+    ref = index_pb2.RefStatus(ref="main", revision="e" * 40, files=3, chunks=9, indexed_at=5.0)
+    return index_pb2.Repository(
+        name="acme/http", url="https://x/http.git", default_ref="main", refs=[ref]
+    )
+
+
+def test_repos_lists_what_is_indexed(served, gateway, repository):
+    gateway.repositories = [repository, index_pb2.Repository(name="new", url="https://x/new")]
+
+    head, http, new = served("repos").out.splitlines()
+
+    assert head.split()[:3] == ["repository", "ref", "commit"]
+    assert http.split()[:5] == ["acme/http", "main", "eeeeeeeeeeee", "3", "9"]
+    assert new.split()[0] == "new"
+
+
+def test_repos_of_an_empty_index_says_what_to_do(served):
+    answer = served("repos")
+
+    assert (answer.status, answer.out) == (0, "")
+    assert "codelode index" in answer.err
+
+
+def test_status_shows_runs_queues_and_totals(served, gateway, repository):
+    gateway.repositories = [repository]
+
+    out = served("status").out
+
+    assert "codelode 1.2.3: 1,234 chunks, lance, static-256" in out
+    assert "4/10" in out
+    assert "parse  6         2" in out
+
+
+def test_status_as_json_is_one_object(served, gateway, repository):
+    gateway.repositories = [repository]
+
+    state = json.loads(served("status", "--json").out)
+
+    assert (state["chunks"], state["store"]) == (1234, "lance")
+    assert state["queues"] == [{"name": "parse", "messages": 6, "workers": 2}]
+    assert state["repositories"][0]["refs"][0]["revision"] == "e" * 40
+    assert state["runs"][0]["state"] == "indexing"
+
+
+@pytest.mark.parametrize("form", [[], ["--markdown"]], ids=["table", "markdown"])
+def test_settings_lists_every_variable_with_its_meaning(codelode, form):
+    answer = codelode("settings", *form)
+
+    assert answer.status == 0
+    for name, field in Settings.model_fields.items():
+        assert f"CODELODE_{name.upper()}" in answer.out
+        assert (field.description or "?") in answer.out
+
+
+def test_settings_gives_bounds_and_choices(codelode):
+    out = codelode("settings").out
+
+    assert "1 to 10,000" in out
+    assert "auto | json | console" in out

@@ -1,0 +1,157 @@
+"""`codelode search`: what it prints and how it ends."""
+
+from __future__ import annotations
+
+import json
+
+from codelode.v1 import search_pb2
+
+
+def hit(**fields: object) -> search_pb2.Hit:
+    values: dict[str, object] = {"repository": "r", "path": "a.py", "start_line": 1, "end_line": 1}
+    return search_pb2.Hit(**{**values, **fields})  # type: ignore[arg-type]
+
+
+def test_a_hit_is_its_place_its_symbol_and_its_numbered_code(served):
+    answer = served("search", "retry")
+
+    assert answer.status == 0
+    assert answer.out == (
+        "acme/http src/retry.py:9-11  Client.retry  (0.0325, both)\n"
+        " 9  def retry(self):\n"
+        "10      pause()\n"
+        "11      again()\n"
+    )
+    assert "1 hit in 4.2 ms" in answer.err
+    assert "no summaries" in answer.err
+
+
+def test_a_long_hit_is_cut_to_a_dozen_lines_that_say_what_is_missing(served, gateway):
+    gateway.hits = [hit(end_line=30, content="\n".join(f"line {n}" for n in range(1, 31)))]
+
+    _, *lines = served("search", "x").out.splitlines()
+
+    assert lines[0] == " 1  line 1"
+    assert lines[-2:] == ["10  line 10", "    … 20 lines below"]
+
+
+def test_of_a_long_hit_the_part_that_has_to_do_with_the_query_is_shown(served, gateway):
+    code = ["the line"] * 30
+    code[17] = "def parseConfig(the):"
+    gateway.hits = [hit(start_line=101, end_line=130, content="\n".join(code))]
+
+    _, *lines = served("search", "the config").out.splitlines()
+
+    assert lines[0] == "     … 15 lines above"
+    assert lines[3] == "118  def parseConfig(the):"
+    assert lines[-1] == "     … 5 lines below"
+    assert len(lines) == 12
+
+
+def test_a_line_that_fills_a_page_is_cut(served, gateway):
+    gateway.hits = [hit(content="x" * 5_000)]
+
+    assert max(map(len, served("search", "x").out.splitlines())) < 220
+
+
+def test_nothing_found_ends_with_one_and_prints_nothing(served, gateway):
+    gateway.hits = []
+
+    answer = served("search", "x")
+
+    assert (answer.status, answer.out) == (1, "")
+    assert "nothing found" in answer.err
+
+
+def test_json_has_exactly_the_documented_keys(served):
+    answer = served("search", "retry", "--json")
+
+    found = json.loads(answer.out)
+    assert list(found) == ["hits", "took_ms"]
+    assert found["took_ms"] == 4.25
+    assert found["hits"] == [
+        {
+            "repository": "acme/http",
+            "path": "src/retry.py",
+            "start_line": 9,
+            "end_line": 11,
+            "language": "python",
+            "symbol": "Client.retry",
+            "kind": "method",
+            "score": 0.0325,
+            "match": "both",
+            "content": "def retry(self):\n    pause()\n    again()\n",
+        }
+    ]
+
+
+def test_json_of_nothing_is_an_empty_list_and_ends_with_one(served, gateway):
+    gateway.hits = []
+
+    answer = served("search", "x", "--json")
+
+    assert (answer.status, json.loads(answer.out)["hits"]) == (1, [])
+
+
+def test_explain_shows_the_steps_of_the_ranking(served):
+    answer = served("search", "retry", "--explain")
+
+    assert "rank.boost.definition = 2" in answer.out
+    assert "identifier query: rank 0.5 ms" in answer.err
+
+
+def test_explain_adds_traces_notices_and_stages_to_the_json(served):
+    found = json.loads(served("search", "retry", "--explain", "--json").out)
+
+    assert found["hits"][0]["explain"] == [{"name": "rank.boost.definition", "value": 2.0}]
+    assert found["notices"] == ["no summaries"]
+    assert found["explain"]["stages"] == [{"stage": "rank", "took_ms": 0.5}]
+
+
+def test_every_option_reaches_the_gateway(served, gateway):
+    served(
+        *("search", "q", "--repo", "a", "--repo", "b", "--language", "go", "--path", "src/**"),
+        *("--kind", "class", "--symbol", "User*", "--category", "test", "--ref", "v1"),
+        *("--top-k", "3"),
+    )
+
+    (request,) = gateway.requests
+    filters = request.filters
+    assert list(filters.repositories) == ["a", "b"]
+    assert [list(filters.languages), list(filters.paths)] == [["go"], ["src/**"]]
+    assert [list(filters.kinds), list(filters.symbols)] == [["class"], ["User*"]]
+    assert [list(filters.categories), filters.ref] == [["test"], "v1"]
+    assert (request.query, request.top_k) == ("q", 3)
+
+
+def test_code_cannot_send_escape_sequences_to_the_terminal(served, gateway):
+    gateway.hits = [hit(path="\x1b]0;x\x07.py", symbol="\x1b[2J", content="a\x1b[31mb\r\nc\x9b")]
+
+    answer = served("search", "x")
+
+    assert not set(answer.out) & {"\x1b", "\x07", "\r", "\x9b"}
+    assert "1  a\\x1b[31mb\n2  c\\x9b\n" in answer.out
+
+
+def test_a_refused_field_is_one_line_that_names_it(served, gateway, codes):
+    gateway.fail(codes.INVALID_ARGUMENT, "there is no kind 'x';\nuse one of …", field="kinds")
+
+    answer = served("search", "q", "--kind", "x")
+
+    assert answer.status == 2
+    assert answer.err == "codelode: kinds: there is no kind 'x'; use one of …\n"
+    assert answer.out == ""
+
+
+def test_a_top_k_of_zero_is_refused(served):
+    answer = served("search", "q", "--top-k", "0")
+
+    assert answer.status == 2
+    assert answer.err.startswith("codelode: top_k: 0 is out of range")
+
+
+def test_without_a_gateway_it_says_how_to_start_one(codelode, free_address):
+    answer = codelode("search", "q", "--server", free_address)
+
+    assert answer.status == 2
+    assert answer.err == (f"codelode: no gateway at {free_address}; start one with `codelode up`\n")

@@ -1,0 +1,231 @@
+"""The supervisor over real, small processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from codelode.cli import folder
+from codelode.cli import supervisor as supervisor_module
+from codelode.cli.supervisor import Child, Supervisor
+
+PATIENCE_S = 20.0
+
+#: Says that it is ready, has a child of its own, and ends at SIGTERM after a word.
+WORKER = """
+import os, signal, subprocess, sys, time
+def end(*_):
+    print("ending", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("ready in", os.getcwd(), flush=True)
+time.sleep(600)
+"""
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+time.sleep(600)
+"""
+BROKEN = "import sys; print('no disk left', flush=True); sys.exit(3)"
+
+pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
+
+
+def child(name: str, code: str, **fields: object) -> Child:
+    return Child(name, (sys.executable, "-c", code), lambda out: "ready" in out, **fields)
+
+
+@pytest.fixture
+def data(tmp_path):
+    with folder.locked(tmp_path):
+        yield tmp_path
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def supervisor(data, said):
+    with Supervisor(data, environment=os.environ, announce=said.append) as made:
+        yield made
+
+
+def step_until(supervisor, condition):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        supervisor.step()
+
+
+def pid_of(data, name):
+    return int((data / "run" / f"{name}.pid").read_text().split()[0])
+
+
+def is_alive(pid):
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_a_child_is_ready_once_it_says_so(supervisor, data):
+    supervisor.start(child("worker", WORKER))
+    assert supervisor.not_ready() == ("worker",)
+
+    step_until(supervisor, lambda: not supervisor.not_ready())
+
+    assert f"ready in {data}" in (data / "logs" / "worker.log").read_text()
+
+
+def test_stop_leaves_no_process_behind(supervisor, data):
+    supervisor.start(child("one", WORKER), child("two", WORKER))
+    step_until(supervisor, lambda: len(folder.members(data)) == 4)
+
+    supervisor.stop()
+
+    assert folder.members(data) == frozenset()
+    assert list((data / "run").glob("*.pid")) == []
+    assert (data / "logs" / "one.log").read_text().endswith("ending\n")
+
+
+def test_stop_goes_phase_by_phase(supervisor, data):
+    ends = {}
+    for name, phase in (("last", 2), ("first", 0), ("middle", 1)):
+        supervisor.start(child(name, WORKER, stop_phase=phase))
+    step_until(supervisor, lambda: not supervisor.not_ready())
+
+    supervisor.stop()
+
+    for name in ("first", "middle", "last"):
+        ends[name] = (data / "logs" / f"{name}.log").stat().st_mtime_ns
+    assert sorted(ends, key=ends.__getitem__) == ["first", "middle", "last"]
+
+
+def test_a_child_that_ignores_its_signals_is_killed(supervisor, data):
+    supervisor.start(child("stubborn", STUBBORN, stop=((signal.SIGTERM, 0.1),)))
+    step_until(supervisor, lambda: not supervisor.not_ready())
+
+    supervisor.stop()
+
+    assert folder.members(data) == frozenset()
+
+
+def test_a_hurry_skips_all_patience(data, said):
+    hurried = Supervisor(
+        data, environment=os.environ, announce=said.append, in_a_hurry=lambda: True
+    )
+    hurried.start(child("stubborn", STUBBORN, stop=((signal.SIGTERM, 600.0),)))
+    step_until(hurried, lambda: not hurried.not_ready())
+
+    hurried.stop()
+
+    assert folder.members(data) == frozenset()
+
+
+def test_a_dead_child_starts_again_and_this_is_said(supervisor, data, said):
+    supervisor.start(child("worker", WORKER))
+    step_until(supervisor, lambda: not supervisor.not_ready())
+    before = pid_of(data, "worker")
+
+    os.kill(before, signal.SIGKILL)
+    step_until(supervisor, lambda: said)
+    assert supervisor.not_ready() == ("worker",)
+    step_until(supervisor, lambda: not supervisor.not_ready())
+
+    assert said == ["worker was ended by SIGKILL; it starts again in 0.5 s"]
+    assert pid_of(data, "worker") != before
+    assert not is_alive(before)
+
+
+def test_a_child_that_keeps_dying_shows_its_last_words_and_is_tried_less_often(
+    supervisor, said, monkeypatch
+):
+    monkeypatch.setattr(supervisor_module, "RESTART_BACKOFF_S", (0.05, 0.2))
+    supervisor.start(child("broken", BROKEN))
+
+    step_until(supervisor, lambda: sum("again in" in line for line in said) == 4)
+
+    pauses = [line.rpartition(" in ")[2] for line in said if "again in" in line]
+    assert pauses == ["0.05 s", "0.1 s", "0.2 s", "0.2 s"]
+    assert said[0].startswith("broken ended with status 3")
+    assert said[1].startswith("broken ended with status 3")  # once is an accident
+    assert said[3] == "    no disk left"
+
+
+def test_a_verbose_supervisor_shows_what_children_say(data, said):
+    with Supervisor(
+        data, environment=os.environ, announce=said.append, show_logs=True
+    ) as supervisor:
+        supervisor.start(child("worker", WORKER))
+        step_until(supervisor, lambda: said)
+
+    assert said[0] == f"  worker | ready in {data}"
+
+
+def test_a_large_log_is_put_aside_at_the_start(supervisor, data, monkeypatch):
+    monkeypatch.setattr(supervisor_module, "LOG_BYTES", 10)
+    log = data / "logs" / "worker.log"
+    log.write_text("of yesterday")
+
+    supervisor.start(child("worker", WORKER))
+    step_until(supervisor, lambda: not supervisor.not_ready())
+
+    assert log.with_name("worker.log.1").read_text() == "of yesterday"
+    assert "yesterday" not in log.read_text()
+
+
+ORPHANING = """
+import os, sys, time
+from pathlib import Path
+from codelode.cli import folder
+from codelode.cli.supervisor import Child, Supervisor
+data = Path(sys.argv[1])
+with folder.locked(data):
+    supervisor = Supervisor(data, environment=os.environ, announce=print)
+    command = (sys.executable, "-c", sys.argv[2])
+    supervisor.start(Child("worker", command, lambda out: "ready" in out))
+    while supervisor.not_ready():
+        supervisor.step()
+    print("started", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def orphan(tmp_path):
+    """A worker whose supervisor was killed without a chance to stop it."""
+    command = [sys.executable, "-c", ORPHANING, str(tmp_path), WORKER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "started\n"
+        worker = pid_of(tmp_path, "worker")
+        parent.kill()
+    return worker
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
+def test_a_killed_supervisor_takes_its_children_along(orphan):
+    deadline = time.monotonic() + PATIENCE_S
+    while is_alive(orphan):
+        assert time.monotonic() < deadline, "the child outlived its parent"
+
+
+def test_leftovers_of_a_killed_supervisor_are_ended_by_the_next(orphan, tmp_path):
+    left = folder.members(tmp_path)
+    assert left  # its child's own child has nobody to die with
+
+    with folder.locked(tmp_path):
+        assert folder.end_leftovers(tmp_path) >= 1
+
+    assert folder.members(tmp_path) == frozenset()
+    assert not any(map(is_alive, left))

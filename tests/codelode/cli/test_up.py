@@ -1,0 +1,157 @@
+"""`codelode up`: which processes it starts and how, and what it refuses before it starts any."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+import pytest
+
+from codelode.cli import children, folder, redis_server
+from codelode.cli.children import BROKER, FRONT, WORK
+from codelode.settings import load
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return load(data=tmp_path, listen="127.0.0.1:50051")
+
+
+@pytest.fixture
+def taken_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def worker(settings, name):
+    (found,) = [
+        child for child in children.worker_children(settings, parsers=3) if child.name == name
+    ]
+    return found
+
+
+def all_children(settings):
+    return (
+        children.redis_child(settings, 6399),
+        *children.worker_children(settings, parsers=3),
+        children.gateway_child(settings),
+        children.flower_child("127.0.0.1:8080"),
+    )
+
+
+def test_the_cluster_is_one_broker_five_workers_one_gateway_and_flower(settings):
+    assert {child.name for child in all_children(settings)} == {
+        *("redis", "pull", "parse", "embed", "store", "beat", "gateway", "flower"),
+    }
+
+
+def test_what_enqueues_stops_before_the_workers_and_the_broker_stops_last(settings):
+    phases = {child.name: child.stop_phase for child in all_children(settings)}
+
+    assert phases["gateway"] == phases["beat"] == FRONT
+    assert {phases[name] for name in ("pull", "parse", "embed", "store")} == {WORK}
+    assert phases["redis"] == BROKER
+    assert FRONT < WORK < BROKER
+
+
+def test_all_patience_together_stays_near_ten_seconds(settings):
+    longest: dict[int, float] = {}
+    for child in all_children(settings):
+        patience_s = sum(seconds for _, seconds in child.stop)
+        longest[child.stop_phase] = max(longest.get(child.stop_phase, 0.0), patience_s)
+
+    assert sum(longest.values()) <= 11.0
+
+
+def test_the_number_of_workers_is_the_size_of_the_parse_pool(settings):
+    parse = worker(settings, "parse")
+
+    assert parse.command == (
+        *(sys.executable, "-P", "-m", "workers", "parse"),
+        *("--concurrency", "3"),
+    )
+
+
+def test_flower_only_looks_and_only_on_loopback(settings):
+    command = children.flower_child("127.0.0.1:8080").command
+
+    assert {"--address=127.0.0.1", "--port=8080", "--read_only=True"} <= set(command)
+
+
+@pytest.mark.parametrize(
+    ("log_level", "output", "is_ready"),
+    [
+        ("info", '{"event": "parse@host starting"}', False),
+        ("info", '{"event": "parse@host ready."}', True),
+        ("error", "", True),  # the line is never written
+    ],
+)
+def test_a_worker_is_ready_when_it_logs_so(settings, log_level, output, is_ready):
+    parse, *_ = children.worker_children(
+        settings.model_copy(update={"log_level": log_level}), parsers=1
+    )
+
+    assert parse.is_ready(output) is is_ready
+
+
+def test_the_gateway_is_ready_when_its_health_service_says_so(settings, gateway, free_address):
+    serving = children.gateway_child(settings.model_copy(update={"listen": gateway.address}))
+    absent = children.gateway_child(settings.model_copy(update={"listen": free_address}))
+
+    assert serving.is_ready("")
+    assert not absent.is_ready("")
+
+
+def test_redis_is_ready_when_it_answers(settings, redis_url, free_address):
+    present = children.redis_child(settings.model_copy(update={"redis_url": redis_url}), 1)
+    nobody = f"redis://{free_address}/0"
+    absent = children.redis_child(settings.model_copy(update={"redis_url": nobody}), 1)
+
+    assert present.is_ready("")
+    assert not absent.is_ready("")
+    assert redis_server.locate().exists()
+
+
+@pytest.mark.parametrize("option", ["--port", "--http-port"])
+def test_a_taken_port_is_named_with_its_option_before_anything_starts(
+    codelode, tmp_path, taken_port, option
+):
+    ports = {"--port": "0", "--http-port": "0", option: str(taken_port)}
+
+    answer = codelode("up", *(word for pair in ports.items() for word in pair))
+
+    assert answer.status == 2
+    assert answer.err.startswith(f"codelode: cannot listen on 127.0.0.1:{taken_port}: ")
+    assert f"choose another port with {option}" in answer.err
+    assert list((tmp_path / "data" / "logs").iterdir()) == []
+
+
+def test_a_data_folder_in_use_is_refused_with_the_process_that_uses_it(codelode, tmp_path):
+    with folder.locked(tmp_path / "data"):
+        answer = codelode("up", "--port", "0", "--http-port", "0")
+
+    assert answer.status == 2
+    assert f"(process {os.getpid()})" in answer.err
+
+
+def test_a_malformed_listen_address_is_named(codelode, monkeypatch):
+    monkeypatch.setenv("CODELODE_LISTEN", "everywhere")
+
+    answer = codelode("up")
+
+    assert answer.status == 2
+    assert "CODELODE_LISTEN='everywhere'" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [
+        ("127.0.0.1:1", "127.0.0.1:1"),
+        ("0.0.0.0:2", "127.0.0.1:2"),
+        ("[::1]:3", "[::1]:3"),
+        ("[::]:4", "127.0.0.1:4"),
+    ],
+)
+def test_a_client_of_this_machine_finds_the_gateway(listen, address):
+    assert children.reachable(listen) == address
