@@ -1,0 +1,52 @@
+# Everything starts from a bare machine with Python ≥ 3.11, git and make.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+PROTOS := $(wildcard protos/codelode/v1/*.proto)
+
+.PHONY: demo test check fix generate lock bench bench-quality up clean
+
+demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
+	@$(BIN)/codelode demo $(REPO)
+
+test: check  ## every check and every test
+	@$(BIN)/pytest
+
+check: $(READY)  ## style, types, import rules; changes nothing
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-cache > .venv/imports.log || { cat .venv/imports.log; exit 1; }
+
+fix: $(READY)  ## let ruff repair what it can
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+generate: $(READY)  ## code from protos
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos \
+		--python_out=. --grpc_python_out=. --mypy_out=quiet:. --mypy_grpc_out=quiet:. $(PROTOS)
+
+lock:  ## pin the dependencies of pyproject.toml again (needs uv)
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header --extra dev pyproject.toml -o requirements.lock
+
+bench: $(READY)  ## speed and memory of the embedded cluster
+	@$(BIN)/python tests/bench/load.py
+
+bench-quality: $(READY)  ## ranking quality: EVAL=dev.json CORPORA=folder
+	@$(BIN)/python tests/bench/quality.py --eval $(EVAL) --corpora $(CORPORA)
+
+up: $(READY)  ## the embedded cluster in the foreground
+	@$(BIN)/codelode up
+
+clean:  ## remove the virtual environment and caches
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "codelode needs Python 3.11 or newer; name one: make PYTHON=python3.12 …" >&2; exit 2; }
+	@echo "Installing the pinned dependencies into .venv (about a minute) …" >&2
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,225 @@
+"""An embedded cluster for the length of a measurement, and what its processes cost.
+
+The cluster is the product's own `codelode up`, in its own process group, on free ports and with a
+data folder of its own, so that what is measured is what a user runs. Memory and CPU are read from
+Linux's /proc; elsewhere they are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+
+from codelode.cli import folder
+from codelode.client import Client
+from codelode.model import Run, RunState
+
+START_S = 90
+STOP_S = 60
+POLL_S = 0.1
+SOURCES = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running cluster: where its gateway listens and the process that started the others."""
+
+    address: str
+    pid: int
+    data: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of the cluster. Memory in bytes, CPU in seconds since it started."""
+
+    name: str
+    pss: int  # proportional: pages shared by n processes count 1/n here
+    rss: int
+    peak_rss: int
+    cpu_s: float
+
+
+@contextmanager
+def running(data: Path, *, workers: int = 0, **variables: str) -> Iterator[Cluster]:
+    """`codelode up` on free ports until the block ends; its log is `data`/../up.log.
+
+    `variables` are settings, such as `cache_entries="0"`. Raises SystemExit with the end of the
+    log when the cluster does not serve in time.
+    """
+    command = [sys.executable, "-P", "-m", "codelode", "up", f"--data={data}"]
+    command += ["--port=0", "--http-port=0", *([f"--workers={workers}"] if workers else [])]
+    environment = os.environ | {
+        f"CODELODE_{key.upper()}": value for key, value in variables.items()
+    }
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(SOURCES), *filter(None, [environment.get("PYTHONPATH")])]
+    )
+    log = data.parent / "up.log"
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command, env=environment, stdout=sink, stderr=sink, start_new_session=True
+        )
+    try:
+        yield Cluster(_await_serving(process, data, log), process.pid, data)
+    finally:
+        _stop(process)
+
+
+def index(client: Client, url: str, *, name: str, ref: str = "", limit_s: float) -> Run:
+    """The finished run of an indexing; cancelled when it takes longer than `limit_s`.
+
+    Raises SystemExit with the reason when the run did not complete.
+    """
+    run = client.index(url, name=name, ref=ref, wait=False)
+    guard = Timer(limit_s, client.cancel, (run,))
+    guard.start()
+    try:
+        *_, run = client.watch(run)
+    finally:
+        guard.cancel()
+    if run.state is not RunState.COMPLETE:
+        raise SystemExit(f"{name}: indexing ended as {run.state.value}: {run.error or 'too slow'}")
+    return run
+
+
+def processes(root: int) -> tuple[Process, ...]:
+    """The process `root` and all it started, by name; empty where there is no /proc."""
+    if not Path("/proc/self/smaps_rollup").exists():
+        return ()
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        fields = _stat(int(entry.name))
+        if fields:
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, waiting = [], [root]
+    while waiting:
+        pid = waiting.pop()
+        waiting += children.get(pid, [])
+        one = _process(pid)
+        found += [one] if one else []
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def machine() -> dict[str, object]:
+    """The facts without which a time means nothing."""
+    return {
+        "commit": _commit(),
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _await_serving(process: subprocess.Popen[bytes], data: Path, log: Path) -> str:
+    """The gateway's address once it serves."""
+    deadline = time.monotonic() + START_S
+    while process.poll() is None and time.monotonic() < deadline:
+        cluster = folder.running_cluster(data)
+        if cluster is not None:
+            with Client(cluster.grpc) as client:
+                if client.is_serving():
+                    return cluster.grpc
+        time.sleep(POLL_S)
+    tail = log.read_text(errors="replace")[-2_000:]
+    raise SystemExit(f"the cluster did not start; the end of {log}:\n{tail}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ctrl-C, as a user stops it; what is left after a minute is killed."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _process(pid: int) -> Process | None:
+    fields = _stat(pid)
+    try:
+        memory = _kilobytes(Path(f"/proc/{pid}/smaps_rollup").read_text())
+        memory |= _kilobytes(Path(f"/proc/{pid}/status").read_text())
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    if not fields or "Pss" not in memory:
+        return None
+    ticks = os.sysconf("SC_CLK_TCK")
+    return Process(
+        name=_name(command),
+        pss=memory["Pss"],
+        rss=memory["Rss"],
+        peak_rss=memory.get("VmHWM", 0),
+        cpu_s=sum(map(int, fields[11:15])) / ticks,
+    )
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; none when the process is gone.
+
+    [0] state, [1] parent, [11] to [14] its CPU and that of its children that have ended.
+    """
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _kilobytes(text: str) -> dict[str, int]:
+    return {key: int(value) * 1024 for key, value in re.findall(r"^(\w+):\s+(\d+) kB", text, re.M)}
+
+
+def _name(command: list[str]) -> str:
+    """The part of a command line that tells one process of the cluster from another."""
+    line = " ".join(command)
+    group = re.search(r"\bworkers (\w+)", line)
+    if group:
+        return f"worker {group.group(1)}"
+    for word in ("gateway", "flower", "valkey", "redis", "cat-file"):
+        if word in line:
+            return word
+    return "up" if " up" in line else Path(command[0]).name
+
+
+def _commit() -> str:
+    try:
+        return subprocess.run(
+            ["git", "-C", str(SOURCES), "describe", "--always", "--dirty", "--abbrev=10"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _cpu_model() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    found = re.search(r"model name\s*:\s*(.+)", text)
+    return found.group(1) if found else platform.processor()
+
+
+def table(rows: Mapping[str, object]) -> str:
+    """Two aligned columns."""
+    width = max(map(len, rows), default=0)
+    return "\n".join(f"  {key:<{width}}  {value}" for key, value in rows.items())

@@ -1,0 +1,365 @@
+"""The speed figures: indexing through the whole job chain, search over gRPC, memory by process.
+
+    python tests/bench/load.py [--quick] [--json FILE] [REPOSITORY ...]
+
+Without repositories the corpus is real code that every machine has: the installed Python packages
+and the standard library of the Python that runs this, committed into temporary git repositories.
+Which packages those are depends on the machine, so their files, lines and bytes stand beside the
+times. Whole packages stay together, largest repositories last, until the index holds enough chunks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import embedded
+
+from codelode.client import Client
+from codelode.evaluation import percentile
+
+FIRST_LINES = 50_000
+REPOSITORY_FILES = 1_200  # enough that files/s is not about starting and ending a run
+SUFFIXES = frozenset({".py", ".pyi", ".pyx", ".c", ".h", ".cpp", ".hpp", ".js", ".ts"})
+MAX_FILE_BYTES = 1_000_000
+THREADS = 8
+
+#: Identity and date are fixed so that equal files give equal commits.
+GIT_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    **{f"GIT_{who}_NAME": "bench" for who in ("AUTHOR", "COMMITTER")},
+    **{f"GIT_{who}_EMAIL": "bench@example.org" for who in ("AUTHOR", "COMMITTER")},
+    **{f"GIT_{who}_DATE": "2024-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")},
+}
+
+#: What people search for, as lines of the corpus that look like it.
+QUERY_KINDS = {
+    "words": r"^ *(#|//|\"\"\"|\*) ?[A-Z][a-z]+( [a-z]+){3,9}[.]?$",
+    "identifier": r"^ *(async )?(def|class|func|function|fn|struct|interface) +[A-Za-z_]{6,}",
+    "code": r"^ +[A-Za-z_.]+ ?= ?[A-Za-z_.]{4,}\(.{4,60}\)$",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A git repository to index, and its size."""
+
+    name: str
+    path: Path
+    files: int
+    lines: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """One repository from the index call until a search found something in it."""
+
+    repository: Repository
+    seconds: float
+    files: int  # through the chain
+    skipped: int
+    failed: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured."""
+
+    chunks: int
+    queries: int
+    limit_s: float  # no repository is begun after it
+
+
+FULL = Scale(chunks=60_000, queries=600, limit_s=420)
+QUICK = Scale(chunks=8_000, queries=150, limit_s=60)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _options(arguments)
+    scale = QUICK if options.quick else FULL
+    with tempfile.TemporaryDirectory(prefix="codelode-bench-") as scratch:
+        folder = Path(scratch)
+        data = folder / "data"
+        data.mkdir()
+        corpus = _given(options.repositories) or _from_python(folder / "corpus")
+        local = ":".join([str(folder), *(str(path.resolve()) for path in options.repositories)])
+        facts = embedded.machine()
+        with (
+            embedded.running(data, workers=options.workers, local_paths=local) as cluster,
+            Client(cluster.address, timeout_s=60) as client,
+        ):
+            report = _measure(client, cluster, corpus, scale) | {"facts": facts}
+    print(_text(report))
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(report, indent=1, default=str))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("repositories", nargs="*", type=Path, help="git folders to use instead")
+    parser.add_argument("--quick", action="store_true", help="two minutes instead of ten")
+    parser.add_argument("--workers", type=int, default=0, help="of the embedded cluster")
+    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    return parser.parse_args(arguments)
+
+
+def _measure(
+    client: Client, cluster: embedded.Cluster, corpus: Iterator[Repository], scale: Scale
+) -> dict[str, Any]:
+    started = time.monotonic()
+    first = _index(client, next(corpus))
+    unchanged_s = _unchanged(client, first.repository)
+    more: list[Indexing] = []
+    while time.monotonic() - started < scale.limit_s and client.status().chunks < scale.chunks:
+        repository = next(corpus, None)
+        if repository is None:
+            break
+        more.append(_index(client, repository))
+    indexings = [first, *more]
+    queries = _queries([one.repository for one in indexings], scale.queries)
+    return {
+        "first": asdict(first),
+        "unchanged_s": unchanged_s,
+        "indexings": [asdict(one) for one in indexings],
+        "chunks": client.status().chunks,
+        "search": _search(client, queries),
+        "throughput": _throughput(client, queries),
+        "processes": [asdict(one) for one in embedded.processes(cluster.pid)],
+    }
+
+
+def _index(client: Client, repository: Repository) -> Indexing:
+    before = client.status().chunks
+    started = time.perf_counter()
+    run = embedded.index(client, str(repository.path), name=repository.name, limit_s=600)
+    if not client.search("open a file", repositories=[repository.name], skip_cache=True):
+        raise SystemExit(f"{repository.name} was indexed but a search finds nothing in it")
+    seconds = time.perf_counter() - started
+    chunks = client.status().chunks - before
+    return Indexing(repository, seconds, run.total, run.skipped, run.failed, chunks)
+
+
+def _unchanged(client: Client, repository: Repository) -> float:
+    started = time.perf_counter()
+    run = embedded.index(client, str(repository.path), name=repository.name, limit_s=60)
+    seconds = time.perf_counter() - started
+    if run.total:
+        raise SystemExit(f"{repository.name} is unchanged, yet {run.total} files were indexed")
+    return seconds
+
+
+def _search(client: Client, queries: dict[str, list[str]]) -> dict[str, dict[str, float]]:
+    """Latency in ms at the caller, one search at a time, the query cache left out; by kind."""
+    timed = [(kind, text) for kind, texts in queries.items() for text in texts]
+    random.Random(0).shuffle(timed)
+    for _, text in timed[:20]:
+        client.search(text, skip_cache=True)
+    by_kind: dict[str, list[float]] = defaultdict(list)
+    for kind, text in timed:
+        by_kind[kind].append(1_000 * _seconds(partial(client.search, text, skip_cache=True)))
+    by_kind["all"] = [value for values in by_kind.values() for value in values]
+    return {
+        kind: {"n": len(values)} | {f"p{p}": percentile(values, p) for p in (50, 95, 99, 100)}
+        for kind, values in by_kind.items()
+    }
+
+
+def _throughput(client: Client, queries: dict[str, list[str]]) -> dict[str, float]:
+    """Searches per second with several callers at once."""
+    texts = [text for texts in queries.values() for text in texts][::2]
+    search = partial(client.search, skip_cache=True)
+    with ThreadPoolExecutor(THREADS) as pool:
+        seconds = _seconds(lambda: list(pool.map(search, texts)))
+    return {"callers": THREADS, "searches": len(texts), "per_s": len(texts) / seconds}
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def _queries(repositories: Sequence[Repository], count: int) -> dict[str, list[str]]:
+    """The same number of queries of each kind, sampled from lines of the corpus; deterministic."""
+    draw = random.Random(0)
+    found = {kind: _matching(repositories, pattern) for kind, pattern in QUERY_KINDS.items()}
+    each = count // len(found)
+    return {
+        kind: [_query(kind, line) for line in draw.sample(lines, min(each, len(lines)))]
+        for kind, lines in found.items()
+    }
+
+
+def _matching(repositories: Sequence[Repository], pattern: str) -> list[str]:
+    lines: set[str] = set()
+    for repository in repositories:
+        out = _git(repository.path, "grep", "-h", "-I", "-E", "-e", pattern, "HEAD", check=False)
+        lines.update(out.splitlines())
+    return sorted(lines)
+
+
+def _query(kind: str, line: str) -> str:
+    if kind == "words":
+        return line.strip(' #/"*.')
+    if kind == "identifier":
+        return line.split("(")[0].split(":")[0].split()[-1]
+    return line.strip()
+
+
+def _given(paths: Sequence[Path]) -> Iterator[Repository] | None:
+    return (_described(path.name, path.resolve()) for path in paths) if paths else None
+
+
+def _from_python(folder: Path) -> Iterator[Repository]:
+    """First a repository of about 50,000 lines, then one after the other of whole packages."""
+    pool = sorted(_python_sources(), key=lambda item: item[0])
+    first = _first_lines(pool)
+    yield _committed(folder / "first", first)
+    taken = {label for label, _ in first}
+    for number, batch in enumerate(_batches([item for item in pool if item[0] not in taken]), 1):
+        yield _committed(folder / f"packages-{number}", batch)
+
+
+def _python_sources() -> Iterator[tuple[str, Path]]:
+    """(path in the repository, file) of the installed packages and the standard library."""
+    for kind in ("purelib", "stdlib"):
+        base = Path(sysconfig.get_path(kind))
+        for file in base.rglob("*"):
+            inside = file.relative_to(base)
+            if kind == "stdlib" and "site-packages" in inside.parts:
+                continue
+            if file.suffix in SUFFIXES and file.is_file() and file.stat().st_size < MAX_FILE_BYTES:
+                yield f"{kind}/{inside.as_posix()}", file
+
+
+def _first_lines(pool: Sequence[tuple[str, Path]]) -> list[tuple[str, Path]]:
+    """Files in the order of their names' hashes, a fair mixture, until the lines are reached."""
+    chosen, lines = [], 0
+    for label, file in sorted(pool, key=lambda item: hashlib.sha256(item[0].encode()).digest()):
+        if lines >= FIRST_LINES:
+            break
+        chosen.append((label, file))
+        lines += file.read_bytes().count(b"\n")
+    return chosen
+
+
+def _batches(pool: Sequence[tuple[str, Path]]) -> Iterator[list[tuple[str, Path]]]:
+    packages: dict[str, list[tuple[str, Path]]] = defaultdict(list)
+    for label, file in pool:
+        packages["/".join(label.split("/")[:2])].append((label, file))
+    batch: list[tuple[str, Path]] = []
+    for package in sorted(packages):
+        batch += packages[package]
+        if len(batch) >= REPOSITORY_FILES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _committed(folder: Path, files: Sequence[tuple[str, Path]]) -> Repository:
+    for label, file in files:
+        target = folder / label
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+    _git(folder, "init", "-q", "-b", "main")
+    _git(folder, "add", "-A", "-f")
+    _git(folder, "commit", "-q", "-m", "The code that is installed here")
+    return _described(folder.name, folder)
+
+
+def _described(name: str, path: Path) -> Repository:
+    sizes = [
+        int(fields[3])
+        for line in _git(path, "ls-tree", "-r", "-l", "HEAD").splitlines()
+        if (fields := line.split(maxsplit=4))[3].isdigit()
+    ]
+    empty_tree = _git(path, "hash-object", "-t", "tree", os.devnull).strip()
+    changes = _git(path, "diff", "--shortstat", empty_tree, "HEAD")
+    lines = next((int(part.split()[0]) for part in changes.split(",") if "insertion" in part), 0)
+    return Repository(name, path, files=len(sizes), lines=lines, bytes=sum(sizes))
+
+
+def _git(folder: Path, *arguments: str, check: bool = True) -> str:
+    return subprocess.run(
+        ["git", "-C", str(folder), *arguments],
+        capture_output=True,
+        check=check,
+        env=os.environ | GIT_ENVIRONMENT,
+    ).stdout.decode(errors="replace")
+
+
+def _text(report: dict[str, Any]) -> str:
+    first = report["first"]
+    large = [one for one in report["indexings"] if one["files"] >= 500]
+    rows: dict[str, object] = {
+        f"{first['repository']['lines']:,} lines, index to searchable": f"{first['seconds']:.1f} s",
+        "unchanged again": f"{report['unchanged_s']:.2f} s",
+        "files through the chain": _rate(large, "files"),
+        "chunks through the chain": _rate(large, "chunks"),
+        f"search, {report['chunks']:,} chunks, cache off": _latency(report["search"]["all"]),
+    }
+    rows |= {
+        f"  {kind}": _latency(values) for kind, values in report["search"].items() if kind != "all"
+    }
+    rows["search, several callers"] = "{callers} callers: {per_s:.0f}/s".format(
+        **report["throughput"]
+    )
+    rows |= _costs(report["processes"])
+    for one in report["indexings"]:
+        rows[f"corpus {one['repository']['name']}"] = (
+            "{files:,} files, {lines:,} lines, {bytes:,} bytes".format(**one["repository"])
+            + f" → {one['chunks']:,} chunks in {one['seconds']:.1f} s"
+            + f" ({one['skipped']} skipped, {one['failed']} failed)"
+        )
+    return embedded.table(rows | report["facts"])
+
+
+def _costs(processes: Sequence[dict[str, Any]]) -> dict[str, object]:
+    """Memory and CPU by name; several processes of one name are one row, its largest named."""
+    by_name: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one in processes:
+        by_name[one["name"]].append(one)
+    return {
+        f"process {name}" + (f" ×{len(group)}" if len(group) > 1 else ""): (
+            f"{sum(one['pss'] for one in group) >> 20} MiB PSS, "
+            f"{max(one['peak_rss'] for one in group) >> 20} MiB peak RSS of one, "
+            f"{sum(one['cpu_s'] for one in group):.1f} s CPU"
+        )
+        for name, group in by_name.items()
+    }
+
+
+def _rate(indexings: Sequence[dict[str, Any]], unit: str) -> str:
+    if not indexings:
+        return "not measured: no repository of 500 files"
+    total, seconds = sum(one[unit] for one in indexings), sum(one["seconds"] for one in indexings)
+    return f"{total / seconds:.0f}/s ({total:,} in {seconds:.1f} s)"
+
+
+def _latency(values: dict[str, float]) -> str:
+    return "p50 {p50:.1f} ms, p95 {p95:.1f} ms, p99 {p99:.1f} ms, n {n}".format(**values)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""A real cluster as `codelode up` starts it, and real git repositories to index."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from codelode.backends import connect
+from codelode.client import Client
+from codelode.model import DEFAULT_REF, RepositoryName
+from codelode.settings import load
+
+#: Short enough that a test sees a dead worker's files come back, long enough for a busy machine.
+FAST_RECOVERY = {
+    "CODELODE_HEARTBEAT_S": "0.5",
+    "CODELODE_REAP_INTERVAL_S": "1",
+    "CODELODE_REQUEUE_S": "3",
+    "CODELODE_VISIBILITY_TIMEOUT_S": "5",
+    "CODELODE_PARSE_TIMEOUT_S": "5",
+    "CODELODE_LOG_FORMAT": "json",
+}
+
+READY_S = 90
+
+
+class Cluster:
+    """One `codelode up`; may be killed and started again on the same data."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        log = (self.data.parent / "up.log").open("ab")
+        command = [sys.executable, "-m", "codelode", "up", "--data", str(self.data)]
+        with log:
+            self._process = subprocess.Popen(
+                [*command, "--port", "0", "--http-port", "0"],
+                env={**os.environ, **FAST_RECOVERY},
+                stdout=log,
+                stderr=log,
+            )
+        _wait_for(self._is_ready, "the cluster to be ready", seconds=READY_S, give_up=self._ended)
+
+    def stop(self) -> int:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(60)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(10)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return json.loads((self.data / "run" / "up.json").read_text())
+
+    def client(self) -> Client:
+        return Client(self.facts["grpc"])
+
+    def pids(self, name: str = "") -> list[int]:
+        """The processes of this cluster whose command line holds `name`."""
+        return [
+            int(entry.name)
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdigit() and self._owns(entry) and name in _command(entry)
+        ]
+
+    def index_of(self, repository: str) -> tuple[frozenset[str], frozenset[object]]:
+        """Chunk ids and edges as stored."""
+        settings = load(data=self.data, redis_url=self.facts["redis"])
+        name = RepositoryName(repository)
+        store = connect.chunk_store(settings)
+        ids = frozenset(store.ids(name, DEFAULT_REF))
+        store.close()
+        ledger, graph = connect.ledger(settings), connect.graph(settings)
+        (status,) = ledger.refs(name)
+        paths = [record.path for record in ledger.all(name, status.ref)]
+        edges = graph.outgoing(name, paths)
+        return ids, frozenset(edge for found in edges.values() for edge in found)
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.facts["pid"] == self._process.pid
+        except (FileNotFoundError, json.JSONDecodeError):
+            return False
+
+    def _ended(self) -> str:
+        if self._process.poll() is None:
+            return ""
+        return (self.data.parent / "up.log").read_text(errors="replace")[-2000:]
+
+    def _owns(self, entry: Path) -> bool:
+        try:
+            return f"CODELODE_DATA={self.data}\0".encode() in (entry / "environ").read_bytes()
+        except OSError:
+            return False
+
+
+def _command(entry: Path) -> str:
+    try:
+        return (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _wait_for(
+    condition: Callable[[], object],
+    what: str,
+    *,
+    seconds: float = 60,
+    give_up: Callable[[], str] = lambda: "",
+) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        reason = give_up()
+        assert not reason, f"waiting for {what}: {reason}"
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def wait_for() -> Callable[..., None]:
+    """`wait_for(condition, "what it is", seconds=60)`."""
+    return _wait_for
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The cluster most tests share; a test names its repositories for itself."""
+    made = Cluster(tmp_path_factory.mktemp("shared") / "data")
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def own_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster for a test that breaks it."""
+    made = Cluster(tmp_path / "data")
+    made.start()
+    yield made
+    made.stop()
+
+
+class Git:
+    """A repository on disk, changed by real git."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self.run("init", "--quiet", "--initial-branch=main")
+
+    def run(self, *args: str) -> str:
+        identity = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
+        done = subprocess.run(
+            ["git", *identity, *args], cwd=self.folder, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def commit(self, files: dict[str, str | bytes | None], message: str = "change") -> str:
+        """Write (or, for None, delete) files and commit; returns the commit id."""
+        for path, content in files.items():
+            target = self.folder / path
+            if content is None:
+                target.unlink()
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content if isinstance(content, bytes) else content.encode())
+        self.run("add", "--all")
+        self.run("commit", "--quiet", "--message", message)
+        return self.run("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Git:
+    return Git(tmp_path / "repository")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Git:
+    """Some 400 files of real code: two installed packages, committed."""
+    made = Git(tmp_path_factory.mktemp("library") / "repository")
+    installed = Path(sysconfig.get_path("purelib"))
+    for package in ("celery", "kombu", "click"):
+        shutil.copytree(
+            installed / package,
+            made.folder / package,
+            ignore=shutil.ignore_patterns("__pycache__", "*.so"),
+        )
+    made.commit({}, "as installed")
+    return made

@@ -1,0 +1,231 @@
+"""git → jobs → index → search over gRPC, by real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from codelode.errors import InvalidQuery, NotFound
+from codelode.model import RunState
+
+CACHE = '''"""Caching of rendered templates."""
+
+import time
+
+
+class TemplateCache:
+    """Keeps rendered templates until they expire."""
+
+    def __init__(self, lifetime_s):
+        self.lifetime_s = lifetime_s
+        self.entries = {}
+
+    def evict_expired(self):
+        """Drop every entry whose lifetime is over."""
+        now = time.monotonic()
+        for key, (born, _) in list(self.entries.items()):
+            if now - born > self.lifetime_s:
+                del self.entries[key]
+'''
+
+SERVER = """package server
+
+import "net/http"
+
+// ListenAndRetry serves until the listener is closed, retrying temporary errors.
+func ListenAndRetry(handler http.Handler, address string) error {
+	for {
+		err := http.ListenAndServe(address, handler)
+		if !isTemporary(err) {
+			return err
+		}
+	}
+}
+"""
+
+
+def codelode(cluster, *args):
+    return subprocess.run(
+        [sys.executable, "-m", "codelode", *args],
+        env={**os.environ, "CODELODE_SERVER": cluster.facts["grpc"]},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_what_is_committed_is_found(cluster, git):
+    git.commit({"app/cache.py": CACHE, "server/main.go": SERVER, "README.md": "# Demo\n"})
+    with cluster.client() as client:
+        run = client.index(str(git.folder), name="found")
+        assert (run.state, run.total, run.failed) == (RunState.COMPLETE, 3, 0)
+        hit = client.search("drop entries whose lifetime is over", repositories=["found"])[0]
+        assert (hit.path, hit.language) == ("app/cache.py", "python")
+        assert "evict_expired" in hit.content
+        lines = CACHE.splitlines()
+        assert hit.content.splitlines()[0] == lines[hit.start_line - 1]
+        assert hit.content.rstrip("\n").splitlines()[-1] == lines[hit.end_line - 1]
+        hit = client.search("ListenAndRetry", repositories=["found"])[0]
+        assert (hit.path, hit.symbol, hit.kind) == (
+            "server/main.go",
+            "ListenAndRetry",
+            "function",
+        )
+
+
+def test_an_unchanged_repository_enqueues_nothing(cluster, git):
+    git.commit({"a.py": CACHE})
+    with cluster.client() as client:
+        client.index(str(git.folder), name="unchanged")
+        again = client.index(str(git.folder), name="unchanged")
+    assert (again.state, again.total) == (RunState.COMPLETE, 0)
+
+
+def test_a_new_commit_touches_only_what_changed(cluster, git):
+    git.commit({"keep.py": CACHE, "old.py": "def obsolete_name():\n    return 1\n"})
+    with cluster.client() as client:
+        client.index(str(git.folder), name="changed")
+        revision = git.commit({"old.py": None, "new.py": "def brand_new_name():\n    return 2\n"})
+        run = client.index(str(git.folder), name="changed")
+        assert (run.total, run.revision) == (2, revision)
+        assert client.search("brand_new_name", repositories=["changed"])[0].path == "new.py"
+        paths = {hit.path for hit in client.search("obsolete_name", repositories=["changed"])}
+        assert "old.py" not in paths
+
+
+def test_the_history_of_real_commits_ends_where_a_fresh_index_ends(cluster, git):
+    versions = [
+        {f"m{n}.py": f"def f{n}_{v}():\n    return {v}\n" for n in range(v, v + 6)}
+        for v in range(4)
+    ]
+    with cluster.client() as client:
+        for files in versions:
+            git.commit(files)
+            client.index(str(git.folder), name="stepwise")
+        git.run("mv", "m3.py", "renamed.py")
+        git.run("rm", "--quiet", "m4.py")
+        git.commit({})
+        client.index(str(git.folder), name="stepwise")
+        stepwise, _ = cluster.index_of("stepwise")
+        client.remove("stepwise")
+        client.index(str(git.folder), name="stepwise")
+        fresh, _ = cluster.index_of("stepwise")
+    assert stepwise == fresh
+    assert len(fresh) == 8
+
+
+def test_another_ref_is_searched_by_name_and_only_by_name(cluster, git):
+    git.commit({"a.py": "def on_main():\n    return 1\n"})
+    git.run("checkout", "--quiet", "-b", "feature")
+    git.commit({"b.py": "def on_feature_only():\n    return 2\n"})
+    git.run("checkout", "--quiet", "main")
+    with cluster.client() as client:
+        client.index(str(git.folder), name="refs")
+        client.index(str(git.folder), name="refs", ref="feature")
+        by_default = client.search("on_feature_only", repositories=["refs"])
+        assert "b.py" not in {hit.path for hit in by_default}
+        hits = client.search("on_feature_only", repositories=["refs"], ref="feature")
+        assert hits[0].path == "b.py"
+        assert "a.py" in {hit.path for hit in hits}
+
+
+def test_files_left_out_are_listed_with_their_reason(cluster, git):
+    git.commit(
+        {
+            "ok.py": CACHE,
+            "data.bin": b"\0\1\2" * 100,
+            "huge.txt": "x\n" * 600_000,
+            "logo.png": b"\x89PNG\r\n",
+        }
+    )
+    with cluster.client() as client:
+        run = client.index(str(git.folder), name="left-out")
+        assert run.state is RunState.COMPLETE
+        reasons = {
+            found.path: found.reason for found in client.failures("left-out", include_skipped=True)
+        }
+    assert set(reasons) == {"data.bin", "huge.txt", "logo.png"}
+    assert all(reasons.values())
+
+
+def test_a_file_that_stalls_its_parser_is_one_failure_and_the_run_completes(cluster, git):
+    git.commit({"poison.cob": "x", "fine.py": CACHE})
+    with cluster.client() as client:
+        run = client.index(str(git.folder), name="poison")
+        assert (run.state, run.done, run.failed) == (RunState.COMPLETE, 1, 1)
+        (failure,) = client.failures("poison")
+        assert failure.path == "poison.cob"
+        assert "5 s" in failure.reason
+        assert client.search("template cache", repositories=["poison"])[0].path == "fine.py"
+
+
+def test_a_removed_repository_is_gone(cluster, git):
+    git.commit({"a.py": CACHE})
+    with cluster.client() as client:
+        client.index(str(git.folder), name="removed")
+        client.remove("removed")
+        assert "removed" not in {found.repository.name for found in client.repositories()}
+        with pytest.raises(InvalidQuery, match="removed"):
+            client.search("cache", repositories=["removed"])
+        with pytest.raises(NotFound):
+            client.remove("removed")
+
+
+def test_a_repository_that_cannot_be_read_fails_its_run_with_the_reason(cluster, git):
+    git.commit({"a.py": CACHE})
+    with cluster.client() as client:
+        run = client.index(str(git.folder), name="no-ref", ref="no-such-branch")
+    assert run.state is RunState.FAILED
+    assert "no-such-branch" in run.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["index", "ext::sh -c touch% /tmp/owned"], "url"),
+        (["index", "--", "--upload-pack=touch"], "url"),
+        (["index", "/nowhere/at/all"], "url"),
+        (["search", "x", "--repo", "no-such-repository"], "no-such-repository"),
+        (["search", "x", "--language", "klingon"], "klingon"),
+        (["search", "x", "--kind", "gizmo"], "gizmo"),
+        (["search", "x", "--ref", "no-such-ref"], "no-such-ref"),
+        (["search", "   "], "query"),
+        (["search", "y" * 100_000], "query"),
+        (["search", "x", "--top-k", "0"], "top"),
+        (["search", "x", "--top-k", "1000000"], "top"),
+        (["remove", "--yes", "no-such-repository"], "no-such-repository"),
+        (["failures", "no-such-repository"], "no-such-repository"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value)[:40],
+)
+def test_bad_input_is_one_line_that_names_the_field(cluster, arguments, named):
+    done = codelode(cluster, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_search_json_has_the_documented_shape(cluster, git):
+    git.commit({"app/cache.py": CACHE})
+    assert codelode(cluster, "index", str(git.folder), "--name", "json", "--wait").returncode == 0
+    done = codelode(cluster, "search", "evict expired", "--repo", "json", "--json")
+    assert done.returncode == 0
+    answer = json.loads(done.stdout)
+    assert set(answer) >= {"hits", "took_ms"}
+    assert set(answer["hits"][0]) >= {
+        "repository", "path", "start_line", "end_line", "language", "symbol", "kind",
+        "score", "match", "content",
+    }  # fmt: skip
+
+
+def test_a_search_without_a_match_exits_with_one(cluster, git):
+    git.commit({"app/cache.py": CACHE})
+    codelode(cluster, "index", str(git.folder), "--name", "nothing", "--wait")
+    done = codelode(cluster, "search", "cache", "--repo", "nothing", "--path", "nowhere/**")
+    assert done.returncode == 1

@@ -1,0 +1,80 @@
+"""The tree is what it says it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from codelode import jobs
+from codelode.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+
+
+def test_import_rules_hold() -> None:
+    found = subprocess.run(
+        [BIN / "lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stdout
+
+
+def test_generated_code_is_fresh(tmp_path: Path) -> None:
+    protos = sorted(ROOT.glob("protos/codelode/v1/*.proto"))
+    outputs = [f"--{kind}_out={tmp_path}" for kind in ("python", "grpc_python")]
+    outputs += [f"--{kind}_out=quiet:{tmp_path}" for kind in ("mypy", "mypy_grpc")]
+    subprocess.run(
+        [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'protos'}", *outputs, *protos],
+        env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"},
+        check=True,
+    )
+    made = {path.name: path.read_text() for path in (tmp_path / "codelode/v1").iterdir()}
+    committed = {
+        path.name: path.read_text()
+        for path in (ROOT / "codelode/v1").glob("*_pb2*")
+        if path.suffix in (".py", ".pyi")
+    }
+    assert made == committed
+
+
+def test_every_setting_is_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    missing = [name for name in Settings.model_fields if f"`CODELODE_{name.upper()}`" not in readme]
+    assert not missing
+
+
+def test_every_queue_has_a_worker() -> None:
+    source = (ROOT / "workers/app.py").read_text()
+    shapes = re.search(r"WORKERS = \{(.*?)\n\}", source, re.DOTALL)
+    assert shapes is not None
+    listened = set(re.findall(r"jobs\.([A-Z]+)", shapes.group(1)))
+    assert {getattr(jobs, name) for name in listened} == set(jobs.QUEUES)
+
+
+def test_only_settings_read_the_environment() -> None:
+    readers = [
+        str(path.relative_to(ROOT))
+        for folder in ("codelode", "gateway", "workers")
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(r"os\.(environ|getenv)", path.read_text())
+    ]
+    assert set(readers) <= {"codelode/settings.py", "workers/pull/git.py"}
+
+
+def test_code_and_documents_speak_of_no_machine() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout.decode()
+    text_files = [
+        path
+        for name in listed.split("\0")
+        if name
+        and (path := ROOT / name).suffix in {".py", ".md", ".toml", ".proto", ".lua", ""}
+        and path.is_file()
+        and path != Path(__file__)
+    ]
+    pattern = re.compile(r"/(work|root)/|pypi\.org|proxy\.golang\.org|registry\.npmjs")
+    assert [str(path) for path in text_files if pattern.search(path.read_text("utf-8"))] == []
