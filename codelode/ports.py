@@ -277,6 +277,13 @@ class Feeder(Protocol):
         Attempts are counted per stage: going on to the next one starts at 1 again.
         """
 
+    def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
+        """Give up the claims: the files' messages are about to wait in the queue of a stage.
+
+        A broker may lose a message that a dying worker had just taken. Files that wait without
+        a claim are found by `reap`. Files not in flight are left alone.
+        """
+
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
         """Count files as INDEXED, FAILED or (state PENDING, no blob) removed, once each."""
 

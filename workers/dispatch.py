@@ -57,6 +57,12 @@ def send(files: Sequence[Job], queue: str) -> None:
             )
 
 
+def pass_on(run: RunId, files: Sequence[Job], queue: str) -> None:
+    """Send files of a run to another stage; from here on nobody holds them but the queue."""
+    services().ledger.pass_on(run, [job.path for job in files], stage=queue)
+    send(files, queue)
+
+
 def publish(run: RunId, advance: Advance) -> None:
     """Send what a step of a run handed out."""
     if advance.items:

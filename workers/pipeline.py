@@ -37,7 +37,7 @@ from codelode.model import (
 from workers import wire
 from workers.app import app, identity, services, settings
 from workers.batcher import Batcher, only_once
-from workers.dispatch import Job, existing, planned, publish, send, send_pull
+from workers.dispatch import Job, existing, pass_on, planned, publish, send_pull
 from workers.embed import embed
 from workers.parse import PARSER_VERSION, candidates, guard, parse
 from workers.pull import RULES_VERSION, prepare
@@ -175,7 +175,7 @@ def parse_file(job: Job) -> None:
         return
     parsed = parse(data, path=job.path)
     services().handover.put(job.run, {job.path: {"parsed": wire.dump_parsed(parsed)}})
-    send([job], jobs.EMBED)
+    pass_on(job.run, [job], jobs.EMBED)
 
 
 @stage(jobs.EMBED)
@@ -226,8 +226,9 @@ def _embed_batch(batch: Sequence[Job]) -> None:
                 for (job, _), rows in zip(ready, vectors, strict=True)
             },
         )
-        send([job for job, _ in ready], jobs.STORE)
-        send([job for job, file in zip(group, parsed, strict=True) if not file], jobs.PARSE)
+        pass_on(run, [job for job, _ in ready], jobs.STORE)
+        lost = [job for job, file in zip(group, parsed, strict=True) if not file]
+        pass_on(run, lost, jobs.PARSE)
 
 
 def _store_batch(batch: Sequence[Job]) -> None:
@@ -242,7 +243,7 @@ def _store_batch(batch: Sequence[Job]) -> None:
                 symbols=services().symbols,
             )
         stored = {file.path for file in files}
-        send([job for job in group if job.path not in stored], jobs.PARSE)
+        pass_on(run, [job for job in group if job.path not in stored], jobs.PARSE)
         advance = services().ledger.done(
             run, [outcomes.get(record.path, record) for record in records]
         )
@@ -302,7 +303,7 @@ def _leave_out(job: Job, state: FileState, reason: str) -> None:
     """Send the file to the store stage to be recorded with this outcome instead of indexed."""
     outcome = json.dumps([state, reason]).encode()
     services().handover.put(job.run, {job.path: {"outcome": outcome}})
-    send([job], jobs.STORE)
+    pass_on(job.run, [job], jobs.STORE)
 
 
 def _left_out(run: RunId, group: Sequence[Job]) -> dict[str, FileRecord]:

@@ -414,6 +414,19 @@ def test_an_unclaimed_file_is_lost_only_when_nothing_waits_in_its_queue(make):
     until(lambda: [work.path for work in ledger.reap(waiting={}).get(run.id, ())] == [item(1).path])
 
 
+def test_a_file_passed_on_is_lost_when_its_message_is_though_its_worker_lives(make):
+    ledger = make(requeue_s=0.0, worker_ttl_s=60)
+    run, _ = start(ledger, item(1))
+    ledger.heartbeat("live")
+    ledger.begin(run.id, [item(1).path], worker="live", stage="parse")
+    ledger.pass_on(run.id, [item(1).path, "not/in/flight.py"], stage="embed")
+    assert ledger.reap(waiting={"embed": 1}) == {}
+    lost: list[WorkItem] = []
+    until(lambda: lost.extend(ledger.reap(waiting={"parse": 1}).get(run.id, ())) or lost)
+    assert [(work.path, work.stage) for work in lost] == [(item(1).path, "embed")]
+    assert ledger.begin(run.id, [item(1).path], worker="other", stage="embed") == (1,)
+
+
 def test_a_fresh_unclaimed_file_is_not_lost(make):
     ledger = make(requeue_s=60)
     start(ledger, item(1))

@@ -225,6 +225,12 @@ class MemoryLedger:
         return tuple(self._begin(in_flight.get(path), worker, stage) for path in paths)
 
     @_atomic
+    def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
+        in_flight = self._plans[run].in_flight if run in self._plans else {}
+        for entry in (in_flight[path] for path in paths if path in in_flight):
+            entry.since, entry.stage, entry.attempts, entry.worker = self._now(), stage, 0, ""
+
+    @_atomic
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
         if not self._is_in(run, RunState.INDEXING):
             return Advance()

@@ -218,6 +218,19 @@ for i = 5, #ARGV do
 end
 return attempts
 
+--- pass_on
+-- run, stage, then paths
+local inflight = key('run:' .. ARGV[1] .. ':inflight')
+for i = 3, #ARGV do
+  local json = redis.call('HGET', inflight, ARGV[i])
+  if json then
+    local entry = cjson.decode(json)
+    redis.call('HSET', inflight, ARGV[i],
+      cjson.encode({now_ms(), ARGV[2], 0, '', entry[5], entry[6]}))
+  end
+end
+return 1
+
 --- done
 -- run, window, then path, record of each file -> advance
 local run, window = ARGV[1], tonumber(ARGV[2])

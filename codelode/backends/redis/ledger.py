@@ -184,6 +184,10 @@ class RedisLedger:
     ) -> tuple[int, ...]:
         return tuple(self._run_script("begin", run, worker, stage, self._lease_ms, *paths))
 
+    def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
+        if paths:
+            self._run_script("pass_on", run, stage, *paths)
+
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
         return self._advance("done", run, self._window, *_flat(records))
 
