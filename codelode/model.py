@@ -211,6 +211,7 @@ class Chunk:
     start_line: int
     end_line: int
     content: str
+    summary: str = ""  # one sentence in plain words, by a language model; empty: none was made
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,5 +368,6 @@ def locate(
 
 
 def embedding_text(chunk: Chunk) -> str:
-    """The text of a chunk that is embedded: path, parents' header, then the code."""
-    return "\n".join(part for part in (chunk.path, chunk.header, chunk.content) if part)
+    """The text of a chunk that is embedded: path, parents' header, summary, then the code."""
+    parts = (chunk.path, chunk.header, chunk.summary, chunk.content)
+    return "\n".join(part for part in parts if part)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NewType, Protocol
 
 from codelode import jobs
 from codelode.model import (
@@ -84,10 +84,16 @@ class ChunkSearch(Protocol):
 
 
 class Embedder(Protocol):
-    """Text to vectors. `identity` names model, version and dimensions; vectors of two never mix."""
+    """Text to vectors. `identity` names model, version and dimensions; vectors of two never mix.
 
-    identity: str
-    dim: int
+    Reading `identity` or `dim` may ask a server: they raise what embedding raises.
+    """
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def dim(self) -> int: ...
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """One row per text, in order."""
@@ -97,19 +103,71 @@ class Embedder(Protocol):
 
 
 class LanguageModel(Protocol):
-    """Text generation."""
+    """Text generation. Reading `identity` may ask a server."""
 
-    identity: str
+    @property
+    def identity(self) -> str: ...
 
     def complete(self, prompt: str, *, max_tokens: int) -> str:
         """The model's answer, stripped."""
 
 
+DerivationKey = NewType("DerivationKey", bytes)  # 32 bytes, made in `codelode.derivations`
+
+
+class Derivations(Protocol):
+    """What was computed from contents, by a key of everything that shaped it.
+
+    A cache: an entry may be gone at any time, the oldest ones first when the bound is reached,
+    and a failure reads as a miss and never fails a job.
+    """
+
+    def get(self, keys: Sequence[DerivationKey]) -> tuple[bytes | None, ...]:
+        """The value of each key, None where there is none, in one round trip."""
+
+    def put(self, values: Mapping[DerivationKey, bytes]) -> None:
+        """Keep the values, in one round trip."""
+
+    def close(self) -> None:
+        """Release files and connections."""
+
+
+#: Batches of which all calls failed, in a row, that end the enrichment of a run.
+FAILED_BATCHES_TO_STOP = 3
+
+
+class SummaryBudget(Protocol):
+    """How many calls of the language model may still be made, and when a run makes no more.
+
+    Calls are limited per run and, over all runs, per day (UTC).
+    """
+
+    def take(self, run: RunId, wanted: int, *, share: float = 1.0) -> int:
+        """Reserve up to `wanted` calls; returns how many.
+
+        Only the first `share` of the run's limit is open to the caller: what is wanted less
+        leaves the rest for what is wanted more. None when the run was stopped.
+        """
+
+    def settle(self, run: RunId, *, made: int, failed: int) -> bool:
+        """Account for calls that were reserved; failed ones are given back.
+
+        Returns whether enrichment of the run is over: it stops for good after
+        FAILED_BATCHES_TO_STOP calls of `settle` in a row that had failures and nothing made.
+        """
+
+    def is_stopped(self, run: RunId) -> bool:
+        """Whether enrichment of the run was stopped."""
+
+
 class DependencyGraph(Protocol):
     """Edges between files, both directions, per repository."""
 
-    def replace(self, repository: RepositoryName, path: str, edges: Sequence[Edge]) -> None:
-        """Make the edges that start at the path exactly these; readers see old or new, whole."""
+    def replace(self, repository: RepositoryName, edges: Mapping[str, Sequence[Edge]]) -> None:
+        """Make the edges that start at each path exactly these.
+
+        Readers see a path's old or new edges, whole. In one round trip.
+        """
 
     def outgoing(
         self, repository: RepositoryName, paths: Sequence[str]
@@ -128,8 +186,8 @@ class DependencyGraph(Protocol):
 class SymbolTable(Protocol):
     """Where names are defined."""
 
-    def replace(self, repository: RepositoryName, path: str, symbols: Sequence[Symbol]) -> None:
-        """Make the definitions in the file exactly these."""
+    def replace(self, repository: RepositoryName, symbols: Mapping[str, Sequence[Symbol]]) -> None:
+        """Make the definitions in each file exactly these; by path. In one round trip."""
 
     def lookup(self, name: str, *, repositories: Sequence[RepositoryName]) -> tuple[Located, ...]:
         """Definitions whose name, case-sensitive, is `name`, in the named repositories.

@@ -25,6 +25,7 @@ from celery.signals import (
     setup_logging,
     worker_init,
     worker_process_init,
+    worker_ready,
     worker_shutdown,
 )
 from kombu import Queue
@@ -37,6 +38,9 @@ from codelode.settings import Settings, load
 from workers.pull import GitBlobs, Mirrors
 
 log = structlog.get_logger("workers")
+
+#: Job events wait for each other this long; Celery alone publishes nearly every one by itself.
+EVENTS_FLUSH_S = 0.2
 
 #: Address space of a parse process: a file that needs more is one failed file, not a dead machine.
 PARSE_MEMORY_BYTES = 4 << 30
@@ -185,6 +189,16 @@ def _announce(sender: object = None, **_: object) -> None:
     global _identity
     _identity = f"{socket.gethostname()}-{os.getpid()}"
     threading.Thread(target=_heartbeat, name="heartbeat", daemon=True).start()
+
+
+@worker_ready.connect
+def _gather_events(sender: Any, **_: object) -> None:
+    """Publish job events by the dozen: one by one they take half of a main process's time."""
+    if sender.event_dispatcher is None:
+        return
+    sender.on_send_event_buffered = None  # for dispatchers made after a lost connection
+    sender.event_dispatcher.on_send_buffered = None
+    sender.timer.call_repeatedly(EVENTS_FLUSH_S, lambda: sender.event_dispatcher.flush())
 
 
 def _heartbeat() -> None:

@@ -21,13 +21,20 @@ T = TypeVar("T")
 class Batcher(Generic[T]):
     """Calls `work` with up to `max_items` items, or whatever came within `max_wait_s` of the first.
 
-    `work` runs in one thread, never twice at a time.
+    Before that `admit` sees each item once and says whether it goes on, or why it fails. Both run
+    in one thread, never twice at a time.
     """
 
     def __init__(
-        self, work: Callable[[Sequence[T]], None], *, max_items: int, max_wait_s: float
+        self,
+        work: Callable[[Sequence[T]], None],
+        *,
+        admit: Callable[[Sequence[T]], Sequence[bool | Exception]],
+        max_items: int,
+        max_wait_s: float,
     ) -> None:
         self._work = work
+        self._admit = admit
         self._max_items = max_items
         self._max_wait_s = max_wait_s
         self._queue: queue.Queue[tuple[T, Future[None]]] = queue.Queue()
@@ -41,7 +48,7 @@ class Batcher(Generic[T]):
 
     def _loop(self) -> None:
         while True:
-            self._run(self._collect())
+            self._run(self._admitted(self._collect()))
 
     def _collect(self) -> list[tuple[T, Future[None]]]:
         batch = [self._queue.get()]
@@ -53,7 +60,21 @@ class Batcher(Generic[T]):
                 break
         return batch
 
+    def _admitted(self, batch: list[tuple[T, Future[None]]]) -> list[tuple[T, Future[None]]]:
+        try:
+            verdicts = self._admit([item for item, _ in batch])
+        except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the waiting tasks
+            verdicts = [exc] * len(batch)
+        for (_, future), verdict in zip(batch, verdicts, strict=True):
+            if isinstance(verdict, Exception):
+                future.set_exception(verdict)
+            elif not verdict:
+                future.set_result(None)
+        return [pair for pair, verdict in zip(batch, verdicts, strict=True) if verdict is True]
+
     def _run(self, batch: list[tuple[T, Future[None]]]) -> None:
+        if not batch:
+            return
         try:
             self._work([item for item, _ in batch])
         except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the waiting tasks

@@ -15,6 +15,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from codelode import jobs
 from codelode.errors import CodelodeError, Rejected, Unavailable
 from codelode.model import (
     DEFAULT_REF,
+    Edge,
     FileRecord,
     FileState,
     ParsedFile,
@@ -122,17 +124,25 @@ def _fingerprint() -> str:
 # files
 
 
-def stage(queue: str, **options: object) -> Callable[[Callable[[Job], None]], Task]:
-    """Declare a per-file task: claim the file, run the body, turn its outcome into ledger steps."""
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message about a file, and how often it was put off because a server was away."""
 
-    def declare(body: Callable[[Job], None]) -> Task:
+    job: Job
+    retries: int
+
+
+def stage(queue: str, **options: object) -> Callable[[Callable[[Delivery], None]], Task]:
+    """Declare a per-file task: the body claims the file; its outcome becomes ledger steps."""
+
+    def declare(body: Callable[[Delivery], None]) -> Task:
         @app.task(name=f"workers.{queue}", bind=True, max_retries=MAX_RETRIES, **options)
         def task(self: Task, **kwargs: Any) -> None:
             job, retries = Job(**kwargs), self.request.retries
             with only_once((queue, job.run, job.path)) as is_first:
                 try:
-                    if is_first and _claim(job, queue, retries=retries):
-                        body(job)
+                    if is_first:
+                        body(Delivery(job, retries))
                 except Unavailable as exc:
                     if retries < MAX_RETRIES:
                         raise self.retry(exc=exc, countdown=_backoff(retries)) from exc
@@ -145,12 +155,21 @@ def stage(queue: str, **options: object) -> Callable[[Callable[[Job], None]], Ta
     return declare
 
 
-def _claim(job: Job, queue: str, *, retries: int) -> bool:
-    """Whether to go on; a file that died with its worker too often is failed instead."""
-    ledger = services().ledger
-    (attempt,) = ledger.begin(job.run, [job.path], worker=identity(), stage=queue)
+def _claim(deliveries: Sequence[Delivery], *, queue: str) -> list[bool | Exception]:
+    """Whether each goes on; a file that died with its worker too often fails instead."""
+    verdicts: dict[Job, bool | Exception] = {}
+    retries = {delivery.job: delivery.retries for delivery in deliveries}
+    for run, jobs_ in _by_run(list(retries)):
+        paths = [job.path for job in jobs_]
+        attempts = services().ledger.begin(run, paths, worker=identity(), stage=queue)
+        for job, attempt in zip(jobs_, attempts, strict=True):
+            verdicts[job] = _verdict(attempt, retries[job], queue=queue)
+    return [verdicts[delivery.job] for delivery in deliveries]
+
+
+def _verdict(attempt: int, retries: int, *, queue: str) -> bool | Exception:
     if attempt - retries > settings.max_attempts:
-        raise Rejected(f"its worker died {attempt - 1} times at stage {queue}")
+        return Rejected(f"its worker died {attempt - 1} times at stage {queue}")
     return attempt > 0
 
 
@@ -166,8 +185,14 @@ def _reason(exc: Exception, job: Job, queue: str) -> str:
 
 
 @stage(jobs.PARSE, time_limit=settings.parse_timeout_s)
-def parse_file(job: Job) -> None:
+def parse_file(delivery: Delivery) -> None:
     """Blob → parsed file, or a reason to leave it out."""
+    job = delivery.job
+    (verdict,) = _claim([delivery], queue=jobs.PARSE)
+    if isinstance(verdict, Exception):
+        raise verdict
+    if not verdict:
+        return
     data = services().blobs.read(job.repository, job.blob)
     reason = guard(data, path=job.path, max_bytes=settings.max_file_bytes)
     if reason:
@@ -179,15 +204,15 @@ def parse_file(job: Job) -> None:
 
 
 @stage(jobs.EMBED)
-def embed_file(job: Job) -> None:
+def embed_file(delivery: Delivery) -> None:
     """Parsed file → vectors, many files per call of the model."""
-    _embed_batcher().submit(job).result()
+    _embed_batcher().submit(delivery).result()
 
 
 @stage(jobs.STORE)
-def store_file(job: Job) -> None:
+def store_file(delivery: Delivery) -> None:
     """Everything of the file into the stores, many files per commit; then the next files."""
-    _store_batcher().submit(job).result()
+    _store_batcher().submit(delivery).result()
 
 
 @task_failure.connect
@@ -205,17 +230,27 @@ def record_stalled(
 
 
 @cache
-def _embed_batcher() -> Batcher[Job]:
-    return Batcher(_embed_batch, max_items=EMBED_FILES, max_wait_s=EMBED_WAIT_S)
+def _embed_batcher() -> Batcher[Delivery]:
+    return Batcher(
+        _embed_batch,
+        admit=partial(_claim, queue=jobs.EMBED),
+        max_items=EMBED_FILES,
+        max_wait_s=EMBED_WAIT_S,
+    )
 
 
 @cache
-def _store_batcher() -> Batcher[Job]:
-    return Batcher(_store_batch, max_items=STORE_FILES, max_wait_s=STORE_WAIT_S)
+def _store_batcher() -> Batcher[Delivery]:
+    return Batcher(
+        _store_batch,
+        admit=partial(_claim, queue=jobs.STORE),
+        max_items=STORE_FILES,
+        max_wait_s=STORE_WAIT_S,
+    )
 
 
-def _embed_batch(batch: Sequence[Job]) -> None:
-    for run, group in _by_run(batch):
+def _embed_batch(batch: Sequence[Delivery]) -> None:
+    for run, group in _by_run(delivery.job for delivery in batch):
         parsed = _load_parsed(run, group)
         ready = [(job, file) for job, file in zip(group, parsed, strict=True) if file]
         vectors = embed([(job.path, file) for job, file in ready], embedder=services().embedder)
@@ -231,8 +266,8 @@ def _embed_batch(batch: Sequence[Job]) -> None:
         pass_on(run, lost, jobs.PARSE)
 
 
-def _store_batch(batch: Sequence[Job]) -> None:
-    for run, group in _by_run(batch):
+def _store_batch(batch: Sequence[Delivery]) -> None:
+    for run, group in _by_run(delivery.job for delivery in batch):
         outcomes = _left_out(run, group)
         files = _stored_files(run, group, outcomes)
         with services().store_lock:
@@ -259,20 +294,22 @@ def _stored_files(
     parsed = _load_parsed(run, group)
     vectors = services().handover.get(run, [job.path for job in group], "vectors")
     dim = services().embedder.dim
+    edges = _edges(run, {job.path: file for job, file in zip(group, parsed, strict=True) if file})
     files = []
     for job, file, rows in zip(group, parsed, vectors, strict=True):
         place = partial(StoredFile, job.repository, job.path, job.blob, refs)
         if not job.blob or job.path in outcomes:
             files.append(place())
         elif file and rows is not None:
-            edges = import_edges(
-                file.imports,
-                path=job.path,
-                candidates=partial(candidates, path=job.path, language=file.language),
-                exists=partial(services().ledger.exists, job.repository, planned(run).resolved),
-            )
-            files.append(place(parsed=file, vectors=wire.load_vectors(rows, dim=dim), edges=edges))
+            matrix = wire.load_vectors(rows, dim=dim)
+            files.append(place(parsed=file, vectors=matrix, edges=edges[job.path]))
     return files
+
+
+def _edges(run: RunId, parsed: Mapping[str, ParsedFile]) -> dict[str, tuple[Edge, ...]]:
+    at = planned(run)
+    exists = partial(services().ledger.exists, at.repository, at.resolved)
+    return import_edges(parsed, candidates=candidates, exists=exists)
 
 
 @lru_cache(maxsize=256)

@@ -16,6 +16,9 @@ from codelode.model import Chunk
 #: Weight of the names' score; the content's is 1.
 NAME_WEIGHT = 1.0
 
+#: Weight of the summary's score, from published code search over summaries; nothing measured here.
+SUMMARY_WEIGHT = 2.0
+
 #: Distinct terms of a query that are searched, the first ones: more cost time and say little new.
 MAX_QUERY_TERMS = 64
 
@@ -28,6 +31,11 @@ def name_terms(chunk: Chunk) -> list[str]:
 def content_terms(chunk: Chunk) -> list[str]:
     """The terms of the code itself."""
     return tokens.terms(chunk.content)
+
+
+def summary_terms(chunk: Chunk) -> list[str]:
+    """The terms of what a language model says of it; none when it was not asked."""
+    return tokens.terms(chunk.summary)
 
 
 def query_terms(text: str) -> list[str]:

@@ -92,7 +92,7 @@ def fill(graph, files, seconds):
     started, distinct = time.perf_counter(), 0
     for number, path in enumerate(files):
         edges = edges_of(number, files)
-        graph.replace(REPO, path, edges)
+        graph.replace(REPO, {path: edges})
         distinct += len(edges)
         if time.perf_counter() - started > seconds:
             break
@@ -110,7 +110,7 @@ def rate_of_repeats(graph, files, written):
     count = min(2000, written)
     started = time.perf_counter()
     for number in range(count):
-        graph.replace(REPO, files[number], edges_of(number, files))
+        graph.replace(REPO, {files[number]: edges_of(number, files)})
     return count / (time.perf_counter() - started)
 
 
@@ -135,7 +135,7 @@ def symbol_figures(client):
     table, chance = RedisSymbols(client), random.Random(SEED)
     before, started = used(client), time.perf_counter()
     for number in range(SYMBOL_FILES):
-        table.replace(REPO, path_of(number), symbols_of(number, chance))
+        table.replace(REPO, {path_of(number): symbols_of(number, chance)})
     took = time.perf_counter() - started
     total = used(client) - before
     rare = lookup_times(table, [f"load_{chance.randrange(SYMBOL_FILES)}_3" for _ in range(WALKS)])

@@ -24,11 +24,8 @@ class CountingGraph(MemoryGraph):
 def graph_of(*pairs):
     graph = CountingGraph()
     for source in {source for source, _ in pairs}:
-        graph.replace(
-            REPO,
-            source,
-            [Edge(source, end, EdgeKind.IMPORTS) for start, end in pairs if start == source],
-        )
+        ends = [end for start, end in pairs if start == source]
+        graph.replace(REPO, {source: [Edge(source, end, EdgeKind.IMPORTS) for end in ends]})
     return graph
 
 
@@ -69,7 +66,7 @@ def test_the_limit_cuts_the_farthest_off_and_says_so():
 
 def test_external_names_are_not_files():
     graph = graph_of()
-    graph.replace(REPO, "a", [Edge("a", "os", EdgeKind.IMPORTS, is_external=True)])
+    graph.replace(REPO, {"a": [Edge("a", "os", EdgeKind.IMPORTS, is_external=True)]})
 
     assert walk(graph, REPO, ["a"], depth=2, reverse=False, limit=9) == ((), False)
 

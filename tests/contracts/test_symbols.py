@@ -36,15 +36,15 @@ def symbol(name, line=1, **changes):
 
 def test_a_definition_is_found_as_it_was_stored(table):
     stored = symbol("parse", 7, kind=Kind.FUNCTION, qualified_name="parse", is_exported=False)
-    table.replace(REPO, "src/a.py", [stored])
+    table.replace(REPO, {"src/a.py": [stored]})
 
     assert table.lookup("parse", repositories=[REPO]) == (Located(REPO, "src/a.py", stored),)
 
 
 def test_results_are_ordered_by_repository_path_and_line(table):
-    table.replace("b", "a.py", [symbol("parse", 1)])
-    table.replace("a", "z.py", [symbol("parse", 9), symbol("other", 2), symbol("parse", 3)])
-    table.replace("a", "b.py", [symbol("parse", 5)])
+    table.replace("b", {"a.py": [symbol("parse", 1)]})
+    table.replace("a", {"z.py": [symbol("parse", 9), symbol("other", 2), symbol("parse", 3)]})
+    table.replace("a", {"b.py": [symbol("parse", 5)]})
 
     places = [
         (found.repository, found.path, found.symbol.start_line)
@@ -55,14 +55,14 @@ def test_results_are_ordered_by_repository_path_and_line(table):
 
 @pytest.mark.parametrize("name", ["Parse", "pars", "parser", "Outer.parse", "", "par*"])
 def test_only_the_exact_name_is_found(table, name):
-    table.replace(REPO, "a.py", [symbol("parse")])
+    table.replace(REPO, {"a.py": [symbol("parse")]})
 
     assert table.lookup(name, repositories=[REPO]) == ()
 
 
 def test_only_the_named_repositories_are_searched(table):
     for repository in ("one", "two", "{one}"):
-        table.replace(repository, "a.py", [symbol("parse")])
+        table.replace(repository, {"a.py": [symbol("parse")]})
 
     found = table.lookup("parse", repositories=["two", "unknown", "two"])
     assert [located.repository for located in found] == ["two"]
@@ -70,9 +70,9 @@ def test_only_the_named_repositories_are_searched(table):
 
 
 def test_replacing_a_file_forgets_what_it_no_longer_defines(table):
-    table.replace(REPO, "a.py", [symbol("old"), symbol("kept", 1)])
-    table.replace(REPO, "b.py", [symbol("old")])
-    table.replace(REPO, "a.py", [symbol("kept", 2), symbol("new")])
+    table.replace(REPO, {"a.py": [symbol("old"), symbol("kept", 1)]})
+    table.replace(REPO, {"b.py": [symbol("old")]})
+    table.replace(REPO, {"a.py": [symbol("kept", 2), symbol("new")]})
 
     assert [at.path for at in table.lookup("old", repositories=[REPO])] == ["b.py"]
     assert [at.symbol.start_line for at in table.lookup("kept", repositories=[REPO])] == [2]
@@ -80,16 +80,16 @@ def test_replacing_a_file_forgets_what_it_no_longer_defines(table):
 
 
 def test_a_file_without_definitions_is_forgotten(table):
-    table.replace(REPO, "a.py", [symbol("parse")])
-    table.replace(REPO, "a.py", [])
-    table.replace(REPO, "never-seen.py", [])
+    table.replace(REPO, {"a.py": [symbol("parse")]})
+    table.replace(REPO, {"a.py": []})
+    table.replace(REPO, {"never-seen.py": []})
 
     assert table.lookup("parse", repositories=[REPO]) == ()
 
 
 def test_removing_a_repository_leaves_the_others(table):
     for repository in ("gone", "kept"):
-        table.replace(repository, "a.py", [symbol("parse")])
+        table.replace(repository, {"a.py": [symbol("parse")]})
     table.remove_repository("gone")
     table.remove_repository("never-seen")
 
@@ -99,10 +99,10 @@ def test_removing_a_repository_leaves_the_others(table):
 
 def test_a_name_that_many_files_define_loses_and_gains_them_one_by_one(table):
     for number in range(600):
-        table.replace(REPO, f"{number:03}.py", [symbol("parse"), symbol("other")])
+        table.replace(REPO, {f"{number:03}.py": [symbol("parse"), symbol("other")]})
     for number in range(400):
-        table.replace(REPO, f"{number:03}.py", [symbol("other")])
-    table.replace(REPO, "000.py", [symbol("parse", 5)])
+        table.replace(REPO, {f"{number:03}.py": [symbol("other")]})
+    table.replace(REPO, {"000.py": [symbol("parse", 5)]})
 
     paths = [located.path for located in table.lookup("parse", repositories=[REPO])]
     assert paths == ["000.py", *(f"{number}.py" for number in range(400, 600))]
@@ -110,21 +110,21 @@ def test_a_name_that_many_files_define_loses_and_gains_them_one_by_one(table):
 
 def test_a_large_repository_is_removed_whole(table):
     for number in range(2500):
-        table.replace(REPO, f"{number}.py", [symbol("parse")])
+        table.replace(REPO, {f"{number}.py": [symbol("parse")]})
     assert len(table.lookup("parse", repositories=[REPO])) == 2500
 
     table.remove_repository(REPO)
     assert table.lookup("parse", repositories=[REPO]) == ()
-    table.replace(REPO, "again.py", [symbol("parse")])
+    table.replace(REPO, {"again.py": [symbol("parse")]})
     assert [at.path for at in table.lookup("parse", repositories=[REPO])] == ["again.py"]
 
 
 def test_an_emptied_or_removed_repository_leaves_no_keys_in_redis(redis):
     table = RedisSymbols(redis)
     for number in range(1200):
-        table.replace(REPO, f"{number}.py", [symbol("parse"), symbol(f"f{number}")])
+        table.replace(REPO, {f"{number}.py": [symbol("parse"), symbol(f"f{number}")]})
     for number in range(100):
-        table.replace(REPO, f"{number}.py", [])
+        table.replace(REPO, {f"{number}.py": []})
     assert not redis.hexists("codelode:symbols:{acme/app}:name", "f7")
 
     table.remove_repository(REPO)
@@ -154,8 +154,8 @@ prefixes = (f"property{number}:" for number in itertools.count())
 def test_any_sequence_of_changes_ends_alike_in_redis_and_in_memory(redis, changes):
     memory, server = MemorySymbols(), RedisSymbols(redis, prefix=next(prefixes))
     for path, definitions in changes:
-        memory.replace(REPO, path, definitions)
-        server.replace(REPO, path, definitions)
+        memory.replace(REPO, {path: definitions})
+        server.replace(REPO, {path: definitions})
 
     for name in {symbol.name for _, definitions in changes for symbol in definitions}:
         found = server.lookup(name, repositories=[REPO])

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from workers.batcher import Batcher, only_once
 
 
+def batcher_of(
+    work: Callable[[Sequence[int]], None],
+    *,
+    max_items: int,
+    max_wait_s: float,
+    admit: Callable[[Sequence[int]], Sequence[bool | Exception]] = lambda items: (
+        [True] * len(items)
+    ),
+) -> Batcher[int]:
+    return Batcher(work, admit=admit, max_items=max_items, max_wait_s=max_wait_s)
+
+
 def test_items_submitted_together_share_a_call() -> None:
     calls: list[list[int]] = []
-    batcher = Batcher[int](lambda items: calls.append(list(items)), max_items=10, max_wait_s=5)
+    batcher = batcher_of(lambda items: calls.append(list(items)), max_items=10, max_wait_s=5)
     futures = [batcher.submit(number) for number in range(10)]
     for future in futures:
         future.result(timeout=10)
@@ -22,7 +34,7 @@ def test_items_submitted_together_share_a_call() -> None:
 
 def test_a_batch_never_exceeds_its_bound() -> None:
     sizes: list[int] = []
-    batcher = Batcher[int](lambda items: sizes.append(len(items)), max_items=3, max_wait_s=0.01)
+    batcher = batcher_of(lambda items: sizes.append(len(items)), max_items=3, max_wait_s=0.01)
     futures = [batcher.submit(number) for number in range(20)]
     for future in futures:
         future.result(timeout=10)
@@ -31,7 +43,7 @@ def test_a_batch_never_exceeds_its_bound() -> None:
 
 
 def test_a_lone_item_does_not_wait_for_company_for_long() -> None:
-    batcher = Batcher[int](lambda items: None, max_items=1000, max_wait_s=0.01)
+    batcher = batcher_of(lambda items: None, max_items=1000, max_wait_s=0.01)
     assert batcher.submit(1).result(timeout=10) is None
 
 
@@ -43,13 +55,51 @@ def test_a_bad_item_fails_alone() -> None:
             raise ValueError("unlucky")
         done.extend(items)
 
-    batcher = Batcher[int](work, max_items=8, max_wait_s=0.5)
+    batcher = batcher_of(work, max_items=8, max_wait_s=0.5)
     futures = {number: batcher.submit(number) for number in (1, 13, 2, 3)}
     with pytest.raises(ValueError, match="unlucky"):
         futures[13].result(timeout=10)
     for number in (1, 2, 3):
         futures[number].result(timeout=10)
     assert sorted(done) == [1, 2, 3]
+
+
+def test_only_admitted_items_are_worked_on_and_each_is_judged_once() -> None:
+    done: list[int] = []
+    judged: list[int] = []
+    verdicts: dict[int, bool | Exception] = {1: True, 2: False, 3: ValueError("gone"), 4: True}
+
+    def admit(items: Sequence[int]) -> Sequence[bool | Exception]:
+        judged.extend(items)
+        return [verdicts[item] for item in items]
+
+    def work(items: Sequence[int]) -> None:
+        if 4 in items:
+            raise KeyError(4)
+        done.extend(items)
+
+    batcher = batcher_of(work, admit=admit, max_items=8, max_wait_s=0.5)
+    futures = {number: batcher.submit(number) for number in verdicts}
+
+    futures[1].result(timeout=10)
+    assert futures[2].result(timeout=10) is None
+    with pytest.raises(ValueError, match="gone"):
+        futures[3].result(timeout=10)
+    with pytest.raises(KeyError):
+        futures[4].result(timeout=10)
+    assert done == [1]
+    assert sorted(judged) == [1, 2, 3, 4]
+
+
+def test_when_nothing_can_be_judged_all_items_fail() -> None:
+    def admit(items: Sequence[int]) -> Sequence[bool | Exception]:
+        raise ConnectionError("away")
+
+    batcher = batcher_of(lambda items: None, admit=admit, max_items=8, max_wait_s=0.01)
+    with pytest.raises(ConnectionError):
+        batcher.submit(1).result(timeout=10)
+    with pytest.raises(ConnectionError):
+        batcher.submit(2).result(timeout=10)  # and the thread lives on
 
 
 def test_work_never_runs_twice_at_a_time() -> None:
@@ -59,7 +109,7 @@ def test_work_never_runs_twice_at_a_time() -> None:
         assert running.acquire(blocking=False)
         running.release()
 
-    batcher = Batcher[int](work, max_items=2, max_wait_s=0)
+    batcher = batcher_of(work, max_items=2, max_wait_s=0)
     for future in [batcher.submit(number) for number in range(50)]:
         future.result(timeout=10)
 

@@ -5,7 +5,8 @@ The chunk index comes last: it is what searches see, and by then graph and symbo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from codelode.model import (
@@ -17,6 +18,7 @@ from codelode.model import (
     ParsedFile,
     RefName,
     RepositoryName,
+    Symbol,
     Vectors,
     locate,
 )
@@ -35,6 +37,10 @@ class StoredFile:
     vectors: Vectors | None = None  # one row per chunk
     edges: tuple[Edge, ...] = ()
 
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        return self.parsed.symbols if self.parsed else ()
+
 
 def write(
     files: Sequence[StoredFile],
@@ -44,12 +50,21 @@ def write(
     symbols: SymbolTable,
 ) -> tuple[FileRecord, ...]:
     """Store the files and return their records, in order."""
-    for file in files:
-        graph.replace(file.repository, file.path, file.edges)
-        symbols.replace(file.repository, file.path, file.parsed.symbols if file.parsed else ())
+    for repository, group in _by_repository(files):
+        graph.replace(repository, {file.path: file.edges for file in group})
+        symbols.replace(repository, {file.path: file.symbols for file in group})
     placed = [_place(file) for file in files]
     store.replace(placed)
     return tuple(_record(file, len(at.chunks)) for file, at in zip(files, placed, strict=True))
+
+
+def _by_repository(
+    files: Sequence[StoredFile],
+) -> Iterable[tuple[RepositoryName, list[StoredFile]]]:
+    groups: dict[RepositoryName, list[StoredFile]] = defaultdict(list)
+    for file in files:
+        groups[file.repository].append(file)
+    return groups.items()
 
 
 def _place(file: StoredFile) -> FileChunks:

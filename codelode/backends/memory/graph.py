@@ -20,8 +20,11 @@ class MemoryGraph:
         self._in: defaultdict[_Place, set[Edge]] = defaultdict(set)
         self._lock = threading.Lock()
 
-    def replace(self, repository: RepositoryName, path: str, edges: Sequence[Edge]) -> None:
-        ordered = outgoing_edges(path, edges)
+    def replace(self, repository: RepositoryName, edges: Mapping[str, Sequence[Edge]]) -> None:
+        for path, starting in edges.items():
+            self._replace(repository, path, outgoing_edges(path, starting))
+
+    def _replace(self, repository: RepositoryName, path: str, ordered: tuple[Edge, ...]) -> None:
         with self._lock:
             for edge in self._out.pop((repository, path), ()):
                 self._in[repository, edge.target].discard(edge)

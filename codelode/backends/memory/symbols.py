@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from codelode.model import Located, RepositoryName, Symbol
 
@@ -13,8 +13,9 @@ class MemorySymbols:
     def __init__(self) -> None:
         self._files: dict[tuple[RepositoryName, str], tuple[Symbol, ...]] = {}
 
-    def replace(self, repository: RepositoryName, path: str, symbols: Sequence[Symbol]) -> None:
-        self._files[repository, path] = tuple(symbols)
+    def replace(self, repository: RepositoryName, symbols: Mapping[str, Sequence[Symbol]]) -> None:
+        for path, defined in symbols.items():
+            self._files[repository, path] = tuple(defined)
 
     def lookup(self, name: str, *, repositories: Sequence[RepositoryName]) -> tuple[Located, ...]:
         found = [

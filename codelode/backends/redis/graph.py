@@ -61,15 +61,14 @@ class RedisGraph:
         self._prefix = prefix
         sources = scripts.load("graph.lua", after=("packed.lua",))
         self._read = scripts.Bulk(client, sources["read"])
-        self._replace = client.register_script(sources["replace"])
+        self._replace = scripts.Bulk(client, sources["replace"])
         self._clear = client.register_script(sources["clear"])
 
-    def replace(self, repository: RepositoryName, path: str, edges: Sequence[Edge]) -> None:
-        args: list[bytes] = [_file(path)]
-        for edge in outgoing_edges(path, edges):
-            args += _target(edge), bytes((KIND_CODES[edge.kind],))
+    def replace(self, repository: RepositoryName, edges: Mapping[str, Sequence[Edge]]) -> None:
+        base = self._base(repository)
+        calls = [(base, _arguments(path, starting)) for path, starting in edges.items()]
         with translated():
-            self._replace(keys=[self._base(repository)], args=args)
+            self._replace(calls)
 
     def outgoing(
         self, repository: RepositoryName, paths: Sequence[str]
@@ -127,6 +126,13 @@ class RedisGraph:
         with translated():
             *names, born = pipe.execute()
         return born or b"", dict(zip(ids, (name for batch in names for name in batch), strict=True))
+
+
+def _arguments(path: str, edges: Sequence[Edge]) -> list[bytes]:
+    arguments = [_file(path)]
+    for edge in outgoing_edges(path, edges):
+        arguments += _target(edge), bytes((KIND_CODES[edge.kind],))
+    return arguments
 
 
 def _file(path: str) -> bytes:

@@ -22,7 +22,7 @@ def load(file: str, *, after: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 class Bulk:
-    """A script that only reads, run any number of times in one round trip.
+    """A script that may run again with the same arguments, run many times in one round trip.
 
     The client library's own scripts ask the server first whether it has them, which would be a
     second one.

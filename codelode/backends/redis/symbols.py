@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import redis
 
@@ -27,18 +27,14 @@ class RedisSymbols:
         self._prefix = prefix
         sources = scripts.load("symbols.lua", after=("packed.lua",))
         self._lookup = scripts.Bulk(client, sources["lookup"])
-        self._replace = client.register_script(sources["replace"])
+        self._replace = scripts.Bulk(client, sources["replace"])
         self._clear = client.register_script(sources["clear"])
 
-    def replace(self, repository: RepositoryName, path: str, symbols: Sequence[Symbol]) -> None:
-        by_name: defaultdict[str, list[Symbol]] = defaultdict(list)
-        for symbol in symbols:
-            by_name[symbol.name].append(symbol)
-        args = [keys.encode(path)]
-        for name, definitions in by_name.items():
-            args += keys.encode(name), _packed(definitions)
+    def replace(self, repository: RepositoryName, symbols: Mapping[str, Sequence[Symbol]]) -> None:
+        base = self._base(repository)
+        calls = [(base, _arguments(path, defined)) for path, defined in symbols.items()]
         with translated():
-            self._replace(keys=[self._base(repository)], args=args)
+            self._replace(calls)
 
     def lookup(self, name: str, *, repositories: Sequence[RepositoryName]) -> tuple[Located, ...]:
         distinct = tuple(dict.fromkeys(repositories))
@@ -60,6 +56,16 @@ class RedisSymbols:
 
     def _base(self, repository: RepositoryName) -> str:
         return keys.of_repository(self._prefix, "symbols", repository)
+
+
+def _arguments(path: str, symbols: Sequence[Symbol]) -> list[bytes]:
+    by_name: defaultdict[str, list[Symbol]] = defaultdict(list)
+    for symbol in symbols:
+        by_name[symbol.name].append(symbol)
+    arguments = [keys.encode(path)]
+    for name, definitions in by_name.items():
+        arguments += keys.encode(name), _packed(definitions)
+    return arguments
 
 
 def _packed(definitions: Iterable[Symbol]) -> bytes:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codelode.model import Edge, EdgeKind, Import
+from codelode.model import (
+    Category,
+    Edge,
+    EdgeKind,
+    FileHealth,
+    HealthStatus,
+    Import,
+    ParsedFile,
+)
 from workers.store import import_edges
 
 MEANT = {
@@ -27,11 +35,20 @@ class Held:
         return self.paths & set(paths)
 
 
-def edges(*modules: str, held: Held) -> tuple[Edge, ...]:
-    imports = [Import(module, line) for line, module in enumerate(modules, 1)]
-    return import_edges(
-        imports, path="app/main.py", candidates=lambda found: MEANT[found.module], exists=held
+def importing(*modules: str) -> ParsedFile:
+    imports = tuple(Import(module, line) for line, module in enumerate(modules, 1))
+    return ParsedFile(
+        "python", Category.SOURCE, FileHealth(HealthStatus.OK), pieces=(), imports=imports
     )
+
+
+def meant(imp: Import, /, *, path: str, language: str) -> Sequence[str]:
+    return MEANT[imp.module]
+
+
+def edges(*modules: str, held: Held) -> tuple[Edge, ...]:
+    files = {"app/main.py": importing(*modules)}
+    return import_edges(files, candidates=meant, exists=held)["app/main.py"]
 
 
 def test_the_first_candidate_that_exists_is_meant() -> None:
@@ -55,7 +72,12 @@ def test_a_file_does_not_import_itself_and_repeats_count_once() -> None:
     )
 
 
-def test_existence_is_asked_once_for_all_imports() -> None:
+def test_existence_is_asked_once_for_all_files() -> None:
     held = Held("app/util.py")
-    edges("app.util", "app.models", "os", held=held)
+    files = {"app/main.py": importing("app.util", "os"), "b.py": importing("app.models")}
+
+    found = import_edges(files, candidates=meant, exists=held)
+
     assert held.calls == 1
+    assert [edge.target for edge in found["app/main.py"]] == ["app/util.py", "os"]
+    assert [edge.target for edge in found["b.py"]] == ["app.models"]

@@ -40,6 +40,8 @@ def candidates(imp: Import, *, path: str, language: str, go_module: str = "") ->
 
 def _normal(path: str) -> str:
     """The path without `..`; empty when it leaves the repository."""
+    if "/." not in path and "//" not in path and path[:1] not in "./" and path[-1:] != "/":
+        return path  # nearly all
     normal = posixpath.normpath(path).removeprefix("./")
     return "" if normal.startswith(("..", "/")) or normal == "." else normal
 
