@@ -88,6 +88,13 @@ class RunState(StrEnum):
         return self in (RunState.COMPLETE, RunState.FAILED, RunState.CANCELLED)
 
 
+class Redo(StrEnum):
+    """Files that a run takes as changed although their content is indexed or was tried."""
+
+    FAILED = "failed"  # those whose last attempt failed
+    SUMMARIES = "summaries"  # those that a language model has not described completely
+
+
 class EdgeKind(StrEnum):
     IMPORTS = "imports"
     CALLS = "calls"
@@ -272,6 +279,7 @@ class Run:
     failed: int = 0
     skipped: int = 0  # files left out with a recorded reason
     error: str = ""  # why the run failed
+    redo: tuple[Redo, ...] = ()
     started_at: float = 0.0
     finished_at: float = 0.0
 

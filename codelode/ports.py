@@ -8,7 +8,7 @@ runs over all of its implementations. Implementations translate their library's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NewType, Protocol
 
@@ -23,6 +23,7 @@ from codelode.model import (
     FileState,
     HybridQuery,
     Located,
+    Redo,
     RefName,
     RefStatus,
     Repository,
@@ -150,10 +151,10 @@ class SummaryBudget(Protocol):
         """
 
     def settle(self, run: RunId, *, made: int, failed: int) -> bool:
-        """Account for calls that were reserved; failed ones are given back.
+        """Say how the calls of a batch went; those that failed were paid for all the same.
 
         Returns whether enrichment of the run is over: it stops for good after
-        FAILED_BATCHES_TO_STOP calls of `settle` in a row that had failures and nothing made.
+        FAILED_BATCHES_TO_STOP batches in a row with failures and nothing made.
         """
 
     def is_stopped(self, run: RunId) -> bool:
@@ -289,8 +290,13 @@ class Advance:
 class Runs(Protocol):
     """The life of runs. One run of a repository is active at a time; others queue behind it."""
 
-    def create(self, repository: RepositoryName, ref: RefName) -> Run:
-        """A new run, active (PULLING) or QUEUED; or the queued run of the same ref."""
+    def create(
+        self, repository: RepositoryName, ref: RefName, *, redo: Collection[Redo] = ()
+    ) -> Run:
+        """A new run, active (PULLING) or QUEUED; or the queued run of the same ref.
+
+        That one then redoes what either was to redo.
+        """
 
     def run(self, run: RunId) -> Run | None: ...
 

@@ -65,13 +65,13 @@ STORE_WAIT_S = 0.15
 
 
 @app.task(name=jobs.PULL_TASK, bind=True, max_retries=MAX_PULL_RETRIES)
-def pull_run(self: Task, run: str, *, retry: bool = False) -> None:
+def pull_run(self: Task, run: str) -> None:
     """Bring the mirror up to date, find what changed, open the run."""
     with only_once((jobs.PULL, run)) as is_first:
         if not is_first:
             return
         try:
-            _pull(RunId(run), retry=retry)
+            _pull(RunId(run))
         except Unavailable as exc:
             if self.request.retries < MAX_PULL_RETRIES:
                 raise self.retry(exc=exc, countdown=_backoff(self.request.retries)) from exc
@@ -83,7 +83,7 @@ def pull_run(self: Task, run: str, *, retry: bool = False) -> None:
             _end(RunId(run), f"{type(exc).__name__}: {exc}")
 
 
-def _pull(run: RunId, *, retry: bool) -> None:
+def _pull(run: RunId) -> None:
     ledger = services().ledger
     if not ledger.claim(run, worker=identity()):
         return
@@ -93,7 +93,6 @@ def _pull(run: RunId, *, retry: bool) -> None:
         mirrors=services().mirrors,
         fingerprint=_fingerprint(),
         max_file_bytes=settings.max_file_bytes,
-        retry=retry,
     )
     manifest = prepared.manifest
     advance = ledger.plan(run, manifest, ref=prepared.ref, fingerprint=_fingerprint())

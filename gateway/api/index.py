@@ -8,7 +8,7 @@ second step fails the run ends as failed, so nobody waits for a run that nobody 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,6 +20,7 @@ from codelode.model import (
     DEFAULT_REF,
     FileRecord,
     FileState,
+    Redo,
     RefName,
     Repository,
     RepositoryName,
@@ -158,13 +159,13 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
             )
         return known
 
-    def _begin(self, name: RepositoryName, ref: RefName, *, retry: bool = False) -> Run:
+    def _begin(self, name: RepositoryName, ref: RefName, *, redo: Collection[Redo] = ()) -> Run:
         """A new run that the workers know of; a queued one starts when its time comes."""
-        run = self.ledger.create(name, ref)
+        run = self.ledger.create(name, ref, redo=redo)
         if run.state is not RunState.PULLING:
             return run
         try:
-            self.jobs.pull(run, retry=retry)
+            self.jobs.pull(run)
         except Unavailable as exc:
             self.ledger.end(run.id, RunState.FAILED, str(exc))
             raise
@@ -236,7 +237,7 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         """One run for every ref that has failed files."""
         failed = self._with_state(self._asked_for(name), (FileState.FAILED,), after=())
         refs = dict.fromkeys((repository, ref) for repository, ref, _ in failed)
-        return [self._begin(repository, ref, retry=True) for repository, ref in refs]
+        return [self._begin(repository, ref, redo=[Redo.FAILED]) for repository, ref in refs]
 
     async def _is_draining_within(self, seconds: float) -> bool:
         try:

@@ -37,8 +37,8 @@ class QueueDepth:
 class Jobs(Protocol):
     """The way to the workers. Raises Unavailable when the broker does not answer."""
 
-    def pull(self, run: Run, *, retry: bool = False) -> None:
-        """Start an active run; `retry` takes its ref's failed files as changed."""
+    def pull(self, run: Run) -> None:
+        """Start an active run."""
 
     def remove(self, repository: RepositoryName) -> None:
         """Remove everything that is indexed of the repository."""
@@ -64,11 +64,9 @@ class CeleryJobs:
             interval_step=0,
         )
 
-    def pull(self, run: Run, *, retry: bool = False) -> None:
-        kwargs: dict[str, object] = {"run": run.id}
-        if retry:
-            kwargs["retry"] = True
-        self._send(jobs.PULL_TASK, jobs.PULL, kwargs, label=f"{run.repository}@{run.ref}")
+    def pull(self, run: Run) -> None:
+        label = f"{run.repository}@{run.ref}"
+        self._send(jobs.PULL_TASK, jobs.PULL, {"run": run.id}, label=label)
 
     def remove(self, repository: RepositoryName) -> None:
         self._send(jobs.FORGET_TASK, jobs.STORE, {"repository": repository}, label=repository)

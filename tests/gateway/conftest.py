@@ -63,9 +63,9 @@ class ListedJobs:
         self.sent = []
         self.is_away = False
 
-    def pull(self, run, *, retry=False):
+    def pull(self, run):
         self._answer()
-        self.sent.append(("pull", run.id, retry))
+        self.sent.append(("pull", run.id))
 
     def remove(self, repository):
         self._answer()

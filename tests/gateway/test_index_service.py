@@ -14,6 +14,7 @@ from codelode.model import (
     BlobId,
     FileRecord,
     FileState,
+    Redo,
     RefName,
     Repository,
     RepositoryName,
@@ -59,7 +60,7 @@ async def test_a_started_run_is_registered_and_sent_once(indexing, ledger, jobs)
 
     assert (run.repository, run.ref, run.state) == ("acme/http", "HEAD", "pulling")
     assert ledger.get(NAME) == Repository(NAME, URL)
-    assert jobs.sent == [("pull", run.id, False)]
+    assert jobs.sent == [("pull", run.id)]
 
 
 async def test_a_run_behind_another_is_queued_and_not_sent(indexing, jobs):
@@ -69,7 +70,7 @@ async def test_a_run_behind_another_is_queued_and_not_sent(indexing, jobs):
 
     assert second.state == "queued"
     assert third.id == second.id
-    assert jobs.sent == [("pull", first.id, False)]
+    assert jobs.sent == [("pull", first.id)]
 
 
 async def test_name_and_ref_are_taken_as_given(indexing):
@@ -348,7 +349,7 @@ async def test_a_bad_page_is_refused(indexing, request_, field):
 
 
 @pytest.mark.usefixtures("with_failures")
-async def test_failed_files_are_tried_again_in_one_run_per_ref(indexing, jobs):
+async def test_failed_files_are_tried_again_in_one_run_per_ref(indexing, jobs, ledger):
     jobs.sent.clear()
 
     response = await indexing.RetryFailures(index_pb2.RetryFailuresRequest())
@@ -357,4 +358,5 @@ async def test_failed_files_are_tried_again_in_one_run_per_ref(indexing, jobs):
         ("acme/http", "main"),
         ("zoo", "main"),
     ]
-    assert jobs.sent == [("pull", run.id, True) for run in response.runs]
+    assert jobs.sent == [("pull", run.id) for run in response.runs]
+    assert all(ledger.run(run.id).redo == (Redo.FAILED,) for run in response.runs)

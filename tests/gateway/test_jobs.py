@@ -42,12 +42,6 @@ def test_a_pull_goes_to_its_queue_with_a_readable_label(broker, redis):
     assert arguments(message) == {"run": "r1"}
 
 
-def test_a_retry_says_so(broker, redis):
-    broker.pull(RUN, retry=True)
-
-    assert arguments(sent(redis, jobs.PULL)[0]) == {"run": "r1", "retry": True}
-
-
 def test_removing_goes_to_the_one_process_that_writes_the_index(broker, redis):
     broker.remove(RepositoryName("acme/http"))
 

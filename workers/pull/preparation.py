@@ -7,7 +7,7 @@ with the ledger's records, file by file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -18,6 +18,7 @@ from codelode.model import (
     BlobId,
     FileRecord,
     FileState,
+    Redo,
     RefName,
     RefStatus,
     Repository,
@@ -48,9 +49,8 @@ def prepare(
     mirrors: Mirrors,
     fingerprint: str,
     max_file_bytes: int,
-    retry: bool = False,
 ) -> Prepared:
-    """Bring the mirror up to date and compare. `retry`: failed files count as changed.
+    """Bring the mirror up to date and compare; what the run is to redo counts as changed.
 
     Raises what `Mirrors.sync` and `Mirrors.resolve` raise; NotFound when the repository is gone.
     """
@@ -67,9 +67,9 @@ def prepare(
         mirrors.git_dir(repository.name),
         revision,
         indexed=status.indexed if status else None,
-        known=partial(_records, ledger, repository.name, ref, retry=retry),
+        known=partial(_records, ledger, repository.name, ref, redo=run.redo),
         max_file_bytes=max_file_bytes,
-        full=retry or status is None or not status.is_clean,
+        full=bool(run.redo) or status is None or not status.is_clean,
         reindex=bool(abandoned) or status is None or status.fingerprint != fingerprint,
     )
     return Prepared(ref, _with_removals(manifest, abandoned))
@@ -97,12 +97,12 @@ def _status(ledger: Ledger, name: RepositoryName, ref: RefName) -> RefStatus | N
 
 
 def _records(
-    ledger: Ledger, name: RepositoryName, ref: RefName, *, retry: bool
+    ledger: Ledger, name: RepositoryName, ref: RefName, *, redo: Collection[Redo]
 ) -> Iterator[FileRecord]:
-    """The ledger's records of the ref; failed files as not done yet when they are to be retried."""
+    """The ledger's records of the ref; those to redo as not done yet."""
     for record in ledger.all(name, ref):
-        is_retried = retry and record.state is FileState.FAILED
-        yield replace(record, state=FileState.PENDING) if is_retried else record
+        is_redone = Redo.FAILED in redo and record.state is FileState.FAILED
+        yield replace(record, state=FileState.PENDING) if is_redone else record
 
 
 def _with_removals(manifest: Manifest, paths: frozenset[str]) -> Manifest:

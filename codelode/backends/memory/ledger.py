@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -18,6 +18,7 @@ from uuid import uuid4
 from codelode.model import (
     FileRecord,
     FileState,
+    Redo,
     RefName,
     RefStatus,
     Repository,
@@ -142,14 +143,19 @@ class MemoryLedger:
     # Runs
 
     @_atomic
-    def create(self, repository: RepositoryName, ref: RefName) -> Run:
+    def create(
+        self, repository: RepositoryName, ref: RefName, *, redo: Collection[Redo] = ()
+    ) -> Run:
         is_free = repository not in self._active
         waiting = self._waiting.setdefault(repository, [])
         for queued in waiting:
             if self._runs[queued].ref == ref:
+                both = _together(self._runs[queued].redo, redo)
+                self._runs[queued] = replace(self._runs[queued], redo=both)
                 return self._runs[queued]
         state = RunState.PULLING if is_free else RunState.QUEUED
-        run = Run(RunId(uuid4().hex[:16]), repository, ref, state, started_at=self._now())
+        new = RunId(uuid4().hex[:16])
+        run = Run(new, repository, ref, state, redo=_together(redo), started_at=self._now())
         self._runs[run.id] = run
         self._plans[run.id] = _Plan(since=self._now())
         if is_free:
@@ -403,3 +409,7 @@ def _settle(files: dict[str, FileRecord], record: FileRecord) -> None:
         files[record.path] = record
     elif record.path in files and files[record.path].state is not FileState.SKIPPED:
         del files[record.path]
+
+
+def _together(*redo: Collection[Redo]) -> tuple[Redo, ...]:
+    return tuple(sorted({one for some in redo for one in some}))

@@ -107,12 +107,18 @@ local function advance(run, window)
 end
 
 --- create
--- run, repository, ref -> run id
+-- run, repository, ref, what to redo… -> run id
 local run, repository, ref = ARGV[1], ARGV[2], ARGV[3]
+local redo = {}
+for i = 4, #ARGV do redo[#redo + 1] = ARGV[i] end
 local state = 'pulling'
 if redis.call('HEXISTS', key('active'), repository) == 1 then
   for _, waiting in ipairs(redis.call('LRANGE', key('queue:' .. repository), 0, -1)) do
-    if run_field(waiting, 'ref') == ref then return waiting end
+    if run_field(waiting, 'ref') == ref then
+      for word in string.gmatch(run_field(waiting, 'redo') or '', '%S+') do redo[#redo + 1] = word end
+      redis.call('HSET', key('run:' .. waiting), 'redo', table.concat(redo, ' '))
+      return waiting
+    end
   end
   state = 'queued'
   redis.call('RPUSH', key('queue:' .. repository), run)
@@ -121,7 +127,7 @@ else
 end
 local at = now_ms()
 redis.call('HSET', key('run:' .. run), 'id', run, 'repository', repository, 'ref', ref,
-  'state', state, 'started_ms', at, 'since_ms', at, 'owner', '',
+  'state', state, 'redo', table.concat(redo, ' '), 'started_ms', at, 'since_ms', at, 'owner', '',
   'total', 0, 'done', 0, 'failed', 0, 'skipped', 0)
 redis.call('ZADD', key('runs'), at, run)
 redis.call('ZADD', key('runs:' .. repository), at, run)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import redis
@@ -23,6 +23,7 @@ from codelode.model import (
     FileRecord,
     FileState,
     HealthStatus,
+    Redo,
     RefName,
     RefStatus,
     Repository,
@@ -136,8 +137,11 @@ class RedisLedger:
 
     # Runs
 
-    def create(self, repository: RepositoryName, ref: RefName) -> Run:
-        run = RunId(self._run_script("create", uuid.uuid4().hex[:16], repository, ref).decode())
+    def create(
+        self, repository: RepositoryName, ref: RefName, *, redo: Collection[Redo] = ()
+    ) -> Run:
+        new = uuid.uuid4().hex[:16]
+        run = RunId(self._run_script("create", new, repository, ref, *redo).decode())
         self._trim_runs()
         return self._existing(run)
 
@@ -360,6 +364,7 @@ def _run(fields: Mapping[bytes, bytes]) -> Run:
         failed=int(text.get("failed", 0)),
         skipped=int(text.get("skipped", 0)),
         error=text.get("error", ""),
+        redo=tuple(sorted({Redo(word) for word in text.get("redo", "").split()})),
         started_at=float(text["started_ms"]) / 1000,
         finished_at=float(text.get("finished_ms", 0)) / 1000,
     )
