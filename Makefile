@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PROTOS := $(wildcard protos/codelode/v1/*.proto)
 
-.PHONY: demo test check fix generate lock bench bench-quality up clean
+.PHONY: demo test check fix generate lock services services-down bench bench-quality up clean
 
 demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 	@$(BIN)/codelode demo $(REPO)
@@ -29,6 +29,12 @@ generate: $(READY)  ## code from protos
 lock:  ## pin the dependencies of pyproject.toml again (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header --extra dev pyproject.toml -o requirements.lock
+
+services:  ## real Weaviate and Ollama on loopback, for tests and development
+	@deploy/services.sh up
+
+services-down:  ## stop them and remove what they wrote
+	@deploy/services.sh down
 
 bench: $(READY)  ## speed and memory of the embedded cluster
 	@$(BIN)/python tests/bench/load.py

@@ -16,14 +16,16 @@ from codelode.settings import Settings
 CONTROL = "control"
 PULL = "pull"
 PARSE = "parse"
+ENRICH = "enrich"  # passed only when a language model is configured
 EMBED = "embed"
 STORE = "store"
 
 #: Queues in the order in which a file passes them.
-QUEUES = (CONTROL, PULL, PARSE, EMBED, STORE)
+QUEUES = (CONTROL, PULL, PARSE, ENRICH, EMBED, STORE)
 
 PULL_TASK = "workers.pull"
 PARSE_TASK = "workers.parse"
+ENRICH_TASK = "workers.enrich"
 EMBED_TASK = "workers.embed"
 STORE_TASK = "workers.store"
 FORGET_TASK = "workers.forget"  # remove what is stored of a repository

@@ -10,7 +10,7 @@ by blob id, never by joining a path to a folder.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
@@ -132,6 +132,7 @@ class RefStatus:
     failed: int = 0
     chunks: int = 0
     indexed_at: float = 0.0
+    summaries_missing: int = 0  # chunks without the summary they should have
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +263,8 @@ class FileRecord:
     language: str = ""
     health: HealthStatus | None = None
     chunks: int = 0
+    summaries: int = 0  # chunks with one
+    summaries_missing: int = 0  # chunks that should have one
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +282,8 @@ class Run:
     failed: int = 0
     skipped: int = 0  # files left out with a recorded reason
     error: str = ""  # why the run failed
+    summaries: int = 0  # chunks stored with one
+    summaries_missing: int = 0  # chunks stored without the one they should have
     redo: tuple[Redo, ...] = ()
     started_at: float = 0.0
     finished_at: float = 0.0
@@ -305,6 +310,7 @@ class HybridQuery:
     vector: Vector | None  # None: keywords only
     filters: Filters
     limit: int  # candidates wanted from each side
+    with_vectors: bool = False  # candidates are wanted with their vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +320,7 @@ class Candidate:
     chunk: Chunk
     keyword_score: float | None  # BM25; None: not among the keyword side's candidates
     similarity: float | None  # cosine in [-1, 1]; None: not among the vector side's candidates
+    vector: Vector | None = field(default=None, compare=False)  # the chunk's, when it was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,12 +350,20 @@ def chunk_id(
 
 
 def locate(
-    parsed: ParsedFile, *, repository: RepositoryName, path: str, refs: Iterable[RefName]
+    parsed: ParsedFile,
+    *,
+    repository: RepositoryName,
+    path: str,
+    refs: Iterable[RefName],
+    summaries: Sequence[str] = (),
 ) -> tuple[Chunk, ...]:
-    """The chunks of a parsed file at its place, in file order, with distinct ids."""
+    """The chunks of a parsed file at its place, in file order, with distinct ids.
+
+    `summaries`: one per chunk, in this order; without them the chunks have none.
+    """
     refs = tuple(sorted(refs))
     seen: dict[tuple[int, str], int] = {}
-    chunks = []
+    chunks: list[Chunk] = []
     for piece in parsed.pieces:
         if not piece.content.strip():
             continue
@@ -370,6 +385,7 @@ def locate(
                 start_line=piece.start_line,
                 end_line=piece.end_line,
                 content=piece.content,
+                summary=summaries[len(chunks)] if summaries else "",
             )
         )
     return tuple(chunks)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NewType, Protocol
+from typing import NewType, Protocol, runtime_checkable
 
 from codelode import jobs
 from codelode.model import (
     BlobId,
     Candidate,
+    Chunk,
     ChunkId,
     Edge,
     FileChunks,
@@ -74,7 +75,16 @@ class ChunkSearch(Protocol):
         """Up to `limit` candidates of each side, filters applied before either side ranks.
 
         The union of both sides, each chunk once, in any order. Sees all `replace` calls that
-        returned before it was called, from this or another process.
+        returned before it was called, from this or another process. With `with_vectors` each
+        candidate has its chunk's vector, as far as the store keeps one; otherwise it may.
+        """
+
+    async def files(
+        self, places: Sequence[tuple[RepositoryName, str]], ref: RefName
+    ) -> Mapping[tuple[RepositoryName, str], tuple[Chunk, ...]]:
+        """All chunks of each file at the ref, in file order, in one round trip.
+
+        Every place is a key; a file that the ref does not hold has no chunks.
         """
 
     async def count(self) -> int:
@@ -111,6 +121,24 @@ class LanguageModel(Protocol):
 
     def complete(self, prompt: str, *, max_tokens: int) -> str:
         """The model's answer, stripped."""
+
+
+class CrossEncoder(Protocol):
+    """A model that reads query and text together. Slow, so only the best candidates are asked."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """How well each text answers the query, in [0, 1]."""
+
+
+@runtime_checkable
+class Tokeniser(Protocol):
+    """What an embedder that knows its own tokens can do besides."""
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text has, however long it is."""
 
 
 DerivationKey = NewType("DerivationKey", bytes)  # 32 bytes, made in `codelode.derivations`
@@ -212,6 +240,23 @@ class QueryCache(Protocol):
 
     async def put(self, key: str, value: bytes, *, ttl_s: int) -> None:
         """Store the value; beyond the bound on entries, those least recently stored go."""
+
+    async def close(self) -> None:
+        """Release connections."""
+
+
+class NearQueries(Protocol):
+    """Which queries were answered before, by meaning. A failure reads as a miss.
+
+    A bucket holds what two queries must have in common to have the same answer: filters, rights,
+    options, index generation. What it names is a key of the QueryCache.
+    """
+
+    async def nearest(self, bucket: str, vector: Vector) -> tuple[str, float] | None:
+        """The key of the nearest remembered query of the bucket and its cosine, or None."""
+
+    async def remember(self, bucket: str, vector: Vector, key: str, *, ttl_s: int) -> None:
+        """Keep the query; beyond the bound on all of them, those least recently kept go."""
 
     async def close(self) -> None:
         """Release connections."""

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from codelode.errors import InvalidSettings
@@ -34,6 +34,11 @@ class Settings(BaseSettings):
         default="", description="Redis for the query cache; empty: the same as redis_url."
     )
     listen: str = Field(default="127.0.0.1:50051", description="Address of the gRPC gateway.")
+    token: SecretStr = Field(
+        default=SecretStr(""),
+        description="Secret that every call of the gateway carries, and clients send; needed to "
+        "listen on more than loopback. Put TLS before the gateway where the network is not yours.",
+    )
     server: str = Field(
         default="127.0.0.1:50051", description="Gateway that the command line talks to."
     )
@@ -43,8 +48,120 @@ class Settings(BaseSettings):
     )
 
     # Backends
-    store: Literal["lance"] = Field(default="lance", description="Chunk store.")
-    embedder: Literal["static"] = Field(default="static", description="Embedding model.")
+    store: Literal["local", "weaviate"] = Field(
+        default="local",
+        description="Chunk store: local, in the data folder, for one machine; weaviate, a server.",
+    )
+    embedder: Literal["static", "ollama", "openai"] = Field(
+        default="static",
+        description="Embedding model: built in, of an Ollama server, or of any server of OpenAI's "
+        "interface.",
+    )
+    language_model: Literal["none", "ollama", "openai"] = Field(
+        default="none", description="Model that writes summaries; none: there are none."
+    )
+
+    # Weaviate
+    weaviate_url: str = Field(
+        default="http://127.0.0.1:8080", description="REST address of the Weaviate server."
+    )
+    weaviate_grpc_port: int = Field(
+        default=50051, ge=1, le=65_535, description="Its gRPC port, at the same host."
+    )
+    weaviate_api_key: SecretStr = Field(
+        default=SecretStr(""), description="Its API key; empty: it asks for none."
+    )
+    weaviate_collection: str = Field(
+        default="CodeChunk",
+        pattern=r"^[A-Z][A-Za-z0-9]{0,63}$",
+        description="Name of the index in Weaviate; the collections behind it begin with it.",
+    )
+    weaviate_replicas: int = Field(
+        default=1,
+        ge=1,
+        le=9,
+        description="Copies of each chunk, on as many nodes, in an index that is created.",
+    )
+    organisation: str = Field(
+        default="default",
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="Whose index it is: the tenant in Weaviate.",
+    )
+
+    # Models behind servers
+    ollama_url: str = Field(
+        default="http://127.0.0.1:11434", description="Ollama server of embeddings and summaries."
+    )
+    ollama_pull: bool = Field(
+        default=True, description="Pull a model that the Ollama server does not have."
+    )
+    ollama_threads: int = Field(
+        default=0,
+        ge=0,
+        le=256,
+        description="Processor threads of a call to Ollama; 0: as the server decides, which suits "
+        "a machine of its own.",
+    )
+    openai_url: str = Field(
+        default="https://api.openai.com/v1",
+        description="Server of OpenAI's interface, up to and with /v1.",
+    )
+    openai_api_key: SecretStr = Field(
+        default=SecretStr(""), description="Its API key; empty: it asks for none."
+    )
+    embedding_model: str = Field(
+        default="",
+        description="Embedding model of the server; empty: nomic-embed-text with Ollama, "
+        "text-embedding-3-small otherwise.",
+    )
+    embedding_dim: int = Field(
+        default=0,
+        ge=0,
+        le=16_384,
+        description="Dimensions asked for and insisted on; 0: what the model has.",
+    )
+    summary_model: str = Field(
+        default="",
+        description="Language model of the server; empty: qwen2.5-coder with Ollama, gpt-4o-mini "
+        "otherwise.",
+    )
+    model_timeout_s: float = Field(
+        default=60.0, ge=0.1, le=3600, description="Longest call of a model server, seconds."
+    )
+    query_timeout_s: float = Field(
+        default=5.0,
+        ge=0.1,
+        le=600,
+        description="Longest wait for a query's vector, seconds; after it keywords alone rank.",
+    )
+    model_concurrency: int = Field(
+        default=4, ge=1, le=256, description="Calls of a model server at once, per process."
+    )
+    embed_batch_tokens: int = Field(
+        default=8_192, ge=64, le=1_000_000, description="Size of an embedding call, tokens."
+    )
+    summaries_per_run: int = Field(
+        default=20_000, ge=0, le=100_000_000, description="Summaries written per run, calls."
+    )
+    summaries_per_day: int = Field(
+        default=100_000,
+        ge=0,
+        le=1_000_000_000,
+        description="Summaries written per day (UTC) over all runs, calls.",
+    )
+
+    # Reuse
+    derivations: Literal["disk", "redis", "none"] = Field(
+        default="disk",
+        description="Where parsed files, summaries and vectors are kept to be used again: in the "
+        "data folder, for one machine; in the cache's Redis, for several; nowhere.",
+    )
+    derivations_mb: int = Field(
+        default=2_048,
+        ge=1,
+        le=10_000_000,
+        description="Bound on what is kept to be used again, MB; the oldest goes first.",
+    )
 
     # Repositories
     local_paths: str = Field(
@@ -105,6 +222,18 @@ class Settings(BaseSettings):
         le=10_000_000,
         description="Bound of the query cache, answers; 0: off.",
     )
+    cache_similarity: float = Field(
+        default=0.95,
+        ge=0.5,
+        le=1,
+        description="A query is answered from the cache of another one of this cosine that has "
+        "the same names, numbers, quotations and filters; 1: never.",
+    )
+    cross_encoder: str = Field(
+        default="",
+        description="Folder with model.onnx and tokenizer.json for the cross_encoder reranker "
+        "(needs the extra `onnx`); empty: none.",
+    )
     cache_ttl_s: int = Field(
         default=86_400, ge=1, le=2_592_000, description="Longest life of a cached answer, seconds."
     )
@@ -135,13 +264,22 @@ class Settings(BaseSettings):
         return self.data_dir / "mirrors"
 
     @property
+    def derivations_file(self) -> Path:
+        return self.data_dir / "derivations" / "derivations.sqlite"
+
+    @property
     def index_dir(self) -> Path:
         return self.data_dir / "index"
 
     def environment(self) -> dict[str, str]:
         """These settings as variables, for a child process."""
-        values = {f"CODELODE_{name.upper()}": str(value) for name, value in self}
+        values = {f"CODELODE_{name.upper()}": _plain(value) for name, value in self}
         return {**os.environ, **values}
+
+
+def _plain(value: object) -> str:
+    """The value as its variable holds it; a secret prints as asterisks."""
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 
 def load(**overrides: object) -> Settings:

@@ -1,1 +1,1 @@
-"""The read side: analyze → retrieve → rank → assemble."""
+"""The read side: analyze → retrieve → rank → expand → assemble."""

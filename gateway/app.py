@@ -22,10 +22,13 @@ from grpc_reflection.v1alpha import reflection
 
 from codelode import logs
 from codelode.backends import connect
+from codelode.backends.remembering import RememberingEmbedder
 from codelode.errors import CodelodeError, InvalidSettings
-from codelode.ports import QueryCache
+from codelode.ports import NearQueries, QueryCache, Tokeniser
 from codelode.settings import Settings, load
 from codelode.v1 import index_pb2, index_pb2_grpc, search_pb2, search_pb2_grpc
+from gateway.api.answers import Answers
+from gateway.api.coverage import Coverage
 from gateway.api.index import IndexService, Ledger
 from gateway.api.interceptors import Calls
 from gateway.api.jobs import CeleryJobs, Jobs
@@ -70,20 +73,32 @@ class Services:
     backends: Backends
     ledger: Ledger
     cache: QueryCache
+    near: NearQueries
     jobs: Jobs
 
     async def close(self) -> None:
         await self.backends.chunks.close()
         await self.cache.close()
+        await self.near.close()
         self.jobs.close()
 
 
 def connected(settings: Settings) -> Services:
     """The services that the settings name. Connects lazily where the backend can."""
+    embedder = connect.embedder(settings)
     return Services(
-        backends=Backends(connect.chunk_search(settings), connect.embedder(settings)),
+        backends=Backends(
+            chunks=connect.chunk_search(settings),
+            embedder=RememberingEmbedder(embedder),
+            graph=connect.graph(settings),
+            symbols=connect.symbols(settings),
+            language_model=connect.language_model(settings),
+            cross_encoder=connect.cross_encoder(settings),
+            tokeniser=embedder if isinstance(embedder, Tokeniser) else None,
+        ),
         ledger=connect.ledger(settings),
         cache=connect.query_cache(settings),
+        near=connect.near_queries(settings),
         jobs=CeleryJobs(settings),
     )
 
@@ -96,7 +111,7 @@ class Gateway:
         self._settings = settings
         self._health = health.aio.HealthServicer()
         self._draining = asyncio.Event()
-        self._calls = Calls()
+        self._calls = Calls(token=settings.token.get_secret_value())
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
         self._is_healthy: bool | None = None  # as last reported
         self._is_open = False  # the store answered once
@@ -105,7 +120,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Listen. Raises InvalidSettings when `listen` is not allowed, malformed or taken."""
-        check_listen(self._settings.listen)
+        check_listen(self._settings)
         await self._report(is_healthy=False, reason="starting")
         self._add_services()
         self.port = _bind(self._server, self._settings.listen)
@@ -138,9 +153,15 @@ class Gateway:
         services, settings = self._services, self._settings
         search = SearchService(
             backends=services.backends,
-            catalog=services.ledger,
-            cache=services.cache,
-            cache_ttl_s=settings.cache_ttl_s,
+            ledger=services.ledger,
+            answers=Answers(
+                cache=services.cache,
+                near=services.near,
+                embedder=services.backends.embedder,
+                ttl_s=settings.cache_ttl_s,
+                least=settings.cache_similarity,
+            ),
+            coverage=Coverage(services.ledger),
         )
         index = IndexService(
             ledger=services.ledger,
@@ -149,6 +170,7 @@ class Gateway:
             embedder=services.backends.embedder.identity,
             store=settings.store,
             local_paths=settings.local_paths,
+            language_model=settings.language_model,
             draining=self._draining,
         )
         search_pb2_grpc.add_SearchServiceServicer_to_server(search, self._server)
@@ -184,17 +206,20 @@ class Gateway:
             await self._health.set(name, now)
 
 
-def check_listen(listen: str) -> None:
-    """Raises InvalidSettings unless the address is one that only this machine can reach."""
+def check_listen(settings: Settings) -> None:
+    """Raises InvalidSettings unless only this machine can reach the address, or callers need a
+    token.
+    """
+    listen = settings.listen
     if listen.startswith("unix:"):
         return
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise InvalidSettings(f"CODELODE_LISTEN={listen!r} is no HOST:PORT, as 127.0.0.1:50051")
-    if not _is_loopback(host.strip("[]")):
+    if not _is_loopback(host.strip("[]")) and not settings.token.get_secret_value():
         raise InvalidSettings(
             f"CODELODE_LISTEN={listen!r}: no authentication is configured, so the gateway listens "
-            "on loopback only; use 127.0.0.1:PORT and put an authenticating proxy before it"
+            "on loopback only; set CODELODE_TOKEN to a long random text, or use 127.0.0.1:PORT"
         )
 
 
@@ -218,7 +243,7 @@ def _bind(server: aio.Server, listen: str) -> int:
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
-    check_listen(settings.listen)
+    check_listen(settings)
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="port"))
     asked_to_stop = asyncio.Event()

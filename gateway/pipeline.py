@@ -1,4 +1,4 @@
-"""The order of the read side, and the key under which its answers are cached.
+"""The order of the read side, and the keys under which its answers are cached.
 
 Stages are values in, values out; what a stage may ask of the world comes as `Backends`. Every
 stage is timed, so that `explain` shows where a slow search spent its time.
@@ -9,14 +9,40 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
-from gateway.analyze import analyze
+from codelode.model import Chunk
+from gateway.analyze import analysis, analyze
+from gateway.analyze.meaning import literals
 from gateway.assemble import assemble
+from gateway.assemble.context import Context, context
+from gateway.expand import expand
+from gateway.expand.about import About, about
 from gateway.rank import rank
+from gateway.rank.near import by_similarity
 from gateway.retrieve import retrieve
-from gateway.state import Backends, SearchQuery, SearchState
+from gateway.retrieve.similar import chunk_at, similar
+from gateway.state import (
+    Analysis,
+    Backends,
+    Intent,
+    QueryKind,
+    SearchQuery,
+    SearchState,
+)
+
+__all__ = [
+    "About",
+    "Context",
+    "about",
+    "cache_key",
+    "chunk_at",
+    "find_similar",
+    "near_key",
+    "search",
+]
 
 
 class Stage(Protocol):
@@ -28,16 +54,25 @@ class Stage(Protocol):
         """The state with this stage's part added."""
 
 
-STAGES: tuple[Stage, ...] = (analyze, retrieve, rank, assemble)
+STAGES: tuple[Stage, ...] = (analyze, retrieve, rank, expand, assemble)
 
 #: Part of every cache key: raise it when a stage answers differently, or old answers stay.
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
     stage: str
     took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What shapes an answer besides its query."""
+
+    embedder: str  # identity
+    generation: int  # of the index
+    explain: bool = False
 
 
 async def search(query: SearchQuery, backends: Backends) -> tuple[SearchState, tuple[Timing, ...]]:
@@ -51,23 +86,57 @@ async def search(query: SearchQuery, backends: Backends) -> tuple[SearchState, t
     return state, tuple(timings)
 
 
-def cache_key(query: SearchQuery, *, embedder: str, generation: int, explain: bool) -> str:
+async def search_context(
+    query: SearchQuery, backends: Backends
+) -> tuple[Context, SearchState, tuple[Timing, ...]]:
+    """A search whose hits are put into one text."""
+    state, timings = await search(query, backends)
+    return context(state, tokeniser=backends.tokeniser), state, timings
+
+
+async def find_similar(source: Chunk | str, query: SearchQuery, backends: Backends) -> SearchState:
+    """What is like a chunk of the index or a snippet, by similarity alone."""
+    found = await similar(source, filters=query.filters, limit=query.top_k, backends=backends)
+    read = Analysis(QueryKind.CODE, (), (), intent=Intent.FIND_SIMILAR)
+    state = SearchState(query, analysis=read, candidates=found)
+    return await assemble(replace(state, ranking=by_similarity(found)), backends)
+
+
+def cache_key(query: SearchQuery, shape: Shape, *, call: str = "search") -> str:
     """SHA-256 over everything that shapes the answer, in hex.
 
     The order of a filter's alternatives does not matter to the answer nor to the key.
     """
+    return _digest({**_shaped(query, shape), "text": query.text, "call": call})
+
+
+def near_key(query: SearchQuery, shape: Shape) -> str | None:
+    """The same without the words, for queries whose answers may be one another's.
+
+    None for a query that must be answered for itself: names and code mean what they say, and a
+    later page belongs to its first.
+    """
+    if query.offset or analysis(query.text).kind is not QueryKind.NATURAL_LANGUAGE:
+        return None
+    return _digest({**_shaped(query, shape), "literals": literals(query.text)})
+
+
+def _shaped(query: SearchQuery, shape: Shape) -> dict[str, object]:
     filters = {
         name: sorted(value) if isinstance(value, tuple) else value
         for name, value in asdict(query.filters).items()
     }
-    parts = {
-        "text": query.text,
+    return {
         "top_k": query.top_k,
+        "offset": query.offset,
         "filters": filters,
-        "explain": explain,
-        "embedder": embedder,
-        "generation": generation,
+        "rights": query.rights,
+        "options": asdict(query.options),
+        **asdict(shape),
         "pipeline": VERSION,
     }
+
+
+def _digest(parts: Mapping[str, object]) -> str:
     canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

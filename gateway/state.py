@@ -6,11 +6,32 @@ importing the other stages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from codelode.model import Candidate, Filters, Hit
-from codelode.ports import ChunkSearch, Embedder
+from codelode.model import Candidate, Chunk, ChunkId, Filters, Hit, RepositoryName
+from codelode.ports import (
+    ChunkSearch,
+    CrossEncoder,
+    DependencyGraph,
+    Embedder,
+    LanguageModel,
+    SymbolTable,
+    Tokeniser,
+)
+from gateway.options import Options
+
+FilePlace = tuple[RepositoryName, str]
+
+
+#: Characters of code and prose per token, the usual rule of thumb for models of language.
+CHARS_PER_TOKEN = 4
+
+
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a language model sees in the text."""
+    return -(-len(text) // CHARS_PER_TOKEN)
 
 
 class QueryKind(StrEnum):
@@ -21,6 +42,45 @@ class QueryKind(StrEnum):
     CODE = "code"
 
 
+class Intent(StrEnum):
+    """What the asker is after."""
+
+    FIND_DEFINITION = "find_definition"
+    FIND_USAGE = "find_usage"
+    UNDERSTAND_MODULE = "understand_module"
+    FIND_SIMILAR = "find_similar"
+    GENERAL = "general"
+
+
+class EntityKind(StrEnum):
+    """How a name in a query is written."""
+
+    PATH = "path"
+    PASCAL_CASE = "pascal_case"
+    CAMEL_CASE = "camel_case"
+    SNAKE_CASE = "snake_case"
+
+
+class Relation(StrEnum):
+    """How a related file is near a hit; both directions of `tests`, `inherits` and `calls`."""
+
+    IMPORTS = "imports"
+    IMPORTED_BY = "imported_by"
+    TEST_FOR = "test_for"
+    INTERFACE_OF = "interface_of"
+    CALLS = "calls"
+    SIBLING = "sibling"
+
+
+class Mark(StrEnum):
+    """Where a link of an import chain leads."""
+
+    INTERNAL = "internal"
+    EXTERNAL = "external"
+    CIRCULAR = "circular"  # back to a file that the chain came through
+    TRUNCATED = "truncated"  # the target imports more, which is not followed
+
+
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
     """A checked request. Everything that shapes the answer is here, so it is the cache key."""
@@ -28,6 +88,17 @@ class SearchQuery:
     text: str
     top_k: int = 10
     filters: Filters = field(default_factory=Filters)
+    options: Options = field(default_factory=Options)
+    offset: int = 0  # hits of the pages before
+    rights: str = ""  # who may see the answer; empty: everybody
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A name in a query."""
+
+    kind: EntityKind
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +108,27 @@ class Analysis:
     kind: QueryKind
     words: tuple[str, ...]  # distinct index terms without stop words, in order
     identifiers: tuple[str, ...]  # what is written like code, as written: `Client.get`
+    intent: Intent = Intent.GENERAL
+    entities: tuple[Entity, ...] = ()
+    synonyms: tuple[str, ...] = ()  # words to search for besides
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The candidates of an alternate query."""
+
+    text: str
+    analysis: Analysis
+    candidates: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate at its place in the ranking."""
+    """A candidate at its place in the ranking.
+
+    Of the linear ranker the parts sum to the score; each step after it adds the one number that it
+    decided by.
+    """
 
     candidate: Candidate
     score: float
@@ -50,20 +137,102 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A chunk that was left out for a better one that is nearly the same."""
+
+    chunk: Chunk
+    of: ChunkId
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file whose summary is like the query."""
+
+    repository: RepositoryName
+    path: str
+    similarity: float
+    summary: str
+    symbols: tuple[str, ...]  # what it shows to others
+    tokens: int  # of the whole file, estimated
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """A file near a hit."""
+
+    repository: RepositoryName
+    path: str
+    relation: Relation
+    hops: int
+    of: str  # the hit's path
+    chunks: tuple[Chunk, ...] = ()  # all of the file's
+
+
+@dataclass(frozen=True, slots=True)
+class ImportLink:
+    """One step of an import chain."""
+
+    repository: RepositoryName
+    path: str
+    target: str
+    depth: int  # 1: the hit's own imports
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Stored lines of a file."""
+
+    start_line: int
+    end_line: int
+    content: str
+    truncated: bool = False  # lines or line ends were cut
+
+
+@dataclass(frozen=True, slots=True)
 class SearchState:
     """A search under way. Fields are empty until their stage has run."""
 
     query: SearchQuery
     analysis: Analysis = Analysis(QueryKind.NATURAL_LANGUAGE, (), ())
+    alternates: tuple[Found, ...] = ()  # other wordings, each searched as well
     candidates: tuple[Candidate, ...] = ()  # of both sides, in any order
+    files: tuple[FoundFile, ...] = ()  # staged: the files that were searched, best first
     ranking: tuple[Ranked, ...] = ()  # best first
+    duplicates: tuple[Duplicate, ...] = ()
+    has_abstained: bool = False
+    related: tuple[Related, ...] = ()  # nearest first
+    imports: tuple[ImportLink, ...] = ()  # depth first
+    passages: Mapping[ChunkId, Passage] = field(default_factory=dict)
     hits: tuple[Hit, ...] = ()  # best first
-    notices: tuple[str, ...] = ()  # what was degraded or limited, in plain words
+    tokens: int = 0  # of all hits together, estimated
+    notices: tuple[str, ...] = ()  # what was degraded this time, in plain words
+    remarks: tuple[str, ...] = ()  # what limits the answer as long as the index is the same
+
+    @property
+    def page(self) -> tuple[Ranked, ...]:
+        """The part of the ranking that is answered."""
+        start = self.query.offset
+        return self.ranking[start : start + self.query.top_k]
+
+    def noticed(self, *notices: str) -> SearchState:
+        """The state that says so, and whose answer is not kept."""
+        return replace(self, notices=(*self.notices, *notices)) if notices else self
+
+    def remarked(self, *remarks: str) -> SearchState:
+        """The state that says so."""
+        return replace(self, remarks=(*self.remarks, *remarks)) if remarks else self
 
 
 @dataclass(frozen=True, slots=True)
 class Backends:
-    """What the stages may ask."""
+    """What the stages may ask. What is None is not configured."""
 
     chunks: ChunkSearch
     embedder: Embedder
+    graph: DependencyGraph | None = None
+    symbols: SymbolTable | None = None
+    language_model: LanguageModel | None = None
+    cross_encoder: CrossEncoder | None = None
+    tokeniser: Tokeniser | None = None

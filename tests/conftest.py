@@ -1,10 +1,22 @@
-"""What many tests need: one real Redis-protocol server per test process."""
+"""What many tests need: real Redis, Ollama and Weaviate servers, a misbehaving model server."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import shlex
 import socket
 import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from uuid import uuid4
 
+import httpx
 import pytest
 from hypothesis import settings
 
@@ -43,3 +55,243 @@ def _free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+# Models
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+TEST_MODELS = {"all-minilm:latest", "smollm2:latest"}
+
+
+@pytest.fixture(scope="session")
+def ollama_url(tmp_path_factory):
+    """A real Ollama with the test models. Without one, tests skip; they fail where CI is set."""
+    state = tmp_path_factory.mktemp("ollama")
+    environment = {**os.environ, "SERVICES_STATE": str(state), "SERVICES_WAYS": "path cache"}
+    url = os.environ.get("CODELODE_OLLAMA_URL")
+    try:
+        if not url:
+            subprocess.run([DEPLOY / "services.sh", "up", "ollama"], env=environment, check=False)
+            url = _exports(state / "env").get("CODELODE_OLLAMA_URL")
+        if not url:
+            missing = "no Ollama: run `make services`, or set CODELODE_OLLAMA_URL"
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
+        if not _models(url) >= TEST_MODELS:
+            subprocess.run([sys.executable, DEPLOY / "test_models.py", url], check=True)
+        yield url
+    finally:
+        subprocess.run([DEPLOY / "services.sh", "down"], env=environment, check=False)
+
+
+def _models(url):
+    listed = httpx.get(f"{url}/api/tags", trust_env=False).json()["models"]
+    return {model["name"] for model in listed}
+
+
+def _exports(file):
+    lines = file.read_text().splitlines() if file.exists() else ()
+    return dict(shlex.split(line)[1].split("=", 1) for line in lines)
+
+
+class ModelServer:
+    """Speaks both interfaces over HTTP and answers well until told otherwise.
+
+    `answers` is a queue of functions from (path, body) to (status, headers, bytes), or to None for
+    breaking off; an empty queue is good behaviour, and `always` takes its place. `calls` holds
+    what was asked.
+    """
+
+    DIM = 8
+
+    def __init__(self):
+        self.calls: list[tuple[str, dict]] = []
+        self.answers: list[Callable] = []
+        self.always: Callable | None = None
+        self.models = {"embed:latest": "d1" * 32, "write:latest": "d2" * 32}
+        self.released = threading.Event()  # ends every `stall`
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self):
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def asked(self, *ends: str) -> int:
+        """How many calls went to a path that ends so."""
+        return sum(path.endswith(ends) for path, _ in self.calls)
+
+    @staticmethod
+    def json(value, status=200, **headers):
+        """An answer that is always this."""
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        return lambda path, asked: (status, named, body)
+
+    def stall(self, path, asked):
+        """An answer that does not come while the test runs."""
+        self.released.wait(60)
+
+    def vector(self, text):
+        digest = hashlib.sha256(text.encode()).digest()[: self.DIM]
+        return [byte / 255 + 0.01 for byte in digest]
+
+    def good(self, path, asked):
+        """What a working server says."""
+        if path == "/api/tags":
+            listed = [{"model": name, "digest": digest} for name, digest in self.models.items()]
+            return self.json({"models": listed})(path, asked)
+        if path == "/api/pull":
+            self.models[f"{asked['model']}:latest"] = "d3" * 32
+            steps = [{"status": "pulling", "completed": n, "total": 10} for n in range(0, 11, 5)]
+            lines = [*steps, {"status": "success"}]
+            return self.json(b"\n".join(json.dumps(line).encode() for line in lines))(path, asked)
+        if path.endswith(("/embed", "/embeddings")):
+            rows = [self.vector(text) for text in asked["input"]]
+            data = [{"index": at, "embedding": row} for at, row in enumerate(rows)]
+            body = {"embeddings": rows} if path.startswith("/api") else {"data": data[::-1]}
+            return self.json(body)(path, asked)
+        sentence = "Returns what was asked for."
+        choices = [{"message": {"role": "assistant", "content": sentence}}]
+        return self.json({"response": sentence, "choices": choices})(path, asked)
+
+    def _answer(self, path, asked):
+        with self._lock:
+            self.calls.append((path, asked))
+            is_listing = path == "/api/tags"
+            queued = self.answers.pop(0) if self.answers and not is_listing else None
+        return (queued or (self.always if not is_listing else None) or self.good)(path, asked)
+
+    def _handler(outer):  # noqa: N805 - `self` is the handler's
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                self.do_POST()
+
+            def do_POST(self):
+                raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+                answer = outer._answer(self.path, json.loads(raw or b"{}"))
+                if answer is None:
+                    self.close_connection = True
+                    return
+                status, headers, body = answer
+                self.send_response(status)
+                for name, text in {**headers, "Content-Length": str(len(body))}.items():
+                    self.send_header(name, text)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def model_server():
+    """A model server of the test's own."""
+    server = ModelServer()
+    yield server
+    server.close()
+
+
+# Weaviate
+
+
+class WeaviateServer:
+    """A real server of a test's own, which can be killed and started again at the same address."""
+
+    def __init__(self, state, **settings):
+        self._state = state
+        self._environment = {
+            **os.environ,
+            **settings,
+            "SERVICES_STATE": str(state),
+            "SERVICES_WAYS": "path cache",
+        }
+
+    def start(self):
+        """Whether there is a server now; it takes about 3 seconds."""
+        self._run("up", "weaviate")
+        return bool(_exports(self._state / "env"))
+
+    def address(self, api_key=""):
+        from codelode.backends.weaviate import Address
+
+        found = _exports(self._state / "env")
+        port = int(found["CODELODE_WEAVIATE_GRPC_PORT"])
+        return Address(found["CODELODE_WEAVIATE_URL"], port, api_key)
+
+    def signal(self, number):
+        os.kill(int((self._state / "weaviate.pid").read_text()), number)
+
+    def end(self):
+        self._run("down")
+
+    def _run(self, *command):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        services = [DEPLOY / "services.sh", *command]
+        subprocess.run(services, env=self._environment, check=False, **quiet)
+
+
+@pytest.fixture(scope="session")
+def weaviate_address(tmp_path_factory):
+    """A real Weaviate's address. Without one, tests skip; they fail where CI is set."""
+    from codelode.backends.weaviate import Address
+
+    if url := os.environ.get("CODELODE_WEAVIATE_URL"):
+        port = int(os.environ.get("CODELODE_WEAVIATE_GRPC_PORT", "50051"))
+        yield Address(url, port, os.environ.get("CODELODE_WEAVIATE_API_KEY", ""))
+        return
+    with _own_weaviate(tmp_path_factory.mktemp("weaviate")) as server:
+        yield server.address()
+
+
+@pytest.fixture(scope="session")
+def weaviate_alias(weaviate_address):
+    """The name of an index of this test process, which is removed after it."""
+    from codelode.backends.weaviate.connection import connect
+
+    alias = f"Test{uuid4().hex[:8]}"
+    yield alias
+    with connect(weaviate_address) as client:
+        for name in client.collections.list_all(simple=True):
+            if name.startswith(alias):
+                client.collections.delete(name)
+        client.alias.delete(alias_name=alias)
+
+
+@pytest.fixture
+def weaviate_place(weaviate_alias):
+    """A tenant of its own in that index."""
+    from codelode.backends.weaviate import Place
+
+    return Place(alias=weaviate_alias, tenant=uuid4().hex)
+
+
+@pytest.fixture(scope="module")
+def make_weaviate(tmp_path_factory):
+    """`make_weaviate(**environment)`: a server of the module's own, to do everything to."""
+    with ExitStack() as servers:
+
+        def make(**environment):
+            folder = tmp_path_factory.mktemp("weaviate")
+            return servers.enter_context(_own_weaviate(folder, **environment))
+
+        yield make
+
+
+@contextmanager
+def _own_weaviate(state, **settings):
+    server = WeaviateServer(state, **settings)
+    try:
+        if not server.start():
+            missing = "no Weaviate: run `make services`, or set CODELODE_WEAVIATE_URL"
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
+        yield server
+    finally:
+        server.end()

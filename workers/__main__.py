@@ -1,6 +1,6 @@
 """`python -m workers NAME`: run one worker group, or beat.
 
-NAME is pull, parse, embed, store or beat; see `workers.app.WORKERS`.
+NAME is pull, parse, enrich, embed, store or beat; see `workers.app.WORKERS`.
 """
 
 from __future__ import annotations

@@ -33,8 +33,16 @@ from kombu import Queue
 from codelode import jobs, logs
 from codelode.backends import connect
 from codelode.errors import Unavailable
-from codelode.ports import ChunkStore, DependencyGraph, Embedder, Handover, SymbolTable
+from codelode.ports import (
+    ChunkStore,
+    DependencyGraph,
+    Derivations,
+    Embedder,
+    Handover,
+    SymbolTable,
+)
 from codelode.settings import Settings, load
+from workers.enrich import Enricher
 from workers.pull import GitBlobs, Mirrors
 
 log = structlog.get_logger("workers")
@@ -63,6 +71,7 @@ class Shape:
 WORKERS = {
     "pull": Shape((jobs.CONTROL, jobs.PULL), "threads", 8, is_watched=True),
     "parse": Shape((jobs.PARSE,), "prefork", os.cpu_count() or 2, is_watched=True),
+    "enrich": Shape((jobs.ENRICH,), "threads", 32),
     "embed": Shape((jobs.EMBED,), "threads", 64),
     "store": Shape((jobs.STORE,), "threads", 128),
 }
@@ -141,6 +150,23 @@ class Services:
     @cached_property
     def embedder(self) -> Embedder:
         return connect.embedder(self.settings)
+
+    @cached_property
+    def derivations(self) -> Derivations:
+        return connect.derivations(self.settings)
+
+    @cached_property
+    def enricher(self) -> Enricher | None:
+        """None when no language model is configured."""
+        model = connect.language_model(self.settings)
+        if model is None:
+            return None
+        return Enricher(
+            model,
+            self.derivations,
+            connect.summary_budget(self.settings),
+            concurrency=self.settings.model_concurrency,
+        )
 
     @cached_property
     def store(self) -> ChunkStore:

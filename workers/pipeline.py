@@ -1,4 +1,4 @@
-"""The write pipeline: pull → parse → embed → store, one job per file and stage.
+"""The write pipeline: pull → parse → enrich → embed → store, one job per file and stage.
 
 A run's files wait in the ledger; a window of them is in flight as messages, and every file that
 is counted hands out the next. No chord, no result backend: the ledger knows what is missing. A
@@ -6,7 +6,8 @@ job may run twice or die at any point, so each stage claims its file first, leav
 under the file's name, and publishes the next stage before its own message is acknowledged.
 
 Files that will not be in the index (skipped, failed, removed) pass the store stage too, because an
-earlier content of theirs may be in it.
+earlier content of theirs may be in it. The enrich stage is passed only when there is a language
+model. What parsing, a summary or a vector gave for a content before is used again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -39,8 +40,18 @@ from codelode.model import (
 from workers import wire
 from workers.app import app, identity, services, settings
 from workers.batcher import Batcher, only_once
-from workers.dispatch import Job, existing, pass_on, planned, publish, send_pull
+from workers.dispatch import (
+    Job,
+    after_parse,
+    existing,
+    parse_key,
+    pass_on,
+    planned,
+    publish,
+    send_pull,
+)
 from workers.embed import embed
+from workers.enrich import Summaries, first_wanted
 from workers.parse import PARSER_VERSION, candidates, guard, parse
 from workers.pull import RULES_VERSION, prepare
 from workers.store import StoredFile, import_edges, write
@@ -51,6 +62,10 @@ log = structlog.get_logger("workers")
 MAX_RETRIES = 8
 MAX_PULL_RETRIES = 4
 MAX_BACKOFF_S = 20.0
+
+#: Files whose chunks compete for summaries, and how long the first of them waits.
+ENRICH_FILES = 8
+ENRICH_WAIT_S = 0.05
 
 #: Files per call of the model, and how long the first of them waits.
 EMBED_FILES = 64
@@ -95,6 +110,8 @@ def _pull(run: RunId) -> None:
         max_file_bytes=settings.max_file_bytes,
     )
     manifest = prepared.manifest
+    if settings.language_model != "none":
+        manifest = replace(manifest, items=first_wanted(manifest.items))
     advance = ledger.plan(run, manifest, ref=prepared.ref, fingerprint=_fingerprint())
     log.info(
         "run_planned",
@@ -192,14 +209,24 @@ def parse_file(delivery: Delivery) -> None:
         raise verdict
     if not verdict:
         return
-    data = services().blobs.read(job.repository, job.blob)
-    reason = guard(data, path=job.path, max_bytes=settings.max_file_bytes)
-    if reason:
-        _leave_out(job, FileState.SKIPPED, reason)
-        return
-    parsed = parse(data, path=job.path)
-    services().handover.put(job.run, {job.path: {"parsed": wire.dump_parsed(parsed)}})
-    pass_on(job.run, [job], jobs.EMBED)
+    key = parse_key(job)
+    (known,) = services().derivations.get([key])
+    if known is None:
+        data = services().blobs.read(job.repository, job.blob)
+        reason = guard(data, path=job.path, max_bytes=settings.max_file_bytes)
+        if reason:
+            _leave_out(job, FileState.SKIPPED, reason)
+            return
+        known = wire.dump_parsed(parse(data, path=job.path))
+        services().derivations.put({key: known})
+    services().handover.put(job.run, {job.path: {"parsed": known}})
+    pass_on(job.run, [job], after_parse())
+
+
+@stage(jobs.ENRICH)
+def enrich_file(delivery: Delivery) -> None:
+    """Parsed file → summaries of its chunks, the most wanted of many files first."""
+    _enrich_batcher().submit(delivery).result()
 
 
 @stage(jobs.EMBED)
@@ -229,6 +256,16 @@ def record_stalled(
 
 
 @cache
+def _enrich_batcher() -> Batcher[Delivery]:
+    return Batcher(
+        _enrich_batch,
+        admit=partial(_claim, queue=jobs.ENRICH),
+        max_items=ENRICH_FILES,
+        max_wait_s=ENRICH_WAIT_S,
+    )
+
+
+@cache
 def _embed_batcher() -> Batcher[Delivery]:
     return Batcher(
         _embed_batch,
@@ -248,20 +285,53 @@ def _store_batcher() -> Batcher[Delivery]:
     )
 
 
+def _enrich_batch(batch: Sequence[Delivery]) -> None:
+    for run, group in _by_run(delivery.job for delivery in batch):
+        ready, lost = _split(group, _load_parsed(run, group))
+        found = dict(zip(ready, _summaries(run, ready), strict=True))
+        parts = {
+            job.path: {"summaries": wire.dump_summaries(one.texts, missing=one.missing)}
+            for job, one in found.items()
+        }
+        services().handover.put(run, parts)
+        pass_on(run, [job for job in ready if found[job].is_finished], jobs.EMBED)
+        pass_on(run, [job for job in ready if not found[job].is_finished], jobs.ENRICH)
+        pass_on(run, lost, jobs.PARSE)
+
+
+def _summaries(run: RunId, files: Mapping[Job, ParsedFile]) -> Sequence[Summaries]:
+    """Of each file. Whatever goes wrong with the model, the files go on."""
+    enricher = services().enricher
+    pairs = [(job.path, file) for job, file in files.items()]
+    if enricher is None or not pairs:
+        return [Summaries(())] * len(pairs)
+    into = services().graph.incoming(planned(run).repository, [path for path, _ in pairs])
+    try:
+        return enricher(run, pairs, importers={path: len(edges) for path, edges in into.items()})
+    except Unavailable:
+        raise
+    except Exception:
+        log.exception("enrich_failed", run=run)
+        return [Summaries((), missing=len(file.pieces)) for _, file in pairs]
+
+
 def _embed_batch(batch: Sequence[Delivery]) -> None:
     for run, group in _by_run(delivery.job for delivery in batch):
-        parsed = _load_parsed(run, group)
-        ready = [(job, file) for job, file in zip(group, parsed, strict=True) if file]
-        vectors = embed([(job.path, file) for job, file in ready], embedder=services().embedder)
+        ready, lost = _split(group, _load_parsed(run, group))
+        summaries = _load_summaries(run, list(ready))
+        vectors = embed(
+            [(job.path, file, summaries[job.path][0]) for job, file in ready.items()],
+            embedder=services().embedder,
+            known=services().derivations,
+        )
         services().handover.put(
             run,
             {
                 job.path: {"vectors": wire.dump_vectors(rows)}
-                for (job, _), rows in zip(ready, vectors, strict=True)
+                for job, rows in zip(ready, vectors, strict=True)
             },
         )
-        pass_on(run, [job for job, _ in ready], jobs.STORE)
-        lost = [job for job, file in zip(group, parsed, strict=True) if not file]
+        pass_on(run, list(ready), jobs.STORE)
         pass_on(run, lost, jobs.PARSE)
 
 
@@ -292,6 +362,7 @@ def _stored_files(
     refs = _refs(run)
     parsed = _load_parsed(run, group)
     vectors = services().handover.get(run, [job.path for job in group], "vectors")
+    summaries = _load_summaries(run, group)
     dim = services().embedder.dim
     edges = _edges(run, {job.path: file for job, file in zip(group, parsed, strict=True) if file})
     files = []
@@ -300,8 +371,16 @@ def _stored_files(
         if not job.blob or job.path in outcomes:
             files.append(place())
         elif file and rows is not None:
-            matrix = wire.load_vectors(rows, dim=dim)
-            files.append(place(parsed=file, vectors=matrix, edges=edges[job.path]))
+            texts, missing = summaries[job.path]
+            files.append(
+                place(
+                    parsed=file,
+                    vectors=wire.load_vectors(rows, dim=dim),
+                    edges=edges[job.path],
+                    summaries=texts,
+                    summaries_missing=missing,
+                )
+            )
     return files
 
 
@@ -323,6 +402,27 @@ def _refs(run: RunId) -> tuple[RefName, ...]:
 def _load_parsed(run: RunId, group: Sequence[Job]) -> list[ParsedFile | None]:
     values = services().handover.get(run, [job.path for job in group], "parsed")
     return [wire.load_parsed(value) if value else None for value in values]
+
+
+def _load_summaries(run: RunId, group: Sequence[Job]) -> dict[str, tuple[tuple[str, ...], int]]:
+    """Path → one text per chunk or none at all, and how many are missing."""
+    paths = [job.path for job in group]
+    is_enriched = settings.language_model != "none"
+    values = services().handover.get(run, paths, "summaries") if is_enriched else ()
+    loaded = {
+        path: wire.load_summaries(value)
+        for path, value in zip(paths, values, strict=False)
+        if value is not None
+    }
+    return {path: loaded.get(path, ((), 0)) for path in paths}
+
+
+def _split(
+    group: Sequence[Job], parsed: Sequence[ParsedFile | None]
+) -> tuple[dict[Job, ParsedFile], list[Job]]:
+    """Jobs with their parsed file, and those that have lost it."""
+    pairs = list(zip(group, parsed, strict=True))
+    return {job: file for job, file in pairs if file}, [job for job, file in pairs if not file]
 
 
 def _by_run(batch: Iterable[Job]) -> Iterable[tuple[RunId, list[Job]]]:

@@ -5,7 +5,10 @@ Half precision costs no rank here (a cosine moves by less than 0.001) and halves
 
 from __future__ import annotations
 
+import hashlib
+import json
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -13,6 +16,9 @@ from pydantic import TypeAdapter
 from codelode.model import ParsedFile, Vectors
 
 _PARSED = TypeAdapter(ParsedFile)
+
+#: Names the shape of a dumped parsed file; what was kept in another shape cannot be loaded.
+PARSED_SHAPE = hashlib.sha256(json.dumps(_PARSED.json_schema()).encode()).hexdigest()[:8]
 
 
 def dump_parsed(parsed: ParsedFile) -> bytes:
@@ -33,3 +39,13 @@ def load_vectors(data: bytes, *, dim: int) -> Vectors:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Vectors = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
     return unit
+
+
+def dump_summaries(texts: Sequence[str], *, missing: int) -> bytes:
+    """One per chunk, and how many are missing."""
+    return zlib.compress(json.dumps([missing, *texts]).encode(), 1)
+
+
+def load_summaries(data: bytes) -> tuple[tuple[str, ...], int]:
+    missing, *texts = json.loads(zlib.decompress(data))
+    return tuple(texts), missing

@@ -7,22 +7,34 @@ cached: who calls owns the connection and closes it.
 
 from __future__ import annotations
 
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from codelode.ports import (
     Catalog,
     ChunkSearch,
     ChunkStore,
+    CrossEncoder,
     DependencyGraph,
+    Derivations,
     Embedder,
     Feeder,
     Files,
     Handover,
+    LanguageModel,
+    NearQueries,
     QueryCache,
     Runs,
+    SummaryBudget,
     SymbolTable,
 )
 from codelode.settings import Settings
+
+if TYPE_CHECKING:
+    from codelode.backends.ollama import Server
+    from codelode.backends.openai import Endpoint
+    from codelode.backends.served import Limits
+    from codelode.backends.weaviate import Address, Place
 
 #: A worker is taken for dead after so many heartbeats that did not come.
 MISSED_HEARTBEATS = 3
@@ -33,26 +45,113 @@ class Ledger(Catalog, Runs, Feeder, Files, Protocol):
 
 
 def chunk_store(settings: Settings) -> ChunkStore:
-    """The write side of the chunk index. One process writes at a time."""
-    from codelode.backends.lance import LanceChunkStore
-
+    """The write side of the chunk index. Of an embedded one, one process writes at a time."""
     model = embedder(settings)
-    return LanceChunkStore(settings.index_dir, dim=model.dim, identity=model.identity)
+    if settings.store == "weaviate":
+        from codelode.backends.weaviate import WeaviateChunkStore
+
+        return WeaviateChunkStore(*_weaviate(settings), dim=model.dim, identity=model.identity)
+    from codelode.backends.local import LocalChunkStore
+
+    return LocalChunkStore(settings.index_dir, dim=model.dim, identity=model.identity)
 
 
 def chunk_search(settings: Settings) -> ChunkSearch:
     """The read side of the chunk index."""
-    from codelode.backends.lance import LanceChunkSearch
-
     model = embedder(settings)
-    return LanceChunkSearch(settings.index_dir, dim=model.dim, identity=model.identity)
+    if settings.store == "weaviate":
+        from codelode.backends.weaviate import WeaviateChunkSearch
+
+        return WeaviateChunkSearch(*_weaviate(settings), dim=model.dim, identity=model.identity)
+    from codelode.backends.local import LocalChunkSearch
+
+    return LocalChunkSearch(settings.index_dir, dim=model.dim, identity=model.identity)
 
 
 def embedder(settings: Settings) -> Embedder:
-    """The embedding model."""
+    """The embedding model. One behind a server is not asked for anything yet."""
+    if settings.embedder == "ollama":
+        from codelode.backends import ollama
+
+        return ollama.embedder(
+            _ollama(settings),
+            model=settings.embedding_model or ollama.EMBEDDING_MODEL,
+            limits=_limits(settings),
+            dim=settings.embedding_dim,
+        )
+    if settings.embedder == "openai":
+        from codelode.backends import openai
+
+        return openai.embedder(
+            _endpoint(settings),
+            model=settings.embedding_model or openai.EMBEDDING_MODEL,
+            limits=_limits(settings),
+            dim=settings.embedding_dim,
+        )
     from codelode.backends.static import StaticEmbedder
 
     return StaticEmbedder()
+
+
+def language_model(settings: Settings) -> LanguageModel | None:
+    """The model that writes summaries; None: none is configured."""
+    if settings.language_model == "ollama":
+        from codelode.backends import ollama
+
+        return ollama.OllamaLanguageModel(
+            _ollama(settings),
+            model=settings.summary_model or ollama.LANGUAGE_MODEL,
+            limits=_limits(settings),
+        )
+    if settings.language_model == "openai":
+        from codelode.backends import openai
+
+        return openai.OpenAiLanguageModel(
+            _endpoint(settings),
+            model=settings.summary_model or openai.LANGUAGE_MODEL,
+            limits=_limits(settings),
+        )
+    return None
+
+
+def prepare_models(settings: Settings) -> None:
+    """Returns when the models behind servers answer; pulls those that are missing.
+
+    Raises what using them would raise.
+    """
+    _ = embedder(settings).identity
+    model = language_model(settings)
+    _ = model.identity if model else ""
+
+
+def derivations(settings: Settings) -> Derivations:
+    """What was computed from contents."""
+    max_bytes = settings.derivations_mb * 1_000_000
+    if settings.derivations == "redis":
+        from codelode.backends.redis.connection import connect
+        from codelode.backends.redis.derivations import RedisDerivations
+
+        client = connect(settings.cache_url or settings.redis_url)
+        return RedisDerivations(client, max_bytes=max_bytes)
+    if settings.derivations == "disk":
+        from codelode.backends.sqlite import SqliteDerivations
+
+        return SqliteDerivations(settings.derivations_file, max_bytes=max_bytes)
+    from codelode.backends.memory.derivations import MemoryDerivations
+
+    return MemoryDerivations(max_bytes=0)
+
+
+def summary_budget(settings: Settings) -> SummaryBudget:
+    """How many summaries may still be written."""
+    from codelode.backends.redis.budget import RedisBudget
+    from codelode.backends.redis.connection import connect
+
+    return RedisBudget(
+        connect(settings.redis_url),
+        per_run=settings.summaries_per_run,
+        per_day=settings.summaries_per_day,
+    )
 
 
 def query_cache(settings: Settings) -> QueryCache:
@@ -62,6 +161,24 @@ def query_cache(settings: Settings) -> QueryCache:
 
     client = connect_async(settings.cache_url or settings.redis_url)
     return RedisCache(client, entries=settings.cache_entries)
+
+
+def near_queries(settings: Settings) -> NearQueries:
+    """Which queries were answered before, beside their answers."""
+    from codelode.backends.redis.connection import connect_async
+    from codelode.backends.redis.near import RedisNearQueries
+
+    client = connect_async(settings.cache_url or settings.redis_url)
+    return RedisNearQueries(client, entries=settings.cache_entries)
+
+
+def cross_encoder(settings: Settings) -> CrossEncoder | None:
+    """The model that reads query and code together; None: none is configured."""
+    if not settings.cross_encoder:
+        return None
+    from codelode.backends.onnx import OnnxCrossEncoder
+
+    return OnnxCrossEncoder(Path(settings.cross_encoder).expanduser())
 
 
 def ledger(settings: Settings) -> Ledger:
@@ -100,3 +217,38 @@ def symbols(settings: Settings) -> SymbolTable:
     from codelode.backends.redis.symbols import RedisSymbols
 
     return RedisSymbols(connect(settings.redis_url))
+
+
+def _weaviate(settings: Settings) -> tuple[Address, Place]:
+    from codelode.backends.weaviate import Address, Place
+
+    key = settings.weaviate_api_key.get_secret_value()
+    return (
+        Address(settings.weaviate_url, settings.weaviate_grpc_port, key),
+        Place(settings.weaviate_collection, settings.organisation, settings.weaviate_replicas),
+    )
+
+
+def _ollama(settings: Settings) -> Server:
+    from codelode.backends.ollama import Server
+
+    return Server(
+        settings.ollama_url, may_pull=settings.ollama_pull, threads=settings.ollama_threads
+    )
+
+
+def _endpoint(settings: Settings) -> Endpoint:
+    from codelode.backends.openai import Endpoint
+
+    return Endpoint(settings.openai_url, key=settings.openai_api_key)
+
+
+def _limits(settings: Settings) -> Limits:
+    from codelode.backends.served import Limits
+
+    return Limits(
+        batch_tokens=settings.embed_batch_tokens,
+        concurrency=settings.model_concurrency,
+        timeout_s=settings.model_timeout_s,
+        query_timeout_s=settings.query_timeout_s,
+    )

@@ -88,6 +88,11 @@ class StaticEmbedder:
         packed = b"".join(map(self._packed_ids.__getitem__, runs(text)))
         return np.frombuffer(packed, np.uint16)[:MAX_TOKENS]
 
+    def count_tokens(self, text: str) -> int:
+        """How many rows of the table the text is, also beyond MAX_TOKENS."""
+        packed = map(self._packed_ids.__getitem__, runs(text))
+        return sum(map(len, packed)) // np.dtype(np.uint16).itemsize
+
     def _split(self, run: str) -> bytes:
         """The ids of a run as packed uint16: joining bytes is twice as fast as chaining ints."""
         if len(run) > MAX_IDENTIFIER_CHARS:

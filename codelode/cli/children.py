@@ -49,10 +49,11 @@ def redis_child(settings: Settings, port: int) -> Child:
 
 
 def worker_children(settings: Settings, *, parsers: int) -> tuple[Child, ...]:
-    """One process group per stage, and the clock of periodic jobs."""
+    """One process group per stage that files pass, and the clock of periodic jobs."""
     return (
         _worker("store", settings),
         _worker("parse", settings, "--concurrency", str(parsers)),
+        *([_worker("enrich", settings)] if settings.language_model != "none" else []),
         _worker("embed", settings),
         _worker("pull", settings),
         _beat(settings),

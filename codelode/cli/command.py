@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import click
 
+from codelode.cli.asking import context, explain, similar
 from codelode.cli.demo import demo
-from codelode.cli.indexing import cancel, failures, index, remove, retry
+from codelode.cli.evaluating import evaluate
+from codelode.cli.indexing import cancel, enrich, failures, index, remove, retry
 from codelode.cli.overview import repos, settings, status
 from codelode.cli.printing import complain
 from codelode.cli.searching import search
@@ -33,7 +35,11 @@ def codelode() -> None:
     """
 
 
-for command in (up, index, search, repos, status, failures, retry, cancel, remove, settings, demo):
+COMMANDS = (
+    *(up, index, search, context, similar, explain),
+    *(repos, status, failures, retry, enrich, cancel, remove, settings, evaluate, demo),
+)
+for command in COMMANDS:
     codelode.add_command(command)
 
 

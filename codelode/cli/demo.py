@@ -22,6 +22,7 @@ import click
 
 from codelode.cli import folder, printing
 from codelode.cli.indexing import locator, run_line
+from codelode.cli.options import connected
 from codelode.cli.progress import Progress
 from codelode.cli.tether import tethered
 from codelode.client import Client
@@ -83,7 +84,7 @@ def demo(repositories: tuple[str, ...]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # cleaning up on the way
     with tempfile.TemporaryDirectory(prefix="codelode-demo-") as temporary:
         data = Path(temporary).resolve()
-        with _cluster(data) as cluster, Client(cluster.grpc) as client:
+        with _cluster(data) as cluster, connected(cluster.grpc) as client:
             runs = [_index(client, url) for url in urls]
             _search(client, _questions(client, runs[0]))
         _check_all_gone(data)

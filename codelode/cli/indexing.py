@@ -80,6 +80,28 @@ def retry(context: click.Context, *, client: Client, name: str | None, wait: boo
 
 
 @click.command()
+@click.argument("name", required=False)
+@wait_option
+@server_option
+@click.pass_context
+def enrich(context: click.Context, *, client: Client, name: str | None, wait: bool) -> None:
+    """Have the language model describe what it has not described yet, of NAME or of all.
+
+    Needs a cluster with a language model: CODELODE_LANGUAGE_MODEL. What is described already, here
+    or in a copy of the same code, is not asked for again.
+
+    \b
+    Examples:
+      codelode enrich
+      codelode enrich acme/http --wait
+    """
+    runs = client.enrich(name)
+    if not runs:
+        printing.note("nothing is indexed yet: start with `codelode index URL`")
+    context.exit(_run_all(client, [_already(run) for run in runs], wait=wait))
+
+
+@click.command()
 @click.argument("run")
 @server_option
 def cancel(*, client: Client, run: str) -> None:
@@ -140,6 +162,8 @@ def run_line(run: Run) -> str:
     parts = [run.repository, run.state.value]
     if run.state.is_over:
         counts = [f"{run.done} files", f"{run.skipped} skipped", f"{run.failed} failed"]
+        if run.summaries_missing:
+            counts.append(f"{run.summaries_missing} summaries missing")
         parts.append(", ".join(counts))
     if run.revision:
         parts.append(f"at {run.revision[:12]}")

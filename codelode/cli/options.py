@@ -27,7 +27,12 @@ def server_option(command: Command) -> Command:
 
 
 def _client(context: click.Context, _: click.Parameter, address: str | None) -> Client:
-    return context.with_resource(Client(address or default_server()))
+    return context.with_resource(connected(address or default_server()))
+
+
+def connected(address: str) -> Client:
+    """A client that brings the token of the settings."""
+    return Client(address, token=settings.load().token.get_secret_value())
 
 
 def default_server() -> str:

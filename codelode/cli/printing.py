@@ -11,11 +11,12 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from itertools import chain
 
 import click
 
-from codelode.client import Hit, SearchResult
+from codelode.client import Hit, ImportLink, SearchResult
 from codelode.tokens import terms
 
 #: Lines of a hit shown on a terminal; a chunk has up to a hundred or so, and of a longer one an
@@ -54,15 +55,36 @@ def hit_text(hit: Hit, query: str = "") -> str:
     return "\n".join([" ".join(head) + symbol + found, *_numbered(hit, query)])
 
 
+def around(result: SearchResult) -> str:
+    """Related files, import chains and copies, one a line; empty without any."""
+    lines = [
+        *(f"related  {one.path} ({one.relation} {one.of})" for one in result.related),
+        *(f"import   {'  ' * (one.depth - 1)}{_link(one)}" for one in result.imports),
+        *(
+            f"copy     {one.path}:{one.start_line} of hit {one.of_rank}"
+            for one in result.duplicates
+        ),
+    ]
+    return "\n".join(map(plain, lines))
+
+
+def _link(link: ImportLink) -> str:
+    mark = "" if link.mark == "internal" else f" ({link.mark})"
+    return f"{link.path} → {link.target}{mark}"
+
+
 def _numbered(hit: Hit, query: str) -> list[str]:
-    code = hit.content.replace("\r\n", "\n").rstrip("\n").split("\n")
+    shown, first = hit.content, hit.start_line
+    if hit.passage is not None:
+        shown, first = hit.passage.content, hit.passage.start_line
+    code = shown.replace("\r\n", "\n").rstrip("\n").split("\n")
     start, end = 0, len(code)
     if len(code) > MAX_LINES:
         start = _best_start(code, frozenset(terms(query)), size=EXCERPT_LINES)
         end = start + EXCERPT_LINES
-    width = len(str(hit.start_line + end - 1))
+    width = len(str(first + end - 1))
     lines = [
-        f"{click.style(f'{hit.start_line + index:>{width}}', dim=True)}  {_clipped(code[index])}"
+        f"{click.style(f'{first + index:>{width}}', dim=True)}  {_clipped(code[index])}"
         for index in range(start, end)
     ]
     above, below = _elided(start, "above", width), _elided(len(code) - end, "below", width)
@@ -106,9 +128,19 @@ def explanation(hit: Hit) -> str:
 
 
 def search_json(result: SearchResult, *, explain: bool) -> str:
-    """The documented object of `search --json`; traces and notices only with `explain`."""
+    """The documented object of `search --json`; traces and notices only with `explain`.
+
+    What an option adds has its key only where there is something.
+    """
     hits = [_hit_json(hit, explain=explain) for hit in result]
     answer: dict[str, object] = {"hits": hits, "took_ms": result.took_ms}
+    for name in ("related", "imports", "duplicates", "files"):
+        if found := getattr(result, name):
+            answer[name] = [asdict(one) for one in found]
+    if result.abstained:
+        answer["abstained"] = True
+    if result.next_page:
+        answer["next_page"] = result.next_page
     if explain:
         answer["notices"] = list(result.notices)
         answer["explain"] = {
@@ -132,6 +164,8 @@ def _hit_json(hit: Hit, *, explain: bool) -> dict[str, object]:
         "match": hit.match,
         "content": hit.content,
     }
+    if hit.passage is not None:
+        fields["passage"] = asdict(hit.passage)
     if explain:
         fields["explain"] = [{"name": name, "value": value} for name, value in hit.explain]
     return fields

@@ -82,6 +82,8 @@ class Run(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     STARTED_AT_FIELD_NUMBER: _builtins.int
     FINISHED_AT_FIELD_NUMBER: _builtins.int
+    SUMMARIES_FIELD_NUMBER: _builtins.int
+    SUMMARIES_MISSING_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     repository: _builtins.str
     ref: _builtins.str
@@ -100,6 +102,9 @@ class Run(_message.Message):
     """Why the run failed."""
     started_at: _builtins.float
     finished_at: _builtins.float
+    summaries: _builtins.int
+    """Summaries that the language model made, and those it owes."""
+    summaries_missing: _builtins.int
     def __init__(
         self,
         *,
@@ -115,10 +120,12 @@ class Run(_message.Message):
         error: _builtins.str = ...,
         started_at: _builtins.float = ...,
         finished_at: _builtins.float = ...,
+        summaries: _builtins.int = ...,
+        summaries_missing: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "error", b"error", "failed", b"failed", "finished_at", b"finished_at", "id", b"id", "ref", b"ref", "repository", b"repository", "revision", b"revision", "skipped", b"skipped", "started_at", b"started_at", "state", b"state", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "error", b"error", "failed", b"failed", "finished_at", b"finished_at", "id", b"id", "ref", b"ref", "repository", b"repository", "revision", b"revision", "skipped", b"skipped", "started_at", b"started_at", "state", b"state", "summaries", b"summaries", "summaries_missing", b"summaries_missing", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -548,3 +555,43 @@ class RetryFailuresResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetryFailuresResponse: _TypeAlias = RetryFailuresResponse  # noqa: Y015
+
+@_typing.final
+class EnrichRepositoryRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    """Empty: all repositories."""
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["repository", b"repository"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EnrichRepositoryRequest: _TypeAlias = EnrichRepositoryRequest  # noqa: Y015
+
+@_typing.final
+class EnrichRepositoryResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Run]: ...
+    def __init__(
+        self,
+        *,
+        runs: _abc.Iterable[Global___Run] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EnrichRepositoryResponse: _TypeAlias = EnrichRepositoryResponse  # noqa: Y015

@@ -75,6 +75,11 @@ class IndexServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_index__pb2.RetryFailuresRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_index__pb2.RetryFailuresResponse.FromString,
                 _registered_method=True)
+        self.EnrichRepository = channel.unary_unary(
+                '/codelode.v1.IndexService/EnrichRepository',
+                request_serializer=codelode_dot_v1_dot_index__pb2.EnrichRepositoryRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_index__pb2.EnrichRepositoryResponse.FromString,
+                _registered_method=True)
 
 
 class IndexServiceServicer(object):
@@ -136,6 +141,13 @@ class IndexServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EnrichRepository(self, request, context):
+        """Makes the summaries that earlier runs left out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_IndexServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -178,6 +190,11 @@ def add_IndexServiceServicer_to_server(servicer, server):
                     servicer.RetryFailures,
                     request_deserializer=codelode_dot_v1_dot_index__pb2.RetryFailuresRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_index__pb2.RetryFailuresResponse.SerializeToString,
+            ),
+            'EnrichRepository': grpc.unary_unary_rpc_method_handler(
+                    servicer.EnrichRepository,
+                    request_deserializer=codelode_dot_v1_dot_index__pb2.EnrichRepositoryRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_index__pb2.EnrichRepositoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -397,6 +414,33 @@ class IndexService(object):
             '/codelode.v1.IndexService/RetryFailures',
             codelode_dot_v1_dot_index__pb2.RetryFailuresRequest.SerializeToString,
             codelode_dot_v1_dot_index__pb2.RetryFailuresResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EnrichRepository(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.IndexService/EnrichRepository',
+            codelode_dot_v1_dot_index__pb2.EnrichRepositoryRequest.SerializeToString,
+            codelode_dot_v1_dot_index__pb2.EnrichRepositoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

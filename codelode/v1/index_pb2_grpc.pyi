@@ -48,6 +48,8 @@ class IndexServiceStub:
     """Files that are not in the index, each with its reason."""
     RetryFailures: _grpc.UnaryUnaryMultiCallable[_index_pb2.RetryFailuresRequest, _index_pb2.RetryFailuresResponse]
     """Tries the failed files of one or all repositories again."""
+    EnrichRepository: _grpc.UnaryUnaryMultiCallable[_index_pb2.EnrichRepositoryRequest, _index_pb2.EnrichRepositoryResponse]
+    """Makes the summaries that earlier runs left out."""
 
 @_typing.type_check_only
 class IndexServiceAsyncStub(IndexServiceStub):
@@ -69,6 +71,8 @@ class IndexServiceAsyncStub(IndexServiceStub):
     """Files that are not in the index, each with its reason."""
     RetryFailures: _aio.UnaryUnaryMultiCallable[_index_pb2.RetryFailuresRequest, _index_pb2.RetryFailuresResponse]  # type: ignore[assignment]
     """Tries the failed files of one or all repositories again."""
+    EnrichRepository: _aio.UnaryUnaryMultiCallable[_index_pb2.EnrichRepositoryRequest, _index_pb2.EnrichRepositoryResponse]  # type: ignore[assignment]
+    """Makes the summaries that earlier runs left out."""
 
 class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
     """Registers repositories and keeps their index up to date."""
@@ -135,5 +139,13 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.RetryFailuresResponse, _abc.Awaitable[_index_pb2.RetryFailuresResponse]]:
         """Tries the failed files of one or all repositories again."""
+
+    @_abc_1.abstractmethod
+    def EnrichRepository(
+        self,
+        request: _index_pb2.EnrichRepositoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_index_pb2.EnrichRepositoryResponse, _abc.Awaitable[_index_pb2.EnrichRepositoryResponse]]:
+        """Makes the summaries that earlier runs left out."""
 
 def add_IndexServiceServicer_to_server(servicer: IndexServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -27,6 +27,8 @@ class SearchRequest(_message.Message):
     TOP_K_FIELD_NUMBER: _builtins.int
     EXPLAIN_FIELD_NUMBER: _builtins.int
     SKIP_CACHE_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """Words, an identifier, or a code snippet. 1 to 8,192 characters."""
     top_k: _builtins.int
@@ -35,8 +37,12 @@ class SearchRequest(_message.Message):
     """Fill Hit.explain and SearchResponse.stages."""
     skip_cache: _builtins.bool
     """Neither read nor write the query cache."""
+    page_token: _builtins.str
+    """From the previous response: the hits after those."""
     @_builtins.property
     def filters(self) -> Global___Filters: ...
+    @_builtins.property
+    def options(self) -> Global___SearchOptions: ...
     def __init__(
         self,
         *,
@@ -45,14 +51,367 @@ class SearchRequest(_message.Message):
         top_k: _builtins.int = ...,
         explain: _builtins.bool = ...,
         skip_cache: _builtins.bool = ...,
+        options: Global___SearchOptions | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["explain", b"explain", "filters", b"filters", "query", b"query", "skip_cache", b"skip_cache", "top_k", b"top_k"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explain", b"explain", "filters", b"filters", "options", b"options", "page_token", b"page_token", "query", b"query", "skip_cache", b"skip_cache", "top_k", b"top_k"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
+
+@_typing.final
+class SearchOptions(_message.Message):
+    """What a request switches and tunes. A field that is not set keeps the preset's value."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRESET_FIELD_NUMBER: _builtins.int
+    ANALYZE_FIELD_NUMBER: _builtins.int
+    RETRIEVE_FIELD_NUMBER: _builtins.int
+    RANK_FIELD_NUMBER: _builtins.int
+    EXPAND_FIELD_NUMBER: _builtins.int
+    ASSEMBLE_FIELD_NUMBER: _builtins.int
+    preset: _builtins.str
+    """fast, balanced or thorough; empty means balanced."""
+    @_builtins.property
+    def analyze(self) -> Global___AnalyzeOptions: ...
+    @_builtins.property
+    def retrieve(self) -> Global___RetrieveOptions: ...
+    @_builtins.property
+    def rank(self) -> Global___RankOptions: ...
+    @_builtins.property
+    def expand(self) -> Global___ExpandOptions: ...
+    @_builtins.property
+    def assemble(self) -> Global___AssembleOptions: ...
+    def __init__(
+        self,
+        *,
+        preset: _builtins.str = ...,
+        analyze: Global___AnalyzeOptions | None = ...,
+        retrieve: Global___RetrieveOptions | None = ...,
+        rank: Global___RankOptions | None = ...,
+        expand: Global___ExpandOptions | None = ...,
+        assemble: Global___AssembleOptions | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["analyze", b"analyze", "assemble", b"assemble", "expand", b"expand", "rank", b"rank", "retrieve", b"retrieve"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["analyze", b"analyze", "assemble", b"assemble", "expand", b"expand", "preset", b"preset", "rank", b"rank", "retrieve", b"retrieve"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchOptions: _TypeAlias = SearchOptions  # noqa: Y015
+
+@_typing.final
+class AnalyzeOptions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SYNONYMS_FIELD_NUMBER: _builtins.int
+    INFER_FILTERS_FIELD_NUMBER: _builtins.int
+    REWRITE_FIELD_NUMBER: _builtins.int
+    synonyms: _builtins.bool
+    """Search for synonyms of the query's words as well."""
+    infer_filters: _builtins.bool
+    """"in python", "function that …" limit language and kind."""
+    rewrite: _builtins.bool
+    """Two alternates by the language model, each searched as well."""
+    def __init__(
+        self,
+        *,
+        synonyms: _builtins.bool | None = ...,
+        infer_filters: _builtins.bool | None = ...,
+        rewrite: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_infer_filters", b"_infer_filters", "_rewrite", b"_rewrite", "_synonyms", b"_synonyms", "infer_filters", b"infer_filters", "rewrite", b"rewrite", "synonyms", b"synonyms"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_infer_filters", b"_infer_filters", "_rewrite", b"_rewrite", "_synonyms", b"_synonyms", "infer_filters", b"infer_filters", "rewrite", b"rewrite", "synonyms", b"synonyms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__infer_filters: _TypeAlias = _typing.Literal["infer_filters"]  # noqa: Y015
+    _WhichOneofArgType__infer_filters: _TypeAlias = _typing.Literal["_infer_filters", b"_infer_filters"]  # noqa: Y015
+    _WhichOneofReturnType__rewrite: _TypeAlias = _typing.Literal["rewrite"]  # noqa: Y015
+    _WhichOneofArgType__rewrite: _TypeAlias = _typing.Literal["_rewrite", b"_rewrite"]  # noqa: Y015
+    _WhichOneofReturnType__synonyms: _TypeAlias = _typing.Literal["synonyms"]  # noqa: Y015
+    _WhichOneofArgType__synonyms: _TypeAlias = _typing.Literal["_synonyms", b"_synonyms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__infer_filters) -> _WhichOneofReturnType__infer_filters | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rewrite) -> _WhichOneofReturnType__rewrite | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__synonyms) -> _WhichOneofReturnType__synonyms | None: ...
+
+Global___AnalyzeOptions: _TypeAlias = AnalyzeOptions  # noqa: Y015
+
+@_typing.final
+class RetrieveOptions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODE_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
+    FUSION_FIELD_NUMBER: _builtins.int
+    ALPHA_FIELD_NUMBER: _builtins.int
+    FILE_SIMILARITY_FIELD_NUMBER: _builtins.int
+    MAX_FILES_FIELD_NUMBER: _builtins.int
+    CHUNK_SIMILARITY_FIELD_NUMBER: _builtins.int
+    MAX_CHUNKS_FIELD_NUMBER: _builtins.int
+    mode: _builtins.str
+    """hybrid: chunks; staged: files by their summaries, then the chunks inside them, with import
+    chains of depth 3 and near copies above 0.92 collapsed where nothing else is set.
+    """
+    window: _builtins.int
+    """Candidates of each side, 10 to 500."""
+    fusion: _builtins.str
+    """rrf (k = 60) or relative. For the fused ranker, which it chooses when none is set."""
+    alpha: _builtins.float
+    """Weight of the vector side, 0 to 1; not set: by the kind of query. Chooses the ranker likewise."""
+    file_similarity: _builtins.float
+    """Staged: files and chunks below these cosines are left out; at most so many of them."""
+    max_files: _builtins.int
+    chunk_similarity: _builtins.float
+    max_chunks: _builtins.int
+    def __init__(
+        self,
+        *,
+        mode: _builtins.str | None = ...,
+        window: _builtins.int | None = ...,
+        fusion: _builtins.str | None = ...,
+        alpha: _builtins.float | None = ...,
+        file_similarity: _builtins.float | None = ...,
+        max_files: _builtins.int | None = ...,
+        chunk_similarity: _builtins.float | None = ...,
+        max_chunks: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_chunk_similarity", b"_chunk_similarity", "_file_similarity", b"_file_similarity", "_fusion", b"_fusion", "_max_chunks", b"_max_chunks", "_max_files", b"_max_files", "_mode", b"_mode", "_window", b"_window", "alpha", b"alpha", "chunk_similarity", b"chunk_similarity", "file_similarity", b"file_similarity", "fusion", b"fusion", "max_chunks", b"max_chunks", "max_files", b"max_files", "mode", b"mode", "window", b"window"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_chunk_similarity", b"_chunk_similarity", "_file_similarity", b"_file_similarity", "_fusion", b"_fusion", "_max_chunks", b"_max_chunks", "_max_files", b"_max_files", "_mode", b"_mode", "_window", b"_window", "alpha", b"alpha", "chunk_similarity", b"chunk_similarity", "file_similarity", b"file_similarity", "fusion", b"fusion", "max_chunks", b"max_chunks", "max_files", b"max_files", "mode", b"mode", "window", b"window"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
+    _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
+    _WhichOneofReturnType__chunk_similarity: _TypeAlias = _typing.Literal["chunk_similarity"]  # noqa: Y015
+    _WhichOneofArgType__chunk_similarity: _TypeAlias = _typing.Literal["_chunk_similarity", b"_chunk_similarity"]  # noqa: Y015
+    _WhichOneofReturnType__file_similarity: _TypeAlias = _typing.Literal["file_similarity"]  # noqa: Y015
+    _WhichOneofArgType__file_similarity: _TypeAlias = _typing.Literal["_file_similarity", b"_file_similarity"]  # noqa: Y015
+    _WhichOneofReturnType__fusion: _TypeAlias = _typing.Literal["fusion"]  # noqa: Y015
+    _WhichOneofArgType__fusion: _TypeAlias = _typing.Literal["_fusion", b"_fusion"]  # noqa: Y015
+    _WhichOneofReturnType__max_chunks: _TypeAlias = _typing.Literal["max_chunks"]  # noqa: Y015
+    _WhichOneofArgType__max_chunks: _TypeAlias = _typing.Literal["_max_chunks", b"_max_chunks"]  # noqa: Y015
+    _WhichOneofReturnType__max_files: _TypeAlias = _typing.Literal["max_files"]  # noqa: Y015
+    _WhichOneofArgType__max_files: _TypeAlias = _typing.Literal["_max_files", b"_max_files"]  # noqa: Y015
+    _WhichOneofReturnType__mode: _TypeAlias = _typing.Literal["mode"]  # noqa: Y015
+    _WhichOneofArgType__mode: _TypeAlias = _typing.Literal["_mode", b"_mode"]  # noqa: Y015
+    _WhichOneofReturnType__window: _TypeAlias = _typing.Literal["window"]  # noqa: Y015
+    _WhichOneofArgType__window: _TypeAlias = _typing.Literal["_window", b"_window"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__alpha) -> _WhichOneofReturnType__alpha | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__chunk_similarity) -> _WhichOneofReturnType__chunk_similarity | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__file_similarity) -> _WhichOneofReturnType__file_similarity | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fusion) -> _WhichOneofReturnType__fusion | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_chunks) -> _WhichOneofReturnType__max_chunks | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_files) -> _WhichOneofReturnType__max_files | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__mode) -> _WhichOneofReturnType__mode | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__window) -> _WhichOneofReturnType__window | None: ...
+
+Global___RetrieveOptions: _TypeAlias = RetrieveOptions  # noqa: Y015
+
+@_typing.final
+class RankOptions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RANKER_FIELD_NUMBER: _builtins.int
+    DEFINITION_BOOST_FIELD_NUMBER: _builtins.int
+    CENTRALITY_FIELD_NUMBER: _builtins.int
+    RERANKER_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    DUPLICATE_SIMILARITY_FIELD_NUMBER: _builtins.int
+    ranker: _builtins.str
+    """linear: the fitted features; fused: the fused score with the definition boost."""
+    definition_boost: _builtins.float
+    centrality: _builtins.str
+    """off, rrf or blend."""
+    reranker: _builtins.str
+    """none, cross_encoder or judge."""
+    confidence: _builtins.float
+    """Abstain when the best similarity is below this cosine; 0: never."""
+    duplicate_similarity: _builtins.float
+    """Collapse chunks whose cosine is above this; 1: none."""
+    def __init__(
+        self,
+        *,
+        ranker: _builtins.str | None = ...,
+        definition_boost: _builtins.float | None = ...,
+        centrality: _builtins.str | None = ...,
+        reranker: _builtins.str | None = ...,
+        confidence: _builtins.float | None = ...,
+        duplicate_similarity: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_centrality", b"_centrality", "_confidence", b"_confidence", "_definition_boost", b"_definition_boost", "_duplicate_similarity", b"_duplicate_similarity", "_ranker", b"_ranker", "_reranker", b"_reranker", "centrality", b"centrality", "confidence", b"confidence", "definition_boost", b"definition_boost", "duplicate_similarity", b"duplicate_similarity", "ranker", b"ranker", "reranker", b"reranker"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_centrality", b"_centrality", "_confidence", b"_confidence", "_definition_boost", b"_definition_boost", "_duplicate_similarity", b"_duplicate_similarity", "_ranker", b"_ranker", "_reranker", b"_reranker", "centrality", b"centrality", "confidence", b"confidence", "definition_boost", b"definition_boost", "duplicate_similarity", b"duplicate_similarity", "ranker", b"ranker", "reranker", b"reranker"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__centrality: _TypeAlias = _typing.Literal["centrality"]  # noqa: Y015
+    _WhichOneofArgType__centrality: _TypeAlias = _typing.Literal["_centrality", b"_centrality"]  # noqa: Y015
+    _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
+    _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
+    _WhichOneofReturnType__definition_boost: _TypeAlias = _typing.Literal["definition_boost"]  # noqa: Y015
+    _WhichOneofArgType__definition_boost: _TypeAlias = _typing.Literal["_definition_boost", b"_definition_boost"]  # noqa: Y015
+    _WhichOneofReturnType__duplicate_similarity: _TypeAlias = _typing.Literal["duplicate_similarity"]  # noqa: Y015
+    _WhichOneofArgType__duplicate_similarity: _TypeAlias = _typing.Literal["_duplicate_similarity", b"_duplicate_similarity"]  # noqa: Y015
+    _WhichOneofReturnType__ranker: _TypeAlias = _typing.Literal["ranker"]  # noqa: Y015
+    _WhichOneofArgType__ranker: _TypeAlias = _typing.Literal["_ranker", b"_ranker"]  # noqa: Y015
+    _WhichOneofReturnType__reranker: _TypeAlias = _typing.Literal["reranker"]  # noqa: Y015
+    _WhichOneofArgType__reranker: _TypeAlias = _typing.Literal["_reranker", b"_reranker"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__centrality) -> _WhichOneofReturnType__centrality | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__definition_boost) -> _WhichOneofReturnType__definition_boost | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duplicate_similarity) -> _WhichOneofReturnType__duplicate_similarity | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ranker) -> _WhichOneofReturnType__ranker | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reranker) -> _WhichOneofReturnType__reranker | None: ...
+
+Global___RankOptions: _TypeAlias = RankOptions  # noqa: Y015
+
+@_typing.final
+class ExpandOptions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RELATED_FIELD_NUMBER: _builtins.int
+    HOPS_FIELD_NUMBER: _builtins.int
+    IMPORTS_FIELD_NUMBER: _builtins.int
+    ENCLOSING_FIELD_NUMBER: _builtins.int
+    BEFORE_LINES_FIELD_NUMBER: _builtins.int
+    AFTER_LINES_FIELD_NUMBER: _builtins.int
+    MAX_LINES_FIELD_NUMBER: _builtins.int
+    MAX_LINE_CHARS_FIELD_NUMBER: _builtins.int
+    related: _builtins.int
+    """Files near the hits in the dependency graph, 0 to 50."""
+    hops: _builtins.int
+    """1 or 2."""
+    imports: _builtins.int
+    """Depth of the import chains, 0 to 5."""
+    enclosing: _builtins.bool
+    """The whole function or class around each hit."""
+    before_lines: _builtins.int
+    """Lines of the file around each hit, 0 to 200."""
+    after_lines: _builtins.int
+    max_lines: _builtins.int
+    max_line_chars: _builtins.int
+    def __init__(
+        self,
+        *,
+        related: _builtins.int | None = ...,
+        hops: _builtins.int | None = ...,
+        imports: _builtins.int | None = ...,
+        enclosing: _builtins.bool | None = ...,
+        before_lines: _builtins.int | None = ...,
+        after_lines: _builtins.int | None = ...,
+        max_lines: _builtins.int | None = ...,
+        max_line_chars: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_lines", b"_after_lines", "_before_lines", b"_before_lines", "_enclosing", b"_enclosing", "_hops", b"_hops", "_imports", b"_imports", "_max_line_chars", b"_max_line_chars", "_max_lines", b"_max_lines", "_related", b"_related", "after_lines", b"after_lines", "before_lines", b"before_lines", "enclosing", b"enclosing", "hops", b"hops", "imports", b"imports", "max_line_chars", b"max_line_chars", "max_lines", b"max_lines", "related", b"related"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_lines", b"_after_lines", "_before_lines", b"_before_lines", "_enclosing", b"_enclosing", "_hops", b"_hops", "_imports", b"_imports", "_max_line_chars", b"_max_line_chars", "_max_lines", b"_max_lines", "_related", b"_related", "after_lines", b"after_lines", "before_lines", b"before_lines", "enclosing", b"enclosing", "hops", b"hops", "imports", b"imports", "max_line_chars", b"max_line_chars", "max_lines", b"max_lines", "related", b"related"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after_lines: _TypeAlias = _typing.Literal["after_lines"]  # noqa: Y015
+    _WhichOneofArgType__after_lines: _TypeAlias = _typing.Literal["_after_lines", b"_after_lines"]  # noqa: Y015
+    _WhichOneofReturnType__before_lines: _TypeAlias = _typing.Literal["before_lines"]  # noqa: Y015
+    _WhichOneofArgType__before_lines: _TypeAlias = _typing.Literal["_before_lines", b"_before_lines"]  # noqa: Y015
+    _WhichOneofReturnType__enclosing: _TypeAlias = _typing.Literal["enclosing"]  # noqa: Y015
+    _WhichOneofArgType__enclosing: _TypeAlias = _typing.Literal["_enclosing", b"_enclosing"]  # noqa: Y015
+    _WhichOneofReturnType__hops: _TypeAlias = _typing.Literal["hops"]  # noqa: Y015
+    _WhichOneofArgType__hops: _TypeAlias = _typing.Literal["_hops", b"_hops"]  # noqa: Y015
+    _WhichOneofReturnType__imports: _TypeAlias = _typing.Literal["imports"]  # noqa: Y015
+    _WhichOneofArgType__imports: _TypeAlias = _typing.Literal["_imports", b"_imports"]  # noqa: Y015
+    _WhichOneofReturnType__max_line_chars: _TypeAlias = _typing.Literal["max_line_chars"]  # noqa: Y015
+    _WhichOneofArgType__max_line_chars: _TypeAlias = _typing.Literal["_max_line_chars", b"_max_line_chars"]  # noqa: Y015
+    _WhichOneofReturnType__max_lines: _TypeAlias = _typing.Literal["max_lines"]  # noqa: Y015
+    _WhichOneofArgType__max_lines: _TypeAlias = _typing.Literal["_max_lines", b"_max_lines"]  # noqa: Y015
+    _WhichOneofReturnType__related: _TypeAlias = _typing.Literal["related"]  # noqa: Y015
+    _WhichOneofArgType__related: _TypeAlias = _typing.Literal["_related", b"_related"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_lines) -> _WhichOneofReturnType__after_lines | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__before_lines) -> _WhichOneofReturnType__before_lines | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__enclosing) -> _WhichOneofReturnType__enclosing | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__hops) -> _WhichOneofReturnType__hops | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__imports) -> _WhichOneofReturnType__imports | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_line_chars) -> _WhichOneofReturnType__max_line_chars | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_lines) -> _WhichOneofReturnType__max_lines | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__related) -> _WhichOneofReturnType__related | None: ...
+
+Global___ExpandOptions: _TypeAlias = ExpandOptions  # noqa: Y015
+
+@_typing.final
+class AssembleOptions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
+    RESERVED_TOKENS_FIELD_NUMBER: _builtins.int
+    EXACT_TOKENS_FIELD_NUMBER: _builtins.int
+    COMPACT_FIELD_NUMBER: _builtins.int
+    MIN_QUALITY_FIELD_NUMBER: _builtins.int
+    budget_tokens: _builtins.int
+    """Tokens of a context, and how many of them are left to the caller."""
+    reserved_tokens: _builtins.int
+    exact_tokens: _builtins.bool
+    """Count with the embedder's tokeniser instead of characters / 4."""
+    compact: _builtins.bool
+    """Places and signatures without code."""
+    min_quality: _builtins.float
+    """Chunks of lower quality are left out of a context, 0 to 1."""
+    def __init__(
+        self,
+        *,
+        budget_tokens: _builtins.int | None = ...,
+        reserved_tokens: _builtins.int | None = ...,
+        exact_tokens: _builtins.bool | None = ...,
+        compact: _builtins.bool | None = ...,
+        min_quality: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_budget_tokens", b"_budget_tokens", "_compact", b"_compact", "_exact_tokens", b"_exact_tokens", "_min_quality", b"_min_quality", "_reserved_tokens", b"_reserved_tokens", "budget_tokens", b"budget_tokens", "compact", b"compact", "exact_tokens", b"exact_tokens", "min_quality", b"min_quality", "reserved_tokens", b"reserved_tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_budget_tokens", b"_budget_tokens", "_compact", b"_compact", "_exact_tokens", b"_exact_tokens", "_min_quality", b"_min_quality", "_reserved_tokens", b"_reserved_tokens", "budget_tokens", b"budget_tokens", "compact", b"compact", "exact_tokens", b"exact_tokens", "min_quality", b"min_quality", "reserved_tokens", b"reserved_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__budget_tokens: _TypeAlias = _typing.Literal["budget_tokens"]  # noqa: Y015
+    _WhichOneofArgType__budget_tokens: _TypeAlias = _typing.Literal["_budget_tokens", b"_budget_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__compact: _TypeAlias = _typing.Literal["compact"]  # noqa: Y015
+    _WhichOneofArgType__compact: _TypeAlias = _typing.Literal["_compact", b"_compact"]  # noqa: Y015
+    _WhichOneofReturnType__exact_tokens: _TypeAlias = _typing.Literal["exact_tokens"]  # noqa: Y015
+    _WhichOneofArgType__exact_tokens: _TypeAlias = _typing.Literal["_exact_tokens", b"_exact_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__min_quality: _TypeAlias = _typing.Literal["min_quality"]  # noqa: Y015
+    _WhichOneofArgType__min_quality: _TypeAlias = _typing.Literal["_min_quality", b"_min_quality"]  # noqa: Y015
+    _WhichOneofReturnType__reserved_tokens: _TypeAlias = _typing.Literal["reserved_tokens"]  # noqa: Y015
+    _WhichOneofArgType__reserved_tokens: _TypeAlias = _typing.Literal["_reserved_tokens", b"_reserved_tokens"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__budget_tokens) -> _WhichOneofReturnType__budget_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__compact) -> _WhichOneofReturnType__compact | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__exact_tokens) -> _WhichOneofReturnType__exact_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_quality) -> _WhichOneofReturnType__min_quality | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reserved_tokens) -> _WhichOneofReturnType__reserved_tokens | None: ...
+
+Global___AssembleOptions: _TypeAlias = AssembleOptions  # noqa: Y015
 
 @_typing.final
 class Filters(_message.Message):
@@ -122,11 +481,31 @@ class SearchResponse(_message.Message):
     STAGES_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
     QUERY_KIND_FIELD_NUMBER: _builtins.int
+    INTENT_FIELD_NUMBER: _builtins.int
+    RELATED_FIELD_NUMBER: _builtins.int
+    IMPORTS_FIELD_NUMBER: _builtins.int
+    DUPLICATES_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
+    ABSTAINED_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    ENTITIES_FIELD_NUMBER: _builtins.int
+    SYNONYMS_FIELD_NUMBER: _builtins.int
+    ALTERNATES_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
     took_ms: _builtins.float
     cached: _builtins.bool
     """True when the answer came from the query cache."""
     query_kind: _builtins.str
     """natural_language, identifier or code."""
+    intent: _builtins.str
+    """find_definition, find_usage, understand_module, find_similar or general."""
+    abstained: _builtins.bool
+    """True when no hit was similar enough: the gate held everything back."""
+    tokens: _builtins.int
+    """Tokens of all hits together, estimated."""
+    next_page_token: _builtins.str
+    """Empty: this was the last page."""
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]: ...
     @_builtins.property
@@ -137,6 +516,38 @@ class SearchResponse(_message.Message):
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What was degraded or limited, in plain words; empty when nothing was."""
 
+    @_builtins.property
+    def related(self) -> _containers.RepeatedCompositeFieldContainer[Global___Related]:
+        """Files near the hits in the dependency graph, nearest first."""
+
+    @_builtins.property
+    def imports(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportLink]:
+        """Import chains of the hits' files."""
+
+    @_builtins.property
+    def duplicates(self) -> _containers.RepeatedCompositeFieldContainer[Global___Duplicate]:
+        """Chunks left out as near copies of a hit."""
+
+    @_builtins.property
+    def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]:
+        """What of the searched repositories is indexed."""
+
+    @_builtins.property
+    def entities(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entity]:
+        """Names and paths that the query writes; only with explain."""
+
+    @_builtins.property
+    def synonyms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Words that were searched beside the query's own."""
+
+    @_builtins.property
+    def alternates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Queries by the language model that were searched as well."""
+
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___FoundFile]:
+        """Staged: the files that were searched, most similar first."""
+
     def __init__(
         self,
         *,
@@ -146,14 +557,439 @@ class SearchResponse(_message.Message):
         stages: _abc.Iterable[Global___StageTiming] | None = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
         query_kind: _builtins.str = ...,
+        intent: _builtins.str = ...,
+        related: _abc.Iterable[Global___Related] | None = ...,
+        imports: _abc.Iterable[Global___ImportLink] | None = ...,
+        duplicates: _abc.Iterable[Global___Duplicate] | None = ...,
+        coverage: _abc.Iterable[Global___Coverage] | None = ...,
+        abstained: _builtins.bool = ...,
+        tokens: _builtins.int = ...,
+        next_page_token: _builtins.str = ...,
+        entities: _abc.Iterable[Global___Entity] | None = ...,
+        synonyms: _abc.Iterable[_builtins.str] | None = ...,
+        alternates: _abc.Iterable[_builtins.str] | None = ...,
+        files: _abc.Iterable[Global___FoundFile] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached", b"cached", "hits", b"hits", "notices", b"notices", "query_kind", b"query_kind", "stages", b"stages", "took_ms", b"took_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstained", b"abstained", "alternates", b"alternates", "cached", b"cached", "coverage", b"coverage", "duplicates", b"duplicates", "entities", b"entities", "files", b"files", "hits", b"hits", "imports", b"imports", "intent", b"intent", "next_page_token", b"next_page_token", "notices", b"notices", "query_kind", b"query_kind", "related", b"related", "stages", b"stages", "synonyms", b"synonyms", "tokens", b"tokens", "took_ms", b"took_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SearchResponse: _TypeAlias = SearchResponse  # noqa: Y015
+
+@_typing.final
+class Entity(_message.Message):
+    """A name or a path in a query."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """path, pascal_case, camel_case or snake_case."""
+    text: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Entity: _TypeAlias = Entity  # noqa: Y015
+
+@_typing.final
+class FoundFile(_message.Message):
+    """A file whose summary is like the query."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    SYMBOLS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    similarity: _builtins.float
+    summary: _builtins.str
+    tokens: _builtins.int
+    """Of the whole file, estimated."""
+    @_builtins.property
+    def symbols(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What it defines and shows to others."""
+
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        similarity: _builtins.float = ...,
+        summary: _builtins.str = ...,
+        symbols: _abc.Iterable[_builtins.str] | None = ...,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["path", b"path", "repository", b"repository", "similarity", b"similarity", "summary", b"summary", "symbols", b"symbols", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoundFile: _TypeAlias = FoundFile  # noqa: Y015
+
+@_typing.final
+class Related(_message.Message):
+    """A file near a hit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    RELATION_FIELD_NUMBER: _builtins.int
+    HOPS_FIELD_NUMBER: _builtins.int
+    OF_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    relation: _builtins.str
+    """imports, imported_by, test_for, interface_of, sibling or calls."""
+    hops: _builtins.int
+    """Edges between them, 1 or 2."""
+    of: _builtins.str
+    """The hit's path."""
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        relation: _builtins.str = ...,
+        hops: _builtins.int = ...,
+        of: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hops", b"hops", "of", b"of", "path", b"path", "relation", b"relation", "repository", b"repository"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Related: _TypeAlias = Related  # noqa: Y015
+
+@_typing.final
+class ImportLink(_message.Message):
+    """One step of an import chain, depth first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    DEPTH_FIELD_NUMBER: _builtins.int
+    MARK_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    target: _builtins.str
+    depth: _builtins.int
+    mark: _builtins.str
+    """internal, external, circular or truncated."""
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        target: _builtins.str = ...,
+        depth: _builtins.int = ...,
+        mark: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["depth", b"depth", "mark", b"mark", "path", b"path", "repository", b"repository", "target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportLink: _TypeAlias = ImportLink  # noqa: Y015
+
+@_typing.final
+class Duplicate(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    START_LINE_FIELD_NUMBER: _builtins.int
+    END_LINE_FIELD_NUMBER: _builtins.int
+    OF_RANK_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    start_line: _builtins.int
+    end_line: _builtins.int
+    of_rank: _builtins.int
+    """1-based rank of the hit that stands for it."""
+    similarity: _builtins.float
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        start_line: _builtins.int = ...,
+        end_line: _builtins.int = ...,
+        of_rank: _builtins.int = ...,
+        similarity: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_line", b"end_line", "of_rank", b"of_rank", "path", b"path", "repository", b"repository", "similarity", b"similarity", "start_line", b"start_line"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Duplicate: _TypeAlias = Duplicate  # noqa: Y015
+
+@_typing.final
+class Coverage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    REF_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    PENDING_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    ref: _builtins.str
+    revision: _builtins.str
+    """The commit that is indexed; empty while the first run is under way."""
+    pending: _builtins.int
+    failed: _builtins.int
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        ref: _builtins.str = ...,
+        revision: _builtins.str = ...,
+        pending: _builtins.int = ...,
+        failed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed", b"failed", "pending", b"pending", "ref", b"ref", "repository", b"repository", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Coverage: _TypeAlias = Coverage  # noqa: Y015
+
+@_typing.final
+class ContextRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEARCH_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def search(self) -> Global___SearchRequest:
+        """top_k 0 means 20; where nothing else is set 10 related files are added and chunks of a quality
+        below 0.3 left out.
+        """
+
+    def __init__(
+        self,
+        *,
+        search: Global___SearchRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["search", b"search"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["search", b"search"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextRequest: _TypeAlias = ContextRequest  # noqa: Y015
+
+@_typing.final
+class ContextResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    SEARCH_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """Markdown with paths and line ranges."""
+    tokens: _builtins.int
+    left_out: _builtins.int
+    """Hits that did not fit."""
+    @_builtins.property
+    def search(self) -> Global___SearchResponse:
+        """What it was made from."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        tokens: _builtins.int = ...,
+        search: Global___SearchResponse | None = ...,
+        left_out: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["search", b"search"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left_out", b"left_out", "search", b"search", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextResponse: _TypeAlias = ContextResponse  # noqa: Y015
+
+@_typing.final
+class SimilarRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    SNIPPET_FIELD_NUMBER: _builtins.int
+    FILTERS_FIELD_NUMBER: _builtins.int
+    TOP_K_FIELD_NUMBER: _builtins.int
+    REF_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    """A place in the index, or else a snippet."""
+    path: _builtins.str
+    line: _builtins.int
+    snippet: _builtins.str
+    top_k: _builtins.int
+    ref: _builtins.str
+    """Where the place is looked for; the filters' ref says where copies are."""
+    @_builtins.property
+    def filters(self) -> Global___Filters: ...
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        line: _builtins.int = ...,
+        snippet: _builtins.str = ...,
+        filters: Global___Filters | None = ...,
+        top_k: _builtins.int = ...,
+        ref: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters", "line", b"line", "path", b"path", "ref", b"ref", "repository", b"repository", "snippet", b"snippet", "top_k", b"top_k"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SimilarRequest: _TypeAlias = SimilarRequest  # noqa: Y015
+
+@_typing.final
+class ExplainRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    REF_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    subject: _builtins.str
+    """A path of the repository, or the name of a symbol."""
+    ref: _builtins.str
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        ref: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ref", b"ref", "repository", b"repository", "subject", b"subject"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
+
+@_typing.final
+class ExplainResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUBJECT_KIND_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    DEFINITIONS_FIELD_NUMBER: _builtins.int
+    IMPORTS_FIELD_NUMBER: _builtins.int
+    IMPORTED_BY_FIELD_NUMBER: _builtins.int
+    TESTS_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
+    subject_kind: _builtins.str
+    """file or symbol."""
+    summary: _builtins.str
+    """One paragraph in plain words."""
+    @_builtins.property
+    def definitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Definition]: ...
+    @_builtins.property
+    def imports(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Paths; at most 100 each."""
+
+    @_builtins.property
+    def imported_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def tests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What was degraded or limited."""
+
+    def __init__(
+        self,
+        *,
+        subject_kind: _builtins.str = ...,
+        summary: _builtins.str = ...,
+        definitions: _abc.Iterable[Global___Definition] | None = ...,
+        imports: _abc.Iterable[_builtins.str] | None = ...,
+        imported_by: _abc.Iterable[_builtins.str] | None = ...,
+        tests: _abc.Iterable[_builtins.str] | None = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["definitions", b"definitions", "imported_by", b"imported_by", "imports", b"imports", "notices", b"notices", "subject_kind", b"subject_kind", "summary", b"summary", "tests", b"tests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class Definition(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    START_LINE_FIELD_NUMBER: _builtins.int
+    END_LINE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    DOC_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    start_line: _builtins.int
+    end_line: _builtins.int
+    name: _builtins.str
+    kind: _builtins.str
+    signature: _builtins.str
+    doc: _builtins.str
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        start_line: _builtins.int = ...,
+        end_line: _builtins.int = ...,
+        name: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        signature: _builtins.str = ...,
+        doc: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["doc", b"doc", "end_line", b"end_line", "kind", b"kind", "name", b"name", "path", b"path", "repository", b"repository", "signature", b"signature", "start_line", b"start_line"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Definition: _TypeAlias = Definition  # noqa: Y015
 
 @_typing.final
 class Hit(_message.Message):
@@ -172,6 +1008,8 @@ class Hit(_message.Message):
     CONTENT_FIELD_NUMBER: _builtins.int
     HEADER_FIELD_NUMBER: _builtins.int
     EXPLAIN_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    PASSAGE_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
     path: _builtins.str
     start_line: _builtins.int
@@ -189,9 +1027,15 @@ class Hit(_message.Message):
     content: _builtins.str
     header: _builtins.str
     """Signature lines of the enclosing definitions."""
+    summary: _builtins.str
+    """One sentence by a language model; empty: none was made."""
     @_builtins.property
     def explain(self) -> _containers.RepeatedCompositeFieldContainer[Global___Trace]:
         """Why it ranks where it does, in pipeline order; only with explain."""
+
+    @_builtins.property
+    def passage(self) -> Global___Passage:
+        """The lines around it that were asked for; content stays the chunk's own."""
 
     def __init__(
         self,
@@ -209,14 +1053,47 @@ class Hit(_message.Message):
         content: _builtins.str = ...,
         header: _builtins.str = ...,
         explain: _abc.Iterable[Global___Trace] | None = ...,
+        summary: _builtins.str = ...,
+        passage: Global___Passage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["passage", b"passage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["category", b"category", "content", b"content", "end_line", b"end_line", "explain", b"explain", "header", b"header", "kind", b"kind", "language", b"language", "match", b"match", "path", b"path", "repository", b"repository", "score", b"score", "start_line", b"start_line", "symbol", b"symbol"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["category", b"category", "content", b"content", "end_line", b"end_line", "explain", b"explain", "header", b"header", "kind", b"kind", "language", b"language", "match", b"match", "passage", b"passage", "path", b"path", "repository", b"repository", "score", b"score", "start_line", b"start_line", "summary", b"summary", "symbol", b"symbol"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Hit: _TypeAlias = Hit  # noqa: Y015
+
+@_typing.final
+class Passage(_message.Message):
+    """Stored lines of a file."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_LINE_FIELD_NUMBER: _builtins.int
+    END_LINE_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    start_line: _builtins.int
+    end_line: _builtins.int
+    content: _builtins.str
+    truncated: _builtins.bool
+    """Lines or line ends were cut."""
+    def __init__(
+        self,
+        *,
+        start_line: _builtins.int = ...,
+        end_line: _builtins.int = ...,
+        content: _builtins.str = ...,
+        truncated: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "end_line", b"end_line", "start_line", b"start_line", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Passage: _TypeAlias = Passage  # noqa: Y015
 
 @_typing.final
 class Trace(_message.Message):

@@ -40,6 +40,21 @@ class SearchServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_search__pb2.SearchRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_search__pb2.SearchResponse.FromString,
                 _registered_method=True)
+        self.Context = channel.unary_unary(
+                '/codelode.v1.SearchService/Context',
+                request_serializer=codelode_dot_v1_dot_search__pb2.ContextRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.ContextResponse.FromString,
+                _registered_method=True)
+        self.Similar = channel.unary_unary(
+                '/codelode.v1.SearchService/Similar',
+                request_serializer=codelode_dot_v1_dot_search__pb2.SimilarRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.SearchResponse.FromString,
+                _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/codelode.v1.SearchService/Explain',
+                request_serializer=codelode_dot_v1_dot_search__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.ExplainResponse.FromString,
+                _registered_method=True)
 
 
 class SearchServiceServicer(object):
@@ -53,6 +68,27 @@ class SearchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Context(self, request, context):
+        """The same as one text for an agent, filled up to a budget of tokens.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Similar(self, request, context):
+        """Code like the code at a place or like a snippet.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Explain(self, request, context):
+        """What is known about a file or a symbol.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SearchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -60,6 +96,21 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.Search,
                     request_deserializer=codelode_dot_v1_dot_search__pb2.SearchRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_search__pb2.SearchResponse.SerializeToString,
+            ),
+            'Context': grpc.unary_unary_rpc_method_handler(
+                    servicer.Context,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.ContextRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.ContextResponse.SerializeToString,
+            ),
+            'Similar': grpc.unary_unary_rpc_method_handler(
+                    servicer.Similar,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.SimilarRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.SearchResponse.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.ExplainRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.ExplainResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +141,87 @@ class SearchService(object):
             '/codelode.v1.SearchService/Search',
             codelode_dot_v1_dot_search__pb2.SearchRequest.SerializeToString,
             codelode_dot_v1_dot_search__pb2.SearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Context(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/Context',
+            codelode_dot_v1_dot_search__pb2.ContextRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.ContextResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Similar(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/Similar',
+            codelode_dot_v1_dot_search__pb2.SimilarRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.SearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/Explain',
+            codelode_dot_v1_dot_search__pb2.ExplainRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.ExplainResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,12 @@ class SearchServiceStub:
     def __new__(cls, channel: _aio.Channel) -> SearchServiceAsyncStub: ...
     Search: _grpc.UnaryUnaryMultiCallable[_search_pb2.SearchRequest, _search_pb2.SearchResponse]
     """The chunks that answer a query best, ranked."""
+    Context: _grpc.UnaryUnaryMultiCallable[_search_pb2.ContextRequest, _search_pb2.ContextResponse]
+    """The same as one text for an agent, filled up to a budget of tokens."""
+    Similar: _grpc.UnaryUnaryMultiCallable[_search_pb2.SimilarRequest, _search_pb2.SearchResponse]
+    """Code like the code at a place or like a snippet."""
+    Explain: _grpc.UnaryUnaryMultiCallable[_search_pb2.ExplainRequest, _search_pb2.ExplainResponse]
+    """What is known about a file or a symbol."""
 
 @_typing.type_check_only
 class SearchServiceAsyncStub(SearchServiceStub):
@@ -43,6 +49,12 @@ class SearchServiceAsyncStub(SearchServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Search: _aio.UnaryUnaryMultiCallable[_search_pb2.SearchRequest, _search_pb2.SearchResponse]  # type: ignore[assignment]
     """The chunks that answer a query best, ranked."""
+    Context: _aio.UnaryUnaryMultiCallable[_search_pb2.ContextRequest, _search_pb2.ContextResponse]  # type: ignore[assignment]
+    """The same as one text for an agent, filled up to a budget of tokens."""
+    Similar: _aio.UnaryUnaryMultiCallable[_search_pb2.SimilarRequest, _search_pb2.SearchResponse]  # type: ignore[assignment]
+    """Code like the code at a place or like a snippet."""
+    Explain: _aio.UnaryUnaryMultiCallable[_search_pb2.ExplainRequest, _search_pb2.ExplainResponse]  # type: ignore[assignment]
+    """What is known about a file or a symbol."""
 
 class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     """Finds code across all indexed repositories."""
@@ -54,5 +66,29 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.SearchResponse, _abc.Awaitable[_search_pb2.SearchResponse]]:
         """The chunks that answer a query best, ranked."""
+
+    @_abc_1.abstractmethod
+    def Context(
+        self,
+        request: _search_pb2.ContextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.ContextResponse, _abc.Awaitable[_search_pb2.ContextResponse]]:
+        """The same as one text for an agent, filled up to a budget of tokens."""
+
+    @_abc_1.abstractmethod
+    def Similar(
+        self,
+        request: _search_pb2.SimilarRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.SearchResponse, _abc.Awaitable[_search_pb2.SearchResponse]]:
+        """Code like the code at a place or like a snippet."""
+
+    @_abc_1.abstractmethod
+    def Explain(
+        self,
+        request: _search_pb2.ExplainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.ExplainResponse, _abc.Awaitable[_search_pb2.ExplainResponse]]:
+        """What is known about a file or a symbol."""
 
 def add_SearchServiceServicer_to_server(servicer: SearchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -8,9 +8,9 @@ have makes code, the rest is natural language.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from codelode import tokens
+from gateway.analyze.read import read
 from gateway.analyze.stopwords import STOPWORDS
 from gateway.state import Analysis, Backends, QueryKind, SearchState
 
@@ -43,9 +43,9 @@ _CODE_MARKS = 2
 _EDGES = "\"'`()[]{}<>,;?!*"
 
 
-async def analyze(state: SearchState, _backends: Backends) -> SearchState:
-    """Adds the analysis of the query."""
-    return replace(state, analysis=analysis(state.query.text))
+async def analyze(state: SearchState, backends: Backends) -> SearchState:
+    """Adds the analysis of the query, and what the options make of it."""
+    return await read(state, backends, analysis=analysis)
 
 
 def analysis(text: str) -> Analysis:

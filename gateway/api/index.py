@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Protocol
 
 from codelode import __version__, addresses
-from codelode.errors import InvalidQuery, NotFound, Unavailable
+from codelode.errors import InvalidQuery, InvalidSettings, NotFound, Unavailable
 from codelode.model import (
     DEFAULT_REF,
     FileRecord,
@@ -57,6 +57,7 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
     embedder: str  # identity
     store: str
     local_paths: str  # see `codelode.settings`
+    language_model: str = "none"  # the kind that the workers use
     draining: asyncio.Event = field(default_factory=asyncio.Event)  # set: end the streams
 
     async def StartRun(  # noqa: N802 - gRPC's name
@@ -137,6 +138,13 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         runs = await asyncio.to_thread(self._retry, request.repository)
         note(runs=len(runs))
         return index_pb2.RetryFailuresResponse(runs=[convert.run(run) for run in runs])
+
+    async def EnrichRepository(  # noqa: N802 - gRPC's name
+        self, request: index_pb2.EnrichRepositoryRequest, context: Context
+    ) -> index_pb2.EnrichRepositoryResponse:
+        """Makes the summaries that earlier runs left out."""
+        runs = await asyncio.to_thread(self._enrich, request.repository)
+        return index_pb2.EnrichRepositoryResponse(runs=[convert.run(run) for run in runs])
 
     def _start(self, request: index_pb2.StartRunRequest) -> Run:
         repository = self._registered(request)
@@ -238,6 +246,20 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         failed = self._with_state(self._asked_for(name), (FileState.FAILED,), after=())
         refs = dict.fromkeys((repository, ref) for repository, ref, _ in failed)
         return [self._begin(repository, ref, redo=[Redo.FAILED]) for repository, ref in refs]
+
+    def _enrich(self, name: str) -> list[Run]:
+        """One run for every indexed ref."""
+        if self.language_model == "none":
+            raise InvalidSettings(
+                "no language model is configured; set CODELODE_LANGUAGE_MODEL for the cluster"
+            )
+        refs = [
+            (repository, status.ref)
+            for repository in map(RepositoryName, self._asked_for(name))
+            for status in self.ledger.refs(repository)
+            if status.indexed
+        ]
+        return [self._begin(repository, ref, redo=[Redo.SUMMARIES]) for repository, ref in refs]
 
     async def _is_draining_within(self, seconds: float) -> bool:
         try:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from codelode.errors import InvalidQuery
 from codelode.model import RepositoryName
-from codelode.ports import Catalog, QueryCache
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway import pipeline
-from gateway.api import convert, validate
-from gateway.api.interceptors import Context, note
+from gateway.api import convert, paging, validate
+from gateway.api.answers import Answers, Made
+from gateway.api.coverage import Coverage, Covered, Ledger
+from gateway.api.interceptors import Context as CallContext
+from gateway.api.interceptors import note
 from gateway.state import Backends, SearchQuery
 
-#: Repositories that are looked at for notices: each costs a round trip.
-MAX_NOTICES = 20
-
 NOTHING_INDEXED = "nothing is indexed yet: start with `codelode index URL`"
+CHANGED = "the index has changed since the page before: hits may repeat or be missing"
+
+#: Hits that pages may reach; the ranking behind them ends with the candidates.
+MAX_OFFSET = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,70 +30,166 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
     """Finds code across all indexed repositories."""
 
     backends: Backends
-    catalog: Catalog
-    cache: QueryCache
-    cache_ttl_s: int
+    ledger: Ledger
+    answers: Answers
+    coverage: Coverage
 
     async def Search(  # noqa: N802 - gRPC's name
-        self, request: search_pb2.SearchRequest, context: Context
+        self, request: search_pb2.SearchRequest, context: CallContext
     ) -> search_pb2.SearchResponse:
         """The chunks that answer a query best, ranked."""
         started = time.perf_counter()
-        query, generation = await asyncio.to_thread(self._read, request)
-        if request.skip_cache:
-            response = await self._answer(query, explain=request.explain)
-        else:
-            response = await self._cached(query, generation, explain=request.explain)
-        response.took_ms = 1000 * (time.perf_counter() - started)
-        note(kind=response.query_kind, hits=len(response.hits), cached=response.cached)
+        query, generation, notices = await asyncio.to_thread(self._read, request)
+
+        async def answer() -> Made[search_pb2.SearchResponse]:
+            return await self._answer(query, generation, explain=request.explain)
+
+        response = (
+            (await answer()).response
+            if request.skip_cache
+            else await self.answers.search(
+                query, generation, explain=request.explain, answer=answer
+            )
+        )
+        response.notices.extend(notices)
+        await self._finish(response, query, started)
         return response
 
-    def _read(self, request: search_pb2.SearchRequest) -> tuple[SearchQuery, int]:
+    async def Context(  # noqa: N802 - gRPC's name
+        self, request: search_pb2.ContextRequest, context: CallContext
+    ) -> search_pb2.ContextResponse:
+        """The hits of a search as one text, filled up to a budget of tokens."""
+        started = time.perf_counter()
+        asked = request.search
+        query, generation, _ = await asyncio.to_thread(self._read, asked, for_context=True)
+
+        async def answer() -> Made[search_pb2.ContextResponse]:
+            made, state, timings = await pipeline.search_context(query, self.backends)
+            response = convert.context_response(made, state, timings, explain=asked.explain)
+            is_complete = await self._is_complete(response.search, query)
+            return Made(response, is_complete and not (state.notices or made.notices))
+
+        response = (
+            (await answer()).response
+            if asked.skip_cache
+            else await self.answers.context(query, generation, explain=asked.explain, answer=answer)
+        )
+        await self._finish(response.search, query, started)
+        return response
+
+    async def Similar(  # noqa: N802 - gRPC's name
+        self, request: search_pb2.SimilarRequest, context: CallContext
+    ) -> search_pb2.SearchResponse:
+        """Code like the code at a place or like a snippet."""
+        started = time.perf_counter()
+        place = await asyncio.to_thread(validate.similar_place, request, self.ledger)
+        query = await asyncio.to_thread(validate.similar_query, request, self.ledger)
+        if place is None:
+            state = await pipeline.find_similar(request.snippet, query, self.backends)
+        else:
+            repository, path, line, ref = place
+            chunk = await pipeline.chunk_at(repository, path, line, ref=ref, backends=self.backends)
+            state = await pipeline.find_similar(chunk, query, self.backends)
+        response = convert.search_response(state, (), explain=False)
+        await self._finish(response, query, started)
+        return response
+
+    async def Explain(  # noqa: N802 - gRPC's name
+        self, request: search_pb2.ExplainRequest, context: CallContext
+    ) -> search_pb2.ExplainResponse:
+        """What is known about a file or a symbol."""
+        subject = validate.subject(request)
+        names = await asyncio.to_thread(self._named, request.repository)
+        ref = await asyncio.to_thread(validate.known_ref, request.ref, names, self.ledger)
+        found = await pipeline.about(subject, repositories=names, ref=ref, backends=self.backends)
+        note(subject_kind=found.kind, definitions=len(found.definitions))
+        return convert.explain_response(found)
+
+    def _read(
+        self, request: search_pb2.SearchRequest, *, for_context: bool = False
+    ) -> tuple[SearchQuery, int, tuple[str, ...]]:
         """The checked query, and the generation that a cached answer must be of.
 
         The generation is read first: what changes later makes the stored answer newer than its
         key says, never older.
         """
-        generation = self.catalog.generation()
-        return validate.search_query(request, self.catalog), generation
+        generation = self.ledger.generation()
+        query = validate.search_query(request, self.ledger, for_context=for_context)
+        if not request.page_token:
+            return query, generation, ()
+        offset, was = _page(query, request.page_token)
+        return replace(query, offset=offset), generation, () if was == generation else (CHANGED,)
 
-    async def _cached(
+    async def _answer(
         self, query: SearchQuery, generation: int, *, explain: bool
-    ) -> search_pb2.SearchResponse:
-        key = pipeline.cache_key(
-            query,
-            embedder=self.backends.embedder.identity,
-            generation=generation,
-            explain=explain,
-        )
-        stored = await self.cache.get(key)
-        if stored is not None:
-            response = search_pb2.SearchResponse.FromString(stored)
-            response.cached = True
-            return response
-        response = await self._answer(query, explain=explain)
-        if not response.notices:
-            await self.cache.put(key, response.SerializeToString(), ttl_s=self.cache_ttl_s)
-        return response
-
-    async def _answer(self, query: SearchQuery, *, explain: bool) -> search_pb2.SearchResponse:
+    ) -> Made[search_pb2.SearchResponse]:
         state, timings = await pipeline.search(query, self.backends)
         response = convert.search_response(state, timings, explain=explain)
-        missing = await asyncio.to_thread(self._missing, query, found=bool(state.hits))
-        response.notices.extend(missing)
-        return response
+        end = query.offset + len(state.hits)
+        if end < min(len(state.ranking), MAX_OFFSET):
+            response.next_page_token = _token(query, end, generation)
+        is_complete = await self._is_complete(response, query)
+        return Made(response, is_complete and not state.notices)
 
-    def _missing(self, query: SearchQuery, *, found: bool) -> list[str]:
-        """What the index does not hold yet of what was asked for.
+    async def _is_complete(self, response: search_pb2.SearchResponse, query: SearchQuery) -> bool:
+        """Whether the index holds all that was asked for; the response says what is missing.
 
         Only named repositories are looked at: an organisation always has some run under way.
         """
-        named = query.filters.repositories[:MAX_NOTICES]
-        if not named and not found and not self.catalog.repositories():
-            return [NOTHING_INDEXED]
-        return [f"{name} is not completely indexed yet" for name in named if self._is_partial(name)]
+        named = query.filters.repositories
+        missing: list[str] = []
+        if named:
+            covered = await asyncio.to_thread(self.coverage.of, named, query.filters.ref)
+            partial = (one.repository for one in covered if not one.is_complete)
+            missing = [f"{name} is not completely indexed yet" for name in partial]
+        elif not response.hits and not await asyncio.to_thread(self.ledger.repositories):
+            missing = [NOTHING_INDEXED]
+        response.notices.extend(missing)
+        return not missing
 
-    def _is_partial(self, name: RepositoryName) -> bool:
-        """True while no run of the repository has completed, or one is changing files."""
-        refs = self.catalog.refs(name)
-        return not refs or any(not ref.indexed or not ref.is_clean for ref in refs)
+    async def _finish(
+        self, response: search_pb2.SearchResponse, query: SearchQuery, started: float
+    ) -> None:
+        """Adds what is never stored with an answer, and the facts of the log line."""
+        found = (RepositoryName(hit.repository) for hit in response.hits)
+        names = query.filters.repositories or tuple(dict.fromkeys(found))
+        if names:
+            covered = await asyncio.to_thread(self.coverage.of, names, query.filters.ref)
+            response.coverage.extend(map(_coverage, covered))
+        response.took_ms = 1000 * (time.perf_counter() - started)
+        note(kind=response.query_kind, hits=len(response.hits), cached=response.cached)
+
+    def _named(self, name: str) -> Sequence[RepositoryName]:
+        if name:
+            return validate.known_repositories([name], self.ledger, field="repository")
+        return [repository.name for repository in self.ledger.repositories()]
+
+
+def _coverage(item: Covered) -> search_pb2.Coverage:
+    return search_pb2.Coverage(
+        repository=item.repository,
+        ref=item.ref,
+        revision=item.revision,
+        pending=item.pending,
+        failed=item.failed,
+    )
+
+
+def _token(query: SearchQuery, offset: int, generation: int) -> str:
+    return paging.token((str(offset), str(generation), _search(query)))
+
+
+def _page(query: SearchQuery, token: str) -> tuple[int, int]:
+    """Offset and generation of a token. InvalidQuery: it is of another search, or none of ours."""
+    place = paging.read(token)
+    if len(place) != 3 or not (place[0].isdecimal() and place[1].isdecimal()):
+        raise InvalidQuery("page_token", "is not a token of a search; start without one")
+    if place[2] != _search(query):
+        raise InvalidQuery("page_token", "belongs to another search; repeat that one unchanged")
+    return min(int(place[0]), MAX_OFFSET), int(place[1])
+
+
+def _search(query: SearchQuery) -> str:
+    """What a token is bound to: the search without its page, short."""
+    shape = pipeline.Shape("", 0)
+    return pipeline.cache_key(replace(query, offset=0), shape, call="page")[:16]

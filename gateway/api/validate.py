@@ -16,11 +16,14 @@ from codelode.errors import InvalidQuery
 from codelode.model import DEFAULT_REF, Category, Filters, Kind, RefName, RepositoryName
 from codelode.ports import Catalog
 from codelode.v1 import search_pb2
+from gateway.api import choose
 from gateway.state import SearchQuery
 
 MAX_QUERY_CHARS = 8_192
 MAX_TOP_K = 200
 DEFAULT_TOP_K = 10
+#: Of a context, which leaves out what does not fit.
+CONTEXT_TOP_K = 20
 MAX_PAGE_SIZE = 1_000
 DEFAULT_PAGE_SIZE = 200
 MAX_GLOB_CHARS = 1_024
@@ -30,22 +33,68 @@ MAX_ALTERNATIVES = 1_000
 Closed = TypeVar("Closed", bound=StrEnum)
 
 
-def search_query(request: search_pb2.SearchRequest, catalog: Catalog) -> SearchQuery:
-    """The request as the pipeline takes it."""
+def search_query(
+    request: search_pb2.SearchRequest, catalog: Catalog, *, for_context: bool = False
+) -> SearchQuery:
+    """The request as the pipeline takes it, at its first page."""
+    default = CONTEXT_TOP_K if for_context else DEFAULT_TOP_K
     return SearchQuery(
         text=query_text(request.query),
+        top_k=_bounded("top_k", request.top_k, default=default, most=MAX_TOP_K),
+        filters=filters(request.filters, catalog),
+        options=choose.options(request.options, for_context=for_context),
+    )
+
+
+def similar_query(request: search_pb2.SimilarRequest, catalog: Catalog) -> SearchQuery:
+    """How many hits of what; the place or snippet is checked by `similar_place`."""
+    return SearchQuery(
+        text=request.snippet,
         top_k=_bounded("top_k", request.top_k, default=DEFAULT_TOP_K, most=MAX_TOP_K),
         filters=filters(request.filters, catalog),
     )
 
 
-def query_text(text: str) -> str:
+def similar_place(
+    request: search_pb2.SimilarRequest, catalog: Catalog
+) -> tuple[RepositoryName, str, int, RefName] | None:
+    """Repository, path, line and ref; None for a snippet, which is checked as a query is."""
+    if request.snippet:
+        if request.path:
+            raise InvalidQuery("snippet", "and a path are given; give one of them")
+        query_text(request.snippet, field="snippet")
+        return None
+    if not request.path:
+        raise InvalidQuery("path", "is empty, and there is no snippet; give one of them")
+    if request.line < 1:
+        raise InvalidQuery("line", f"is {request.line}; lines begin at 1")
+    repository = named_repository(request.repository, catalog)
+    return repository, request.path, request.line, known_ref(request.ref, [repository], catalog)
+
+
+def subject(request: search_pb2.ExplainRequest) -> str:
+    """The path or name to explain, stripped."""
+    found = query_text(request.subject, field="subject")
+    return found.removeprefix("./")
+
+
+def named_repository(name: str, catalog: Catalog) -> RepositoryName:
+    """The repository, which may be left out where there is only one."""
+    if name:
+        return known_repositories([name], catalog, field="repository")[0]
+    known = catalog.repositories()
+    if len(known) != 1:
+        raise InvalidQuery("repository", "is empty; name one of them, as `codelode repos` does")
+    return known[0].name
+
+
+def query_text(text: str, *, field: str = "query") -> str:
     """The query, stripped."""
     if not text.strip():
-        raise InvalidQuery("query", "is empty; say in words or code what to look for")
+        raise InvalidQuery(field, "is empty; say in words or code what to look for")
     if len(text) > MAX_QUERY_CHARS:
         raise InvalidQuery(
-            "query", f"has {len(text):,} characters; at most {MAX_QUERY_CHARS:,} are allowed"
+            field, f"has {len(text):,} characters; at most {MAX_QUERY_CHARS:,} are allowed"
         )
     return text.strip()
 
@@ -66,7 +115,7 @@ def filters(given: search_pb2.Filters, catalog: Catalog) -> Filters:
         kinds=_members("filters.kinds", given.kinds, Kind),
         symbols=_globs("filters.symbols", given.symbols),
         categories=_members("filters.categories", given.categories, Category),
-        ref=_known_ref(given.ref, repositories, catalog),
+        ref=known_ref(given.ref, repositories, catalog, field="filters.ref"),
     )
 
 
@@ -97,14 +146,16 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
     return f"{text}; there are: {shown}"
 
 
-def _known_ref(name: str, repositories: Sequence[RepositoryName], catalog: Catalog) -> RefName:
+def known_ref(
+    name: str, repositories: Sequence[RepositoryName], catalog: Catalog, *, field: str = "ref"
+) -> RefName:
     """The ref when any of the repositories (all, when none is named) has it."""
     if name in ("", DEFAULT_REF):
         return DEFAULT_REF
     among = repositories or [repository.name for repository in catalog.repositories()]
     known = sorted({status.ref for repository in among for status in catalog.refs(repository)})
     if name not in known:
-        raise InvalidQuery("filters.ref", unknown("ref", name, known))
+        raise InvalidQuery(field, unknown("ref", name, known))
     return RefName(name)
 
 

@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterable, Set
 
 import numpy as np
 
-from codelode.model import Category, Chunk, Kind
+from codelode.model import Category
+from gateway.rank.facts import Facts
 from gateway.rank.fuse import Scores
-from gateway.rank.scene import Scene, joined, last
+from gateway.rank.scene import Scene
+from gateway.state import QueryKind
 
 Feature = Callable[[Scene], Scores]
 
-#: Words that ask for tests or documents, which are then not held against a candidate.
+#: Words that ask for tests, documents or examples, which are then not held against a candidate.
 TEST_WORDS = frozenset({"test", "tests", "testing", "spec", "mock", "fixture", "fixtures"})
 DOCS_WORDS = frozenset({"doc", "docs", "documentation", "readme", "changelog", "tutorial", "guide"})
+EXAMPLE_WORDS = frozenset(
+    {"example", "examples", "sample", "demo", "benchmark", "benchmarks", "script", "scripts"}
+)
 
 
 # How the two sides of the index found it
-
-
-def hybrid(scene: Scene) -> Scores:
-    """Reciprocal rank fusion of both sides, the best candidate at 1."""
-    return _by_best(scene.hybrid)
 
 
 def keyword(scene: Scene) -> Scores:
@@ -35,16 +35,20 @@ def keyword(scene: Scene) -> Scores:
 
 
 def similarity(scene: Scene) -> Scores:
-    """Cosine, the best candidate at 1; 0 where the vector side did not find it."""
-    return _by_best(np.array([max(0.0, c.similarity or 0.0) for c in scene.candidates]))
+    """Cosine, the best candidate at 1; the least one found where the vector side did not."""
+    found = scene.similarities
+    least = _least(found)
+    return _by_best(np.maximum(np.where(np.isnan(found), least, found), 0.0))
+
+
+def file_similarity(scene: Scene) -> Scores:
+    """Cosine of the best candidate of its file, stretched from the least found to the best."""
+    found = scene.similarities
+    above = np.where(np.isnan(found), 0.0, found - _least(found))
+    return scene.of_file(_by_best(above))
 
 
 # Where the words of the query stand
-
-
-def body(scene: Scene) -> Scores:
-    """How much of the query the chunk holds."""
-    return scene.coverage(scene.bodies)
 
 
 def file_body(scene: Scene) -> Scores:
@@ -54,37 +58,66 @@ def file_body(scene: Scene) -> Scores:
     return scene.coverage(together)[scene.files]
 
 
+def repository_said(scene: Scene) -> Scores:
+    """How much of the name of its repository the query says."""
+    spoken = set(scene.analysis.words)
+    return np.array([_said_literally(fact.repository, spoken) for fact in scene.facts])
+
+
 def folder_said(scene: Scene) -> Scores:
     """How much of the name of its folder the query says."""
-    return scene.said(folder_of(c.chunk.path) for c in scene.candidates)
+    return scene.said([fact.folder for fact in scene.facts])
 
 
 def stem_said(scene: Scene) -> Scores:
     """How much of the name of its file the query says."""
-    return scene.said(stem_of(c.chunk.path) for c in scene.candidates)
+    return scene.said([fact.stem for fact in scene.facts])
 
 
 def symbol(scene: Scene) -> Scores:
     """How much of the query the names of what it defines hold."""
-    return scene.covered_by(" ".join((c.chunk.symbol, *c.chunk.symbols)) for c in scene.candidates)
+    return scene.covered_by([fact.terms for fact in scene.facts])
+
+
+# What it defines
 
 
 def definition(scene: Scene) -> Scores:
-    """1 where it mainly defines a name that the query writes, ½ where it does beside others."""
-    return np.array([_defines(c.chunk, scene.names) for c in scene.candidates])
+    """Of a query that is a name: 1 where what it is mainly about starts there and has this name,
+    ½ where that is continued, or has the name beside others.
+    """
+    if scene.analysis.kind is not QueryKind.IDENTIFIER:
+        return np.zeros(len(scene.facts))
+    return np.array([_defines(fact, scene.identifiers) for fact in scene.facts])
+
+
+def mentioned(scene: Scene) -> Scores:
+    """The same for the names in a query of several words, also those with their parts apart."""
+    names = scene.identifiers | scene.compounds
+    if scene.analysis.kind is QueryKind.IDENTIFIER:
+        return np.zeros(len(scene.facts))
+    return np.array([_defines(fact, names) for fact in scene.facts])
+
+
+def named(scene: Scene) -> Scores:
+    """1 where what starts there is called by one word of a query of several words."""
+    if scene.analysis.kind is QueryKind.IDENTIFIER:
+        return np.zeros(len(scene.facts))
+    words = set(scene.words)
+    return _flags(fact.symbol in words and fact.symbol in fact.defined for fact in scene.facts)
+
+
+def starts(scene: Scene) -> Scores:
+    """1 where a definition starts."""
+    return _flags(bool(fact.defined) for fact in scene.facts)
 
 
 # What it is
 
 
-def defines(scene: Scene) -> Scores:
-    """1 where it defines a symbol."""
-    return _flags(c.chunk.kind not in (Kind.BLOCK, Kind.TEXT) for c in scene.candidates)
-
-
-def length(scene: Scene) -> Scores:
-    """The logarithm of its length, the longest candidate at 1."""
-    return _by_best(np.log1p([len(c.chunk.content) for c in scene.candidates]))
+def first(scene: Scene) -> Scores:
+    """1 for the beginning of a file: licence, imports, what a file says of itself."""
+    return _flags(c.chunk.start_line == 1 for c in scene.candidates)
 
 
 def test(scene: Scene) -> Scores:
@@ -97,6 +130,13 @@ def docs(scene: Scene) -> Scores:
     return _unasked(scene, DOCS_WORDS, {Category.DOCS})
 
 
+def example(scene: Scene) -> Scores:
+    """1 for an example, a benchmark, a script or the like that the query does not ask for."""
+    if not EXAMPLE_WORDS.isdisjoint(scene.analysis.words):
+        return np.zeros(len(scene.facts))
+    return _flags(fact.is_example for fact in scene.facts)
+
+
 def configuration(scene: Scene) -> Scores:
     """1 for a configuration file."""
     return _unasked(scene, frozenset(), {Category.CONFIGURATION})
@@ -105,16 +145,6 @@ def configuration(scene: Scene) -> Scores:
 def foreign(scene: Scene) -> Scores:
     """1 for code that nobody here wrote."""
     return _unasked(scene, frozenset(), {Category.VENDORED, Category.GENERATED})
-
-
-def stem_of(path: str) -> str:
-    """`src/http/client.test.ts` → `client`."""
-    return path.rpartition("/")[2].lstrip(".").partition(".")[0]
-
-
-def folder_of(path: str) -> str:
-    """`src/http/client.ts` → `http`; empty at the root."""
-    return path.rpartition("/")[0].rpartition("/")[2]
 
 
 def _by_best(scores: Scores) -> Scores:
@@ -126,12 +156,20 @@ def _flags(values: Iterable[bool]) -> Scores:
     return np.fromiter(values, float)
 
 
-def _defines(chunk: Chunk, names: Set[str]) -> float:
-    if not names:
-        return 0.0
-    if joined(last(chunk.symbol)) in names:
+def _least(found: Scores) -> float:
+    return 0.0 if np.isnan(found).all() else float(np.nanmin(found))
+
+
+def _said_literally(name: tuple[str, ...], spoken: Set[str]) -> float:
+    if "".join(name) in spoken:
         return 1.0
-    return 0.5 if any(joined(last(name)) in names for name in chunk.symbols) else 0.0
+    return sum(word in spoken for word in name) / len(name) if name else 0.0
+
+
+def _defines(fact: Facts, names: Set[str]) -> float:
+    if fact.symbol in names:
+        return 1.0 if fact.symbol in fact.defined else 0.5
+    return 0.0 if names.isdisjoint(fact.defined) else 0.5
 
 
 def _unasked(scene: Scene, words: Set[str], categories: Set[Category]) -> Scores:

@@ -1,24 +1,25 @@
 """A query and its candidates as the features see them: what several of them need, made once.
 
-Words are looked for inside the case-folded text of a chunk without splitting it: splitting 200
-chunks takes longer than the rest of a search. Names are short, so they are split, and a word of
-the query matches a word of a name by a common beginning (`routing` finds `routes.py`).
+Words are looked for inside the case-folded text of a chunk without splitting it. Names are short,
+so they are split, and a word of the query matches a word of a name by a common beginning
+(`routing` finds `routes.py`). Where all candidates are of one repository, its name tells none of
+them from another and counts as no word of the query.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from codelode import tokens
 from codelode.model import Candidate
-from gateway.rank.fuse import Scores, fuse, ranks
+from gateway.rank.facts import Facts, facts, spelling
+from gateway.rank.fuse import Scores
 from gateway.state import Analysis
 
 Matches = npt.NDArray[np.float64]  # (candidates, words), 1 where it matches
@@ -29,10 +30,8 @@ Matches = npt.NDArray[np.float64]  # (candidates, words), 1 where it matches
 STEM_CHARS = 4
 STEM_SHARE = 0.5
 
-#: Names whose split is remembered: those of the candidates come back with every similar query.
-REMEMBERED = 1 << 13
-
-_SEPARATORS = re.compile(r"[^\w]+")
+#: Neighbouring words of a query that are looked for as one name: `thread pool`, `threadpool`.
+JOINED_WORDS = (2, 3)
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,32 @@ class Scene:
     candidates: Sequence[Candidate]
 
     @cached_property
+    def facts(self) -> list[Facts]:
+        """What is known of each candidate's chunk."""
+        return [facts(candidate.chunk) for candidate in self.candidates]
+
+    @cached_property
+    def similarities(self) -> Scores:
+        """Cosine, not a number where the vector side did not find it."""
+        given = [candidate.similarity for candidate in self.candidates]
+        return np.array([np.nan if one is None else one for one in given])
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words of the query that can tell candidates apart."""
+        repositories = {fact.repository for fact in self.facts}
+        if len(repositories) > 1:
+            return self.analysis.words
+        (own,) = repositories
+        others = [word for word in self.analysis.words if word not in (*own, "".join(own))]
+        return tuple(others) or self.analysis.words
+
+    @cached_property
     def bodies(self) -> Matches:
         """Which words of the query each chunk holds."""
-        words = self.analysis.words
-        texts = [candidate.chunk.content.casefold() for candidate in self.candidates]
-        held = [[word in text for word in words] for text in texts]
-        return np.array(held, float).reshape(len(texts), len(words))
+        texts = [fact.text for fact in self.facts]
+        held = [[word in text for text in texts] for word in self.words]
+        return np.array(held, float).reshape(len(self.words), len(texts)).T
 
     @cached_property
     def idf(self) -> Scores:
@@ -61,20 +80,28 @@ class Scene:
     def files(self) -> npt.NDArray[np.int64]:
         """The number of each candidate's file, from 0."""
         numbers: dict[tuple[str, str], int] = {}
-        places = [(c.chunk.repository, c.chunk.path) for c in self.candidates]
-        return np.array([numbers.setdefault(place, len(numbers)) for place in places])
+        return np.array([numbers.setdefault(fact.file, len(numbers)) for fact in self.facts])
 
     @cached_property
-    def hybrid(self) -> Scores:
-        """Reciprocal rank fusion of both sides of the index."""
-        by_keyword = ranks([candidate.keyword_score for candidate in self.candidates])
-        by_vector = ranks([candidate.similarity for candidate in self.candidates])
-        return fuse([by_keyword, by_vector])
+    def identifiers(self) -> frozenset[str]:
+        """The names that the query writes like code, as `spelling` gives them."""
+        return frozenset(map(spelling, self.analysis.identifiers)) - {""}
 
     @cached_property
-    def names(self) -> frozenset[str]:
-        """The names that the query writes, as `joined` gives them."""
-        return frozenset(map(joined, map(last, self.analysis.identifiers))) - {""}
+    def compounds(self) -> frozenset[str]:
+        """Neighbouring words of the query in one: `thread pool` → `threadpool`."""
+        words = self.analysis.words
+        return frozenset(
+            "".join(words[at : at + size])
+            for size in JOINED_WORDS
+            for at in range(len(words) - size + 1)
+        )
+
+    def of_file(self, scores: Scores) -> Scores:
+        """The best score of each candidate's file."""
+        best = np.full(int(self.files.max()) + 1, -np.inf)
+        np.maximum.at(best, self.files, scores)
+        return best[self.files]
 
     def coverage(self, matches: Matches) -> Scores:
         """The share of the query that each row matches, by how telling the words are."""
@@ -82,52 +109,40 @@ class Scene:
         covered: Scores = matches @ self.idf / total if total else np.zeros(len(matches))
         return covered
 
-    def covered_by(self, names: Iterable[str]) -> Scores:
-        """How much of the query each name holds; one name (or text of names) per candidate."""
-        texts = list(names)
-        matches = np.zeros((len(texts), len(self.analysis.words)))
-        for row, text in enumerate(texts):
-            matches[row, self._places_in(text)] = 1
-        return self.coverage(matches)
+    def covered_by(self, terms: Sequence[frozenset[str]]) -> Scores:
+        """How much of the query each candidate's terms hold, by how telling the words are."""
+        alike = self._alike(frozenset().union(*terms))
+        telling = (self.idf / (self.idf.sum() or 1.0)).tolist()
+        held = ({at for term in alike.keys() & own for at in alike[term]} for own in terms)
+        return np.array([sum(telling[at] for at in places) for places in held])
 
-    def said(self, names: Iterable[str]) -> Scores:
-        """How much of each name the query says."""
-        given = list(names)
-        shares = {name: self._said(words_of(name)) for name in set(given)}
-        return np.array([shares[name] for name in given])
+    def said(self, names: Sequence[tuple[str, ...]]) -> Scores:
+        """How much of each name, given by its words, the query says."""
+        alike = self._alike(chain.from_iterable(set(names)))
+        shares = {
+            name: 1.0 if "".join(name) in self.compounds else _share(name, alike)
+            for name in set(names)
+        }
+        return np.array([shares[name] for name in names])
 
-    def _said(self, parts: Sequence[str]) -> float:
-        return sum(bool(self._like(part)) for part in parts) / len(parts) if parts else 0.0
-
-    def _places_in(self, text: str) -> list[int]:
-        """The places of the query's words that the text holds."""
+    def _alike(self, words: Iterable[str]) -> dict[str, list[int]]:
+        """The places of the query's words that are the same as each of these; those with any."""
         starts = self._by_start
-        return [
-            place
-            for part in terms_of(text)
-            if part[:STEM_CHARS] in starts
-            for place in self._like(part)
-        ]
-
-    def _like(self, part: str) -> tuple[int, ...]:
-        """The places of the query's words that are the same as `part`."""
-        found = self._alike.get(part)
-        if found is None:
-            near = self._by_start.get(part[:STEM_CHARS], ())
-            found = tuple(place for place in near if same(self.analysis.words[place], part))
-            self._alike[part] = found
+        found = {}
+        for other in words:
+            places = [
+                at for at in starts.get(other[:STEM_CHARS], ()) if same(self.words[at], other)
+            ]
+            if places:
+                found[other] = places
         return found
 
     @cached_property
     def _by_start(self) -> dict[str, list[int]]:
         places: defaultdict[str, list[int]] = defaultdict(list)
-        for place, word in enumerate(self.analysis.words):
+        for place, word in enumerate(self.words):
             places[word[:STEM_CHARS]].append(place)
         return dict(places)
-
-    @cached_property
-    def _alike(self) -> dict[str, tuple[int, ...]]:
-        return {}
 
 
 def same(word: str, other: str) -> bool:
@@ -142,25 +157,5 @@ def same(word: str, other: str) -> bool:
     return common >= STEM_CHARS and common >= STEM_SHARE * max(len(word), len(other))
 
 
-@lru_cache(REMEMBERED)
-def words_of(name: str) -> tuple[str, ...]:
-    """The words of all identifiers in a name."""
-    return tuple(word for part in tokens.identifiers(name) for word in tokens.words(part))
-
-
-@lru_cache(REMEMBERED)
-def terms_of(text: str) -> frozenset[str]:
-    """The distinct index terms of a text of names."""
-    return frozenset(tokens.terms(text))
-
-
-@lru_cache(REMEMBERED)
-def last(qualified_name: str) -> str:
-    """`Outer.Inner.method` → `method`."""
-    return _SEPARATORS.split(qualified_name.rstrip("()!?"))[-1]
-
-
-@lru_cache(REMEMBERED)
-def joined(name: str) -> str:
-    """One spelling for `getUser`, `get_user` and `GetUser`."""
-    return "".join(tokens.words(name))
+def _share(name: tuple[str, ...], alike: dict[str, list[int]]) -> float:
+    return sum(word in alike for word in name) / len(name) if name else 0.0

@@ -2,9 +2,8 @@
 
 The window of candidates does not follow `top_k`, except where more hits are asked for than it
 holds: a wider window changes how scores compare, so a query would rank differently by how many
-hits are wanted. When the query
-cannot be embedded the keyword side answers alone and the answer says so. Raises Unavailable
-when the index itself does not answer.
+hits are wanted. When the query cannot be embedded the keyword side answers alone and the answer
+says so. Raises Unavailable when the index itself does not answer.
 """
 
 from __future__ import annotations
@@ -12,34 +11,37 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from codelode.errors import Unavailable
-from codelode.model import HybridQuery, Vector
-from codelode.ports import Embedder
-from gateway.state import Backends, SearchState
+from codelode.model import Candidate
+from gateway.options import Mode
+from gateway.retrieve.hybrid import KEYWORDS_ONLY, candidates, embed
+from gateway.retrieve.staged import staged
+from gateway.state import Backends, Found, SearchState
 
-#: Candidates wanted from each side; a target is among them in 99.8 % of the annotated queries.
-WINDOW = 100
-
-KEYWORDS_ONLY = "the query could not be embedded: ranked by keywords alone"
+__all__ = ["KEYWORDS_ONLY", "retrieve"]
 
 
 async def retrieve(state: SearchState, backends: Backends) -> SearchState:
     """Adds the candidates of the hybrid index."""
-    vector, notices = await _embed(state.query.text, backends.embedder)
-    query = HybridQuery(
-        text=state.query.text,
-        vector=vector,
-        filters=state.query.filters,
-        limit=max(WINDOW, state.query.top_k),
+    vector, notices = await embed(state.query.text, backends.embedder)
+    state = state.noticed(*notices)
+    if state.query.options.retrieve.mode is Mode.STAGED:
+        return await staged(state, vector, backends)
+    own = candidates(
+        state.query.text,
+        vector,
+        query=state.query,
+        chunks=backends.chunks,
+        synonyms=state.analysis.synonyms,
     )
-    candidates = tuple(await backends.chunks.hybrid(query))
-    return replace(state, candidates=candidates, notices=state.notices + notices)
+    if not state.alternates:
+        return replace(state, candidates=await own)
+    others = (_alternate(found, state, backends) for found in state.alternates)
+    found, *alternates = await asyncio.gather(own, *others)
+    pairs = zip(state.alternates, alternates, strict=True)
+    wordings = tuple(replace(wording, candidates=brought) for wording, brought in pairs)
+    return replace(state, candidates=found, alternates=wordings)
 
 
-async def _embed(text: str, embedder: Embedder) -> tuple[Vector | None, tuple[str, ...]]:
-    """The query's vector; None when it has no words to embed or the embedder is away."""
-    try:
-        vector = await asyncio.to_thread(embedder.embed_query, text)
-    except Unavailable:
-        return None, (KEYWORDS_ONLY,)
-    return (vector if vector.any() else None), ()
+async def _alternate(found: Found, state: SearchState, backends: Backends) -> tuple[Candidate, ...]:
+    vector, _ = await embed(found.text, backends.embedder)
+    return await candidates(found.text, vector, query=state.query, chunks=backends.chunks)

@@ -20,13 +20,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from codelode.backends.lance import LanceChunkSearch, LanceChunkStore, indexes
+from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.model import (
     DEFAULT_REF,
     Category,
@@ -43,7 +44,7 @@ from codelode.model import (
 DIM = 256
 REPOSITORIES = 60
 CHUNKS_PER_FILE = 8
-FILES_PER_CALL = 32
+FILES_PER_CALL = 128
 TOPICS = 300
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 IDENTITY = "bench"
@@ -120,9 +121,9 @@ def _chunk(repository: RepositoryName, path: str, index: int, words: np.ndarray)
 
 def write(folder: Path, chunks: int, queries: int) -> None:
     """Fill the store; leave queries and what exact search finds in the folder."""
-    corpus, store = Corpus(), LanceChunkStore(folder / "index", dim=DIM, identity=IDENTITY)
+    corpus, store = Corpus(), LocalChunkStore(folder / "index", dim=DIM, identity=IDENTITY)
     asked: list[Query] = []
-    ids, vectors, batch, spent = [], [], [], 0.0
+    ids, vectors, batch, calls = [], [], [], []
     every = max(1, chunks // CHUNKS_PER_FILE // (2 * queries))
     for number, (file, drawn) in enumerate(corpus.files(chunks)):
         ids += [chunk.id for chunk in file.chunks]
@@ -131,21 +132,45 @@ def write(folder: Path, chunks: int, queries: int) -> None:
         if number % every == 0 and len(asked) < 2 * queries:
             asked.append(corpus.query(file, drawn))
         if len(batch) == FILES_PER_CALL:
-            spent += _timed(partial(store.replace, batch))
+            calls.append(_timed(partial(store.replace, batch)))
             batch = []
-    spent += _timed(partial(store.replace, batch))
+    calls.append(_timed(partial(store.replace, batch)))
+    spent, used = np.sum(calls, axis=0)
     report("replace, fresh files", f"{len(ids) / spent:.0f} chunks/s, load {load():.1f}")
+    report("processor time of it", f"{used / len(ids) * 1e3:.2f} ms/chunk")
+    report("longest replace", f"{max(calls)[0] * 1e3:.0f} ms")
+    report("size of the index", f"{_size_mb(folder / 'index')} MB")
     report("memory after writing", f"{_peak_mb()} MB at most")
     _truth(folder, asked, ids, np.concatenate(vectors))
 
 
-def fold(folder: Path) -> None:
-    """Build the indexes, then change 1 % of the files and replace them again."""
-    store = LanceChunkStore(folder / "index", dim=DIM, identity=IDENTITY)
-    time.sleep(indexes.QUIET_S)  # maintain folds small rests only once writing has paused
-    report("maintain, all rows new", f"{_timed(store.maintain):.1f} s")
-    report("maintain, nothing new", f"{_timed(store.maintain):.2f} s")
+def fold(folder: Path, chunks: int) -> None:
+    """Maintain; change 1 % of the files, and back; maintain again."""
+    store = LocalChunkStore(folder / "index", dim=DIM, identity=IDENTITY)
+    report("maintain, all rows new", _spent(store.maintain))
+    report("maintain, nothing new", _spent(store.maintain))
+    some = max(1, chunks // CHUNKS_PER_FILE // 100)
+    files = [file for file, _ in islice(Corpus().files(chunks), some)]
+    changed = list(map(_changed, files))
+    report(f"replace, {some} changed files", _spent(partial(store.replace, changed)))
+    report(f"replace, {some} same files", _spent(partial(store.replace, changed)))
+    store.replace(files)
+    report("maintain, few rows left", _spent(store.maintain))
     report("memory of the writer", f"{_peak_mb()} MB at most")
+
+
+def _changed(file: FileChunks) -> FileChunks:
+    """The file with another line in each chunk."""
+    contents = [f"{chunk.content}\n    return changed" for chunk in file.chunks]
+    chunks = tuple(
+        replace(
+            chunk,
+            id=chunk_id(chunk.repository, chunk.path, chunk.start_line, content),
+            content=content,
+        )
+        for chunk, content in zip(file.chunks, contents, strict=True)
+    )
+    return replace(file, chunks=chunks)
 
 
 def search(folder: Path) -> None:
@@ -153,7 +178,7 @@ def search(folder: Path) -> None:
 
 
 async def _search(folder: Path) -> None:
-    chunks = LanceChunkSearch(folder / "index", dim=DIM, identity=IDENTITY)
+    chunks = LocalChunkSearch(folder / "index", dim=DIM, identity=IDENTITY)
     queries, unseen = _halves(_queries(folder))
     truth = json.loads((folder / "truth.json").read_text())
     for query in queries[:20]:
@@ -189,7 +214,7 @@ def _halves(queries: list[Query]) -> tuple[list[Query], list[Query]]:
     return queries[::2], queries[1::2]
 
 
-async def _milliseconds(chunks: LanceChunkSearch, query: HybridQuery) -> float:
+async def _milliseconds(chunks: LocalChunkSearch, query: HybridQuery) -> float:
     start = time.perf_counter()
     await chunks.hybrid(query)
     return (time.perf_counter() - start) * 1e3
@@ -214,10 +239,20 @@ def _queries(folder: Path) -> list[Query]:
     return [Query(text, v, RepositoryName(r)) for (text, r), v in zip(words, asked, strict=True)]
 
 
-def _timed(action) -> float:
-    start = time.perf_counter()
+def _timed(action) -> tuple[float, float]:
+    """Seconds by the clock, and of all processors."""
+    start, used = time.perf_counter(), time.process_time()
     action()
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - used
+
+
+def _spent(action) -> str:
+    passed, used = _timed(action)
+    return f"{passed * 1e3:.0f} ms, {used * 1e3:.0f} ms of processor time"
+
+
+def _size_mb(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) >> 20
 
 
 def _peak_mb() -> int:
@@ -261,7 +296,7 @@ def main() -> None:
 def _run(given: argparse.Namespace, folder: Path) -> None:
     steps = {
         "write": lambda: write(folder, given.chunks, given.queries),
-        "fold": lambda: fold(folder),
+        "fold": lambda: fold(folder, given.chunks),
         "search": lambda: search(folder),
     }
     if given.step:

@@ -32,6 +32,55 @@ HIT = search_pb2.Hit(
     explain=[search_pb2.Trace(name="rank.boost.definition", value=2.0)],
 )
 
+DEFINITION = search_pb2.Definition(
+    repository="acme/http",
+    path="src/retry.py",
+    start_line=9,
+    end_line=11,
+    name="Client.retry",
+    kind="method",
+    signature="def retry(self):",
+    doc="Call again.",
+)
+
+#: A response that has something of everything.
+AROUND = {
+    "intent": "general",
+    "related": [
+        search_pb2.Related(
+            repository="acme/http", path="b.py", relation="imports", hops=1, of="src/retry.py"
+        )
+    ],
+    "imports": [
+        search_pb2.ImportLink(
+            repository="acme/http", path="src/retry.py", target="os", depth=1, mark="external"
+        )
+    ],
+    "duplicates": [
+        search_pb2.Duplicate(
+            repository="fork", path="c.py", start_line=3, end_line=5, of_rank=1, similarity=0.95
+        )
+    ],
+    "files": [
+        search_pb2.FoundFile(
+            repository="acme/http",
+            path="src/retry.py",
+            similarity=0.75,
+            summary="s",
+            symbols=["retry"],
+        )
+    ],
+    "coverage": [
+        search_pb2.Coverage(
+            repository="acme/http", ref="main", revision="a" * 40, pending=3, failed=1
+        )
+    ],
+    "tokens": 77,
+    "synonyms": ["backoff"],
+    "alternates": ["call again"],
+    "next_page_token": "abc",
+}
+
 
 def run_message(state: str, **fields: object) -> index_pb2.Run:
     values: dict[str, object] = {"id": "r1", "repository": "acme/http", "ref": "HEAD", **fields}
@@ -45,6 +94,8 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     hits: list[search_pb2.Hit] = field(default_factory=lambda: [HIT])
     #: Takes the place of `hits` where the answer depends on the request.
     answer: Callable[[search_pb2.SearchRequest], list[search_pb2.Hit]] | None = None
+    #: Further fields of a search's response.
+    around: dict[str, object] = field(default_factory=dict)
     #: What successive watches of a run yield; "break" cuts the stream as a restart does.
     watches: list[list[index_pb2.Run | str]] = field(
         default_factory=lambda: [[run_message("complete", total=3, done=3)]]
@@ -89,6 +140,29 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
             query_kind="identifier",
             notices=["no summaries"],
             **(explain if request.explain else {}),
+            **self.around,
+        )
+
+    def Context(self, request, context):
+        self._note(request, context)
+        made = search_pb2.SearchResponse(hits=self.hits, notices=["no summaries"])
+        text = "### src/retry.py:9-11\n" if self.hits else ""
+        return search_pb2.ContextResponse(text=text, tokens=1234, search=made, left_out=1)
+
+    def Similar(self, request, context):
+        self._note(request, context)
+        return search_pb2.SearchResponse(hits=self.hits, took_ms=1.5)
+
+    def Explain(self, request, context):
+        self._note(request, context)
+        return search_pb2.ExplainResponse(
+            subject_kind="file",
+            summary="src/retry.py retries calls.",
+            definitions=[DEFINITION],
+            imports=["src/clock.py"],
+            imported_by=["src/client.py"],
+            tests=["tests/test_retry.py"],
+            notices=["no graph"],
         )
 
     def StartRun(self, request, context):
@@ -119,7 +193,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
             chunks=1234,
             queues=[index_pb2.Queue(name="parse", messages=6, workers=2)],
             embedder="static-256",
-            store="lance",
+            store="local",
         )
 
     def RemoveRepository(self, request, context):
@@ -163,3 +237,8 @@ def make_run():
 @pytest.fixture
 def codes():
     return code_pb2
+
+
+@pytest.fixture
+def around():
+    return AROUND

@@ -8,9 +8,8 @@ from dataclasses import FrozenInstanceError
 import grpc
 import pytest
 
-from codelode import client as client_module
 from codelode import errors
-from codelode.client import Client
+from codelode.client import Client, connection
 from codelode.model import RunState
 from codelode.v1 import index_pb2
 
@@ -72,6 +71,101 @@ def test_a_search_sends_every_filter_and_returns_every_field(client, gateway):
     assert hit.explain == (("rank.boost.definition", 2.0),)
     assert (result.took_ms, result.cached, result.stages) == (4.25, False, (("rank", 0.5),))
     assert (result.notices, result.query_kind) == (("no summaries",), "identifier")
+
+
+def test_options_reach_the_gateway_by_stage_and_name(client, gateway):
+    client.search(
+        "retry",
+        preset="thorough",
+        options={"retrieve": {"alpha": 0.0}, "rank": {"reranker": "judge"}, "expand": {}},
+        page="abc",
+    )
+
+    options = gateway.requests[0].options
+    assert (options.preset, gateway.requests[0].page_token) == ("thorough", "abc")
+    assert options.retrieve.HasField("alpha")
+    assert not options.retrieve.HasField("window")
+    assert options.rank.reranker == "judge"
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"rnk": {}}, "options.rnk"),
+        ({"preset": {}}, "options.preset"),
+        ({"rank": {"judge": True}}, "options.rank.judge"),
+        ({"retrieve": {"window": "many"}}, "options.retrieve.window"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_refused_by_name(client, gateway, options, field):
+    with pytest.raises(errors.InvalidQuery) as caught:
+        client.search("retry", options=options)
+
+    assert caught.value.field == field
+    assert gateway.requests == []
+
+
+def test_a_result_has_what_was_found_around_its_hits(client, gateway, around):
+    gateway.around = around
+
+    result = client.search("retry")
+
+    assert [(one.path, one.relation, one.of) for one in result.related] == [
+        ("b.py", "imports", "src/retry.py")
+    ]
+    assert [(one.target, one.depth, one.mark) for one in result.imports] == [("os", 1, "external")]
+    assert [(one.repository, one.of_rank) for one in result.duplicates] == [("fork", 1)]
+    assert [(one.similarity, one.symbols) for one in result.files] == [(0.75, ("retry",))]
+    assert [(one.revision, one.pending, one.failed) for one in result.coverage] == [
+        ("a" * 40, 3, 1)
+    ]
+    assert (result.intent, result.tokens, result.next_page) == ("general", 77, "abc")
+    assert (result.synonyms, result.alternates) == (("backoff",), ("call again",))
+    assert not result.abstained
+
+
+def test_a_hit_has_the_lines_around_it(client, gateway):
+    gateway.hits[0].passage.start_line = 7
+
+    assert client.search("retry")[0].passage.start_line == 7
+    gateway.hits[0].ClearField("passage")
+    assert client.search("retry")[0].passage is None
+
+
+def test_a_context_is_a_text_with_what_it_was_made_from(client, gateway):
+    made = client.context(
+        "retry", budget_tokens=3_000, languages=["go"], options={"assemble": {"compact": True}}
+    )
+
+    assert (made.text, made.tokens, made.left_out) == ("### src/retry.py:9-11\n", 1234, 1)
+    assert made.search[0].path == "src/retry.py"
+    asked = gateway.requests[0].search
+    assert (asked.query, asked.top_k, list(asked.filters.languages)) == ("retry", 20, ["go"])
+    assert asked.options.assemble.budget_tokens == 3_000
+    assert asked.options.assemble.compact
+
+
+def test_similar_asks_for_a_place_or_a_snippet(client, gateway):
+    result = client.similar("a.py", 7, repository="acme/http", repositories=["acme/web"], ref="v1")
+    client.similar(snippet="def f(): ...", top_k=3)
+
+    place, snippet = gateway.requests
+    assert result[0].path == "src/retry.py"
+    assert (place.repository, place.path, place.line, place.ref) == ("acme/http", "a.py", 7, "v1")
+    assert (list(place.filters.repositories), place.filters.ref) == (["acme/web"], "v1")
+    assert (snippet.snippet, snippet.top_k) == ("def f(): ...", 3)
+
+
+def test_explain_says_what_is_known(client, gateway):
+    about = client.explain("src/retry.py", repository="acme/http")
+
+    assert (about.kind, about.summary) == ("file", "src/retry.py retries calls.")
+    assert [(one.name, one.start_line, one.doc) for one in about.definitions] == [
+        ("Client.retry", 9, "Call again.")
+    ]
+    assert (about.imports, about.imported_by) == (("src/clock.py",), ("src/client.py",))
+    assert (about.tests, about.notices) == (("tests/test_retry.py",), ("no graph",))
+    assert gateway.requests[0].repository == "acme/http"
 
 
 def test_a_result_is_a_sequence_that_is_false_when_nothing_was_found(client, gateway):
@@ -149,7 +243,7 @@ def test_watch_survives_a_restart_of_the_server_on_its_port(client, gateway, mak
 
 
 def test_watch_gives_up_when_nobody_answers_for_long(closed_port, monkeypatch):
-    monkeypatch.setattr(client_module, "WATCH_PATIENCE_S", 0.3)
+    monkeypatch.setattr(connection, "WATCH_PATIENCE_S", 0.3)
     with Client(f"127.0.0.1:{closed_port}") as client, pytest.raises(errors.Unavailable):
         list(client.watch("r1"))
 
@@ -177,7 +271,7 @@ def test_status_and_repositories_carry_the_whole_picture(client, gateway):
 
     status = client.status()
 
-    assert (status.version, status.chunks, status.store) == ("1.2.3", 1234, "lance")
+    assert (status.version, status.chunks, status.store) == ("1.2.3", 1234, "local")
     assert (status.queues[0].name, status.queues[0].workers) == ("parse", 2)
     assert status.runs[0].done == 4
     assert status.repositories == client.repositories()

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codelode.backends.lance import LanceChunkSearch, LanceChunkStore
+from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.backends.memory.chunks import MemoryChunkStore
+from codelode.backends.weaviate import WeaviateChunkSearch, WeaviateChunkStore
 from codelode.model import (
     DEFAULT_REF,
     Category,
@@ -52,22 +53,31 @@ class Sides:
         return set(self.store.ids(repository, ref))
 
 
-@pytest.fixture(params=["memory", "lance"])
+@pytest.fixture(params=["memory", "local", "weaviate"])
 async def index(request, tmp_path):
     if request.param == "memory":
         twin = MemoryChunkStore(dim=DIM)
         yield Sides(twin, twin)
         return
-    sides = lance(tmp_path)
+    sides = local(tmp_path) if request.param == "local" else weaviate(request.getfixturevalue)
     yield sides
     await sides.search.close()
     sides.store.close()
 
 
-def lance(folder):
+def local(folder):
     return Sides(
-        LanceChunkStore(folder, dim=DIM, identity="test"),
-        LanceChunkSearch(folder, dim=DIM, identity="test"),
+        LocalChunkStore(folder, dim=DIM, identity="test"),
+        LocalChunkSearch(folder, dim=DIM, identity="test"),
+    )
+
+
+def weaviate(fixture, suffix=""):
+    address, place = fixture("weaviate_address"), fixture("weaviate_place")
+    place = replace(place, tenant=place.tenant + suffix)
+    return Sides(
+        WeaviateChunkStore(address, place, dim=DIM, identity="test"),
+        WeaviateChunkSearch(address, place, dim=DIM, identity="test"),
     )
 
 
@@ -339,6 +349,15 @@ async def test_names_and_content_both_count(index):
     assert "other.py" not in hits
 
 
+async def test_summaries_are_searched(index):
+    index.store.replace(
+        placed(chunk(content="x = 1", summary="Reads the response"), chunk("b.py", "else"))
+    )
+
+    (hit,) = await index.found("response")
+    assert hit.chunk.summary == "Reads the response"
+
+
 @pytest.mark.parametrize("query", ["getUserById", "get_user_by_id", "user id", "GETUSERBYID"])
 async def test_identifiers_are_found_in_every_spelling(index, query):
     index.store.replace(placed(chunk(content="x = getUserById(1)"), chunk("b.py", "else")))
@@ -533,6 +552,48 @@ async def test_maintenance_changes_no_answer(index):
     assert await index.paths("shared", EAST) == ["b.py", "c.py", "d.py"]
 
 
+# Whole files and vectors
+
+
+async def test_a_file_is_all_of_its_chunks_at_the_ref_in_file_order(index):
+    first, second, third = (chunk(content=f"text {line}", line=line) for line in (1, 5, 9))
+    other = chunk("b.py", "text b", repository=LIB)
+    index.store.replace([file(third, first, second), file(other)])
+    index.store.replace([file(chunk(content="elsewhere", line=3), refs=(DEV,))])
+
+    places = [(APP, "a.py"), (LIB, "b.py"), (LIB, "a.py"), (APP, "gone.py")]
+    found = await index.search.files(places, MAIN)
+
+    assert found[APP, "a.py"] == (first, second, third)
+    assert [one.path for one in found[LIB, "b.py"]] == ["b.py"]
+    assert (found[LIB, "a.py"], found[APP, "gone.py"]) == ((), ())
+    assert len(found) == 4
+
+
+async def test_a_file_is_named_by_its_path_and_not_by_a_glob(index):
+    index.store.replace([*placed(chunk("pages/[id].tsx"), chunk("pages/x.tsx"), chunk("a b.py"))])
+
+    places = [(APP, "pages/[id].tsx"), (APP, "pages/*"), (APP, "a b.py"), (APP, "a")]
+    found = await index.search.files(places, MAIN)
+
+    assert [len(found[place]) for place in places] == [1, 0, 1, 0]
+
+
+async def test_no_files_are_no_chunks_also_before_there_is_an_index(index):
+    assert await index.search.files([], MAIN) == {}
+    assert await index.search.files([(APP, "a.py")], MAIN) == {(APP, "a.py"): ()}
+
+
+async def test_candidates_have_their_vectors_where_they_are_asked_for(index):
+    index.store.replace(placed(chunk("a.py"), chunk("b.py", "other"), vectors=[NORTHEAST, NORTH]))
+    query = HybridQuery("shared", NORTH, Filters(ref=MAIN), 10, with_vectors=True)
+
+    found = {one.chunk.path: one.vector for one in await index.search.hybrid(query)}
+
+    assert found["a.py"] == pytest.approx(NORTHEAST, abs=1e-3)
+    assert found["b.py"] == pytest.approx(NORTH, abs=1e-3)
+
+
 # Histories
 
 LINES = st.integers(1, 3)
@@ -552,10 +613,12 @@ STEP = st.tuples(
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+@pytest.mark.parametrize("engine", ["local", "weaviate"])
 @given(history=st.lists(STEP, min_size=1, max_size=6))
-async def test_any_history_leaves_what_the_twin_has(tmp_path_factory, history):
+async def test_any_history_leaves_what_the_twin_has(request, tmp_path_factory, engine, history):
     twin = MemoryChunkStore(dim=DIM)
-    sides = lance(tmp_path_factory.mktemp("index"))
+    folder = tmp_path_factory.mktemp("index")
+    sides = local(folder) if engine == "local" else weaviate(request.getfixturevalue, folder.name)
     for files, refs, is_maintained in history:
         batch = [drawn(place, pieces, refs) for place, pieces in files.items()]
         twin.replace(batch)
@@ -564,6 +627,7 @@ async def test_any_history_leaves_what_the_twin_has(tmp_path_factory, history):
             sides.store.maintain()
     await assert_same(sides, Sides(twin, twin))
     await sides.search.close()
+    sides.store.close()
 
 
 def drawn(place, pieces, refs):

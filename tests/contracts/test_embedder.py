@@ -1,11 +1,17 @@
-"""What `ports.Embedder` promises, over every implementation that runs without a server."""
+"""What `ports.Embedder` promises, over every implementation."""
+
+from __future__ import annotations
+
+import contextlib
 
 import numpy as np
 import pytest
+from pydantic import SecretStr
 
+from codelode.backends import ollama, openai
 from codelode.backends.static import StaticEmbedder
 
-EMBEDDERS = {"static": StaticEmbedder}
+MODEL = "all-minilm"
 
 TEXTS = [
     "src/cache.py\nclass Cache › def get\n    def get(self, key): return self._entries[key]",
@@ -14,9 +20,26 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(params=EMBEDDERS, scope="module")
-def embedder(request):
-    return EMBEDDERS[request.param]()
+@pytest.fixture(params=["static", "ollama", "openai"], scope="module")
+def make(request):
+    """A function to embedders that are equal."""
+    if request.param == "static":
+        yield StaticEmbedder
+        return
+    url = request.getfixturevalue("ollama_url")
+    with contextlib.ExitStack() as stack:
+        if request.param == "ollama":
+            server = stack.enter_context(contextlib.closing(ollama.Server(url, threads=1)))
+            yield lambda: ollama.embedder(server, model=MODEL)
+            return
+        endpoint = openai.Endpoint(f"{url}/v1", key=SecretStr(""))
+        stack.enter_context(contextlib.closing(endpoint))
+        yield lambda: openai.embedder(endpoint, model=MODEL)
+
+
+@pytest.fixture(scope="module")
+def embedder(make):
+    return make()
 
 
 def test_identity_names_the_dimensions(embedder):
@@ -24,8 +47,8 @@ def test_identity_names_the_dimensions(embedder):
     assert embedder.identity.isprintable()
 
 
-def test_two_of_one_kind_have_one_identity(embedder):
-    assert type(embedder)().identity == embedder.identity
+def test_two_of_one_kind_have_one_identity(make, embedder):
+    assert make().identity == embedder.identity
 
 
 def test_documents_are_unit_rows_in_order(embedder):
@@ -42,7 +65,7 @@ def test_no_documents_are_no_rows(embedder):
 
 
 def test_the_other_texts_of_a_call_do_not_matter(embedder):
-    together = embedder.embed_documents(TEXTS * 40)
+    together = embedder.embed_documents(TEXTS * 40)  # more than one call of a server
     alone = np.concatenate([embedder.embed_documents([text]) for text in TEXTS])
     np.testing.assert_allclose(together, np.tile(alone, (40, 1)), atol=1e-5)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -298,6 +299,25 @@ def test_failed_files_are_counted_apart_and_the_run_completes(ledger):
     over = ledger.run(run.id)
     assert (over.done, over.failed) == (1, 1)
     assert list(ledger.with_state(APP, FileState.FAILED)) == [(MAIN, bad)]
+
+
+def test_summaries_are_counted_once_in_the_run_and_as_they_stand_in_the_ref(ledger):
+    work = item(1)
+    run, _ = start(ledger, item(0), work)
+    first = replace(indexed(item(0)), summaries=5, summaries_missing=2)
+    second = replace(indexed(work), summaries=1, summaries_missing=4)
+    ledger.done(run.id, [first])
+    ledger.done(run.id, [first, second])
+    over = ledger.run(run.id)
+    assert (over.summaries, over.summaries_missing) == (6, 6)
+    again, _ = start(ledger, work, revision=TWO)
+    ledger.done(again.id, [replace(second, summaries=5, summaries_missing=0)])
+    over = ledger.run(again.id)
+    assert (over.summaries, over.summaries_missing) == (5, 0)
+    (status,) = ledger.refs(APP)
+    assert status.summaries_missing == 2
+    kept = {record.path: record.summaries_missing for record in ledger.all(APP, status.ref)}
+    assert kept == {item(0).path: 2, work.path: 0}
 
 
 def test_claims_count_attempts_per_stage(ledger):

@@ -12,7 +12,10 @@ from grpc import aio
 from codelode import tokens
 from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
+from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
+from codelode.backends.memory.near import MemoryNearQueries
+from codelode.backends.memory.symbols import MemorySymbols
 from codelode.errors import Unavailable
 from codelode.model import (
     DEFAULT_REF,
@@ -169,12 +172,50 @@ def index(chunks, embedder):
     return store
 
 
+class ScriptedModel:
+    """A language model that answers from a list, and remembers what it was asked."""
+
+    identity = "scripted"
+
+    def __init__(self):
+        self.answers = []  # an exception is raised; the last one stays
+        self.asked = []
+
+    def complete(self, prompt, *, max_tokens):
+        self.asked.append(prompt)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(prompt) if callable(answer) else answer
+
+
 @pytest.fixture
-def services(chunks, embedder, ledger, jobs):
+def model():
+    return ScriptedModel()
+
+
+@pytest.fixture
+def graph():
+    return MemoryGraph()
+
+
+@pytest.fixture
+def symbols():
+    return MemorySymbols()
+
+
+@pytest.fixture
+def backends(chunks, embedder, graph, symbols, model):
+    return Backends(chunks, embedder, graph, symbols, model)
+
+
+@pytest.fixture
+def services(backends, ledger, jobs):
     return Services(
-        backends=Backends(chunks, embedder),
+        backends=backends,
         ledger=ledger,
         cache=MemoryCache(entries=100),
+        near=MemoryNearQueries(entries=100),
         jobs=jobs,
     )
 

@@ -9,7 +9,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from codelode.errors import InvalidSettings
+from codelode.client import Client
+from codelode.errors import InvalidSettings, Unauthenticated
 from codelode.settings import Settings
 from gateway import app
 from gateway.app import Gateway, check_listen
@@ -22,19 +23,39 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
     "listen", ["127.0.0.1:50051", "localhost:0", "[::1]:50051", "127.8.0.1:1", "unix:/run/x.sock"]
 )
 def test_loopback_addresses_are_taken(listen):
-    check_listen(listen)
+    check_listen(Settings(listen=listen))
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "host.example:1"])
 def test_without_authentication_other_addresses_are_refused(listen):
     with pytest.raises(InvalidSettings, match="no authentication is configured"):
-        check_listen(listen)
+        check_listen(Settings(listen=listen))
+    check_listen(Settings(listen=listen, token="secret"))
 
 
 @pytest.mark.parametrize("listen", ["", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "[::1]:99999"])
 def test_a_malformed_address_is_refused_with_an_example(listen):
     with pytest.raises(InvalidSettings, match=r"127\.0\.0\.1:50051"):
-        check_listen(listen)
+        check_listen(Settings(listen=listen))
+
+
+async def test_with_a_token_only_callers_who_bring_it_are_served(services, tmp_path):
+    settings = Settings(listen="127.0.0.1:0", data=tmp_path, token="sesame")
+    gateway = Gateway(services, settings)
+    await gateway.start()
+
+    def asked(token: str) -> int:
+        with Client(f"127.0.0.1:{gateway.port}", token=token) as client:
+            assert client.is_serving()  # health is for probes, who have none
+            return client.status().chunks
+
+    try:
+        assert await asyncio.to_thread(asked, "sesame") == 0
+        for wrong in ("", "sesam", "sesame ", "Bearer sesame"):
+            with pytest.raises(Unauthenticated, match="CODELODE_TOKEN"):
+                await asyncio.to_thread(asked, wrong)
+    finally:
+        await gateway.stop(grace_s=0)
 
 
 async def test_a_taken_port_is_refused_by_name(gateway, services, tmp_path):

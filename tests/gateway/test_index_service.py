@@ -21,6 +21,7 @@ from codelode.model import (
     RunState,
 )
 from codelode.ports import Manifest, WorkItem
+from codelode.settings import Settings
 from codelode.v1 import index_pb2
 
 URL = "https://host.example/acme/http"
@@ -243,7 +244,7 @@ async def test_the_status_shows_repositories_runs_chunks_and_queues(
     assert [(queue.name, queue.messages, queue.workers) for queue in status.queues] == [
         ("pull", 1, 1)
     ]
-    assert (status.embedder, status.store) == ("hash-64", "lance")
+    assert (status.embedder, status.store) == ("hash-64", "local")
     assert status.version
 
 
@@ -360,3 +361,35 @@ async def test_failed_files_are_tried_again_in_one_run_per_ref(indexing, jobs, l
     ]
     assert jobs.sent == [("pull", run.id) for run in response.runs]
     assert all(ledger.run(run.id).redo == (Redo.FAILED,) for run in response.runs)
+
+
+async def test_without_a_language_model_enriching_is_refused_with_the_remedy(indexing):
+    with pytest.raises(grpc.aio.AioRpcError, match="CODELODE_LANGUAGE_MODEL") as caught:
+        await indexing.EnrichRepository(index_pb2.EnrichRepositoryRequest())
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+class TestWithALanguageModel:
+    """What changes when the cluster has one."""
+
+    @pytest.fixture
+    def settings(self, tmp_path):
+        return Settings(
+            listen="127.0.0.1:0",
+            data=tmp_path,
+            local_paths=str(tmp_path),
+            language_model="ollama",
+        )
+
+    async def test_every_indexed_ref_is_enriched_in_a_run_of_its_own(self, indexing, ledger, jobs):
+        first = await start(indexing)
+        pull(ledger, first, "a.py")
+        finish(ledger, first, "a.py")
+        await start(indexing, name="fresh")  # nothing of it is indexed yet
+        jobs.sent.clear()
+
+        response = await indexing.EnrichRepository(index_pb2.EnrichRepositoryRequest())
+
+        assert [(run.repository, run.ref) for run in response.runs] == [("acme/http", "main")]
+        assert jobs.sent == [("pull", run.id) for run in response.runs]
+        assert ledger.run(response.runs[0].id).redo == (Redo.SUMMARIES,)

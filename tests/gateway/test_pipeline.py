@@ -4,17 +4,24 @@ import pytest
 
 from codelode.model import Category, Filters, Kind, RefName, RepositoryName
 from gateway import pipeline
+from gateway.options import PRESETS, Preset
 from gateway.retrieve import KEYWORDS_ONLY
 from gateway.state import Backends, SearchQuery
 
 
 def key(query, **changes):
-    given = {"embedder": "m-1", "generation": 7, "explain": False, **changes}
-    return pipeline.cache_key(query, **given)
+    shape = pipeline.Shape(**{"embedder": "m-1", "generation": 7, "explain": False, **changes})
+    return pipeline.cache_key(query, shape)
 
 
 FILTERS = Filters(repositories=(RepositoryName("a"), RepositoryName("b")))
 QUERY = SearchQuery("retry", 10, FILTERS)
+ASKED = SearchQuery("how is a thing cached", 10, FILTERS)
+
+
+def near(query, **changes):
+    shape = pipeline.Shape(**{"embedder": "m-1", "generation": 7, "explain": False, **changes})
+    return pipeline.near_key(query, shape)
 
 
 @pytest.mark.parametrize(
@@ -29,10 +36,46 @@ QUERY = SearchQuery("retry", 10, FILTERS)
         replace(QUERY, filters=replace(FILTERS, kinds=(Kind.CLASS,))),
         replace(QUERY, filters=replace(FILTERS, categories=(Category.TEST,))),
         replace(QUERY, filters=replace(FILTERS, ref=RefName("main"))),
+        replace(QUERY, rights="team-a"),
+        replace(QUERY, offset=10),
+        replace(QUERY, options=PRESETS[Preset.FAST]),
     ],
 )
 def test_every_parameter_is_part_of_the_cache_key(other):
     assert key(other) != key(QUERY)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(ASKED, top_k=11),
+        replace(ASKED, filters=replace(FILTERS, languages=("go",))),
+        replace(ASKED, filters=replace(FILTERS, repositories=(RepositoryName("a"),))),
+        replace(ASKED, rights="team-a"),
+        replace(ASKED, options=PRESETS[Preset.FAST]),
+        replace(ASKED, text="how is max_age cached"),
+    ],
+)
+def test_queries_of_the_same_meaning_share_filters_rights_options_and_names(other):
+    assert near(other) != near(ASKED)
+    assert near(replace(ASKED, text="which way is a thing cached")) == near(ASKED)
+
+
+@pytest.mark.parametrize("change", [{"embedder": "m-2"}, {"generation": 8}, {"explain": True}])
+def test_and_embedder_generation_and_explain(change):
+    assert near(ASKED, **change) != near(ASKED)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        replace(QUERY, text="HttpClient"),
+        replace(QUERY, text="if (a == b) { return c; }"),
+        replace(QUERY, text="how is it cached", offset=10),
+    ],
+)
+def test_names_code_and_later_pages_are_never_answered_by_meaning(query):
+    assert near(query) is None
 
 
 @pytest.mark.parametrize("change", [{"embedder": "m-2"}, {"generation": 8}, {"explain": True}])
@@ -49,7 +92,13 @@ def test_the_order_of_alternatives_is_not_part_of_the_cache_key():
 async def test_every_stage_is_timed_in_order(chunks, embedder):
     _, timings = await pipeline.search(QUERY, Backends(chunks, embedder))
 
-    assert [timing.stage for timing in timings] == ["analyze", "retrieve", "rank", "assemble"]
+    assert [timing.stage for timing in timings] == [
+        "analyze",
+        "retrieve",
+        "rank",
+        "expand",
+        "assemble",
+    ]
     assert all(timing.took_ms >= 0 for timing in timings)
 
 

@@ -1,4 +1,5 @@
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,8 +7,9 @@ import pytest
 from codelode.model import Candidate, Category, Kind
 from gateway.analyze import analysis
 from gateway.rank import features, ranked, same_file
+from gateway.rank.facts import REMEMBERED, facts, remembered, spelling, stem_of
 from gateway.rank.fuse import fuse, ranks
-from gateway.rank.scene import Scene, joined, last, same
+from gateway.rank.scene import Scene, same
 from gateway.rank.weights import SAME_FILE, WEIGHTS
 
 
@@ -126,7 +128,7 @@ def test_every_feature_is_within_0_and_1_for_every_candidate(candidate, weighed,
 def test_a_word_that_all_candidates_hold_says_less_than_a_rare_one(candidate):
     given = [candidate(f"{n}.py", "server") for n in range(5)] + [candidate("r.py", "retry")]
 
-    values = feature(features.body, "server retry", *given)
+    values = feature(features.file_body, "server retry", *given)
 
     assert values[-1] > values[0] > 0
 
@@ -148,13 +150,38 @@ def test_the_words_of_a_query_may_stand_in_several_chunks_of_a_file(candidate):
         ("src/http_client.py", "http client", 1.0),
         ("src/http_client.py", "how clients connect", 0.5),
         ("src/http_client.py", "routing", 0.0),
-        ("src/HttpClient.test.ts", "http client", 1.0),
+        ("src/RetryPolicy.Async.cs", "retry policy", 2 / 3),
         ("src/.env", "env", 1.0),
         ("Makefile", "makefile", 1.0),
     ],
 )
 def test_the_name_of_a_file_counts_by_how_much_of_it_the_query_says(candidate, path, query, share):
-    assert feature(features.stem_said, query, candidate(path)) == [share]
+    assert feature(features.stem_said, query, candidate(path)) == [pytest.approx(share)]
+
+
+def test_words_that_are_one_name_in_the_code_may_stand_apart_in_the_query(candidate):
+    given = (candidate("src/threadpool.c"), candidate("src/pool.c", symbols=("ThreadPool",)))
+
+    assert feature(features.stem_said, "how does the thread pool work", *given) == [1.0, 1.0]
+    assert feature(features.mentioned, "how does the thread pool work", *given) == [0.0, 0.5]
+
+
+def test_the_name_of_the_one_repository_says_nothing_about_its_files(candidate):
+    given = (candidate("src/flask.py", "flask"), candidate("src/routing.py", "flask"))
+    named = [replace(c, chunk=replace(c.chunk, repository="pallets/flask")) for c in given]
+
+    assert feature(features.stem_said, "flask routing", *named) == [0.0, 1.0]
+    assert feature(features.repository_said, "flask routing", *named) == [1.0, 1.0]
+
+
+def test_the_name_of_a_repository_tells_it_from_others(candidate):
+    given = (candidate("src/a.py"), candidate("src/b.py"))
+    named = [
+        replace(c, chunk=replace(c.chunk, repository=name))
+        for c, name in zip(given, ("pallets/flask", "pallets/click"), strict=True)
+    ]
+
+    assert feature(features.repository_said, "flask routing", *named) == [1.0, 0.0]
 
 
 def test_the_name_of_a_folder_is_the_nearest_one(candidate):
@@ -164,13 +191,47 @@ def test_the_name_of_a_folder_is_the_nearest_one(candidate):
 
 
 @pytest.mark.parametrize(
-    ("query", "value"),
-    [("Client.get", 1.0), ("get", 1.0), ("where is fetch_all?", 0.5), ("put", 0.0), ("a b", 0.0)],
+    ("query", "values"),
+    [
+        ("Client.get", [1.0, 0.5, 0.5]),
+        ("get", [1.0, 0.5, 0.5]),
+        ("put", [0.0, 0.0, 0.0]),
+        ("where is get_user", [0.0, 0.0, 0.0]),
+    ],
 )
-def test_a_definition_is_of_a_name_that_the_query_writes(candidate, query, value):
-    chunk = candidate("a.py", symbol="HttpClient.get", symbols=("HttpClient.get", "fetchAll"))
+def test_of_a_query_that_is_a_name_its_definition_comes_before_what_continues_it(
+    candidate, query, values
+):
+    given = (
+        candidate("a.py", "1", symbol="HttpClient.get", symbols=("get", "fetchAll")),
+        candidate("a.py", "2", symbol="HttpClient.get", symbols=(), start_line=50),
+        candidate("a.py", "3", symbol="HttpClient", symbols=("get", "HttpClient"), start_line=90),
+    )
 
-    assert feature(features.definition, query, chunk) == [value]
+    assert feature(features.definition, query, *given) == values
+
+
+def test_names_in_a_query_of_several_words_are_mentioned(candidate):
+    chunk = candidate("a.py", symbol="HttpClient.get", symbols=("get", "fetchAll"))
+
+    assert feature(features.mentioned, "where is fetch_all?", chunk) == [0.5]
+    assert feature(features.mentioned, "fetch_all", chunk) == [0.0]  # that asks for a definition
+    assert feature(features.named, "how to get a page", chunk) == [1.0]
+    assert feature(features.named, "how to fetch a page", chunk) == [0.0]
+
+
+def test_what_the_vector_side_did_not_find_is_no_nearer_than_the_least_it_found(candidate):
+    given = [candidate(f"{n}.py", similarity=n) for n in (0.8, 0.4, None)]
+
+    assert feature(features.similarity, "retry", *given) == [1.0, 0.5, 0.5]
+    assert feature(features.file_similarity, "retry", *given) == [1.0, 0.0, 0.0]
+
+
+def test_an_example_comes_behind_unless_it_is_asked_for(candidate):
+    given = (candidate("examples/a.py"), candidate("benchmark/b.py"), candidate("src/c.py"))
+
+    assert feature(features.example, "retry", *given) == [1.0, 1.0, 0.0]
+    assert feature(features.example, "an example of retry", *given) == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -191,10 +252,35 @@ def test_words_with_a_long_common_beginning_are_the_same(one, other, are_same):
 
 
 def test_names_are_compared_in_one_spelling():
-    assert joined("getUser") == joined("get_user") == joined("GetUser")
-    assert [last(name) for name in ("a.b.c", "absl::StrCat", "Foo#bar()", "x")] == [
+    assert spelling("getUser") == spelling("get_user") == spelling("GetUser") == "getuser"
+    assert [spelling(name) for name in ("a.b.c", "absl::StrCat", "Foo#bar()", "x", "::")] == [
         "c",
-        "StrCat",
+        "strcat",
         "bar",
         "x",
+        "",
     ]
+
+
+def test_the_stem_of_a_file_is_its_name_without_the_last_extension():
+    assert [stem_of(path) for path in ("a/b.py", "Sql.Async.cs", ".env", "Makefile", "")] == [
+        "b",
+        "Sql.Async",
+        "env",
+        "Makefile",
+        "",
+    ]
+
+
+def test_a_chunk_that_was_named_anew_is_looked_at_anew(make_chunk):
+    chunk = make_chunk("a.py", "x", symbol="old", symbols=("old",))
+
+    assert facts(chunk) is facts(replace(chunk))
+    assert facts(replace(chunk, symbol="new", symbols=("new",))).symbol == "new"
+
+
+def test_remembered_chunks_are_bounded(make_chunk):
+    for number in range(REMEMBERED + 10):
+        facts(make_chunk("a.py", "x", start_line=number + 1))
+
+    assert len(remembered) <= REMEMBERED

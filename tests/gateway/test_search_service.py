@@ -86,6 +86,7 @@ async def test_explain_names_what_made_the_score(search):
         "analyze",
         "retrieve",
         "rank",
+        "expand",
         "assemble",
     ]
     traces = {trace.name: trace.value for trace in response.hits[0].explain}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,3 +57,8 @@ def test_a_zero_row_stays_zero_and_no_rows_stay_none() -> None:
     zero = np.zeros((2, 8), np.float32)
     np.testing.assert_array_equal(wire.load_vectors(wire.dump_vectors(zero), dim=8), zero)
     assert wire.load_vectors(wire.dump_vectors(zero[:0]), dim=8).shape == (0, 8)
+
+
+@pytest.mark.parametrize("texts", [(), ("",), ("Says it.", "", "日本語 ✓")])
+def test_summaries_survive_the_way(texts):
+    assert wire.load_summaries(wire.dump_summaries(texts, missing=3)) == (texts, 3)

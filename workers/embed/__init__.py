@@ -1,28 +1,83 @@
 """Embed stage: the chunks of many parsed files → one vector each, in one call of the model.
 
-In: parsed files with their paths. Out: per file an array of shape (chunks, dim). Raises what the
-embedder raises.
+In: parsed files with their paths and summaries. Out: per file an array of shape (chunks, dim).
+What was embedded once, anywhere, is not embedded again. Raises what the embedder raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from codelode import derivations
 from codelode.model import ParsedFile, RepositoryName, Vectors, embedding_text, locate
-from codelode.ports import Embedder
+from codelode.ports import DerivationKey, Derivations, Embedder
+
+__all__ = ["embed", "known_vectors"]
+
+#: Vectors are kept as half floats: a cosine moves by less than 0.001.
+_KEPT = np.float16
 
 
-def embed(files: Sequence[tuple[str, ParsedFile]], *, embedder: Embedder) -> tuple[Vectors, ...]:
-    """Vectors of each (path, parsed file), in the order of `locate`."""
-    texts = [
-        [
-            embedding_text(chunk)
-            for chunk in locate(parsed, repository=RepositoryName(""), path=path, refs=())
-        ]
-        for path, parsed in files
-    ]
-    vectors = embedder.embed_documents([text for group in texts for text in group])
+def embed(
+    files: Sequence[tuple[str, ParsedFile, Sequence[str]]],
+    *,
+    embedder: Embedder,
+    known: Derivations,
+) -> tuple[Vectors, ...]:
+    """Vectors of each (path, parsed file, summaries), in the order of `locate`."""
+    texts = [_texts(*file) for file in files]
+    vectors = _vectors([text for group in texts for text in group], embedder, known)
     ends = np.cumsum([len(group) for group in texts])
     return tuple(np.split(vectors, ends[:-1])) if texts else ()
+
+
+def known_vectors(
+    files: Sequence[tuple[str, ParsedFile]], *, embedder: Embedder, known: Derivations
+) -> tuple[Vectors | None, ...]:
+    """Vectors of each (path, parsed file) without summaries; None where one is not known."""
+    identity, dim = embedder.identity, embedder.dim
+    keys = [
+        [derivations.of_vector(text, embedder=identity) for text in _texts(path, parsed, ())]
+        for path, parsed in files
+    ]
+    rows = _stored(known, [key for group in keys for key in group], dim=dim)
+    return tuple(
+        np.array([rows[key] for key in group], np.float32).reshape(-1, dim)
+        if all(key in rows for key in group)
+        else None
+        for group in keys
+    )
+
+
+def _texts(path: str, parsed: ParsedFile, summaries: Sequence[str]) -> list[str]:
+    chunks = locate(parsed, repository=RepositoryName(""), path=path, refs=(), summaries=summaries)
+    return [embedding_text(chunk) for chunk in chunks]
+
+
+def _vectors(texts: Sequence[str], embedder: Embedder, known: Derivations) -> Vectors:
+    """One row per text: those known as they were kept, the others new."""
+    identity, dim = embedder.identity, embedder.dim
+    keys = [derivations.of_vector(text, embedder=identity) for text in texts]
+    rows = _stored(known, keys, dim=dim)
+    wanted = {key: text for key, text in zip(keys, texts, strict=True) if key not in rows}
+    made = embedder.embed_documents(list(wanted.values()))
+    known.put({key: row.astype(_KEPT).tobytes() for key, row in zip(wanted, made, strict=True)})
+    rows |= dict(zip(wanted, made, strict=True))
+    out = np.zeros((len(texts), dim), np.float32)
+    for row, key in enumerate(keys):
+        out[row] = rows[key]
+    return out
+
+
+def _stored(
+    known: Derivations, keys: Sequence[DerivationKey], *, dim: int
+) -> dict[DerivationKey, Vectors]:
+    values: Mapping[DerivationKey, bytes | None] = dict(zip(keys, known.get(keys), strict=True))
+    width = dim * np.dtype(_KEPT).itemsize
+    return {
+        key: np.frombuffer(value, _KEPT).astype(np.float32)
+        for key, value in values.items()
+        if value is not None and len(value) == width
+    }

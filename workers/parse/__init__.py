@@ -23,7 +23,7 @@ from workers.parse.lines import Lines
 __all__ = ["PARSER_VERSION", "candidates", "decode", "guard", "parse"]
 
 #: Part of every derivation key: raised whenever any input could parse differently.
-PARSER_VERSION = "1"
+PARSER_VERSION = "2"
 
 #: A tree takes about 30 times the memory of its text; larger files are cut as text, bytes.
 MAX_TREE_BYTES = 4_000_000

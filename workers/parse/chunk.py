@@ -27,6 +27,9 @@ WHOLE_INK = TARGET_INK * 3 // 2
 #: A smaller chunk joins a neighbour: a closing brace, a class line cut from its first method.
 RUNT_INK = 200
 
+#: What opens a definition goes with the first part of it up to here.
+HEADED_INK = WHOLE_INK + RUNT_INK
+
 #: No chunk is longer, whitespace included, bytes.
 MAX_BYTES = 4_000
 
@@ -49,6 +52,7 @@ class _Segment:
     ink: int
     depth: int  # of the cut before it: how many nodes the cut divides
     nodes: tuple[Node, ...] = ()  # those over several rows: where it can be divided further
+    opens_next: bool = False  # too small to stand alone, and what follows is inside it
 
 
 def spans(root: Node, lines: Lines, comments: Comments) -> list[tuple[int, int]]:
@@ -65,7 +69,7 @@ def spans(root: Node, lines: Lines, comments: Comments) -> list[tuple[int, int]]
 def _hard_cuts(segment: _Segment, lines: Lines) -> Iterator[int]:
     """Cuts in what no line start of the grammar divides: a long string, a long line."""
     start, end = lines.start(segment.first), lines.start(segment.last)
-    if end - start <= MAX_BYTES and segment.ink <= WHOLE_INK:
+    if end - start <= MAX_BYTES and segment.ink <= HEADED_INK:
         return iter(())
     return prose.cuts(lines.data, start, end, size_bytes=TARGET_INK)
 
@@ -182,9 +186,28 @@ def _joined(a: _Segment, b: _Segment) -> _Segment:
 
 
 def _join_runts(segments: Iterable[_Segment], lines: Lines) -> list[_Segment]:
-    """Each runt joined to the next over a deeper cut (a class line), else to the one before."""
-    forward = _join(segments, lines, lambda a, b: _is_runt(a) and b.depth >= a.depth)
-    return _join(forward, lines, lambda a, b: _is_runt(b))
+    """Each runt joined to what it opens (a class line), else to the next, else to the one before.
+
+    A class line never ends the chunk before it: a reader would not look for the class there.
+    """
+    opened = _join_openings(list(segments), lines)
+    forward = _join(opened, lines, lambda a, b: _is_runt(a) and b.depth >= a.depth)
+    return _join(forward, lines, lambda a, b: _is_runt(b) and not b.opens_next)
+
+
+def _join_openings(segments: Sequence[_Segment], lines: Lines) -> list[_Segment]:
+    """Each runt before a deeper cut joined to the part that the cut begins, inner ones first."""
+    out: list[_Segment] = []
+    for segment in reversed(segments):
+        if not (out and _is_runt(segment) and out[-1].depth > segment.depth):
+            out.append(segment)
+            continue
+        joined = _joined(segment, out[-1])
+        if _fits(joined, lines, HEADED_INK) or not _fits(out[-1], lines, HEADED_INK):
+            out[-1] = joined
+        else:
+            out.append(replace(segment, opens_next=True))
+    return out[::-1]
 
 
 def _join(

@@ -28,8 +28,9 @@ def build(
     """A piece per span, with offsets in the file; `plain` is the kind of what defines nothing.
 
     A piece's symbol is the definition that fills most of it: one that starts there, or the
-    function it continues; a class only where nothing else does. Its header names the definitions
-    that began earlier and go on for at least half of the piece.
+    function it continues; a class only where nothing else does, and of a module with one class the
+    class. Its header names the definitions that began earlier and go on for at least half of the
+    piece.
     """
     out: list[Piece] = []
     line, offset = 1, 0
@@ -81,9 +82,19 @@ def _main(
     continued = [definition for definition in around if definition.kind not in _CONTAINERS][:1]
     here = [definition for definition in started if definition.kind]
     if continued or here:
-        return max([*continued, *here], key=overlap)
+        main = max([*continued, *here], key=overlap)
+        return _inmost(main, here)
     parents = [definition for definition in around if definition.kind]
     return parents[-1] if parents else None
+
+
+def _inmost(main: Definition, here: Sequence[Definition]) -> Definition:
+    """What a module is there to hold: `module A; class B` is about B."""
+    inside = [inner for inner in here if main.start < inner.start < main.end]
+    if main.kind is not Kind.MODULE or not inside or inside[0].kind not in _CONTAINERS:
+        return main
+    is_alone = all(inner.start < inside[0].end for inner in inside)
+    return _inmost(inside[0], inside) if is_alone else main
 
 
 def _header(around: Sequence[Definition], middle: int) -> str:

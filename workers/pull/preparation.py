@@ -101,8 +101,16 @@ def _records(
 ) -> Iterator[FileRecord]:
     """The ledger's records of the ref; those to redo as not done yet."""
     for record in ledger.all(name, ref):
-        is_redone = Redo.FAILED in redo and record.state is FileState.FAILED
+        is_redone = (Redo.FAILED in redo and record.state is FileState.FAILED) or (
+            Redo.SUMMARIES in redo and _lacks_summaries(record)
+        )
         yield replace(record, state=FileState.PENDING) if is_redone else record
+
+
+def _lacks_summaries(record: FileRecord) -> bool:
+    """Whether some are missing, or none were made, as before a language model was configured."""
+    has_none = record.chunks > 0 and not record.summaries
+    return record.state is FileState.INDEXED and (record.summaries_missing > 0 or has_none)
 
 
 def _with_removals(manifest: Manifest, paths: frozenset[str]) -> Manifest:

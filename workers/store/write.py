@@ -36,6 +36,8 @@ class StoredFile:
     parsed: ParsedFile | None = None
     vectors: Vectors | None = None  # one row per chunk
     edges: tuple[Edge, ...] = ()
+    summaries: tuple[str, ...] = ()  # one per chunk, or none at all
+    summaries_missing: int = 0
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -70,7 +72,13 @@ def _by_repository(
 def _place(file: StoredFile) -> FileChunks:
     if file.parsed is None or file.vectors is None:
         return FileChunks(file.repository, file.path, file.refs)
-    chunks = locate(file.parsed, repository=file.repository, path=file.path, refs=file.refs)
+    chunks = locate(
+        file.parsed,
+        repository=file.repository,
+        path=file.path,
+        refs=file.refs,
+        summaries=file.summaries,
+    )
     return FileChunks(file.repository, file.path, file.refs, chunks, file.vectors)
 
 
@@ -84,4 +92,6 @@ def _record(file: StoredFile, chunks: int) -> FileRecord:
         language=file.parsed.language,
         health=file.parsed.health.status,
         chunks=chunks,
+        summaries=sum(map(bool, file.summaries)),
+        summaries_missing=file.summaries_missing,
     )

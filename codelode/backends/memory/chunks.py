@@ -26,7 +26,7 @@ from codelode.model import (
     Vector,
 )
 
-#: BM25's saturation and length normalisation, the values of Lucene and of LanceDB.
+#: BM25's saturation and length normalisation, the values of Lucene and of tantivy.
 K1 = 1.2
 B = 0.75
 
@@ -73,10 +73,28 @@ class MemoryChunkStore:
         keyword = _best(_bm25(entries, words.query_terms(query.text)), admitted, query.limit)
         near = _best(_cosine(entries, query.vector), admitted, query.limit)
         return [
-            Candidate(entry.chunk, keyword.get(entry.chunk.id), near.get(entry.chunk.id))
+            Candidate(
+                entry.chunk,
+                keyword.get(entry.chunk.id),
+                near.get(entry.chunk.id),
+                entry.vector if query.with_vectors else None,
+            )
             for entry in entries
             if entry.chunk.id in keyword or entry.chunk.id in near
         ]
+
+    async def files(
+        self, places: Sequence[tuple[RepositoryName, str]], ref: RefName
+    ) -> Mapping[tuple[RepositoryName, str], tuple[Chunk, ...]]:
+        held: dict[tuple[RepositoryName, str], list[Chunk]] = {place: [] for place in places}
+        for entry in self._snapshot():
+            place = (entry.chunk.repository, entry.chunk.path)
+            if place in held and ref in entry.chunk.refs:
+                held[place].append(entry.chunk)
+        return {
+            place: tuple(sorted(chunks, key=lambda chunk: (chunk.start_line, chunk.end_line)))
+            for place, chunks in held.items()
+        }
 
     async def count(self) -> int:
         return len(self._entries)
@@ -140,10 +158,12 @@ def _any_matches(texts: set[str], wanted: Sequence[str], expression: Callable[[s
 
 
 def _entry(chunk: Chunk, vector: Vector) -> _Entry:
-    names = Counter(words.name_terms(chunk))
-    return _Entry(
-        chunk, vector, ((words.NAME_WEIGHT, names), (1.0, Counter(words.content_terms(chunk))))
+    fields = (
+        (words.NAME_WEIGHT, Counter(words.name_terms(chunk))),
+        (1.0, Counter(words.content_terms(chunk))),
+        (words.SUMMARY_WEIGHT, Counter(words.summary_terms(chunk))),
     )
+    return _Entry(chunk, vector, fields)
 
 
 def _under(chunk: Chunk, refs: frozenset[RefName]) -> Chunk:
@@ -175,7 +195,7 @@ def _bm25(entries: Sequence[_Entry], terms: Sequence[str]) -> dict[ChunkId, floa
     which is never negative.
     """
     scores: defaultdict[ChunkId, float] = defaultdict(float)
-    for index in range(2):
+    for index in range(3):
         fields = [entry.fields[index] for entry in entries]
         mean = sum(counts.total() for _, counts in fields) / max(len(fields), 1)
         for term in terms:

@@ -249,7 +249,12 @@ class MemoryLedger:
             _settle(files, record)
         failed = sum(record.state is FileState.FAILED for record in counted)
         found = replace(
-            found, failed=found.failed + failed, done=found.done + len(counted) - failed
+            found,
+            failed=found.failed + failed,
+            done=found.done + len(counted) - failed,
+            summaries=found.summaries + sum(record.summaries for record in counted),
+            summaries_missing=found.summaries_missing
+            + sum(record.summaries_missing for record in counted),
         )
         self._runs[run] = found
         self._generation += 1
@@ -317,6 +322,7 @@ class MemoryLedger:
             skipped=states[FileState.SKIPPED],
             failed=states[FileState.FAILED],
             chunks=sum(record.chunks for record in files),
+            summaries_missing=sum(record.summaries_missing for record in files),
         )
 
     def _mark_unclean(self, name: RepositoryName, ref: RefName, fingerprint: str) -> None:

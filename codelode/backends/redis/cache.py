@@ -80,6 +80,28 @@ class Breaker:
         self._failures = 0
 
 
+class Guard:
+    """Calls that may fail or take too long, which then read as nothing."""
+
+    def __init__(self, *, timeout_s: float = TIMEOUT_S, breaker: Breaker | None = None) -> None:
+        self._timeout_s = timeout_s
+        self._breaker = breaker or Breaker()
+
+    async def __call__(self, call: Callable[[], Awaitable[T]]) -> T | None:
+        """The call's result; None when the breaker is open, it fails, or it takes too long."""
+        if not self._breaker.admits():
+            return None
+        try:
+            with translated():
+                async with asyncio.timeout(self._timeout_s):
+                    result = await call()
+        except CodelodeError as exc:
+            self._breaker.failed(exc)
+            return None
+        self._breaker.succeeded()
+        return result
+
+
 class RedisCache:
     """Implements the port QueryCache. `entries`: bound on answers; 0 stores none."""
 
@@ -95,8 +117,7 @@ class RedisCache:
         self._client = client
         self._entries = entries
         self._base = f"{prefix}{{cache}}"
-        self._timeout_s = timeout_s
-        self._breaker = breaker or Breaker()
+        self._guarded = Guard(timeout_s=timeout_s, breaker=breaker)
         self._put = client.register_script(scripts.load("cache.lua")["put"])
 
     async def get(self, key: str) -> bytes | None:
@@ -116,20 +137,6 @@ class RedisCache:
 
     def _value_key(self, key: str) -> bytes:
         return keys.encode(f"{self._base}:v:{key}")
-
-    async def _guarded(self, call: Callable[[], Awaitable[T]]) -> T | None:
-        """The call's result; None when the breaker is open, it fails, or it takes too long."""
-        if not self._breaker.admits():
-            return None
-        try:
-            with translated():
-                async with asyncio.timeout(self._timeout_s):
-                    result = await call()
-        except CodelodeError as exc:
-            self._breaker.failed(exc)
-            return None
-        self._breaker.succeeded()
-        return result
 
 
 def _expanded(stored: bytes | None) -> bytes | None:

@@ -3,8 +3,9 @@
 -- Keys, all below the prefix in KEYS[1]:
 --   repositories      HASH name -> JSON [url, default_ref]
 --   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at]
---   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks]
---   counts:NAME:REF   HASH pending|indexed|skipped|failed|chunks -> number
+--   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks,
+--                     summaries, summaries_missing]; records of old releases end before those
+--   counts:NAME:REF   HASH pending|indexed|skipped|failed|chunks|summaries_missing -> number
 --   run:ID            HASH of the run's fields;  run:ID:todo LIST;  run:ID:inflight HASH
 --   runs, runs:NAME   ZSET run id by creation;  active HASH name -> run id;  queue:NAME LIST
 --   worker:ID         expires when the worker stops its heartbeat
@@ -26,6 +27,8 @@ end
 local function count(counts, record, by)
   redis.call('HINCRBY', counts, record[2], by)
   if record[6] > 0 then redis.call('HINCRBY', counts, 'chunks', by * record[6]) end
+  local missing = record[8] or 0
+  if missing > 0 then redis.call('HINCRBY', counts, 'summaries_missing', by * missing) end
 end
 local function place(run)
   return run_field(run, 'repository') .. ':' .. (run_field(run, 'resolved') or '')
@@ -252,6 +255,9 @@ for i = 3, #ARGV, 2 do
       put_record(at, path, json)
     end
     redis.call('HINCRBY', key('run:' .. run), record[2] == 'failed' and 'failed' or 'done', 1)
+    for name, of_file in pairs({summaries = record[7], summaries_missing = record[8]}) do
+      if of_file > 0 then redis.call('HINCRBY', key('run:' .. run), name, of_file) end
+    end
     changed = true
   end
 end

@@ -313,12 +313,15 @@ def _dump(record: FileRecord) -> str:
             record.language,
             record.health or "",
             record.chunks,
+            record.summaries,
+            record.summaries_missing,
         ]
     )
 
 
 def _record(path: str, value: bytes) -> FileRecord:
-    blob, state, reason, language, health, chunks = json.loads(value)
+    blob, state, reason, language, health, chunks, *summaries = json.loads(value)
+    made, missing = summaries or (0, 0)
     return FileRecord(
         path=path,
         blob=blob,
@@ -327,6 +330,8 @@ def _record(path: str, value: bytes) -> FileRecord:
         language=language,
         health=HealthStatus(health) if health else None,
         chunks=chunks,
+        summaries=made,
+        summaries_missing=missing,
     )
 
 
@@ -347,6 +352,7 @@ def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> Re
         failed=int(counts.get(b"failed", 0)),
         chunks=int(counts.get(b"chunks", 0)),
         indexed_at=indexed_ms / 1000,
+        summaries_missing=int(counts.get(b"summaries_missing", 0)),
     )
 
 
@@ -364,6 +370,8 @@ def _run(fields: Mapping[bytes, bytes]) -> Run:
         failed=int(text.get("failed", 0)),
         skipped=int(text.get("skipped", 0)),
         error=text.get("error", ""),
+        summaries=int(text.get("summaries", 0)),
+        summaries_missing=int(text.get("summaries_missing", 0)),
         redo=tuple(sorted({Redo(word) for word in text.get("redo", "").split()})),
         started_at=float(text["started_ms"]) / 1000,
         finished_at=float(text.get("finished_ms", 0)) / 1000,

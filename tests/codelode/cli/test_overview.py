@@ -40,7 +40,7 @@ def test_status_shows_runs_queues_and_totals(served, gateway, repository):
 
     out = served("status").out
 
-    assert "codelode 1.2.3: 1,234 chunks, lance, static-256" in out
+    assert "codelode 1.2.3: 1,234 chunks, local, static-256" in out
     assert "4/10" in out
     assert "parse  6         2" in out
 
@@ -50,7 +50,7 @@ def test_status_as_json_is_one_object(served, gateway, repository):
 
     state = json.loads(served("status", "--json").out)
 
-    assert (state["chunks"], state["store"]) == (1234, "lance")
+    assert (state["chunks"], state["store"]) == (1234, "local")
     assert state["queues"] == [{"name": "parse", "messages": 6, "workers": 2}]
     assert state["repositories"][0]["refs"][0]["revision"] == "e" * 40
     assert state["runs"][0]["state"] == "indexing"

@@ -155,3 +155,63 @@ def test_without_a_gateway_it_says_how_to_start_one(codelode, free_address):
 
     assert answer.status == 2
     assert answer.err == (f"codelode: no gateway at {free_address}; start one with `codelode up`\n")
+
+
+def test_presets_and_options_reach_the_gateway(served, gateway):
+    served(
+        *("search", "q", "--preset", "thorough", "--mode", "staged", "--alpha", "0.2"),
+        *("--compact", "--page", "abc", "--similarity", "0.5"),
+    )
+
+    (request,) = gateway.requests
+    options = request.options
+    assert (options.preset, options.retrieve.mode, options.retrieve.alpha) == (
+        "thorough",
+        "staged",
+        0.2,
+    )
+    assert (options.retrieve.file_similarity, options.retrieve.chunk_similarity) == (0.5, 0.5)
+    assert options.assemble.compact
+    assert request.page_token == "abc"
+
+
+def test_without_options_none_are_set(served, gateway):
+    served("search", "q")
+
+    options = gateway.requests[0].options
+    assert [field.name for field, _ in options.ListFields()] == ["preset"]
+
+
+def test_what_was_found_around_the_hits_comes_after_them(served, gateway, around):
+    gateway.around = around
+
+    answer = served("search", "retry")
+
+    assert answer.out.endswith(
+        "\n"
+        "related  b.py (imports src/retry.py)\n"
+        "import   src/retry.py → os (external)\n"
+        "copy     c.py:3 of hit 1\n"
+    )
+    assert "more: --page abc" in answer.err
+
+
+def test_json_has_what_was_found_around_the_hits_where_there_is_some(served, gateway, around):
+    gateway.around = {**around, "abstained": True}
+
+    found = json.loads(served("search", "retry", "--json").out)
+
+    assert list(found) == [
+        *("hits", "took_ms", "related", "imports", "duplicates", "files"),
+        *("abstained", "next_page"),
+    ]
+    assert found["related"][0]["relation"] == "imports"
+
+
+def test_the_lines_around_a_hit_are_shown_in_its_place(served, gateway):
+    passage = search_pb2.Passage(start_line=8, end_line=10, content="above\nhit\nbelow")
+    gateway.hits = [hit(start_line=9, end_line=9, content="hit", passage=passage)]
+
+    _, *lines = served("search", "x").out.splitlines()
+
+    assert lines == [" 8  above", " 9  hit", "10  below"]

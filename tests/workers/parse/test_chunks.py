@@ -152,6 +152,40 @@ def test_parts_of_a_divided_function_name_it():
     assert [piece.header for piece in pieces] == ["", *["def long()"] * (len(pieces) - 1)]
 
 
+@pytest.mark.parametrize("lines", [20, 44, 48, 60, 120])
+def test_the_line_that_opens_a_class_never_ends_the_chunk_before(lines):
+    method = (
+        "    def m(self):\n" + "        self.value = compute_something_long(argument)\n" * lines
+    )
+    pieces = parse_text(function("before", 30) + "\n\nclass A:\n" + method)
+    opened = next(piece for piece in pieces if "class A:" in piece.content)
+    assert opened.content.startswith("class A:\n    def m(self):")
+    assert opened.symbol == "A"
+
+
+def test_a_class_before_a_docstring_too_long_for_one_chunk_is_not_left_behind():
+    docstring = '    """Doc.\n\n' + f"    {'word ' * 12}\n" * 60 + '    """\n'
+    pieces = parse_text(function("before", 30) + f"\n\nclass A:\n{docstring}\n    x = 1\n")
+    assert "class A:" not in pieces[0].content
+    assert next(p for p in pieces if "class A:" in p.content).symbol == "A"
+
+
+def test_a_chunk_is_named_after_the_class_that_its_module_is_there_for():
+    methods = "".join(f"    def m{i}\n      compute_something({i})\n    end\n\n" for i in range(9))
+    text = f"module Outer\n  class Inner\n{methods}  end\nend\n"
+    assert [piece.symbol for piece in parse_text(text, "a.rb")] == ["Outer.Inner"]
+
+
+def test_a_chunk_with_many_things_of_a_module_is_named_after_the_module():
+    classes = "".join(
+        f"  class C{i}\n    def m\n      compute_something({i})\n    end\n  end\n\n"
+        for i in range(6)
+    )
+    assert [piece.symbol for piece in parse_text(f"module Outer\n{classes}end\n", "a.rb")] == [
+        "Outer"
+    ]
+
+
 COMMENTED = [
     pytest.param("a.py", "# about b\n# more\n", "def b():\n", "    pass\n", id="line comments"),
     pytest.param("a.py", "@one\n@other(\n    1\n)\n", "def b():\n", "    pass\n", id="decorators"),

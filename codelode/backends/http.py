@@ -1,0 +1,155 @@
+"""The one place where errors of HTTP and of the Ollama client become ours.
+
+A status says whom it is about: 4xx about the request (a text that is too long will never work, a
+key must change), 429 and 5xx about the moment, and so does 404: a model can be pulled again.
+Answers are quoted short, keys never.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import httpx
+import ollama
+import pydantic
+
+from codelode.backends.remote import Garbled, Throttled
+from codelode.errors import (
+    CodelodeError,
+    Corrupt,
+    InvalidSettings,
+    Rejected,
+    TimedOut,
+    Unavailable,
+)
+
+#: Every exception that is no answer with a status, with the error it becomes and what it means.
+#: Looked up along the exception's bases, so a class of a later version takes its parent's row.
+TRANSLATIONS: dict[type[Exception], tuple[type[CodelodeError], str]] = {
+    httpx.TimeoutException: (TimedOut, "did not answer in time"),
+    httpx.PoolTimeout: (Unavailable, "all connections are in use"),
+    httpx.NetworkError: (Unavailable, "does not answer; is it running?"),
+    httpx.ProxyError: (Unavailable, "cannot be reached through the proxy"),
+    httpx.RemoteProtocolError: (Garbled, "broke off or does not speak HTTP"),
+    httpx.LocalProtocolError: (InvalidSettings, "cannot be asked: its URL or key is malformed"),
+    httpx.UnsupportedProtocol: (
+        InvalidSettings,
+        "needs a URL that starts with http:// or https://",
+    ),
+    httpx.InvalidURL: (InvalidSettings, "has no valid URL"),
+    httpx.TooManyRedirects: (InvalidSettings, "redirects in a circle: its URL is wrong"),
+    httpx.DecodingError: (Garbled, "sent a body that cannot be decoded"),
+    httpx.TransportError: (Unavailable, "does not answer; is it running?"),
+    httpx.HTTPError: (Unavailable, "failed"),
+    httpx.CookieConflict: (Corrupt, "sent cookies that contradict each other"),
+    httpx.StreamError: (Corrupt, "was read in a wrong order"),
+    ollama.RequestError: (Corrupt, "was sent a request that its client refused"),
+    json.JSONDecodeError: (Garbled, "did not answer with JSON"),
+    UnicodeDecodeError: (Garbled, "did not answer with text"),
+    pydantic.ValidationError: (Garbled, "answered in an unknown shape"),
+    # What the Ollama client raises for JSON that is no object.
+    TypeError: (Garbled, "answered in an unknown shape"),
+    AttributeError: (Garbled, "answered in an unknown shape"),
+    TimeoutError: (TimedOut, "did not answer in time"),
+    OSError: (Unavailable, "does not answer; is it running?"),
+}
+
+#: Longer details (a server may answer with a page) are cut.
+_DETAIL_CHARS = 200
+
+
+def may_use_proxy(url: str) -> bool:
+    """Whether a proxy named by the environment may stand before the server: not on loopback."""
+    host = urlsplit(url if "://" in url else f"http://{url}").hostname or ""
+    return host != "localhost" and not host.startswith("127.") and host != "::1"
+
+
+def sendable(text: str) -> str:
+    """The text as JSON over HTTP can carry it: what is not valid UTF-8 becomes `?`."""
+    return text.encode("utf-8", "replace").decode()
+
+
+@contextmanager
+def translated(server: str) -> Iterator[None]:
+    """Raises what a call of `server` raises inside as one of `codelode.errors`."""
+    try:
+        yield
+    except (httpx.HTTPStatusError, ollama.ResponseError) as exc:
+        raise _by_status(server, exc) from exc
+    except tuple(TRANSLATIONS) as exc:
+        raise translate(server, exc) from exc
+
+
+def translate(server: str, exc: Exception) -> CodelodeError:
+    """The error that stands for an exception that is no answer with a status."""
+    bases = type(exc).__mro__
+    error, meaning = next(TRANSLATIONS[base] for base in bases if base in TRANSLATIONS)
+    detail = "" if error is Garbled else _short(str(exc))
+    return error(f"{server} {meaning}{detail}")
+
+
+def _by_status(server: str, exc: httpx.HTTPStatusError | ollama.ResponseError) -> CodelodeError:
+    response = _response(exc)
+    if isinstance(exc, ollama.ResponseError):
+        status, detail = exc.status_code, _short(str(exc.error))
+    else:
+        status, detail = exc.response.status_code, _short(_message(exc.response))
+    if status == 429:
+        after_s = _retry_after_s(response.headers.get("retry-after", "")) if response else 0.0
+        return Throttled(f"{server} asks for fewer calls{detail}", retry_after_s=after_s)
+    kind = _kind(status)
+    meaning = "has no such model or path" if status == 404 else _MEANING[kind]
+    return kind(f"{server} {meaning}: {status}{detail}")
+
+
+def _kind(status: int) -> type[CodelodeError]:
+    if status in (401, 403):
+        return InvalidSettings
+    if status in (408, 504):
+        return TimedOut
+    if status in (400, 413, 422):
+        return Rejected
+    return Unavailable
+
+
+_MEANING: dict[type[CodelodeError], str] = {
+    InvalidSettings: "refused the key",
+    TimedOut: "did not answer in time",
+    Rejected: "refused the text",
+    Unavailable: "failed",
+}
+
+
+def _response(exc: httpx.HTTPStatusError | ollama.ResponseError) -> httpx.Response | None:
+    """Ollama's client leaves headers out of its error, but the original is its context."""
+    origin = exc.__context__ if isinstance(exc, ollama.ResponseError) else exc
+    return origin.response if isinstance(origin, httpx.HTTPStatusError) else None
+
+
+def _message(response: httpx.Response) -> str:
+    """What the answer says is wrong: OpenAI's `{"error": {"message": …}}`, or its text."""
+    try:
+        error = response.json()["error"]
+        return str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, KeyError, TypeError):
+        return response.text
+
+
+def _retry_after_s(value: str) -> float:
+    """Seconds from a Retry-After header, a number or a date; 0 when it is neither."""
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return 0.0
+
+
+def _short(detail: str) -> str:
+    line = " ".join(detail.split())[:_DETAIL_CHARS]
+    return f" ({line})" if line else ""

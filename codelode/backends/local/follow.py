@@ -1,0 +1,191 @@
+"""Columns that keep up with the database: new rows, rows that left, rows under other refs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from codelode.backends.local.columns import CODED, Columns, Vocabularies
+from codelode.backends.local.database import State
+from codelode.backends.local.vocabulary import Mask
+
+#: Share of dead rows from which on they are taken out.
+MAX_DEAD = 1 / 3
+
+#: Rows read at once: a first reading must not hold all of them as Python objects.
+_ROWS_PER_READ = 4_096
+
+_NEW_ROWS = (
+    "SELECT row, file, refs, language, category, kind, names, vector FROM chunks "
+    "WHERE row > ? ORDER BY row"
+)
+_CHANGES = "SELECT row, is_gone FROM changes WHERE seq > ?"
+_REFS = "SELECT row, refs FROM chunks WHERE row IN (SELECT value FROM json_each(?))"
+_NEW_FILES = "SELECT file, repository, path FROM files WHERE file > ? ORDER BY file"
+
+
+class Follower:
+    """Makes the columns of each next state out of those of the last. For one thread at a time."""
+
+    def __init__(self, dim: int) -> None:
+        self._dim = dim
+        self.columns: Columns | None = None
+        self._start()
+
+    def follow(self, connection: sqlite3.Connection, state: State) -> Columns:
+        """The columns of the state that the connection's open transaction sees."""
+        before = self.columns
+        if before is not None and before.state.version == state.version:
+            return before
+        if before is not None and state.first_change > before.state.last_change + 1:
+            self._start()  # what changed in between is no longer known
+            before = None
+        if before is not None:
+            self._mark_changes(connection, before.state.last_change)
+        self._read_files(connection)
+        self._read_rows(connection)
+        self._compact()
+        self.columns = self._snapshot(state)
+        return self.columns
+
+    def _start(self) -> None:
+        self._texts = Vocabularies()
+        self._files = np.zeros((1, 2), np.int32)  # by file: codes of repository and path
+        self._last_row = 0
+        self._rows = Grown(np.zeros(0, np.int64))
+        self._codes = {name: Grown(np.zeros(0, np.int32)) for name in CODED}
+        self._is_alive = Grown(np.zeros(0, np.bool_))
+        self._vectors = Grown(np.zeros((0, self._dim), np.int8))
+        self._scales = Grown(np.zeros(0, np.float32))
+
+    def _arrays(self) -> Iterator[Grown[Any]]:
+        yield from (self._rows, self._is_alive, self._vectors, self._scales)
+        yield from self._codes.values()
+
+    def _snapshot(self, state: State) -> Columns:
+        return Columns(
+            state=state,
+            texts=self._texts,
+            rows=self._rows.items,
+            codes={name: codes.items for name, codes in self._codes.items()},
+            is_alive=self._is_alive.items,
+            vectors=self._vectors.items,
+            scales=self._scales.items,
+        )
+
+    def _mark_changes(self, connection: sqlite3.Connection, after: int) -> None:
+        changes = connection.execute(_CHANGES, (after,)).fetchall()
+        gone = self._positions([row for row, is_gone in changes if is_gone])
+        self._is_alive.change(gone, False)
+        moved = [row for row, is_gone in changes if not is_gone and row <= self._last_row]
+        refs = connection.execute(_REFS, (json.dumps(moved),)).fetchall() if moved else []
+        rows, values = zip(*refs, strict=True) if refs else ((), ())
+        self._codes["refs"].change(self._positions(rows), self._texts.refs.encode(values))
+
+    def _positions(self, rows: Sequence[int]) -> npt.NDArray[np.intp]:
+        """Where those of the rows are that are here, in the order given."""
+        known, asked = self._rows.items, np.array(rows, np.int64)
+        found = np.searchsorted(known, asked)
+        found, asked = found[found < len(known)], asked[found < len(known)]
+        here: npt.NDArray[np.intp] = found[known[found] == asked]
+        return here
+
+    def _read_files(self, connection: sqlite3.Connection) -> None:
+        found = connection.execute(_NEW_FILES, (len(self._files) - 1,)).fetchall()
+        if not found:
+            return
+        files, repositories, paths = zip(*found, strict=True)
+        more = np.zeros((files[-1] + 1 - len(self._files), 2), np.int32)
+        position = np.array(files) - len(self._files)
+        more[position, 0] = self._texts.repositories.encode(repositories)
+        more[position, 1] = self._texts.paths.encode(paths)
+        self._files = np.concatenate([self._files, more])
+
+    def _read_rows(self, connection: sqlite3.Connection) -> None:
+        cursor = connection.execute(_NEW_ROWS, (self._last_row,))
+        while found := cursor.fetchmany(_ROWS_PER_READ):
+            self._append(*zip(*found, strict=True))
+
+    def _append(
+        self,
+        rows: Sequence[int],
+        files: Sequence[int],
+        refs: Sequence[str],
+        languages: Sequence[str],
+        categories: Sequence[str],
+        kinds: Sequence[str],
+        names: Sequence[str],
+        vectors: Sequence[bytes],
+    ) -> None:
+        places = self._files[np.array(files)]
+        self._codes["repositories"].extend(places[:, 0])
+        self._codes["paths"].extend(places[:, 1])
+        texts = {
+            "refs": refs,
+            "languages": languages,
+            "categories": categories,
+            "kinds": kinds,
+            "names": names,
+        }
+        for name, values in texts.items():
+            self._codes[name].extend(getattr(self._texts, name).encode(values))
+        matrix = np.frombuffer(b"".join(vectors), np.int8).reshape(len(rows), self._dim)
+        self._vectors.extend(matrix)
+        self._scales.extend(_inverse_lengths(matrix))
+        self._is_alive.extend(np.ones(len(rows), np.bool_))
+        self._rows.extend(np.array(rows, np.int64))
+        self._last_row = rows[-1]
+
+    def _compact(self) -> None:
+        alive = self._is_alive.items
+        if np.count_nonzero(alive) < len(alive) * (1 - MAX_DEAD):
+            for array in self._arrays():
+                array.keep(alive)
+
+
+Item = TypeVar("Item", bound=np.generic)
+
+
+class Grown(Generic[Item]):
+    """An array that grows at its end. `items` handed out before never change."""
+
+    def __init__(self, empty: npt.NDArray[Item]) -> None:
+        self._held = empty
+        self._count = 0
+
+    @property
+    def items(self) -> npt.NDArray[Item]:
+        return self._held[: self._count]
+
+    def extend(self, more: npt.NDArray[Item]) -> None:
+        count = self._count + len(more)
+        if count > len(self._held):
+            self._held = self._copy(count + count // 4)
+        self._held[self._count : count] = more
+        self._count = count
+
+    def change(self, positions: npt.NDArray[np.intp], values: Any) -> None:
+        if len(positions):
+            self._held = self._copy(len(self._held))
+            self._held[positions] = values
+
+    def keep(self, mask: Mask) -> None:
+        self._held = self.items[mask]
+        self._count = len(self._held)
+
+    def _copy(self, capacity: int) -> npt.NDArray[Item]:
+        held = np.empty((capacity, *self._held.shape[1:]), self._held.dtype)
+        held[: self._count] = self.items
+        return held
+
+
+def _inverse_lengths(matrix: npt.NDArray[np.int8]) -> npt.NDArray[np.float32]:
+    lengths: npt.NDArray[np.float32] = np.linalg.norm(matrix.astype(np.float32), axis=1)
+    inverse = np.zeros_like(lengths)
+    np.divide(1, lengths, out=inverse, where=lengths > 0)
+    return inverse

@@ -1,0 +1,153 @@
+"""The read side of the embedded chunk store."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sqlite3
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from codelode.backends.local import database, sides, signature, tables
+from codelode.backends.local.columns import Columns
+from codelode.backends.local.faults import translated
+from codelode.backends.local.shelf import Shelf
+from codelode.backends.local.snapshots import Snapshot, Snapshots
+from codelode.backends.local.vocabulary import Mask
+from codelode.errors import SchemaMismatch
+from codelode.model import Candidate, Chunk, HybridQuery, RefName, RepositoryName, Vector
+
+#: A repository and a path in it.
+FilePlace = tuple[RepositoryName, str]
+
+
+class _Opened(NamedTuple):
+    """What belongs to one database file."""
+
+    snapshots: Snapshots
+    shelf: Shelf
+
+
+class LocalChunkSearch:
+    """Implements the port ChunkSearch. The index may come into being after this object.
+
+    Raises SchemaMismatch when the folder was written by another schema or embedder.
+    """
+
+    def __init__(self, folder: Path, *, dim: int, identity: str) -> None:
+        self._folder = folder
+        self._dim = dim
+        self._identity = identity
+        self._lock = threading.Lock()
+        self._opened: _Opened | None = None
+        signature.check(folder, dim=dim, identity=identity)
+
+    async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
+        return await asyncio.to_thread(self._hybrid, query)
+
+    async def files(
+        self, places: Sequence[FilePlace], ref: RefName
+    ) -> Mapping[FilePlace, tuple[Chunk, ...]]:
+        return await asyncio.to_thread(self._files, places, ref)
+
+    async def count(self) -> int:
+        return await asyncio.to_thread(self._count)
+
+    async def close(self) -> None:
+        with self._lock:
+            self._forget()
+
+    def _hybrid(self, query: HybridQuery) -> list[Candidate]:
+        with translated(self._folder):
+            index = self._index()
+            if index is None or query.limit <= 0:
+                return []
+            with index.snapshots.reading() as (connection, snapshot):
+                return self._candidates(connection, snapshot, index.shelf, query)
+
+    def _files(
+        self, places: Sequence[FilePlace], ref: RefName
+    ) -> dict[FilePlace, tuple[Chunk, ...]]:
+        held: dict[FilePlace, list[Chunk]] = {place: [] for place in places}
+        with translated(self._folder):
+            index = self._index()
+            if index is not None and places:
+                with index.snapshots.reading() as (connection, snapshot):
+                    rows = np.array(tables.of_files(connection, list(held), ref), np.int64)
+                    positions = snapshot.columns.positions(rows).tolist()
+                    found = index.shelf.take(connection, snapshot.columns, positions)
+                for chunk in (found[at].chunk for at in positions):
+                    held[chunk.repository, chunk.path].append(chunk)
+        return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
+
+    def _count(self) -> int:
+        with translated(self._folder):
+            index = self._index()
+            if index is None:
+                return 0
+            with index.snapshots.reading() as (_, snapshot):
+                return snapshot.columns.count()
+
+    def _index(self) -> _Opened | None:
+        """What is open; None: there is no index. Not kept when another took the file's place."""
+        number, opened = database.file_number(self._folder), self._opened
+        if opened is not None and number is not None and opened.snapshots.number == number:
+            return opened
+        if not signature.check(self._folder, dim=self._dim, identity=self._identity):
+            return None
+        with self._lock:
+            if self._opened is None or self._opened.snapshots.number != number:
+                self._forget()
+                self._opened = _Opened(Snapshots(self._folder, dim=self._dim), Shelf())
+            return self._opened
+
+    def _forget(self) -> None:
+        if self._opened is not None:
+            self._opened.snapshots.close()
+        self._opened = None
+
+    def _candidates(
+        self, connection: sqlite3.Connection, snapshot: Snapshot, shelf: Shelf, query: HybridQuery
+    ) -> list[Candidate]:
+        columns = snapshot.columns
+        mask = columns.inside(query.filters)
+        keyword = sides.keyword(snapshot, query, mask)
+        near = self._near(columns, query, mask)
+        shown = shelf.take(connection, columns, sorted(keyword.keys() | set(near)))
+        similarity = sides.similarities({at: shown[at].vector for at in near}, query)
+        return [
+            Candidate(
+                shown[at].chunk,
+                keyword.get(at),
+                similarity.get(at),
+                _vector(shown[at].vector) if query.with_vectors else None,
+            )
+            for at in keyword.keys() | similarity.keys()
+        ]
+
+    def _near(self, columns: Columns, query: HybridQuery, mask: Mask) -> list[int]:
+        """Positions near the query vector, somewhat more than asked for, roughly compared."""
+        if query.vector is None or not query.vector.any():
+            return []
+        self._require_dim(query.vector)
+        return sides.nearest(columns, query.vector, mask, math.ceil(query.limit * sides.REFINE))
+
+    def _require_dim(self, vector: Vector) -> None:
+        if vector.shape != (self._dim,):
+            raise SchemaMismatch(
+                f"the query's vector is {vector.shape}, {self._folder} has {self._dim} dimensions: "
+                "set CODELODE_EMBEDDER to the one that indexed"
+            )
+
+
+def _lines(chunk: Chunk) -> tuple[int, int]:
+    return chunk.start_line, chunk.end_line
+
+
+def _vector(stored: bytes) -> Vector | None:
+    """None for the zeros that stand for no vector."""
+    return np.frombuffer(stored, "<f2").astype(np.float32) if any(stored) else None

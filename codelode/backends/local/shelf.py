@@ -1,0 +1,72 @@
+"""Chunks as they are shown, kept for the next search: reading 200 takes half of one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from codelode.backends.local import tables
+from codelode.backends.local.columns import Columns
+from codelode.backends.local.tables import Text
+from codelode.model import Chunk
+
+#: Chunks kept, 4 kB each; then it starts over.
+MAX_CHUNKS = 4_096
+
+_PLACE = ("repositories", "paths", "refs", "languages", "categories", "kinds")
+
+
+class Shown(NamedTuple):
+    chunk: Chunk
+    refs: str  # as stored
+    vector: bytes  # 16 bits a number
+
+
+class Shelf:
+    """Chunks by row, for any number of threads: of a row all but its refs never changes."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Shown] = {}
+
+    def take(
+        self, connection: sqlite3.Connection, columns: Columns, positions: Sequence[int]
+    ) -> dict[int, Shown]:
+        """The chunk at each of the positions, under the refs that it has in this state."""
+        rows = columns.rows[positions].tolist()
+        at = dict(zip(rows, positions, strict=True))
+        held = self._held
+        known = {row: held[row] for row in rows if row in held}
+        texts = tables.texts(connection, [row for row in rows if row not in known])
+        fresh = dict(_decoded(columns, texts, [at[text.row] for text in texts]))
+        if len(held) + len(fresh) > MAX_CHUNKS:
+            held = self._held = {}
+        held.update(fresh)
+        known |= fresh
+        refs = columns.texts_at("refs", positions)
+        return {p: _under(known[row], r) for row, p, r in zip(rows, positions, refs, strict=True)}
+
+
+def _decoded(
+    columns: Columns, texts: Sequence[Text], positions: Sequence[int]
+) -> Iterator[tuple[int, Shown]]:
+    places = (columns.texts_at(name, positions) for name in _PLACE)
+    for text, repository, path, refs, language, category, kind in zip(texts, *places, strict=True):
+        chunk = tables.chunk(
+            text,
+            repository=repository,
+            path=path,
+            refs=tables.refs_from(refs),
+            language=language,
+            category=category,
+            kind=kind,
+        )
+        yield text.row, Shown(chunk, refs, text.vector)
+
+
+def _under(shown: Shown, refs: str) -> Shown:
+    """The same under these refs; all else of a row never changes."""
+    if refs == shown.refs:
+        return shown
+    return Shown(replace(shown.chunk, refs=tables.refs_from(refs)), refs, shown.vector)

@@ -1,0 +1,195 @@
+"""The write side of the embedded chunk store.
+
+A call commits first to the keyword index, then to the database, which is where readers see it: all
+of the call or nothing. What a process leaves that dies in between is in the keyword index only;
+the next writer notices by the stamp and puts it right.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from codelode.backends.local import database, keywords, repair, signature, tables, writes
+from codelode.backends.local.database import State
+from codelode.backends.local.faults import Damaged, translated
+from codelode.backends.local.plan import Change, plan
+from codelode.backends.replacing import require_distinct, require_vectors
+from codelode.model import ChunkId, FileChunks, RefName, RepositoryName
+
+#: Rows that left are taken out of the keyword index when they are this many, or by `maintain`:
+#: a deletion rewrites a part of each of its segments.
+MAX_UNFOLDED = 5_000
+
+#: Changes kept in the log; a reader that slept through more of them reads everything again.
+KEPT_CHANGES = 10_000
+
+_log = structlog.get_logger(__name__)
+
+
+class LocalChunkStore:
+    """Implements the port ChunkStore; the writes of several processes queue at a file lock.
+
+    Raises SchemaMismatch when the folder was written by another schema or embedder.
+    """
+
+    def __init__(self, folder: Path, *, dim: int, identity: str) -> None:
+        self._folder = folder
+        self._dim = dim
+        self._identity = identity
+        self._connection: sqlite3.Connection | None = None
+        self._number: int | None = None  # of the open file
+        folder.mkdir(parents=True, exist_ok=True)
+        with self._exclusive():
+            self._repairing(self._settle)
+
+    def replace(self, files: Sequence[FileChunks]) -> None:
+        require_distinct(files)
+        require_vectors(files, dim=self._dim)
+        if not files:
+            return
+        with self._exclusive():
+            self._repairing(lambda: self._replace(files))
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        with self._exclusive(), self._transaction() as state:
+            self._save(writes.remove_repository(self._database, state, repository))
+
+    def ids(self, repository: RepositoryName, ref: RefName) -> Iterator[ChunkId]:
+        with (
+            translated(self._folder),
+            closing(database.connect(self._folder, is_writer=False)) as connection,
+        ):
+            return iter(tables.ids(connection, repository, ref))
+
+    def maintain(self) -> None:
+        with self._exclusive():
+            self._repairing(self._settle)
+            self._repairing(self._fold)
+            self._drop_old_changes()
+            database.checkpoint(self._database)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self._number = None
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        assert self._connection is not None, "only inside `_exclusive`"
+        return self._connection
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Alone with the files, which are opened again when others took their place."""
+        with translated(self._folder), (self._folder / "writer.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if self._number is None or self._number != database.file_number(self._folder):
+                self._open()
+            yield
+
+    def _open(self) -> None:
+        self.close()
+        if not signature.check(self._folder, dim=self._dim, identity=self._identity):
+            database.create(self._folder)
+            repair.start(self._folder, 0)
+            signature.sign(self._folder, dim=self._dim, identity=self._identity)
+        self._connection = database.connect(self._folder, is_writer=True)
+        self._number = database.file_number(self._folder)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[State]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield database.state(self._database)
+            self._database.execute("COMMIT")
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+
+    def _save(self, state: State) -> None:
+        database.save_state(self._database, replace(state, version=state.version + 1))
+
+    def _replace(self, files: Sequence[FileChunks]) -> None:
+        change = plan(files, writes.stored(self._database, files))
+        if change.chunks:
+            with self._keywords() as index, self._transaction() as state:
+                self._bring_in(index, state, change)
+        elif change:
+            with self._transaction() as state:
+                self._save(writes.apply(self._database, state, change))
+        # else: all of it is stored already
+
+    def _bring_in(self, index: keywords.Writer, state: State, change: Change) -> None:
+        """All of the change; the keyword index commits last before the database does."""
+        first = state.next_row
+        index.add(enumerate(change.chunks, first))
+        unfolded = writes.unfolded(self._database, state)
+        if len(unfolded) > MAX_UNFOLDED:
+            state = self._folded(index, state, unfolded)
+        state = writes.apply(self._database, state, change)
+        self._save(replace(state, keywords_stamp=index.commit()))
+
+    # The keyword index
+
+    @contextmanager
+    def _keywords(self) -> Iterator[keywords.Writer]:
+        """A writer of the keyword index, which holds what the database holds."""
+        state = database.state(self._database)
+        with closing(keywords.Writer(repair.folder_of(self._folder, state.keywords))) as index:
+            if index.stamp != state.keywords_stamp:
+                repair.catch_up(index, self._database)
+                with self._transaction() as state:
+                    self._save(replace(state, keywords_stamp=index.commit()))
+            yield index
+
+    def _settle(self) -> None:
+        """Raise Damaged unless the keyword index is there whole; put it right if it is behind."""
+        keywords.check(repair.folder_of(self._folder, database.state(self._database).keywords))
+        with self._keywords():
+            pass
+
+    def _repairing(self, work: Callable[[], object]) -> None:
+        """Do the work; if the keyword index turns out damaged, make it anew and repeat."""
+        try:
+            work()
+        except Damaged as exc:
+            _log.warning("keyword_index_damaged", folder=str(self._folder), reason=str(exc))
+            self._rebuild()
+            work()
+
+    def _rebuild(self) -> None:
+        number = database.state(self._database).keywords + 1
+        with closing(keywords.Writer(repair.start(self._folder, number))) as index:
+            repair.catch_up(index, self._database)
+            with self._transaction() as state:
+                stamp = index.commit()
+                folded = state.last_change
+                self._save(replace(state, keywords=number, keywords_stamp=stamp, folded=folded))
+        repair.remove_others(self._folder, number)
+
+    def _folded(self, index: keywords.Writer, state: State, unfolded: Sequence[int]) -> State:
+        index.delete(unfolded)
+        return replace(state, folded=state.last_change)
+
+    def _fold(self) -> None:
+        state = database.state(self._database)
+        if not (unfolded := writes.unfolded(self._database, state)):
+            return
+        with self._keywords() as index, self._transaction() as state:
+            state = self._folded(index, state, unfolded)
+            self._save(replace(state, keywords_stamp=index.commit()))
+
+    def _drop_old_changes(self) -> None:
+        state = database.state(self._database)
+        first = min(state.last_change - KEPT_CHANGES, state.folded) + 1
+        if first > state.first_change:
+            with self._transaction() as state:
+                self._save(writes.drop_changes(self._database, state, first))

@@ -1,0 +1,226 @@
+"""Chunks as rows of the tables, and back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from codelode.model import (
+    Category,
+    Chunk,
+    ChunkId,
+    Kind,
+    RefName,
+    RepositoryName,
+    Vector,
+    Vectors,
+)
+
+_CATEGORIES = {category.value: category for category in Category}
+_KINDS = {kind.value: kind for kind in Kind}
+
+
+def insert(
+    connection: sqlite3.Connection,
+    *,
+    numbers: Sequence[int],
+    files: Sequence[int],
+    chunks: Sequence[Chunk],
+    vectors: Vectors,
+    digests: Sequence[bytes],
+) -> None:
+    """Store the chunks; of each argument one item a chunk."""
+    small, half = _blobs(quantised(vectors)), _blobs(vectors.astype("<f2"))
+    connection.executemany(
+        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (row, file, refs_text(c.refs), text(c.language), c.category, c.kind, _names(c), vector)
+            for row, file, c, vector in zip(numbers, files, chunks, small, strict=True)
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO texts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                row,
+                bytes.fromhex(c.id),
+                digest,
+                text(c.symbol),
+                "".join(f"{text(name)}\n" for name in c.symbols),
+                text(c.header),
+                c.start_line,
+                c.end_line,
+                text(c.summary),
+                vector,
+                text(c.content),
+            )
+            for row, c, digest, vector in zip(numbers, chunks, digests, half, strict=True)
+        ],
+    )
+
+
+def delete(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    parameters = [(row,) for row in numbers]
+    connection.executemany("DELETE FROM chunks WHERE row = ?", parameters)
+    connection.executemany("DELETE FROM texts WHERE row = ?", parameters)
+
+
+class Text(NamedTuple):
+    """What is shown of a row, as stored."""
+
+    row: int
+    id: bytes
+    symbol: str
+    symbols: str  # one a line
+    header: str
+    start_line: int
+    end_line: int
+    summary: str
+    vector: bytes  # 16 bits a number
+    content: str
+
+
+#: Lists go to SQLite as one JSON value, so that the statement is the same whatever their length.
+_TEXTS = (
+    "SELECT row, id, symbol, symbols, header, start_line, end_line, summary, vector, content "
+    "FROM texts WHERE row IN (SELECT value FROM json_each(?))"
+)
+
+_ROWS_OF_FILES = (
+    "SELECT row, refs FROM json_each(?) CROSS JOIN files CROSS JOIN chunks USING (file) "
+    "WHERE repository = json_extract(value, '$[0]') AND files.path = json_extract(value, '$[1]')"
+)
+
+_IDS = (
+    "SELECT id, refs FROM files JOIN chunks USING (file) JOIN texts USING (row) "
+    "WHERE repository = ?"
+)
+
+_PLACES = (
+    "SELECT row, repository, path, refs, language, category, kind FROM chunks "
+    "JOIN files USING (file) WHERE row IN (SELECT value FROM json_each(?))"
+)
+
+
+def of_files(
+    connection: sqlite3.Connection, places: Sequence[tuple[RepositoryName, str]], ref: RefName
+) -> list[int]:
+    """The rows of the files at the ref, ascending."""
+    found = connection.execute(_ROWS_OF_FILES, (json.dumps(places),))
+    return sorted(row for row, refs in found if ref in refs_from(refs))
+
+
+def ids(connection: sqlite3.Connection, repository: RepositoryName, ref: RefName) -> list[ChunkId]:
+    """The ids of the repository's chunks at the ref."""
+    found = connection.execute(_IDS, (text(repository),))
+    return [ChunkId(id.hex()) for id, refs in found if ref in refs_from(refs)]
+
+
+def texts(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Text]:
+    """The shown part of those of the rows that are stored."""
+    return list(map(Text._make, connection.execute(_TEXTS, (json.dumps(numbers),))))
+
+
+def chunks(connection: sqlite3.Connection, numbers: Sequence[int]) -> Iterator[tuple[int, Chunk]]:
+    """Those of the rows that are stored, whole."""
+    shown = {text.row: text for text in texts(connection, numbers)}
+    for row, repository, path, refs, *coded in connection.execute(_PLACES, (json.dumps(numbers),)):
+        language, category, kind = coded
+        yield (
+            row,
+            chunk(
+                shown[row],
+                repository=repository,
+                path=path,
+                refs=refs_from(refs),
+                language=language,
+                category=category,
+                kind=kind,
+            ),
+        )
+
+
+def chunk(
+    text: Text,
+    *,
+    repository: str,
+    path: str,
+    refs: tuple[RefName, ...],
+    language: str,
+    category: str,
+    kind: str,
+) -> Chunk:
+    """The chunk of a row, from what is shown of it and where it stands."""
+    return Chunk(
+        id=ChunkId(text.id.hex()),
+        repository=RepositoryName(repository),
+        path=path,
+        refs=refs,
+        language=language,
+        category=_CATEGORIES[category],
+        kind=_KINDS[kind],
+        symbol=text.symbol,
+        symbols=tuple(text.symbols.split("\n")[:-1]),
+        header=text.header,
+        start_line=text.start_line,
+        end_line=text.end_line,
+        content=text.content,
+        summary=text.summary,
+    )
+
+
+def digest(chunk: Chunk, vector: Vector) -> bytes:
+    """64 bits of everything that is stored of the chunk, refs apart: equal means nothing to do."""
+    stored = (
+        chunk.language,
+        chunk.category.value,
+        chunk.kind.value,
+        chunk.symbol,
+        chunk.symbols,
+        chunk.header,
+        chunk.start_line,
+        chunk.end_line,
+        chunk.summary,
+        chunk.content,
+    )
+    made = blake2b(repr(stored).encode("utf-8", "surrogatepass"), digest_size=8)
+    made.update(vector.tobytes())
+    return made.digest()
+
+
+def quantised(vectors: Vectors) -> npt.NDArray[np.int8]:
+    """Each row scaled to the whole range of 8 bits; the scale cancels in a cosine."""
+    if not vectors.size:
+        return np.zeros(vectors.shape, np.int8)
+    largest = np.abs(vectors).max(axis=1, keepdims=True)
+    return np.rint(vectors * (127 / np.where(largest > 0, largest, 1))).astype(np.int8)
+
+
+def refs_text(refs: Iterable[RefName]) -> str:
+    return json.dumps([text(ref) for ref in sorted(refs)], ensure_ascii=False)
+
+
+@lru_cache(maxsize=4_096)
+def refs_from(stored: str) -> tuple[RefName, ...]:
+    return tuple(map(RefName, json.loads(stored)))
+
+
+def text(value: str) -> str:
+    """Lone surrogates, which UTF-8 cannot carry, become `?`."""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _names(chunk: Chunk) -> str:
+    """Every name the chunk defines, one a line, for the symbol filter."""
+    return "\n".join(text(name) for name in dict.fromkeys((chunk.symbol, *chunk.symbols)) if name)
+
+
+def _blobs(matrix: npt.NDArray[Any]) -> list[bytes]:
+    return [row.tobytes() for row in matrix]

@@ -1,0 +1,71 @@
+"""Distinct texts as numbers, and which of them match a pattern.
+
+A pattern is asked of each distinct text once: the answers are kept, and later only texts that
+came since are asked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+#: Patterns whose answers are kept; each takes a byte a text.
+MAX_PATTERNS = 64
+
+Codes = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+#: Pattern → whether a text matches it.
+Matcher = Callable[[str], Callable[[str], bool]]
+
+
+class Vocabulary:
+    """A growing list of distinct texts. One thread adds at a time, any number ask."""
+
+    def __init__(self, matcher: Matcher = lambda pattern: pattern.__eq__) -> None:
+        self._matcher = matcher
+        self._codes: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._masks: OrderedDict[str, Mask] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def encode(self, texts: Sequence[str]) -> Codes:
+        """The number of each text, new ones for new texts."""
+        return np.fromiter(map(self._code, texts), np.int32, len(texts))
+
+    def texts(self, codes: Codes) -> list[str]:
+        return list(map(self._texts.__getitem__, codes.tolist()))
+
+    def codes(self, texts: Iterable[str]) -> list[int]:
+        """The numbers of those of the texts that are known."""
+        return [self._codes[text] for text in texts if text in self._codes]
+
+    def matching(self, patterns: Iterable[str]) -> Mask:
+        """For each number, whether its text matches one of the patterns."""
+        known = len(self._texts)
+        masks = [self._answers(pattern)[:known] for pattern in patterns]
+        mask: Mask = np.logical_or.reduce(masks)
+        return mask
+
+    def _answers(self, pattern: str) -> Mask:
+        with self._lock:
+            mask = self._masks.pop(pattern, np.zeros(0, np.bool_))
+            if texts := self._texts[len(mask) :]:
+                asked = np.fromiter(map(self._matcher(pattern), texts), np.bool_, len(texts))
+                mask = np.concatenate([mask, asked])
+            self._masks[pattern] = mask
+            if len(self._masks) > MAX_PATTERNS:
+                self._masks.popitem(last=False)
+            return mask
+
+    def _code(self, text: str) -> int:
+        code = self._codes.get(text)
+        if code is None:
+            code = len(self._texts)
+            self._texts.append(text)
+            self._codes[text] = code
+        return code

@@ -1,0 +1,200 @@
+"""Embedder and language model of an Ollama server.
+
+A model that the server does not have is pulled at first use, with its progress in the log: who
+asked waits, because there is nothing else that could answer. The digest of the weights is part of
+the identity, so pulling a newer model of the same name counts as another model.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import httpx
+import ollama
+import structlog
+
+from codelode.backends.http import may_use_proxy, sendable, translated
+from codelode.backends.remote import Remote
+from codelode.backends.served import Limits, ServedEmbedder
+from codelode.errors import CodelodeError, Unavailable
+
+EMBEDDING_MODEL = "nomic-embed-text"
+LANGUAGE_MODEL = "qwen2.5-coder"
+
+#: How long the server keeps a model in memory after a call; loading one takes seconds.
+KEEP_ALIVE = "30m"
+
+#: Longest silence while a model is pulled, seconds: the server verifies gigabytes at its end.
+PULL_TIMEOUT_S = 600.0
+CONNECT_TIMEOUT_S = 5.0
+LIST_TIMEOUT_S = 10.0
+
+#: What a pull reports: status, bytes so far, bytes in all (0: not known yet).
+Progress = Callable[[str, int, int], None]
+
+_log = structlog.get_logger(__name__)
+
+
+class Server:
+    """One Ollama server: its client, its models. Every call raises `codelode.errors` only.
+
+    `threads`: processor threads of a call; 0 leaves it to the server, which takes all cores and
+    waits for them by spinning: where other programs share the machine one thread was 50 times
+    faster than two.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        may_pull: bool = True,
+        threads: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        self.name = f"Ollama at {url}"
+        self._url = url
+        self._may_pull = may_pull
+        self._options = {"num_thread": threads} if threads else {}
+        self._progress = progress or self._log_progress
+        self._logged: tuple[str, int] = ("", 0)
+        self._lock = threading.Lock()
+        self._clients: dict[float, ollama.Client] = {}
+
+    def digest(self, model: str, *, remote: Remote) -> str:
+        """The first digits of the weights' SHA-256; pulls the model when it is missing.
+
+        Raises Unavailable when it is not there and may or can not be pulled.
+        """
+        with self._lock:  # one pull for all threads that ask
+            found = remote.call(lambda: self._digest(model))
+            if found is None:
+                self._pull(model)
+                found = remote.call(lambda: self._digest(model))
+        if found is None:
+            raise self._missing(model, "pulling it did not bring it")
+        return found[:12]
+
+    def embed(
+        self, model: str, texts: Sequence[str], timeout_s: float
+    ) -> Sequence[Sequence[float]]:
+        """One row per text; a text longer than the model's context is cut by the server."""
+        with translated(self.name):
+            answer = self._client(timeout_s).embed(
+                model=model,
+                input=list(texts),
+                truncate=True,
+                options=self._options,
+                keep_alive=KEEP_ALIVE,
+            )
+        return answer.embeddings
+
+    def generate(self, model: str, prompt: str, *, max_tokens: int, timeout_s: float) -> str:
+        """The answer to one prompt; the same one for the same model and prompt."""
+        options = {**self._options, "num_predict": max_tokens, "temperature": 0.0, "seed": 0}
+        with translated(self.name):
+            answer = self._client(timeout_s).generate(
+                model=model, prompt=sendable(prompt), options=options, keep_alive=KEEP_ALIVE
+            )
+        return (answer.response or "").strip()
+
+    def close(self) -> None:
+        """Release connections."""
+        for client in self._clients.values():
+            client.close()  # type: ignore[no-untyped-call]
+
+    def _client(self, timeout_s: float) -> ollama.Client:
+        """The client with this patience: the library sets it per client, not per call."""
+        if timeout_s not in self._clients:
+            timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
+            self._clients[timeout_s] = ollama.Client(
+                host=self._url, timeout=timeout, trust_env=may_use_proxy(self._url)
+            )
+        return self._clients[timeout_s]
+
+    def _digest(self, model: str) -> str | None:
+        """The digest of a model the server has."""
+        with translated(self.name):
+            listed = self._client(LIST_TIMEOUT_S).list().models
+        wanted = model if ":" in model.rsplit("/", 1)[-1] else f"{model}:latest"
+        return next((found.digest for found in listed if found.model == wanted), None)
+
+    def _pull(self, model: str) -> None:
+        if not self._may_pull:
+            raise self._missing(model, "pulling is switched off")
+        _log.info("model_pull_started", server=self.name, model=model)
+        try:
+            with translated(self.name):
+                for part in self._client(PULL_TIMEOUT_S).pull(model, stream=True):
+                    self._progress(part.status or "", part.completed or 0, part.total or 0)
+        except CodelodeError as exc:
+            raise self._missing(model, str(exc)) from exc
+        _log.info("model_pull_finished", server=self.name, model=model)
+
+    def _missing(self, model: str, why: str) -> CodelodeError:
+        remedy = f"run `ollama pull {model}` where it runs, or name another model"
+        return Unavailable(f"{self.name} lacks the model {model} ({why}); {remedy}")
+
+    def _log_progress(self, status: str, completed: int, total: int) -> None:
+        """One line per step and tenth of it."""
+        tenth = 10 * completed // total if total else 0
+        if (status, tenth) != self._logged:
+            self._logged = (status, tenth)
+            _log.info("model_pull", status=status, percent=10 * tenth, bytes=total)
+
+
+def embedder(
+    server: Server,
+    *,
+    model: str = EMBEDDING_MODEL,
+    limits: Limits | None = None,
+    dim: int = 0,
+    remote: Remote | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> ServedEmbedder:
+    """The port Embedder by a model of the server."""
+    limits = limits or Limits()
+    remote = remote or Remote(server.name, concurrency=limits.concurrency)
+    return ServedEmbedder(
+        f"{model} of {server.name}",
+        model=model,
+        backend="ollama",
+        fetch=lambda texts, timeout_s: server.embed(model, texts, timeout_s),
+        version=lambda: server.digest(model, remote=remote),
+        remote=remote,
+        limits=limits,
+        dim=dim,
+        clock=clock,
+    )
+
+
+class OllamaLanguageModel:
+    """Implements the port LanguageModel. Nothing is asked of the server before the first use."""
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        model: str = LANGUAGE_MODEL,
+        limits: Limits | None = None,
+        remote: Remote | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        self._server = server
+        self._model = model
+        self._timeout_s = limits.timeout_s
+        self._remote = remote or Remote(server.name, concurrency=limits.concurrency)
+
+    @cached_property
+    def identity(self) -> str:
+        return f"ollama-{self._model}-{self._server.digest(self._model, remote=self._remote)}"
+
+    def complete(self, prompt: str, *, max_tokens: int) -> str:
+        """Raises Unavailable, NotFound, Rejected, InvalidSettings."""
+        return self._remote.call(
+            lambda: self._server.generate(
+                self._model, prompt, max_tokens=max_tokens, timeout_s=self._timeout_s
+            )
+        )

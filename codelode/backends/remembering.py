@@ -1,0 +1,66 @@
+"""An embedder that remembers the vectors of queries, in front of any other.
+
+People and agents ask the same again with another filter, and one search embeds its query for the
+cache and for the index. Kept in the process: asking a server for a vector would take longer than
+the built-in embedder takes to make one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from codelode.model import Vector, Vectors
+from codelode.ports import Embedder
+
+#: How long a query's vector is kept, seconds.
+LIFE_S = 3_600.0
+#: Queries kept: 4 MB at 256 dimensions.
+ENTRIES = 4_096
+
+
+class RememberingEmbedder:
+    """Implements the port Embedder over another one. Safe to share between threads."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        entries: int = ENTRIES,
+        life_s: float = LIFE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._embedder = embedder
+        self._entries = entries
+        self._life_s = life_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, tuple[float, Vector]] = OrderedDict()  # oldest first
+
+    @property
+    def identity(self) -> str:
+        return self._embedder.identity
+
+    @property
+    def dim(self) -> int:
+        return self._embedder.dim
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return self._embedder.embed_documents(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        now = self._clock()
+        with self._lock:
+            expires, known = self._known.get(text, (0.0, None))
+        if known is not None and now < expires:
+            return known
+        vector = self._embedder.embed_query(text)
+        vector.setflags(write=False)  # it is shared from here on
+        with self._lock:
+            self._known.pop(text, None)
+            self._known[text] = (now + self._life_s, vector)
+            while len(self._known) > self._entries:
+                self._known.popitem(last=False)
+        return vector

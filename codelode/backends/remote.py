@@ -1,0 +1,160 @@
+"""Patience with a model server: a limit on calls at once, back-off with jitter, a circuit breaker.
+
+A server that is busy or restarting is asked again after a growing pause; one that fails again and
+again is left alone for some seconds, during which every call fails at once instead of queueing
+threads in front of it. A call that ran into its timeout is not repeated here: repeating it would
+add to the load that made the server slow, and jobs are tried again by their queue.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import TypeVar
+
+import structlog
+
+from codelode.errors import Busy, CodelodeError, TimedOut, Unavailable
+
+#: Calls of one piece of work, the first included.
+ATTEMPTS = 4
+
+#: Pause after the first failure, doubled after each further one, seconds. Full jitter: the pause
+#: is anywhere between nothing and this, so that many workers do not come back at one moment.
+BACKOFF_BASE_S = 0.5
+BACKOFF_CAP_S = 8.0
+
+#: Failures in a row that open the breaker, and how long it stays open, seconds.
+FAILURES_TO_OPEN = 6
+OPEN_S = 10.0
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class Garbled(Unavailable):
+    """The server answered, but with something that cannot be right."""
+
+
+class Throttled(Busy):
+    """The server asks for fewer calls. `retry_after_s`: the pause it names; 0: it names none."""
+
+    def __init__(self, message: str, *, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Breaker:
+    """Remembers failures in a row; open after too many, until `open_s` have passed.
+
+    Then one call goes through on behalf of all, and closes it or keeps it open. It says so in the
+    log when it opens and when it closes, not for each failure. Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        failures_to_open: int = FAILURES_TO_OPEN,
+        open_s: float = OPEN_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._name = name
+        self._failures_to_open = failures_to_open
+        self._open_s = open_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._open_until = 0.0
+        self._last = ""
+
+    def check(self) -> None:
+        """Returns when a call may be made. Raises Unavailable, with the last reason, while open."""
+        with self._lock:
+            if self._failures < self._failures_to_open:
+                return
+            left = self._open_until - self._clock()
+            if left > 0:
+                raise Unavailable(
+                    f"{self._name} failed {self._failures} times in a row and is left alone "
+                    f"for {left:.0f} s; the last time: {self._last}"
+                )
+            self._open_until = self._clock() + self._open_s
+
+    def failed(self, error: Exception) -> None:
+        with self._lock:
+            self._failures += 1
+            self._last = str(error)
+            self._open_until = self._clock() + self._open_s
+            opens = self._failures == self._failures_to_open
+        if opens:
+            _log.warning("model_server_unavailable", server=self._name, reason=str(error))
+
+    def succeeded(self) -> None:
+        with self._lock:
+            was_open = self._failures >= self._failures_to_open
+            self._failures = 0
+        if was_open:
+            _log.info("model_server_available", server=self._name)
+
+
+class Remote:
+    """Calls to one server. `concurrency`: at once, of this process; more wait for their turn."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        concurrency: int = 4,
+        attempts: int = ATTEMPTS,
+        breaker: Breaker | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._slots = threading.BoundedSemaphore(concurrency)
+        self._attempts = attempts
+        self._breaker = breaker or Breaker(name)
+        self._sleep = sleep
+
+    def call(self, work: Callable[[], T], *, attempts: int = 0) -> T:
+        """What `work` returns, tried again while it raises Unavailable; 0 attempts: the usual.
+
+        Raises the last Unavailable; whatever else `work` raises at once.
+        """
+        allowed = attempts or self._attempts
+        for attempt in count(1):
+            try:
+                return self._once(work)
+            except Unavailable as exc:
+                pause_s = _pause(attempt, exc)
+                if attempt >= allowed or pause_s is None:
+                    raise
+            self._sleep(pause_s)
+        raise AssertionError("unreachable")
+
+    def _once(self, work: Callable[[], T]) -> T:
+        with self._slots:
+            self._breaker.check()
+            try:
+                result = work()
+            except Unavailable as exc:
+                if not isinstance(exc, Garbled):  # about this input as likely as about the server
+                    self._breaker.failed(exc)
+                raise
+            except CodelodeError:
+                self._breaker.succeeded()
+                raise
+            self._breaker.succeeded()
+            return result
+
+
+def _pause(attempt: int, error: Unavailable) -> float | None:
+    """Seconds before the next attempt; None: there should be none now."""
+    if isinstance(error, TimedOut):
+        return None
+    if isinstance(error, Throttled) and error.retry_after_s:
+        return error.retry_after_s if error.retry_after_s <= BACKOFF_CAP_S else None
+    return random.uniform(0, min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2.0 ** (attempt - 1)))

@@ -1,0 +1,136 @@
+"""Many objects of one tenant at once: read, write, delete.
+
+The server answers and deletes at most PAGE objects per request, and its cursor takes no condition.
+Reading more goes through the first digits of the chunks' ids, which spread evenly.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
+from uuid import UUID
+
+from weaviate.classes.data import DataObject
+from weaviate.classes.query import Filter
+from weaviate.collections import Collection
+from weaviate.collections.classes.filters import FilterReturn
+from weaviate.exceptions import WeaviateInsertManyAllFailedError
+
+from codelode.backends.weaviate.failures import refusal
+from codelode.errors import Unavailable
+
+T = TypeVar("T")
+Objects: TypeAlias = Collection[Any, Any]  # of one tenant
+Made: TypeAlias = DataObject[Any, Any]
+
+#: Objects per request that writes, and requests at once: more of either made it no faster.
+WRITE_OBJECTS = 200
+WRITES_AT_ONCE = 2
+
+#: Objects per request that reads: the server's own bound.
+PAGE = 10_000
+
+#: Ids in one condition; below the server's bound on what one request deletes.
+IDS = 1_000
+
+#: Waits before objects are sent again that the server refused one by one, seconds.
+PAUSES_S = (0.1, 0.5, 2.0)
+
+_DIGITS = "0123456789abcdef"
+
+
+def every(
+    objects: Objects, where: FilterReturn, properties: Sequence[str], *, prefix: str = ""
+) -> Iterator[Any]:
+    """Every object that meets the condition, with these properties.
+
+    `prefix`: of the bucket, which holds the first digits of the chunk's id.
+    """
+    inside = where
+    if prefix:
+        inside = Filter.all_of([where, Filter.by_property("bucket").like(f"{prefix}*")])
+    found = objects.query.fetch_objects(
+        filters=inside, limit=PAGE, return_properties=list(properties)
+    ).objects
+    if len(found) < PAGE:
+        yield from found
+        return
+    for digit in _DIGITS:
+        yield from every(objects, where, properties, prefix=prefix + digit)
+
+
+def by_ids(objects: Objects, ids: Iterable[UUID], properties: Sequence[str]) -> Iterator[Any]:
+    """The objects with these ids, with these properties and their vectors."""
+    for some in batches(ids, WRITE_OBJECTS):
+        where = Filter.by_id().contains_any(some)
+        yield from objects.query.fetch_objects(
+            filters=where,
+            limit=len(some),
+            include_vector=True,
+            return_properties=list(properties),
+        ).objects
+
+
+def write(objects: Objects, made: Sequence[Made], *, check: Callable[[], None]) -> None:
+    """Store the objects; `check` raises when the server is not the one from the beginning.
+
+    An object that the server refuses is sent again a few times. Then this raises Unavailable, or
+    Rejected when it can never be stored; the others are stored by then.
+    """
+    with ThreadPoolExecutor(WRITES_AT_ONCE) as pool:
+        for _ in pool.map(partial(_send, objects), batches(made, WRITE_OBJECTS)):
+            check()
+
+
+def delete(objects: Objects, ids: Iterable[UUID]) -> None:
+    """Remove the objects; unknown ids are not an error."""
+    for some in batches(ids, IDS):
+        where = Filter.by_id().contains_any(some)
+        outcome = objects.data.delete_many(where=where)
+        if outcome.failed:
+            raise Unavailable(f"Weaviate did not remove {outcome.failed} chunks; try again")
+
+
+def delete_singly(objects: Objects, ids: Iterable[UUID]) -> None:
+    """Remove the objects without the help of an index, 3 ms each."""
+    for id in ids:
+        objects.data.delete_by_id(id)
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while some := list(islice(remaining, size)):
+        yield some
+
+
+def _send(objects: Objects, made: Sequence[Made]) -> None:
+    remaining = list(made)
+    for pause_s in (*PAUSES_S, None):
+        refused = _refused(objects, remaining)
+        if not refused:
+            return
+        remaining = [remaining[index] for index in refused]
+        index, message = 0, next(iter(refused.values()))
+        error = refusal(message, place=_place(remaining[index]))
+        if pause_s is None or not isinstance(error, Unavailable):
+            raise error
+        time.sleep(pause_s)
+
+
+def _refused(objects: Objects, made: Sequence[Made]) -> dict[int, str]:
+    """What the server did not take: position → why."""
+    if not made:
+        return {}
+    try:
+        outcome = objects.data.insert_many(made)
+    except WeaviateInsertManyAllFailedError as exc:
+        return dict.fromkeys(range(len(made)), exc.message)
+    return {index: error.message for index, error in outcome.errors.items()}
+
+
+def _place(made: Made) -> str:
+    return f"{made.properties['repository']}:{made.properties['path']}"

@@ -1,0 +1,243 @@
+"""The read side of the clustered chunk store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from weaviate import WeaviateAsyncClient
+from weaviate.classes.config import ConsistencyLevel
+from weaviate.classes.query import MetadataQuery
+from weaviate.collections import CollectionAsync
+from weaviate.collections.classes.filters import FilterReturn
+
+from codelode.backends import words
+from codelode.backends.weaviate import versions
+from codelode.backends.weaviate.connection import Address, connect_async, ready
+from codelode.backends.weaviate.failures import LOST, is_lost
+from codelode.backends.weaviate.index import VECTOR, Place, Version
+from codelode.backends.weaviate.objects import SHOWN, unpack
+from codelode.backends.weaviate.patience import Patience
+from codelode.backends.weaviate.predicate import FilePlace, admission, condition, in_files
+from codelode.errors import Corrupt, SchemaMismatch
+from codelode.model import Candidate, Chunk, ChunkId, HybridQuery, RefName, Vector
+
+#: The searched properties, each with the weight of its score.
+FIELDS = [
+    f"name_terms^{words.NAME_WEIGHT}",
+    "terms",
+    f"summary_terms^{words.SUMMARY_WEIGHT}",
+]
+
+#: How long the collection behind the alias is taken for the current one, seconds.
+FOLLOW_S = 5.0
+
+#: A glob that the server knows only roughly costs hits: then this many times as many are asked
+#: for, up to the server's own bound.
+WIDER = 8
+MOST_ASKED = 10_000
+
+T = TypeVar("T")
+_Objects: TypeAlias = CollectionAsync[Any, Any]
+_Side: TypeAlias = Callable[[int], Awaitable[list["_Found"]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one side brought."""
+
+    chunk: Chunk
+    score: float
+    vector: Vector | None = None
+
+
+class WeaviateChunkSearch:
+    """Implements the port ChunkSearch for one event loop; connects at the first call.
+
+    The index may come into being after this object. Raises SchemaMismatch when it was written by
+    another schema or embedder.
+    """
+
+    def __init__(self, address: Address, place: Place, *, dim: int, identity: str) -> None:
+        self._address = address
+        self._place = place
+        self._version = Version(identity, dim)
+        self._client: WeaviateAsyncClient | None = None
+        self._opening = asyncio.Lock()
+        self._patience = Patience(lambda: ready(address))
+        self._current: _Objects | None = None
+        self._looked_at = float("-inf")
+        self._was_there = False
+
+    async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
+        where = condition(query.filters)
+        if where is None or query.limit <= 0:
+            return []
+        self._require_dim(query)
+
+        async def sides(objects: _Objects) -> Sequence[Candidate]:
+            admits = admission(query.filters)
+            keyword, near = await asyncio.gather(
+                _best(_keyword(objects, query, where), query.limit, admits),
+                _best(_near(objects, query, where), query.limit, admits),
+            )
+            return _union(keyword, near)
+
+        return await self._ask(sides, empty=[])
+
+    async def files(
+        self, places: Sequence[FilePlace], ref: RefName
+    ) -> Mapping[FilePlace, tuple[Chunk, ...]]:
+        async def fetched(objects: _Objects) -> Sequence[Chunk]:
+            where = in_files(places, ref)
+            answer = await objects.query.fetch_objects(
+                filters=where, limit=MOST_ASKED, return_properties=SHOWN
+            )
+            return [unpack(one.properties) for one in answer.objects]
+
+        held: dict[FilePlace, list[Chunk]] = {place: [] for place in places}
+        found: Sequence[Chunk] = await self._ask(fetched, empty=()) if places else ()
+        for chunk in found:
+            held[chunk.repository, chunk.path].append(chunk)
+        return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
+
+    async def count(self) -> int:
+        async def total(objects: _Objects) -> int:
+            return (await objects.aggregate.over_all(total_count=True)).total_count or 0
+
+        return await self._ask(total, empty=0)
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        self._current = None
+        if client is not None:
+            await client.close()
+
+    async def _ask(self, call: Callable[[_Objects], Awaitable[T]], *, empty: T) -> T:
+        """What the call makes of the index; `empty` while there is none."""
+        try:
+            return await self._ask_once(call, empty)
+        except Corrupt as exc:
+            if not is_lost(exc):
+                raise
+            self._current = None  # another index may have taken its place, the old one is gone
+        return await self._ask_once(call, empty)
+
+    async def _ask_once(self, call: Callable[[_Objects], Awaitable[T]], empty: T) -> T:
+        objects = await self._patience(self._objects())
+        return empty if objects is None else await self._patience(call(objects))
+
+    async def _objects(self) -> _Objects | None:
+        """The tenant's objects in the collection that is current now."""
+        async with self._opening:
+            if self._current is None or time.monotonic() - self._looked_at > FOLLOW_S:
+                self._current = await self._open()
+                self._looked_at = time.monotonic()
+            return self._current
+
+    async def _open(self) -> _Objects | None:
+        if self._client is None:
+            self._client = await connect_async(self._address)
+        known = None if self._current is None else self._current.name
+        name = await versions.find(self._client, self._place, self._version, known=known)
+        if name is None:
+            if self._was_there:
+                raise Corrupt(LOST)
+            return None
+        self._was_there = True
+        objects = self._client.collections.use(name).with_tenant(self._place.tenant)
+        return objects.with_consistency_level(ConsistencyLevel.QUORUM)
+
+    def _require_dim(self, query: HybridQuery) -> None:
+        if query.vector is not None and query.vector.shape != (self._version.dim,):
+            raise SchemaMismatch(
+                f"the query's vector is {query.vector.shape}, {self._place.alias} has "
+                f"{self._version.dim} dimensions: set CODELODE_EMBEDDER to the one that indexed"
+            )
+
+
+def _keyword(objects: _Objects, query: HybridQuery, where: FilterReturn) -> _Side:
+    terms = " ".join(words.query_terms(query.text))
+
+    async def ask(limit: int) -> list[_Found]:
+        if not terms:
+            return []
+        answer = await objects.query.bm25(
+            terms,
+            query_properties=FIELDS,
+            limit=limit,
+            filters=where,
+            return_metadata=MetadataQuery(score=True),
+            return_properties=SHOWN,
+            include_vector=query.with_vectors,
+        )
+        return [
+            _Found(unpack(one.properties), one.metadata.score or 0.0, _vector(one.vector))
+            for one in answer.objects
+        ]
+
+    return ask
+
+
+def _near(objects: _Objects, query: HybridQuery, where: FilterReturn) -> _Side:
+    vector = query.vector
+
+    async def ask(limit: int) -> list[_Found]:
+        if vector is None or not vector.any():
+            return []
+        answer = await objects.query.near_vector(
+            vector.tolist(),
+            target_vector=VECTOR,
+            limit=limit,
+            filters=where,
+            return_metadata=MetadataQuery(distance=True),
+            return_properties=SHOWN,
+            include_vector=query.with_vectors,
+        )
+        return [
+            _Found(
+                unpack(one.properties),
+                1.0 - (one.metadata.distance or 0.0),
+                _vector(one.vector),
+            )
+            for one in answer.objects
+        ]
+
+    return ask
+
+
+async def _best(ask: _Side, limit: int, admits: Callable[[Chunk], bool]) -> list[_Found]:
+    """The best hits of a side that are inside the globs, at most `limit`."""
+    asked = limit
+    while True:
+        found = await ask(asked)
+        inside = [one for one in found if admits(one.chunk)]
+        if len(inside) >= limit or len(found) < asked or asked >= MOST_ASKED:
+            return inside[:limit]
+        asked = min(WIDER * asked, MOST_ASKED)
+
+
+def _union(keyword: Sequence[_Found], near: Sequence[_Found]) -> list[Candidate]:
+    found = {one.chunk.id: one for one in (*near, *keyword)}
+    scores, similarities = _by_id(keyword), _by_id(near)
+    return [
+        Candidate(one.chunk, scores.get(id), similarities.get(id), one.vector)
+        for id, one in found.items()
+    ]
+
+
+def _by_id(found: Sequence[_Found]) -> Mapping[ChunkId, float]:
+    return {one.chunk.id: one.score for one in reversed(found)}  # of two makings, the better
+
+
+def _vector(stored: Mapping[str, Any]) -> Vector | None:
+    """None when it was not asked for, or there is none."""
+    return np.array(stored[VECTOR], np.float32) if VECTOR in stored else None
+
+
+def _lines(chunk: Chunk) -> tuple[int, int]:
+    return chunk.start_line, chunk.end_line

@@ -1,0 +1,175 @@
+"""The write side of the clustered chunk store.
+
+A call of `replace` writes in two steps: first what arrives, then what leaves. When a process dies
+in between, both are there; the repeated call finds the same objects leaving and takes them out.
+Before each step its objects are noted (`journal`), for the case that the server dies of it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from weaviate import WeaviateClient
+from weaviate.classes.config import ConsistencyLevel
+from weaviate.classes.query import Filter
+
+from codelode.backends.replacing import require_distinct, require_vectors
+from codelode.backends.weaviate import bulk, versions
+from codelode.backends.weaviate.bulk import Made, Objects
+from codelode.backends.weaviate.connection import Address, connect
+from codelode.backends.weaviate.failures import translated
+from codelode.backends.weaviate.index import Place, Version
+from codelode.backends.weaviate.journal import Journal
+from codelode.backends.weaviate.lifeline import Lifeline
+from codelode.backends.weaviate.objects import (
+    SHOWN,
+    identify,
+    pack,
+    placed,
+    text,
+    unpack,
+    vector_of,
+    visible,
+)
+from codelode.backends.weaviate.plan import Refs, Stored, plan
+from codelode.backends.weaviate.predicate import among, holds
+from codelode.model import ChunkId, FileChunks, RefName, RepositoryName
+
+#: Paths in one condition.
+PATHS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """What a call writes with."""
+
+    objects: Objects
+    journal: Journal
+    lifeline: Lifeline
+
+
+class WeaviateChunkStore:
+    """Implements the port ChunkStore. Several processes may write, to different files.
+
+    Connects at the first call, so it may be made before a fork. With `beside` it writes to the
+    collection of its own version whatever the alias points to: how a new index is built.
+    Raises SchemaMismatch when the index was written by another schema or embedder.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        place: Place,
+        *,
+        dim: int,
+        identity: str,
+        beside: bool = False,
+    ) -> None:
+        self._address = address
+        self._place = place
+        self._version = Version(identity, dim)
+        self._is_beside = beside
+        self._lock = threading.Lock()
+        self._pid = 0
+        self._client: WeaviateClient | None = None
+        self._collection = ""
+
+    def replace(self, files: Sequence[FileChunks]) -> None:
+        require_distinct(files)
+        require_vectors(files, dim=self._version.dim)
+        if not files:
+            return
+        names = frozenset(f"{text(file.repository)}:{text(file.path)}" for file in files)
+        with translated(), self._writing() as writing:
+            _clear_up(writing, names.__contains__)
+            change = plan(files, _stored(writing.objects, files))
+            made = [pack(o.id, o.chunk, o.vector, o.refs) for o in change.arriving]
+            made += _reduced(writing.objects, change.reduced, dim=self._version.dim)
+            with writing.journal.noting([UUID(str(one.uuid)) for one in made], files=names):
+                bulk.write(writing.objects, made, check=writing.lifeline.check)
+            with writing.journal.noting(change.leaving, files=names):
+                bulk.delete(writing.objects, change.leaving)
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        where = holds("repository", repository)
+        with translated(), self._writing() as writing:
+            _clear_up(writing, lambda file: file.startswith(f"{repository}:"))
+            found = [object.uuid for object in bulk.every(writing.objects, where, [])]
+            for some in bulk.batches(found, bulk.PAGE):
+                with writing.journal.noting(some, files=[f"{repository}:"]):
+                    bulk.delete(writing.objects, some)
+
+    def ids(self, repository: RepositoryName, ref: RefName) -> Iterator[ChunkId]:
+        where = Filter.all_of([holds("repository", repository), holds("refs", ref)])
+        with translated(), self._writing() as writing:
+            found = list(bulk.every(writing.objects, where, ["facts"]))
+        yield from {placed(object.properties).chunk: None for object in found}
+
+    def maintain(self) -> None:
+        """The server keeps its indexes by itself."""
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None and self._pid == os.getpid():
+            client.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[_Writing]:
+        """The index on a server that answers now: the library's queries would try for a minute."""
+        with Lifeline(self._address) as lifeline:
+            client = self._connected()
+            objects = client.collections.use(self._collection).with_tenant(self._place.tenant)
+            journal = Journal(client, self._place, collection=self._collection)
+            quorum = objects.with_consistency_level(ConsistencyLevel.QUORUM)
+            yield _Writing(quorum, journal, lifeline)
+
+    def _connected(self) -> WeaviateClient:
+        with self._lock:
+            if self._client is None or self._pid != os.getpid():
+                self._client, self._pid = connect(self._address), os.getpid()
+                self._collection = ""
+            if not self._collection:
+                self._collection = self._open(self._client)
+            return self._client
+
+    def _open(self, client: WeaviateClient) -> str:
+        if self._is_beside:
+            return versions.create(client, self._place, self._version)
+        return versions.require(client, self._place, self._version)
+
+
+def _clear_up(writing: _Writing, writes: Callable[[str], bool]) -> None:
+    """Take back what a server that died left half done of such files."""
+    for note in writing.journal.notes(writes):
+        bulk.delete_singly(writing.objects, note.objects)
+        writing.journal.strike(note.id)
+
+
+def _reduced(objects: Objects, refs: Mapping[UUID, Refs], *, dim: int) -> Iterator[Made]:
+    """What stored objects become under fewer refs."""
+    for found in bulk.by_ids(objects, refs, SHOWN):
+        chunk, vector, remaining = unpack(found.properties), vector_of(found, dim), refs[found.uuid]
+        yield pack(identify(chunk, vector, remaining), chunk, vector, remaining)
+
+
+def _stored(objects: Objects, files: Sequence[FileChunks]) -> Mapping[UUID, Stored]:
+    """All objects of the files, at any ref."""
+    wanted: defaultdict[str, set[str]] = defaultdict(set)
+    for file in files:
+        wanted[text(file.repository)].add(text(file.path))
+    found = {}
+    for repository, paths in wanted.items():
+        for some in bulk.batches(sorted(paths), PATHS):
+            one_of = among("path", map(visible, some))
+            where = Filter.all_of([holds("repository", repository), one_of])
+            for object in bulk.every(objects, where, ["facts"]):
+                at = placed(object.properties)
+                if at.path in paths:
+                    found[object.uuid] = Stored(repository, *at)
+    return found

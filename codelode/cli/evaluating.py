@@ -1,0 +1,193 @@
+"""`codelode eval`: how good the answers are, and whether they got worse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from codelode import grep, history, judged
+from codelode.cli import printing
+from codelode.cli.options import server_option
+from codelode.cli.searching import PRESETS
+from codelode.client import Client
+from codelode.errors import InvalidSettings
+from codelode.evaluation import Place
+
+WORSE = 1
+
+SCOPES = ("repository", "all")
+
+
+@click.command("eval")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--preset", type=click.Choice(PRESETS), default="balanced", show_default=True)
+@click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    default="repository",
+    show_default=True,
+    help="all: every other repository competes.",
+)
+@click.option(
+    "--grep",
+    "checkouts",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder of checkouts by repository name: compare with grepping and reading them.",
+)
+@click.option("--save", type=click.Path(path_type=Path), help="Write the figures as JSON.")
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Figures saved before, to compare with.",
+)
+@click.option(
+    "--max-drop",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="Share of the baseline's NDCG@10 that may be lost.",
+)
+@click.option(
+    "--from-history",
+    "checkout",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Write FILE from the last commits of this checkout instead of evaluating.",
+)
+@click.option("--repo", default="", metavar="NAME", help="Its name in the gateway.")
+@click.option("--commits", type=click.IntRange(1, 10_000), default=200, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
+@server_option
+@click.pass_context
+def evaluate(
+    context: click.Context,
+    /,
+    *,
+    client: Client,
+    file: Path,
+    preset: str,
+    scope: str,
+    checkouts: Path | None,
+    save: Path | None,
+    baseline: Path | None,
+    max_drop: float,
+    checkout: Path | None,
+    repo: str,
+    commits: int,
+    as_json: bool,
+) -> None:
+    """Measure the answers to the judged queries of FILE.
+
+    FILE is a JSON list of {"repo", "language", "queries": [{"query", "category", "relevant":
+    [path or {"path", "start_line", "end_line"}]}]}; the repositories must be indexed. Exit status:
+    0 measured, 1 worse than the baseline by more than --max-drop, 2 error.
+
+    \b
+    Examples:
+      codelode eval queries.json
+      codelode eval queries.json --grep ~/checkouts --save result.json
+      codelode eval queries.json --baseline result.json --max-drop 0.05
+      codelode eval mine.json --from-history . --repo acme/http
+    """
+    if checkout is not None:
+        _write_history(file, checkout, repo or checkout.resolve().name, commits)
+        return
+    queries = judged.read(file)
+    if not queries:
+        raise InvalidSettings(f"{file} holds no queries")
+    found = judged.report(list(judged.ask_all(queries, _asking(client, preset, scope))))
+    if checkouts is not None:
+        found["grep"] = judged.report(list(judged.ask_all(queries, _grepping(checkouts))))
+    if save is not None:
+        save.write_text(printing.to_json(found) + "\n", "utf-8")
+    click.echo(printing.to_json(found) if as_json else _text(found))
+    if baseline is not None:
+        context.exit(_gate(found, baseline, max_drop))
+
+
+def _asking(client: Client, preset: str, scope: str) -> judged.Ask:
+    def ask(query: judged.Query) -> Sequence[judged.Shown]:
+        result = client.search(
+            query.text,
+            repositories=[query.repository] if scope == "repository" else (),
+            top_k=judged.TOP_K,
+            preset=preset,
+            skip_cache=True,
+        )
+        return [
+            judged.Shown(
+                Place(
+                    # A hit in another repository is nobody's target.
+                    hit.path
+                    if hit.repository == query.repository
+                    else f"{hit.repository}:{hit.path}",
+                    hit.start_line,
+                    hit.end_line,
+                ),
+                -(-len(hit.content) // judged.CHARS_PER_TOKEN),
+            )
+            for hit in result
+        ]
+
+    return ask
+
+
+def _grepping(checkouts: Path) -> judged.Ask:
+    files: dict[str, dict[str, grep.Text]] = {}
+
+    def ask(query: judged.Query) -> Sequence[judged.Shown]:
+        if query.repository not in files:
+            folder = checkouts / query.repository
+            if not folder.is_dir():
+                raise InvalidSettings(f"--grep: there is no checkout {folder}")
+            files.clear()  # one repository in memory at a time
+            files[query.repository] = grep.read(folder)
+        return grep.search(query.text, files[query.repository])
+
+    return ask
+
+
+def _write_history(file: Path, checkout: Path, name: str, commits: int) -> None:
+    entry = history.judged(checkout, name=name, commits=commits)
+    file.write_text(printing.to_json([entry]) + "\n", "utf-8")
+    printing.note(
+        f"{len(entry['queries'])} queries in {file}; they are to be asked of the index of "
+        f"{entry['revision']}"
+    )
+
+
+def _text(found: dict[str, Any]) -> str:
+    """Metrics as a table, grep beside search where it was asked for."""
+    other = found.get("grep")
+    header = ("", "search", *(("grep",) if other else ()))
+    rows = [
+        (name, f"{value:.3f}", *((f"{other['metrics'][name]:.3f}",) if other else ()))
+        for name, value in found["metrics"].items()
+    ]
+    rows += [
+        (name, f"{found[name]:,}", *((f"{other[name]:,}",) if other else ()))
+        for name in ("found", "tokens_to_first")
+    ]
+    groups = [
+        (f"ndcg@10 {name}", f"{value:.3f}")
+        for by in ("by_category", "by_language")
+        for name, value in found[by].items()
+        if name
+    ]
+    latency = ", ".join(f"{name} {value:.1f} ms" for name, value in found["latency_ms"].items())
+    about = f"{found['queries']} queries of {found['repositories']} repositories; {latency}"
+    return "\n".join([printing.table(header, rows), *(f"{a}  {b}" for a, b in groups), about])
+
+
+def _gate(found: dict[str, Any], baseline: Path, max_drop: float) -> int:
+    try:
+        lost = judged.drop(found, json.loads(baseline.read_text("utf-8")))
+    except (ValueError, KeyError, TypeError) as exc:
+        raise InvalidSettings(f"{baseline} holds no figures of `codelode eval --save`") from exc
+    is_worse = lost > max_drop
+    verdict = "worse than allowed" if is_worse else "within what is allowed"
+    printing.note(f"{judged.GATED} fell by {lost:.1%}, {verdict} ({max_drop:.0%})")
+    return WORSE if is_worse else 0

@@ -1,0 +1,306 @@
+"""The connection to a gateway: one method per call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, Unpack
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from codelode import errors
+from codelode.client import overview, results
+from codelode.client.channel import opened
+from codelode.client.failures import error
+from codelode.client.overview import FileFailure, IndexedRepository, Status
+from codelode.client.request import Options, Search, count, search_request
+from codelode.client.results import About, Context, SearchResult
+from codelode.model import Run
+from codelode.v1 import index_pb2, index_pb2_grpc, search_pb2, search_pb2_grpc
+
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+
+#: `watch` gives up when nothing answered for this long: a gateway restarts within seconds.
+WATCH_PATIENCE_S = 60.0
+#: Pause before `watch` asks again; doubles up to the second value.
+WATCH_BACKOFF_S = (0.1, 2.0)
+
+_PAGE_SIZE = 1_000
+
+
+class Client:
+    """A connection to one gateway; safe to share between threads, closed by `close` or `with`."""
+
+    def __init__(
+        self, address: str = DEFAULT_ADDRESS, *, token: str = "", timeout_s: float = 30.0
+    ) -> None:
+        """Connects on the first call. `timeout_s` bounds each call, not a watch.
+
+        `token`: what the gateway asks for outside its own machine.
+
+        Raises InvalidSettings when the address is not HOST:PORT.
+        """
+        self.address = _checked(address)
+        self.timeout_s = timeout_s
+        self._channel = opened(self.address, token=token)
+        self._index = index_pb2_grpc.IndexServiceStub(self._channel)
+        self._search = search_pb2_grpc.SearchServiceStub(self._channel)
+        self._health = health_pb2_grpc.HealthStub(self._channel)
+
+    def search(
+        self,
+        query: str,
+        *,
+        repositories: Iterable[str] = (),
+        languages: Iterable[str] = (),
+        paths: Iterable[str] = (),
+        kinds: Iterable[str] = (),
+        symbols: Iterable[str] = (),
+        categories: Iterable[str] = (),
+        ref: str = "",
+        top_k: int = 10,
+        explain: bool = False,
+        skip_cache: bool = False,
+        preset: str = "",
+        options: Options | None = None,
+        page: str = "",
+    ) -> SearchResult:
+        """The `top_k` best chunks for the query, best first.
+
+        An empty filter means all; values inside one filter are alternatives. `options` by stage
+        and name, for example `{"expand": {"related": 10}}`, win over the preset. `page`: the
+        `next_page` of the result before. Raises InvalidQuery with the field that is wrong,
+        NotFound, Unavailable.
+        """
+        asked = search_request(
+            query,
+            repositories=repositories,
+            languages=languages,
+            paths=paths,
+            kinds=kinds,
+            symbols=symbols,
+            categories=categories,
+            ref=ref,
+            explain=explain,
+            skip_cache=skip_cache,
+            preset=preset,
+            options=options,
+        )
+        asked.top_k, asked.page_token = count("top_k", top_k), page
+        with self._translated():
+            return results.search_result(self._search.Search(asked, timeout=self.timeout_s))
+
+    def context(
+        self, query: str, *, budget_tokens: int = 0, top_k: int = 20, **search: Unpack[Search]
+    ) -> Context:
+        """The best chunks for the query as one text of at most `budget_tokens`; 0: 8,000.
+
+        A part of the budget is left to the caller: see `options["assemble"]["reserved_tokens"]`.
+        """
+        asked = search_request(query, **search)
+        asked.top_k = count("top_k", top_k)
+        if budget_tokens:
+            asked.options.assemble.budget_tokens = budget_tokens
+        request = search_pb2.ContextRequest(search=asked)
+        with self._translated():
+            return results.context(self._search.Context(request, timeout=self.timeout_s))
+
+    def similar(
+        self,
+        path: str = "",
+        line: int = 0,
+        *,
+        repository: str = "",
+        snippet: str = "",
+        ref: str = "",
+        top_k: int = 10,
+        repositories: Iterable[str] = (),
+        languages: Iterable[str] = (),
+    ) -> SearchResult:
+        """Code like the code at a line, or like a snippet, most similar first.
+
+        `repository` and `ref` say where the place is, `repositories` where to look for others.
+        """
+        request = search_pb2.SimilarRequest(
+            repository=repository,
+            path=path,
+            line=line,
+            snippet=snippet,
+            ref=ref,
+            top_k=count("top_k", top_k),
+            filters=search_request(
+                "", repositories=repositories, languages=languages, ref=ref
+            ).filters,
+        )
+        with self._translated():
+            return results.search_result(self._search.Similar(request, timeout=self.timeout_s))
+
+    def explain(self, subject: str, *, repository: str = "", ref: str = "") -> About:
+        """What is known about a file or a symbol. Raises NotFound."""
+        request = search_pb2.ExplainRequest(repository=repository, subject=subject, ref=ref)
+        with self._translated():
+            return results.about(self._search.Explain(request, timeout=self.timeout_s))
+
+    def index(
+        self,
+        url: str,
+        *,
+        name: str = "",
+        ref: str = "",
+        wait: bool = True,
+        on_progress: Callable[[Run], None] | None = None,
+    ) -> Run:
+        """Bring the index of a repository at a ref up to date, registering it when it is new.
+
+        With `wait`, the run when it is over, which may be as failed: see `Run.error`.
+        Without, the run as it was created. Empty name: taken from the URL; empty ref: default.
+        """
+        request = index_pb2.StartRunRequest(url=url, name=name, ref=ref)
+        with self._translated():
+            run = overview.run(self._index.StartRun(request, timeout=self.timeout_s).run)
+        if not wait:
+            return run
+        latest = run
+        for latest in self.watch(run):
+            if on_progress is not None:
+                on_progress(latest)
+        return latest
+
+    def watch(self, run: Run | str) -> Iterator[Run]:
+        """The run now and whenever it changes, until it is over.
+
+        Goes on where it stopped when the gateway restarts; raises Unavailable once nothing
+        answered for `WATCH_PATIENCE_S`, NotFound when nobody knows the run.
+        """
+        request = index_pb2.WatchRunRequest(run_id=_run_id(run))
+        seen: Run | None = None
+        heard_at = time.monotonic()
+        pause_s = WATCH_BACKOFF_S[0]
+        while True:
+            lost = errors.Unavailable(f"the gateway at {self.address} ended the watch too early")
+            try:
+                for state in self._states(request):
+                    if state != seen:
+                        yield state
+                    seen = state
+                    heard_at, pause_s = time.monotonic(), WATCH_BACKOFF_S[0]
+            except errors.Unavailable as exc:
+                lost = exc
+            if seen is not None and seen.state.is_over:
+                return
+            if time.monotonic() - heard_at > WATCH_PATIENCE_S:
+                raise lost
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, WATCH_BACKOFF_S[1])
+
+    def cancel(self, run: Run | str) -> Run:
+        """End a run; what it has indexed so far stays."""
+        request = index_pb2.CancelRunRequest(run_id=_run_id(run))
+        with self._translated():
+            return overview.run(self._index.CancelRun(request, timeout=self.timeout_s).run)
+
+    def status(self) -> Status:
+        """What the cluster holds and does."""
+        request = index_pb2.GetStatusRequest()
+        with self._translated():
+            return overview.status(self._index.GetStatus(request, timeout=self.timeout_s))
+
+    def repositories(self) -> tuple[IndexedRepository, ...]:
+        """All registered repositories, by name."""
+        request = index_pb2.ListRepositoriesRequest()
+        with self._translated():
+            response = self._index.ListRepositories(request, timeout=self.timeout_s)
+        return tuple(overview.indexed(message) for message in response.repositories)
+
+    def remove(self, name: str) -> None:
+        """Forget a repository and everything indexed of it."""
+        request = index_pb2.RemoveRepositoryRequest(name=name)
+        with self._translated():
+            self._index.RemoveRepository(request, timeout=self.timeout_s)
+
+    def failures(
+        self, name: str | None = None, *, include_skipped: bool = False
+    ) -> Iterator[FileFailure]:
+        """The files that are not in the index, of one repository or all, page by page."""
+        request = index_pb2.ListFailuresRequest(
+            repository=name or "", include_skipped=include_skipped, page_size=_PAGE_SIZE
+        )
+        while True:
+            with self._translated():
+                response = self._index.ListFailures(request, timeout=self.timeout_s)
+            yield from map(overview.failure, response.failures)
+            if not response.next_page_token:
+                return
+            request.page_token = response.next_page_token
+
+    def retry(self, name: str | None = None) -> tuple[Run, ...]:
+        """Try the failed files of one or all repositories again; the runs that do it."""
+        request = index_pb2.RetryFailuresRequest(repository=name or "")
+        with self._translated():
+            response = self._index.RetryFailures(request, timeout=self.timeout_s)
+        return tuple(map(overview.run, response.runs))
+
+    def enrich(self, name: str | None = None) -> tuple[Run, ...]:
+        """Make the summaries that earlier runs left out; the runs that do it."""
+        request = index_pb2.EnrichRepositoryRequest(repository=name or "")
+        with self._translated():
+            response = self._index.EnrichRepository(request, timeout=self.timeout_s)
+        return tuple(map(overview.run, response.runs))
+
+    def is_serving(self) -> bool:
+        """Whether the gateway answers and says that it is ready; never raises for silence."""
+        try:
+            with self._translated():
+                response = self._health.Check(
+                    health_pb2.HealthCheckRequest(), timeout=min(self.timeout_s, 2.0)
+                )
+        except errors.CodelodeError:
+            return False
+        return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _states(self, request: index_pb2.WatchRunRequest) -> Iterator[Run]:
+        with self._translated():
+            stream = self._index.WatchRun(request)
+            try:
+                for response in stream:
+                    yield overview.run(response.run)
+            finally:
+                stream.cancel()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except grpc.RpcError as exc:
+            raise error(exc, address=self.address, timeout_s=self.timeout_s) from exc
+
+
+def _checked(address: str) -> str:
+    host, colon, port = address.rpartition(":")
+    # gRPC itself would take port 99999 modulo 65536, and a bare host for port 443.
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        raise errors.InvalidSettings(
+            f"{address!r} is no gateway address; write HOST:PORT, for example {DEFAULT_ADDRESS}"
+        )
+    return address
+
+
+def _run_id(run: Run | str) -> str:
+    return run.id if isinstance(run, Run) else run

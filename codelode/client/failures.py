@@ -1,0 +1,63 @@
+"""A failed call → the error that says what the caller can do about it."""
+
+from __future__ import annotations
+
+import grpc
+from google.rpc import error_details_pb2  # type: ignore[import-untyped,unused-ignore]
+from grpc_status import rpc_status
+
+from codelode import errors
+
+#: How gRPC itself says that the connection, not the gateway, failed.
+_NO_CONNECTION = (
+    "failed to connect",
+    "DNS resolution failed",
+    "Socket closed",
+    "Connection reset",
+    "recvmsg:",
+    "keepalive",
+)
+
+#: How gRPC says that this side stopped waiting; other words are the gateway's.
+_OWN_DEADLINE = "Deadline Exceeded"
+
+
+def error(exc: grpc.RpcError, *, address: str, timeout_s: float) -> errors.CodelodeError:
+    """What a failed call means to the caller."""
+    code, details = exc.code(), exc.details() or ""
+    if code is grpc.StatusCode.UNAVAILABLE and details.startswith(_NO_CONNECTION):
+        return errors.Unavailable(f"no gateway at {address}; start one with `codelode up`")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED and details == _OWN_DEADLINE:
+        return errors.TimedOut(f"the gateway at {address} did not answer within {timeout_s:g} s")
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return errors.NotFound(
+            f"{address} answers, but not as a codelode gateway of this version ({details})"
+        )
+    if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE):
+        return _invalid(exc, details)
+    kind = _KINDS.get(code, errors.Corrupt)
+    return kind(details or f"the gateway at {address} answered {code.name} without a reason")
+
+
+_KINDS: dict[grpc.StatusCode, type[errors.CodelodeError]] = {
+    grpc.StatusCode.NOT_FOUND: errors.NotFound,
+    grpc.StatusCode.PERMISSION_DENIED: errors.Denied,
+    grpc.StatusCode.UNAUTHENTICATED: errors.Unauthenticated,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: errors.Busy,
+    grpc.StatusCode.UNAVAILABLE: errors.Unavailable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: errors.TimedOut,
+    grpc.StatusCode.ABORTED: errors.Unavailable,
+    grpc.StatusCode.CANCELLED: errors.Unavailable,
+    # All others, FAILED_PRECONDITION and INTERNAL among them, need an operator: Corrupt.
+}
+
+
+def _invalid(exc: grpc.RpcError, details: str) -> errors.InvalidQuery:
+    """The first field violation of the rich status, or the plain message."""
+    status = rpc_status.from_call(exc)
+    for detail in status.details if status is not None else ():
+        bad = error_details_pb2.BadRequest()
+        if detail.Unpack(bad) and bad.field_violations:
+            first = bad.field_violations[0]
+            return errors.InvalidQuery(first.field, first.description)
+    return errors.InvalidQuery("request", details)

@@ -1,0 +1,273 @@
+"""What a search answers, from the messages of SearchService."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+from codelode.v1 import search_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Stored lines of a file."""
+
+    start_line: int
+    end_line: int
+    content: str
+    truncated: bool  # lines or line ends were cut
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk of code that answers the query. Lines are 1-based and inclusive."""
+
+    repository: str
+    path: str
+    start_line: int
+    end_line: int
+    language: str
+    symbol: str
+    kind: str
+    score: float  # higher is better; comparable within one result only
+    match: str  # semantic, keyword or both
+    content: str
+    header: str = ""
+    category: str = ""
+    explain: tuple[tuple[str, float], ...] = ()
+    summary: str = ""  # one sentence by a language model; empty: none was made
+    passage: Passage | None = None  # the lines around it that were asked for
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult(Sequence[Hit]):
+    """The hits of a search, best first, and how they were found."""
+
+    hits: tuple[Hit, ...]
+    took_ms: float  # in the gateway
+    cached: bool = False
+    stages: tuple[tuple[str, float], ...] = ()  # stage, ms; only with explain
+    notices: tuple[str, ...] = ()  # what was degraded or limited
+    query_kind: str = ""
+    intent: str = ""
+    related: tuple[Related, ...] = ()
+    imports: tuple[ImportLink, ...] = ()
+    duplicates: tuple[Duplicate, ...] = ()
+    files: tuple[FoundFile, ...] = ()  # staged: what was searched, most similar first
+    coverage: tuple[Coverage, ...] = ()
+    abstained: bool = False  # nothing was similar enough to be shown
+    tokens: int = 0  # of all hits together, estimated
+    synonyms: tuple[str, ...] = ()
+    alternates: tuple[str, ...] = ()
+    next_page: str = ""  # for `search(page=…)`; empty: this was the last
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """A file near a hit."""
+
+    repository: str
+    path: str
+    relation: str  # imports, imported_by, test_for, interface_of, sibling or calls
+    hops: int
+    of: str  # the hit's path
+
+
+@dataclass(frozen=True, slots=True)
+class ImportLink:
+    """One step of an import chain, depth first."""
+
+    repository: str
+    path: str
+    target: str
+    depth: int
+    mark: str  # internal, external, circular or truncated
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A chunk that was left out as a near copy of a hit."""
+
+    repository: str
+    path: str
+    start_line: int
+    end_line: int
+    of_rank: int  # 1-based, over all pages
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file whose summary is like the query."""
+
+    repository: str
+    path: str
+    similarity: float
+    summary: str
+    symbols: tuple[str, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What of a searched repository is indexed."""
+
+    repository: str
+    ref: str
+    revision: str  # empty while the first run is under way
+    pending: int  # files
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The hits of a search as one text, within a budget of tokens."""
+
+    text: str  # Markdown with paths and line ranges
+    tokens: int
+    search: SearchResult  # what it was made from; its hits are without content
+    left_out: int  # hits that did not fit or were not good enough
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Where a name is defined."""
+
+    repository: str
+    path: str
+    start_line: int
+    end_line: int
+    name: str
+    kind: str
+    signature: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known about a file or a symbol."""
+
+    kind: str  # file or symbol
+    summary: str
+    definitions: tuple[Definition, ...]
+    imports: tuple[str, ...]
+    imported_by: tuple[str, ...]
+    tests: tuple[str, ...]
+    notices: tuple[str, ...] = ()
+
+
+def search_result(message: search_pb2.SearchResponse) -> SearchResult:
+    return SearchResult(
+        hits=tuple(map(hit, message.hits)),
+        took_ms=message.took_ms,
+        cached=message.cached,
+        stages=tuple((stage.stage, stage.took_ms) for stage in message.stages),
+        notices=tuple(message.notices),
+        query_kind=message.query_kind,
+        intent=message.intent,
+        related=tuple(
+            Related(one.repository, one.path, one.relation, one.hops, one.of)
+            for one in message.related
+        ),
+        imports=tuple(
+            ImportLink(one.repository, one.path, one.target, one.depth, one.mark)
+            for one in message.imports
+        ),
+        duplicates=tuple(map(duplicate, message.duplicates)),
+        files=tuple(map(found_file, message.files)),
+        coverage=tuple(
+            Coverage(one.repository, one.ref, one.revision, one.pending, one.failed)
+            for one in message.coverage
+        ),
+        abstained=message.abstained,
+        tokens=message.tokens,
+        synonyms=tuple(message.synonyms),
+        alternates=tuple(message.alternates),
+        next_page=message.next_page_token,
+    )
+
+
+def hit(message: search_pb2.Hit) -> Hit:
+    return Hit(
+        repository=message.repository,
+        path=message.path,
+        start_line=message.start_line,
+        end_line=message.end_line,
+        language=message.language,
+        symbol=message.symbol,
+        kind=message.kind,
+        score=message.score,
+        match=message.match,
+        content=message.content,
+        header=message.header,
+        category=message.category,
+        explain=tuple((trace.name, trace.value) for trace in message.explain),
+        summary=message.summary,
+        passage=passage(message.passage) if message.HasField("passage") else None,
+    )
+
+
+def passage(message: search_pb2.Passage) -> Passage:
+    return Passage(message.start_line, message.end_line, message.content, message.truncated)
+
+
+def duplicate(message: search_pb2.Duplicate) -> Duplicate:
+    return Duplicate(
+        repository=message.repository,
+        path=message.path,
+        start_line=message.start_line,
+        end_line=message.end_line,
+        of_rank=message.of_rank,
+        similarity=message.similarity,
+    )
+
+
+def found_file(message: search_pb2.FoundFile) -> FoundFile:
+    return FoundFile(
+        repository=message.repository,
+        path=message.path,
+        similarity=message.similarity,
+        summary=message.summary,
+        symbols=tuple(message.symbols),
+        tokens=message.tokens,
+    )
+
+
+def context(message: search_pb2.ContextResponse) -> Context:
+    return Context(message.text, message.tokens, search_result(message.search), message.left_out)
+
+
+def about(message: search_pb2.ExplainResponse) -> About:
+    return About(
+        kind=message.subject_kind,
+        summary=message.summary,
+        definitions=tuple(map(definition, message.definitions)),
+        imports=tuple(message.imports),
+        imported_by=tuple(message.imported_by),
+        tests=tuple(message.tests),
+        notices=tuple(message.notices),
+    )
+
+
+def definition(message: search_pb2.Definition) -> Definition:
+    return Definition(
+        repository=message.repository,
+        path=message.path,
+        start_line=message.start_line,
+        end_line=message.end_line,
+        name=message.name,
+        kind=message.kind,
+        signature=message.signature,
+        doc=message.doc,
+    )

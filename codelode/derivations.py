@@ -1,0 +1,39 @@
+"""Keys of derived values: what was computed from a content, found again by all that shaped it.
+
+A key is a hash of the normalised input and of everything else the output depends on, so an entry
+is never wrong, only absent: forks, branches, renames and reverts cost no parsing, no summary and
+no vector, and a new parser, model or prompt finds nothing and computes anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from codelode import languages
+from codelode.model import BlobId
+from codelode.ports import DerivationKey
+
+
+def of_parse(blob: BlobId, path: str, *, version: str) -> DerivationKey:
+    """The key of a parsed file. Of the path only what tells language and category counts."""
+    return _key("parse", version, blob, languages.traits(path))
+
+
+def of_summary(content: str, *, language: str, model: str, prompt: str) -> DerivationKey:
+    """The key of a chunk's summary; `model` is an identity, `prompt` a version."""
+    return _key("summary", model, prompt, language, content)
+
+
+def of_vector(text: str, *, embedder: str) -> DerivationKey:
+    """The key of a document's vector; `embedder` is an identity."""
+    return _key("vector", embedder, text)
+
+
+def _key(*parts: str) -> DerivationKey:
+    """SHA-256 of the parts, each behind its length, so that no two lists of parts are one."""
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "big"))
+        digest.update(raw)
+    return DerivationKey(digest.digest())

@@ -1,0 +1,272 @@
+#!/usr/bin/env bash
+# Real Weaviate and Ollama on loopback, for tests and development.
+#
+#   deploy/services.sh up [weaviate] [ollama]    start both, or the named ones
+#   deploy/services.sh down                      stop them and remove all they wrote
+#   deploy/services.sh status
+#   deploy/services.sh binary weaviate|ollama    the program's path, got if need be
+#
+# Each server comes from the first of these that works: one that the environment names, Docker
+# Compose, a program on PATH or in the cache, the project's release for this platform, a build from
+# source with Go. SERVICES_WAYS="cache release" limits that to the ways named. Addresses go to
+# .services/env, which a shell can source; a second `up` finds what runs. Versions are the images'
+# in docker-compose.yml. Models for tests are made in a running Ollama by deploy/test_models.py.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+state=${SERVICES_STATE:-$root/.services}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/codelode/servers
+ways=${SERVICES_WAYS:-configured compose path cache release go}
+
+version() { sed -n "s|^ *image: .*/$1:\([0-9.]*\)\$|\1|p" "$root/docker-compose.yml" | head -1; }
+weaviate_version=$(version weaviate)
+ollama_version=$(version ollama)
+
+say() { echo "services: $*" >&2; }
+quietly() { "$@" >>"$state/log" 2>&1; }
+
+# --- where a program comes from; each prints its path, or fails -------------------------------
+
+program() { case $1 in weaviate) echo weaviate-server ;; ollama) echo ollama ;; esac }
+cached() { local v="$1_version"; echo "$cache/$1-${!v}/$(program "$1")"; }
+
+from_path() { command -v "$(program "$1")"; }
+
+from_cache() { [ -x "$(cached "$1")" ] && cached "$1"; }
+
+from_release() {
+  local os arch v="$1_version" base file
+  os=$(uname -s | tr '[:upper:]' '[:lower:]')
+  case $(uname -m) in x86_64 | amd64) arch=amd64 ;; aarch64 | arm64) arch=arm64 ;; *) return 1 ;; esac
+  case $1:$os in
+    weaviate:linux) base=weaviate/weaviate file=weaviate-v${!v}-linux-$arch.tar.gz ;;
+    weaviate:darwin) base=weaviate/weaviate file=weaviate-v${!v}-darwin-all.zip ;;
+    ollama:linux) base=ollama/ollama file=ollama-linux-$arch.tgz ;;
+    ollama:darwin) base=ollama/ollama file=ollama-darwin.tgz ;;
+    *) return 1 ;;
+  esac
+  local url=https://github.com/$base/releases/download/v${!v}/$file folder=$state/$1-release
+  mkdir -p "$folder"
+  curl --fail --silent --show-error --location --connect-timeout 5 --speed-limit 10000 \
+    --speed-time 20 --output "$folder/$file" "$url" 2>>"$state/log" || return 1
+  case $file in *.zip) quietly unzip -q -d "$folder" "$folder/$file" ;; *) tar -xzf "$folder/$file" -C "$folder" ;; esac
+  rm -f "$folder/$file"
+  keep "$1" "$(find "$folder" -type f \( -name weaviate -o -name weaviate-server -o -name ollama \) | head -1)"
+}
+
+from_go() {
+  local v="$1_version" folder=$state/$1-build
+  command -v go >/dev/null || return 1
+  case $1 in
+    weaviate) go_at_least 1 26 || return 1; quietly built "$folder" "github.com/weaviate/weaviate/cmd/weaviate-server@v${!v}" ;;
+    # Without these flags Ollama computes four times as slowly.
+    ollama) local flags="-O3 -march=native -D_GNU_SOURCE"
+      CGO_ENABLED=1 CGO_CFLAGS=$flags CGO_CXXFLAGS=$flags quietly built "$folder" "github.com/ollama/ollama@v${!v}" ;;
+  esac || return 1
+  keep "$1" "$folder/$(program "$1")"
+}
+
+go_at_least() {
+  local major minor
+  IFS=. read -r major minor _ <<<"$(go env GOVERSION | sed 's/^go//')"
+  [ "$major" -gt "$1" ] || { [ "$major" -eq "$1" ] && [ "${minor%%[!0-9]*}" -ge "$2" ]; }
+}
+
+built() { mkdir -p "$1" && GOBIN=$1 nice -n 10 go install "$2"; }
+
+# Into the cache in one step: a build that was cut off is never taken for a program.
+keep() {
+  [ -n "$2" ] && [ -f "$2" ] || return 1
+  mkdir -p "$(dirname "$(cached "$1")")"
+  mv -f "$2" "$(cached "$1")" && chmod +x "$(cached "$1")" && cached "$1"
+}
+
+binary() {
+  local way
+  for way in $ways; do
+    case $way in path | cache) ;; release) say "$1: looking for a release" ;; go) say "$1: building from source takes about 4 minutes" ;; *) continue ;; esac
+    if "from_$way" "$1"; then return 0; fi
+  done
+  return 1
+}
+
+# --- one server --------------------------------------------------------------------------------
+
+up_one() {
+  local way url found
+  if url=$(running "$1"); then say "$1: already running at $url"; return 0; fi
+  for way in $ways; do
+    case $way in
+      configured) url=$(configured "$1") || continue; say "$1: configured, $url" ;;
+      compose) url=$(compose_up "$1") || continue; say "$1: Docker Compose, $url" ;;
+      *) found=$(ways=$way binary "$1") || continue
+        url=$("start_$1" "$found") || { say "$1: $found did not start, see $state/$1.log"; continue; }
+        say "$1: $found ($way), $url" ;;
+    esac
+    record "$1" "$url"
+    return 0
+  done
+  say "$1: no way to get this server worked ($ways); see $state/log"
+  return 1
+}
+
+variable() { case $1 in weaviate) echo CODELODE_WEAVIATE_URL ;; ollama) echo CODELODE_OLLAMA_URL ;; esac }
+
+configured() { local name; name=$(variable "$1"); [ -n "${!name:-}" ] && answers "$1" "${!name}" && echo "${!name}"; }
+
+running() {
+  local url
+  url=$(sed -n "s|^export $(variable "$1")=||p" "$state/env" 2>/dev/null) || return 1
+  [ -n "$url" ] && answers "$1" "$url" && echo "$url"
+}
+
+answers() {
+  local path
+  case $1 in weaviate) path=/v1/.well-known/ready ;; ollama) path=/api/version ;; esac
+  curl --fail --silent --max-time 3 --noproxy '*' --output /dev/null "$2$path"
+}
+
+# `record SERVER URL`: what a shell needs to use it, each variable once.
+record() {
+  local name; name=$(variable "$1")
+  touch "$state/env"
+  { grep -v "^export $name=" "$state/env" || true; echo "export $name=$2"; } >"$state/env.draft"
+  if [ "$1" = weaviate ] && [ -s "$state/grpc_port" ]; then
+    grep -v "^export CODELODE_WEAVIATE_GRPC_PORT=" "$state/env.draft" >"$state/env" || true
+    echo "export CODELODE_WEAVIATE_GRPC_PORT=$(cat "$state/grpc_port")" >>"$state/env"
+  else
+    mv "$state/env.draft" "$state/env"
+  fi
+  rm -f "$state/env.draft"
+}
+
+free_ports() {
+  python3 - "$1" <<'PY'
+import socket, sys
+held = [socket.socket() for _ in range(int(sys.argv[1]))]
+for one in held:
+    one.bind(("127.0.0.1", 0))
+print(*(one.getsockname()[1] for one in held))
+PY
+}
+
+start_weaviate() {
+  local http grpc gossip data raft internal folder=$state/weaviate
+  mkdir -p "$folder"
+  # A server that is started again keeps its ports, so that clients find it.
+  [ -s "$state/weaviate.ports" ] || free_ports 6 >"$state/weaviate.ports"
+  read -r http grpc gossip data raft internal <"$state/weaviate.ports"
+  echo "$grpc" >"$state/grpc_port"
+  (
+    set -a
+    # shellcheck disable=SC1091
+    . "$root/deploy/weaviate.env"
+    PERSISTENCE_DATA_PATH=$folder AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED=true GRPC_PORT=$grpc
+    CLUSTER_HOSTNAME=node1 CLUSTER_ADVERTISE_ADDR=127.0.0.1 CLUSTER_BIND_ADDR=127.0.0.1
+    CLUSTER_GOSSIP_BIND_PORT=$gossip CLUSTER_DATA_BIND_PORT=$data RAFT_PORT=$raft
+    RAFT_INTERNAL_RPC_PORT=$internal RAFT_BOOTSTRAP_EXPECT=1
+    RAFT_TIMEOUTS_MULTIPLIER=1 # one node has nobody to wait for: ready in 3 s instead of 10
+    ENABLE_MODULES=backup-filesystem BACKUP_FILESYSTEM_PATH=$state/weaviate-backups
+    start weaviate "$1" --host 127.0.0.1 --port "$http" --scheme http
+  )
+  await weaviate "http://127.0.0.1:$http" 60
+}
+
+start_ollama() {
+  local port
+  port=$(free_ports 1)
+  # It writes a key into its home folder, which is to be left as it was.
+  HOME=$state/ollama-home OLLAMA_HOST=127.0.0.1:$port OLLAMA_MODELS=$state/ollama OLLAMA_NOPRUNE=1 \
+    start ollama "$1" serve
+  await ollama "http://127.0.0.1:$port" 30
+}
+
+# `start SERVER PROGRAM ARGUMENTS…`: in a session of its own, so that Ctrl-C here does not end it.
+start() {
+  local server=$1; shift
+  if command -v setsid >/dev/null; then set -- setsid "$@"; fi
+  nohup "$@" >"$state/$server.log" 2>&1 </dev/null &
+  echo $! >"$state/$server.pid"
+}
+
+await() {
+  local tenths=$(($3 * 10))
+  until answers "$1" "$2"; do
+    kill -0 "$(cat "$state/$1.pid")" 2>/dev/null && [ $((tenths -= 1)) -gt 0 ] || { stop "$1"; return 1; }
+    sleep 0.1
+  done
+  echo "$2"
+}
+
+stop() {
+  local pid tenths=200
+  pid=$(cat "$state/$1.pid" 2>/dev/null) || return 0
+  # A number that was given to another process since must not be ended.
+  if ps -o args= -p "$pid" 2>/dev/null | grep -q "$(program "$1")"; then
+    kill "$pid" 2>/dev/null || true
+    while kill -0 "$pid" 2>/dev/null && [ $((tenths -= 1)) -gt 0 ]; do sleep 0.1; done
+    kill -KILL "$pid" 2>/dev/null || true
+    say "$1: stopped"
+  fi
+  rm -f "$state/$1.pid"
+}
+
+# --- Docker Compose ----------------------------------------------------------------------------
+
+compose() {
+  docker compose --project-name codelode-services --project-directory "$root" \
+    --file "$root/deploy/services.compose.yml" "$@"
+}
+
+compose_up() {
+  local port
+  docker info >/dev/null 2>&1 && docker compose version >/dev/null 2>&1 || return 1
+  export WEAVIATE_VERSION=$weaviate_version OLLAMA_VERSION=$ollama_version
+  quietly compose up --detach --wait "$1" || return 1
+  touch "$state/composed"
+  case $1 in
+    weaviate) compose port weaviate 50051 | sed 's/.*://' >"$state/grpc_port"; port=8080 ;;
+    ollama) port=11434 ;;
+  esac
+  echo "http://127.0.0.1:$(compose port "$1" $port | sed 's/.*://')"
+}
+
+# --- commands ----------------------------------------------------------------------------------
+
+up() {
+  local server failed=0
+  mkdir -p "$state"
+  for server in "${@:-weaviate ollama}"; do
+    # shellcheck disable=SC2086
+    for server in $server; do up_one "$server" || failed=1; done
+  done
+  [ ! -f "$state/env" ] || say "source $state/env for their addresses"
+  return $failed
+}
+
+down() {
+  if [ -f "$state/composed" ]; then
+    WEAVIATE_VERSION=$weaviate_version OLLAMA_VERSION=$ollama_version \
+      compose down --volumes --timeout 20 2>/dev/null || say "Docker Compose did not take them down"
+  fi
+  stop weaviate
+  stop ollama
+  rm -rf "$state"
+}
+
+status() {
+  local server url
+  for server in weaviate ollama; do
+    if url=$(running "$server"); then echo "$server $url"; else echo "$server down"; fi
+  done
+}
+
+command=${1:-}
+shift || true
+case $command in
+  up) up "$@" ;;
+  down) down ;;
+  status) status ;;
+  binary) mkdir -p "$state" && binary "$1" ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac

@@ -1,0 +1,52 @@
+"""Filling a budget of tokens: three shares, and what one leaves goes to the others. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+#: Shares of a context: the hits themselves, related files, the edges between them.
+PRIMARY, RELATED, GRAPH = 0.6, 0.3, 0.1
+
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What fits, as places in the given lists, in their order."""
+
+    primary: tuple[int, ...]
+    related: tuple[int, ...]
+    graph: tuple[int, ...]
+
+
+def fill(
+    primary: Sequence[int], related: Sequence[int], graph: Sequence[int], *, tokens: int
+) -> Filled:
+    """Which pieces, given by their sizes, are taken; together never more than `tokens`.
+
+    Greedy in the given order; a piece that does not fit makes room for smaller ones behind it.
+    First every list within its share, then the rest of the budget for hits, then for the others.
+    """
+    sizes = (primary, related, graph)
+    shares = (PRIMARY, RELATED, GRAPH)
+    taken = [_greedy(of, int(share * tokens)) for of, share in zip(sizes, shares, strict=True)]
+    room = tokens - sum(_total(of, has) for of, has in zip(sizes, taken, strict=True))
+    for of, has in zip(sizes, taken, strict=True):
+        more = _greedy(of, room, but=has)
+        room -= _total(of, more)
+        has |= more
+    return Filled(*(tuple(sorted(has)) for has in taken))
+
+
+def _greedy(sizes: Sequence[int], room: int, *, but: set[int] | None = None) -> set[int]:
+    taken = set()
+    for number, size in enumerate(sizes):
+        if size <= room and number not in (but or ()):
+            taken.add(number)
+            room -= size
+    return taken
+
+
+def _total(sizes: Sequence[int], taken: set[int]) -> int:
+    return sum(sizes[number] for number in taken)

@@ -1,0 +1,121 @@
+"""A finished search → one Markdown text for an agent, within a budget of tokens. Pure.
+
+Every piece stands under its place, `path:start-end`, in a fence that is longer than any inside it,
+so that code cannot end its own fence and speak as the text around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from codelode.model import Chunk, Hit
+from codelode.ports import Tokeniser
+from gateway.assemble.budget import Count, fill
+from gateway.assemble.quality import quality
+from gateway.state import Related, SearchState, estimated_tokens
+
+ESTIMATED = "the embedder has no tokeniser: tokens are estimated from characters"
+
+_FENCES = re.compile(r"`{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A text for an agent."""
+
+    text: str
+    tokens: int
+    left_out: int  # hits that did not fit or were not good enough
+    notices: tuple[str, ...] = ()
+
+
+def context(state: SearchState, *, tokeniser: Tokeniser | None = None) -> Context:
+    """As many hits, related files and edges as the budget holds; empty without hits."""
+    options = state.query.options.assemble
+    count, notices = _counting(tokeniser, is_exact=options.exact_tokens)
+    good = _good(state)
+    primary = [_hit(hit, state) for hit in good]
+    related = [_related(found, state) for found in state.related]
+    edges = _edges(state)
+    taken = fill(
+        *([_size(piece, count) for piece in pieces] for pieces in (primary, related, edges)),
+        tokens=options.budget_tokens - options.reserved_tokens,
+    )
+    text = "\n\n".join(
+        part
+        for part in (
+            *(primary[place] for place in taken.primary),
+            *(related[place] for place in taken.related),
+            "\n".join(edges[place] for place in taken.graph),
+        )
+        if part
+    )
+    return Context(text, count(text), len(state.hits) - len(taken.primary), notices)
+
+
+def _counting(tokeniser: Tokeniser | None, *, is_exact: bool) -> tuple[Count, tuple[str, ...]]:
+    if not is_exact:
+        return estimated_tokens, ()
+    if tokeniser is None:
+        return estimated_tokens, (ESTIMATED,)
+    return tokeniser.count_tokens, ()
+
+
+def _size(piece: str, count: Count) -> int:
+    """Of the piece with the blank line behind it."""
+    return count(f"{piece}\n\n")
+
+
+def _good(state: SearchState) -> list[Hit]:
+    """The hits that say enough; the best one always does, however short it is."""
+    least = state.query.options.assemble.min_quality
+    pairs = zip(state.hits, state.page, strict=True)
+    return [
+        hit
+        for rank, (hit, place) in enumerate(pairs)
+        if not rank or not least or quality(place.candidate.chunk.content) >= least
+    ]
+
+
+def _hit(hit: Hit, state: SearchState) -> str:
+    passage = state.passages.get(hit.chunk.id)
+    if passage is None or state.query.options.assemble.compact:
+        return _piece(hit.chunk)
+    return _piece(
+        hit.chunk, content=passage.content, start=passage.start_line, end=passage.end_line
+    )
+
+
+def _related(found: Related, state: SearchState) -> str:
+    """The part of a related file that has most to do with the query."""
+    words = set(state.analysis.words)
+    best = max(found.chunks, key=lambda chunk: _shared(chunk, words))
+    relation = found.relation.replace("_", " ")
+    return _piece(best, note=f"{relation} {found.of}")
+
+
+def _shared(chunk: Chunk, words: Iterable[str]) -> int:
+    text = chunk.content.casefold()
+    return sum(word in text for word in words)
+
+
+def _piece(chunk: Chunk, *, content: str = "", start: int = 0, end: int = 0, note: str = "") -> str:
+    """A heading with the place, then the code."""
+    place = f"{chunk.path}:{start or chunk.start_line}-{end or chunk.end_line}"
+    about = ", ".join(part for part in (chunk.repository, chunk.symbol, note) if part)
+    code = (content or chunk.content).rstrip("\n")
+    fence = "`" * max([3, *(len(run) + 1 for run in _FENCES.findall(code))])
+    return f"### {_one_line(place)} ({_one_line(about)})\n{fence}{chunk.language}\n{code}\n{fence}"
+
+
+def _edges(state: SearchState) -> list[str]:
+    """One line per edge between the files, the surest first."""
+    near = [f"- {found.path} ({found.relation}) {found.of}" for found in state.related]
+    links = [f"- {link.path} imports {link.target}" for link in state.imports]
+    return [_one_line(edge) for edge in dict.fromkeys((*near, *links))]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

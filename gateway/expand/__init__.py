@@ -1,0 +1,43 @@
+"""A ranking → what lies around its page: related files, import chains, the lines about a hit.
+
+Everything comes from the index, at the ref that was searched and in the repositories of the hits,
+which the caller may see; never from a disk, which has moved on since. All of it is off by default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.expand.imports import chains
+from gateway.expand.passages import passages
+from gateway.expand.related import related
+from gateway.state import Backends, FilePlace, SearchState
+
+NO_GRAPH = "related files and import chains are missing: no dependency graph is configured"
+
+
+async def expand(state: SearchState, backends: Backends) -> SearchState:
+    """Adds what the options ask for."""
+    options = state.query.options.expand
+    if not state.page:
+        return state
+    if options.enclosing or options.before_lines or options.after_lines:
+        state = replace(state, passages=await passages(state, backends.chunks))
+    if not options.related and not options.imports:
+        return state
+    if backends.graph is None:
+        return state.noticed(NO_GRAPH)
+    places = _files(state)
+    if options.related:
+        near = await related(places, state.query, backends)
+        state = replace(state, related=near)
+    if options.imports:
+        links, remarks = await chains(places, backends.graph, depth=options.imports)
+        state = replace(state, imports=links).remarked(*remarks)
+    return state
+
+
+def _files(state: SearchState) -> tuple[FilePlace, ...]:
+    """The files of the page, best first."""
+    chunks = (place.candidate.chunk for place in state.page)
+    return tuple(dict.fromkeys((chunk.repository, chunk.path) for chunk in chunks))

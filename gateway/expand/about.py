@@ -1,0 +1,193 @@
+"""What is known about a file or a symbol, from the index, the symbol table and the graph.
+
+A subject is a file when the index holds one of that path, else a symbol. The summary is put
+together from what is stored, so it says nothing that is not in the code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from codelode import languages, summaries
+from codelode.errors import NotFound
+from codelode.model import (
+    Category,
+    Chunk,
+    Edge,
+    EdgeKind,
+    Kind,
+    Located,
+    RefName,
+    RepositoryName,
+    Symbol,
+)
+from codelode.ports import DependencyGraph, SymbolTable
+from gateway.state import Backends, FilePlace
+
+#: Files named of each relation.
+MAX_PATHS = 100
+#: Definitions told of a file or of a name that many define.
+MAX_DEFINITIONS = 100
+#: Files whose neighbours are told when a name is defined in several.
+MAX_FILES = 10
+MAX_SIGNATURE_CHARS = 200
+
+NO_GRAPH = "no dependency graph is configured: imports and tests are missing"
+NO_SYMBOLS = "no symbol table is configured: only files can be explained"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known about a subject."""
+
+    kind: str  # file or symbol
+    summary: str
+    definitions: tuple[Located, ...]
+    imports: tuple[str, ...] = ()
+    imported_by: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+async def about(
+    subject: str, *, repositories: Sequence[RepositoryName], ref: RefName, backends: Backends
+) -> About:
+    """The subject in the repositories the caller named or may see. NotFound: nothing has it."""
+    places = [(repository, subject) for repository in repositories]
+    held = await backends.chunks.files(places, ref)
+    file = next((place for place in places if held[place]), None)
+    if file is not None:
+        return await _file(file, held[file], backends)
+    return await _symbol(subject, repositories, ref, backends)
+
+
+async def _file(file: FilePlace, chunks: Sequence[Chunk], backends: Backends) -> About:
+    near, notices = await _near([file], backends.graph)
+    made = summaries.of_file(file[1], chunks)
+    told = " ".join(line if line.endswith(".") else f"{line}." for line in made.splitlines())
+    return About(
+        kind="file",
+        summary=f"{told} {_said(near)}".strip(),
+        definitions=tuple(_definitions(chunks))[:MAX_DEFINITIONS],
+        notices=notices,
+        **_bounded(near),
+    )
+
+
+async def _symbol(
+    name: str, repositories: Sequence[RepositoryName], ref: RefName, backends: Backends
+) -> About:
+    found = await asyncio.to_thread(_lookup, name, repositories, backends.symbols)
+    places = list(dict.fromkeys((at.repository, at.path) for at in found))
+    held = await backends.chunks.files(places, ref)
+    found = tuple(at for at in found if held[at.repository, at.path])
+    if not found:
+        reason = f" ({NO_SYMBOLS})" if backends.symbols is None else ""
+        raise NotFound(
+            f"no file and no symbol {name[:100]!r} is indexed at this ref{reason}; "
+            "`codelode search` finds names that are alike"
+        )
+    near, notices = await _near(places[:MAX_FILES], backends.graph)
+    return About(
+        kind="symbol",
+        summary=f"{_told(name, found)} {_said(near)}".strip(),
+        definitions=found[:MAX_DEFINITIONS],
+        notices=notices,
+        **_bounded(near),
+    )
+
+
+def _lookup(
+    name: str, repositories: Sequence[RepositoryName], symbols: SymbolTable | None
+) -> tuple[Located, ...]:
+    """Definitions of a name or of a qualified name: `get`, `Client.get`."""
+    if symbols is None:
+        return ()
+    last = name.rpartition(".")[2]
+    found = symbols.lookup(last, repositories=repositories)
+    return tuple(at for at in found if _is_named(at.symbol.qualified_name, name))
+
+
+def _is_named(qualified: str, name: str) -> bool:
+    return qualified == name or qualified.endswith(f".{name}")
+
+
+def _told(name: str, found: Sequence[Located]) -> str:
+    first = found[0]
+    symbol = first.symbol
+    doc = f" {symbol.doc.rstrip('.')}." if symbol.doc else ""
+    more = f" {len(found) - 1} more definitions have that name." if len(found) > 1 else ""
+    place = f"{first.path}:{symbol.start_line}-{symbol.end_line}"
+    return f"{name} is a {symbol.kind} in {place} of {first.repository}.{doc}{more}"
+
+
+def _said(near: Mapping[str, Sequence[str]]) -> str:
+    if not any(near.values()):
+        return ""
+    counts = {name: len(paths) for name, paths in near.items()}
+    return (
+        f"It imports {counts['imports']}, is imported by {counts['imported_by']} files and "
+        f"tested by {counts['tests']}."
+    )
+
+
+def _definitions(chunks: Iterable[Chunk]) -> Iterable[Located]:
+    """One for each chunk that defines something; parts of a long one count once."""
+    seen: set[str] = set()
+    for chunk in chunks:
+        if not chunk.symbol or chunk.symbol in seen or chunk.kind in (Kind.BLOCK, Kind.TEXT):
+            continue
+        seen.add(chunk.symbol)
+        last = chunk.symbol.rpartition(".")[2]
+        end = max(other.end_line for other in chunks if other.symbol == chunk.symbol)
+        symbol = Symbol(
+            name=last,
+            qualified_name=chunk.symbol,
+            kind=chunk.kind,
+            signature=_signature(chunk.content, last),
+            start_line=chunk.start_line,
+            end_line=end,
+            is_exported=not last.startswith("_"),
+        )
+        yield Located(chunk.repository, chunk.path, symbol)
+
+
+def _signature(content: str, name: str) -> str:
+    """The first line that holds the name."""
+    naming = (line.strip() for line in content.splitlines() if name in line)
+    return next(naming, "")[:MAX_SIGNATURE_CHARS]
+
+
+async def _near(
+    places: Sequence[FilePlace], graph: DependencyGraph | None
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Paths by relation, sorted."""
+    if graph is None:
+        return {"imports": (), "imported_by": (), "tests": ()}, (NO_GRAPH,)
+    imports: set[str] = set()
+    importers: set[str] = set()
+    tests: set[str] = set()
+    for repository, path in places:
+        out, into = await asyncio.to_thread(_edges, graph, repository, path)
+        imports |= {edge.target for edge in out if edge.kind is EdgeKind.IMPORTS}
+        sources = {edge.source for edge in into if edge.kind is EdgeKind.IMPORTS}
+        named = {edge.source for edge in into if edge.kind is EdgeKind.TESTS}
+        tests |= named | {one for one in sources if languages.category(one) is Category.TEST}
+        importers |= sources
+    found = {"imports": imports, "imported_by": importers - tests, "tests": tests}
+    return {name: tuple(sorted(paths)) for name, paths in found.items()}, ()
+
+
+def _bounded(near: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    return {name: paths[:MAX_PATHS] for name, paths in near.items()}
+
+
+def _edges(
+    graph: DependencyGraph, repository: RepositoryName, path: str
+) -> tuple[Sequence[Edge], Sequence[Edge]]:
+    return (
+        graph.outgoing(repository, [path])[path],
+        graph.incoming(repository, [path])[path],
+    )

@@ -1,0 +1,92 @@
+"""The lines about a hit: its whole function or class, or so many lines before and after.
+
+Lines are put together from the stored chunks of the file, which are of one commit, so numbers and
+text always agree. Stored chunks leave out blank stretches; those lines are blank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from codelode.model import Chunk, ChunkId
+from codelode.ports import ChunkSearch
+from gateway.options import Expand
+from gateway.state import Passage, SearchState
+
+
+async def passages(state: SearchState, chunks: ChunkSearch) -> dict[ChunkId, Passage]:
+    """For each hit of the page whose lines are more than its own, what was asked for."""
+    page = [place.candidate.chunk for place in state.page]
+    places = list(dict.fromkeys((chunk.repository, chunk.path) for chunk in page))
+    files = await chunks.files(places, state.query.filters.ref)
+    found = {
+        chunk.id: passage(
+            chunk, files[chunk.repository, chunk.path], options=state.query.options.expand
+        )
+        for chunk in page
+    }
+    return {id: made for id, made in found.items() if made is not None}
+
+
+def passage(chunk: Chunk, file: Sequence[Chunk], *, options: Expand) -> Passage | None:
+    """The lines about the chunk; None when they are its own, or the file has changed meanwhile."""
+    if chunk.id not in {stored.id for stored in file}:
+        return None
+    start, end, is_cut = chunk.start_line, chunk.end_line, False
+    if options.enclosing:
+        start, end, is_cut = _bounded(chunk, *enclosing(chunk, file), most=options.max_lines)
+    if options.before_lines:
+        start = max(file[0].start_line, min(start, chunk.start_line - options.before_lines))
+    if options.after_lines:
+        last = max(stored.end_line for stored in file)
+        end = min(last, max(end, chunk.end_line + options.after_lines))
+    if (start, end) == (chunk.start_line, chunk.end_line) and not is_cut:
+        return None
+    text = lines(file)
+    shown = [text.get(number, "") for number in range(start, end + 1)]
+    clipped = [_clipped(line, options.max_line_chars) for line in shown]
+    return Passage(start, end, "\n".join(clipped), truncated=is_cut or clipped != shown)
+
+
+def enclosing(chunk: Chunk, file: Sequence[Chunk]) -> tuple[int, int]:
+    """First and last line of the definition that the chunk is of, or is inside of.
+
+    A long definition is several chunks of one symbol; code that defines nothing has the header of
+    what it stands in.
+    """
+    place = next(number for number, stored in enumerate(file) if stored.id == chunk.id)
+    before = list(takewhile(lambda other: _belongs(chunk, other), reversed(file[:place])))
+    after = list(takewhile(lambda other: _belongs(chunk, other), file[place + 1 :]))
+    parts = [*before, chunk, *after]
+    return min(part.start_line for part in parts), max(part.end_line for part in parts)
+
+
+def lines(file: Sequence[Chunk]) -> dict[int, str]:
+    """Line number → text, of all chunks of a file; chunks that share a line are joined."""
+    found: dict[int, str] = {}
+    for chunk in file:
+        text = chunk.content.replace("\r\n", "\n").removesuffix("\n").split("\n")
+        for number, line in enumerate(text, chunk.start_line):
+            found[number] = found.get(number, "") + line
+    return found
+
+
+def _belongs(chunk: Chunk, other: Chunk) -> bool:
+    """Whether both are parts of one definition."""
+    if chunk.symbol:
+        return other.symbol == chunk.symbol or other.symbol.startswith(f"{chunk.symbol}.")
+    return bool(chunk.header) and other.header.startswith(chunk.header)
+
+
+def _bounded(chunk: Chunk, start: int, end: int, *, most: int) -> tuple[int, int, bool]:
+    """At most so many lines, from the top on where the chunk is then still in sight."""
+    if end - start + 1 <= most:
+        return start, end, False
+    if chunk.end_line - start + 1 > most:
+        start = max(start, min(chunk.start_line, chunk.end_line - most + 1))
+    return start, start + most - 1, True
+
+
+def _clipped(line: str, most: int) -> str:
+    return line if len(line) <= most else f"{line[:most]}…"

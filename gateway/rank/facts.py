@@ -1,0 +1,96 @@
+"""What the ranker asks of a chunk whatever the query, found once and remembered.
+
+Splitting the names of 200 chunks takes longer than the rest of a search, and the chunks of one
+query come back with the next. A chunk's id says where it stands and what it holds; what it is
+named can change with the parser, so both are the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from codelode import tokens
+from codelode.model import Chunk
+
+#: Chunks that are remembered, about 4 kB each.
+REMEMBERED = 1 << 13
+
+#: Folders of code that shows or measures other code.
+_EXAMPLE_FOLDERS = """
+example examples sample samples demo demos sandbox sandboxes playground playgrounds tutorial
+tutorials benchmark benchmarks bench benches script scripts tool tools contrib scratch www website
+site results man fixture fixtures
+"""
+EXAMPLE_FOLDERS = frozenset(_EXAMPLE_FOLDERS.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A chunk as the features see it. Words are those inside identifiers, case-folded."""
+
+    file: tuple[str, str]
+    place: tuple[str, str, int, str]
+    text: str  # its content, case-folded
+    repository: tuple[str, ...]  # words of the last part of the repository's name
+    folder: tuple[str, ...]  # words of the nearest folder's name
+    stem: tuple[str, ...]  # words of the file's name
+    terms: frozenset[str]  # index terms of all names it has
+    symbol: str  # what it is mainly about, as `spelling` gives it
+    defined: frozenset[str]  # what starts in it, likewise
+    is_example: bool
+
+
+def facts(chunk: Chunk) -> Facts:
+    """The chunk's facts, made or remembered."""
+    key = (chunk.id, chunk.symbol, chunk.symbols)
+    found = remembered.get(key)
+    if found is None:
+        if len(remembered) >= REMEMBERED:
+            remembered.clear()
+        found = remembered[key] = _facts(chunk)
+    return found
+
+
+remembered: dict[tuple[str, str, tuple[str, ...]], Facts] = {}
+
+
+def _facts(chunk: Chunk) -> Facts:
+    folders = chunk.path.casefold().split("/")[:-1]
+    about = tokens.terms(chunk.symbol)
+    defined = [terms for name in chunk.symbols if (terms := tokens.terms(name))]
+    return Facts(
+        file=(chunk.repository, chunk.path),
+        place=(chunk.repository, chunk.path, chunk.start_line, chunk.id),
+        text=chunk.content.casefold(),
+        repository=words_of(chunk.repository.rpartition("/")[2]),
+        folder=words_of(folder_of(chunk.path)),
+        stem=words_of(stem_of(chunk.path)),
+        terms=frozenset(about).union(*defined),
+        symbol=about[-1] if about else "",
+        defined=frozenset([terms[-1] for terms in defined]),
+        is_example=not EXAMPLE_FOLDERS.isdisjoint(folders),
+    )
+
+
+def stem_of(path: str) -> str:
+    """`src/http/client.ts` → `client`, `Sql.Async.cs` → `Sql.Async`, `.env` → `env`."""
+    name = path.rpartition("/")[2].lstrip(".")
+    return name.rpartition(".")[0] or name
+
+
+def folder_of(path: str) -> str:
+    """`src/http/client.ts` → `http`; empty at the root."""
+    return path.rpartition("/")[0].rpartition("/")[2]
+
+
+@lru_cache(REMEMBERED)
+def words_of(name: str) -> tuple[str, ...]:
+    """The words of all identifiers in a name."""
+    return tuple(word for part in tokens.identifiers(name) for word in tokens.words(part))
+
+
+def spelling(name: str) -> str:
+    """One spelling for the last part of a name: `Http.getUser()` and `get_user` → `getuser`."""
+    terms = tokens.terms(name)  # of the last identifier the whole comes last
+    return terms[-1] if terms else ""

@@ -1,0 +1,81 @@
+"""One text → the candidates of both sides of the index.
+
+Synonyms are searched by keywords alone and scored apart, so that they can be held below the
+user's own words: a chunk that only a synonym found never passes one that holds a word of the query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from codelode.errors import Unavailable
+from codelode.model import Candidate, HybridQuery, Vector
+from codelode.ports import ChunkSearch, Embedder
+from gateway.state import SearchQuery
+
+KEYWORDS_ONLY = "the query could not be embedded: ranked by keywords alone"
+
+#: What a synonym's score counts beside a word of the query. By hand.
+SYNONYM_WEIGHT = 0.3
+
+#: The most that synonyms add, as a share of the least score that words of the query gave.
+SYNONYM_SHARE = 0.5
+
+
+async def embed(text: str, embedder: Embedder) -> tuple[Vector | None, tuple[str, ...]]:
+    """The query's vector; None when it has no words to embed or the embedder is away."""
+    try:
+        vector = await asyncio.to_thread(embedder.embed_query, text)
+    except Unavailable:
+        return None, (KEYWORDS_ONLY,)
+    return (vector if vector.any() else None), ()
+
+
+async def candidates(
+    text: str,
+    vector: Vector | None,
+    *,
+    query: SearchQuery,
+    chunks: ChunkSearch,
+    synonyms: Sequence[str] = (),
+) -> tuple[Candidate, ...]:
+    """What both sides find for the text, inside the query's filters."""
+    options = query.options
+    asked = HybridQuery(
+        text=text,
+        vector=vector,
+        filters=query.filters,
+        limit=max(options.retrieve.window, query.top_k),
+        with_vectors=options.rank.duplicate_similarity < 1,
+    )
+    if not synonyms:
+        return tuple(await chunks.hybrid(asked))
+    wider = replace(asked, text=" ".join(synonyms), vector=None)
+    found, others = await asyncio.gather(chunks.hybrid(asked), chunks.hybrid(wider))
+    return widened(found, others)
+
+
+def widened(found: Sequence[Candidate], others: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates with those of the synonyms, whose scores stay below the query's own."""
+    own = [candidate.keyword_score for candidate in found if candidate.keyword_score]
+    most = SYNONYM_SHARE * min(own) if own else float("inf")
+    added = {
+        other.chunk.id: min(SYNONYM_WEIGHT * (other.keyword_score or 0.0), most) for other in others
+    }
+    known = {candidate.chunk.id for candidate in found}
+    return (
+        *(_raised(candidate, added.get(candidate.chunk.id)) for candidate in found),
+        *(
+            replace(other, keyword_score=added[other.chunk.id])
+            for other in others
+            if other.chunk.id not in known
+        ),
+    )
+
+
+def _raised(candidate: Candidate, by: float | None) -> Candidate:
+    if by is None:
+        return candidate
+    return replace(candidate, keyword_score=(candidate.keyword_score or 0.0) + by)

@@ -1,0 +1,49 @@
+"""A place or a snippet → the candidates that are like it, by vectors alone.
+
+Code is compared with code, so it is embedded as a document is, with the path and header that the
+chunks of the index were embedded with; words of a snippet would find what shares its variables'
+names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from codelode.errors import NotFound
+from codelode.model import (
+    Candidate,
+    Chunk,
+    Filters,
+    HybridQuery,
+    RefName,
+    RepositoryName,
+    embedding_text,
+)
+from gateway.state import Backends
+
+
+async def chunk_at(
+    repository: RepositoryName, path: str, line: int, *, ref: RefName, backends: Backends
+) -> Chunk:
+    """The chunk that holds the line, or the next one when it is blank. NotFound: there is none."""
+    place = (repository, path)
+    chunks = (await backends.chunks.files([place], ref))[place]
+    if not chunks:
+        raise NotFound(f"{repository} holds no indexed file {path!r} at this ref")
+    found = next((chunk for chunk in chunks if line <= chunk.end_line), None)
+    if found is None:
+        raise NotFound(f"{path} ends at line {chunks[-1].end_line}, before line {line}")
+    return found
+
+
+async def similar(
+    source: Chunk | str, *, filters: Filters, limit: int, backends: Backends
+) -> tuple[Candidate, ...]:
+    """The chunks most like the source, itself left out, best first. Unavailable: no embedder."""
+    text = source if isinstance(source, str) else embedding_text(source)
+    vectors = await asyncio.to_thread(backends.embedder.embed_documents, [text])
+    own = None if isinstance(source, str) else source.id
+    query = HybridQuery("", vectors[0], filters, limit + 1)
+    found = [one for one in await backends.chunks.hybrid(query) if one.chunk.id != own]
+    found.sort(key=lambda one: (-(one.similarity or 0.0), one.chunk.path, one.chunk.start_line))
+    return tuple(found[:limit])

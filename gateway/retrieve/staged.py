@@ -1,0 +1,180 @@
+"""Files by their summaries first, then the chunks inside them.
+
+The files are those of the hybrid index's candidates. Each is compared by the cosine of its
+summary and the query; the chunks of those that are near enough by theirs. Both thresholds are
+cosines: a fused score ends at 2/61 and would never pass one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
+
+from codelode import summaries
+from codelode.errors import Unavailable
+from codelode.model import Candidate, Chunk, HybridQuery, RepositoryName, Vector
+from codelode.ports import DependencyGraph, Embedder
+from gateway.retrieve.hybrid import candidates
+from gateway.state import Backends, FilePlace, FoundFile, SearchQuery, SearchState, estimated_tokens
+
+#: Files whose summaries are made and compared; the best candidates' come first.
+MAX_FILES_READ = 50
+
+#: Tokens of the found files beyond which reading them whole is no longer sensible.
+MAX_TOKENS = 100_000
+
+#: Names shown of a file.
+MAX_SYMBOLS = 50
+
+NO_VECTOR = "staged retrieval needs vectors, which could not be made: chunks were searched alone"
+
+
+async def staged(state: SearchState, vector: Vector | None, backends: Backends) -> SearchState:
+    """Adds the files found, and the candidates inside them. Other wordings are not searched."""
+    query, state = state.query, replace(state, alternates=())
+    seeds = await candidates(
+        query.text, vector, query=query, chunks=backends.chunks, synonyms=state.analysis.synonyms
+    )
+    if vector is None:
+        return _unstaged(state, seeds)
+    held = await backends.chunks.files(_places(seeds), query.filters.ref)
+    try:
+        compared = await _compared(held, vector, backends)
+    except Unavailable:
+        return _unstaged(state, seeds)
+    files, notices = near_files(compared, query)
+    inside, missed = await _inside(files, vector, query, backends)
+    found = replace(state, files=files, candidates=inside)
+    return found.remarked(*notices, *missed, *too_much(files))
+
+
+def near_files(
+    compared: Sequence[FoundFile], query: SearchQuery
+) -> tuple[tuple[FoundFile, ...], tuple[str, ...]]:
+    """The files that are similar enough, best first, and why there are none."""
+    options = query.options.retrieve
+    ordered = sorted(compared, key=lambda file: (-file.similarity, file.repository, file.path))
+    near = [file for file in ordered if file.similarity >= options.file_similarity]
+    if ordered and not near:
+        best, least = ordered[0].similarity, options.file_similarity
+        return (), (_none_near("file", best, least, "file_similarity"),)
+    return tuple(near[: options.max_files]), ()
+
+
+async def _inside(
+    files: Sequence[FoundFile], vector: Vector, query: SearchQuery, backends: Backends
+) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+    """The chunks of the files that are similar enough, and why there are none."""
+    if not files:
+        return (), ()
+    options = query.options.retrieve
+    filters = replace(
+        query.filters,
+        repositories=tuple(dict.fromkeys(file.repository for file in files)),
+        paths=tuple(dict.fromkeys(file.path for file in files)),
+    )
+    asked = HybridQuery(
+        query.text,
+        vector,
+        filters,
+        options.max_chunks,
+        with_vectors=query.options.rank.duplicate_similarity < 1,
+    )
+    wanted = {(file.repository, file.path) for file in files}
+    # A path is asked for as a glob, and one path may be in several of the repositories.
+    found = [one for one in await backends.chunks.hybrid(asked) if _place(one.chunk) in wanted]
+    found.sort(key=lambda one: -_similarity(one))
+    near = [one for one in found if _similarity(one) >= options.chunk_similarity]
+    if found and not near:
+        best, least = _similarity(found[0]), options.chunk_similarity
+        return (), (_none_near("chunk of them", best, least, "chunk_similarity"),)
+    return tuple(near[: options.max_chunks]), ()
+
+
+async def _compared(
+    held: Mapping[FilePlace, Sequence[Chunk]], vector: Vector, backends: Backends
+) -> list[FoundFile]:
+    """Every file with its summary's cosine to the query."""
+    imports = await asyncio.to_thread(_imports, list(held), backends.graph)
+    texts = [
+        summaries.of_file(place[1], chunks, imports.get(place, ()))
+        for place, chunks in held.items()
+    ]
+    similarities = await asyncio.to_thread(_cosines, texts, vector, backends.embedder)
+    return [
+        FoundFile(
+            *place,
+            similarity=similarity,
+            summary=text,
+            symbols=summaries.exported(chunks)[:MAX_SYMBOLS],
+            tokens=sum(estimated_tokens(chunk.content) for chunk in chunks),
+        )
+        for (place, chunks), text, similarity in zip(held.items(), texts, similarities, strict=True)
+        if chunks
+    ]
+
+
+def _cosines(texts: Sequence[str], vector: Vector, embedder: Embedder) -> list[float]:
+    if not texts:
+        return []
+    rows = embedder.embed_documents(texts)
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
+    cosines: list[float] = (rows @ vector / np.where(lengths > 0, lengths, 1)).tolist()
+    return cosines
+
+
+def _imports(
+    places: Iterable[FilePlace], graph: DependencyGraph | None
+) -> dict[FilePlace, list[str]]:
+    """What each file imports, by repository one read."""
+    if graph is None:
+        return {}
+    paths: dict[RepositoryName, list[str]] = {}
+    for repository, path in places:
+        paths.setdefault(repository, []).append(path)
+    return {
+        (repository, path): [edge.target for edge in edges]
+        for repository, wanted in paths.items()
+        for path, edges in graph.outgoing(repository, wanted).items()
+    }
+
+
+def _places(seeds: Sequence[Candidate]) -> list[FilePlace]:
+    """The files of the candidates, those with the most similar chunk first."""
+    best = sorted(seeds, key=lambda seed: (-_similarity(seed), -(seed.keyword_score or 0.0)))
+    return list(dict.fromkeys(_place(seed.chunk) for seed in best))[:MAX_FILES_READ]
+
+
+def _place(chunk: Chunk) -> FilePlace:
+    return (chunk.repository, chunk.path)
+
+
+def _similarity(candidate: Candidate) -> float:
+    return -1.0 if candidate.similarity is None else candidate.similarity
+
+
+def _unstaged(state: SearchState, seeds: tuple[Candidate, ...]) -> SearchState:
+    return replace(state, candidates=seeds).noticed(NO_VECTOR)
+
+
+def _none_near(what: str, best: float, least: float, option: str) -> str:
+    return (
+        f"no {what} is as similar as {least:.2f}, the nearest has {best:.2f}; "
+        f"lower options.retrieve.{option}, or search in hybrid mode"
+    )
+
+
+def too_much(files: Sequence[FoundFile]) -> tuple[str, ...]:
+    """The warning that the files are more than a language model reads, and what to do."""
+    totals = list(accumulate(file.tokens for file in files))
+    if not totals or totals[-1] <= MAX_TOKENS:
+        return ()
+    fitting = max(1, sum(total <= MAX_TOKENS for total in totals))
+    return (
+        f"the {len(files)} files hold about {totals[-1]:,} tokens, more than {MAX_TOKENS:,}: "
+        f"read the hits, or set options.retrieve.max_files to {fitting}",
+    )

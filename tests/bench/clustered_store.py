@@ -1,0 +1,209 @@
+"""The clustered chunk store beside the client library's own calls, on one server and collection.
+
+    . .services/env && python tests/bench/clustered_store.py --chunks 20000
+
+The corpus is that of store.py. Writing alternates between `replace` and the library's batch of
+the same objects, made beforehand, into another tenant; searching alternates between our search and
+the library's hybrid query, so that both meet the same load of the machine. The library's query has
+the same text, fields, filters and properties, and the fusion it would be used with; it brings 100
+hits where ours brings 100 of each side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from store import CHUNKS_PER_FILE, DIM, FILES_PER_CALL, IDENTITY, Corpus, Query, load, report
+from weaviate.classes.query import HybridFusion, MetadataQuery
+
+from codelode.backends import words
+from codelode.backends.weaviate import (
+    Address,
+    Place,
+    WeaviateChunkSearch,
+    WeaviateChunkStore,
+    journal,
+    versions,
+)
+from codelode.backends.weaviate.connection import connect, connect_async
+from codelode.backends.weaviate.index import VECTOR, Version
+from codelode.backends.weaviate.objects import SHOWN, identify, pack
+from codelode.backends.weaviate.predicate import condition
+from codelode.backends.weaviate.search import FIELDS
+from codelode.model import FileChunks, Filters, HybridQuery
+
+LIMIT = 100
+VERSION = Version(IDENTITY, DIM)
+
+#: Calls of `replace` before the other side has its turn.
+TURN = 8
+
+#: The library's weight of the vector side, its own default.
+ALPHA = 0.7
+
+
+def write(address: Address, ours: Place, theirs: Place, chunks: int) -> list[Query]:
+    """Fill both tenants, turn by turn; returns queries."""
+    corpus, asked = Corpus(), []
+    store = WeaviateChunkStore(address, ours, dim=DIM, identity=IDENTITY)
+    store.replace([])
+    spent = {"ours": 0.0, "theirs": 0.0}
+    files, number = corpus.files(chunks), 0
+    with connect(address) as client:
+        name = versions.require(client, ours, VERSION)
+        versions.add_tenant(client, name, theirs)
+        objects = client.collections.use(name).with_tenant(theirs.tenant)
+        while turn := list(islice(files, TURN * FILES_PER_CALL)):
+            asked += [corpus.query(*turn[0]), corpus.query(*turn[-1])]
+            given = [file for file, _ in turn]
+            steps = {"ours": partial(_replace, store, given), "theirs": partial(_batch, objects)}
+            prepared = _objects(given)
+            order = sorted(steps, reverse=bool(number % 2))
+            for side in order:
+                step = steps[side] if side == "ours" else partial(steps[side], prepared)
+                spent[side] += _seconds(step)
+            number += 1
+    written = number * TURN * FILES_PER_CALL * CHUNKS_PER_FILE
+    written = min(written, chunks)
+    rates = {side: written / seconds for side, seconds in spent.items()}
+    report("replace, fresh files", f"{rates['ours']:.0f} chunks/s, load {load():.1f}")
+    report("the library's batch", f"{rates['theirs']:.0f} chunks/s")
+    report("ratio", f"{rates['ours'] / rates['theirs']:.2f}")
+    store.close()
+    return asked
+
+
+def _replace(store: WeaviateChunkStore, files: list[FileChunks]) -> None:
+    for start in range(0, len(files), FILES_PER_CALL):
+        store.replace(files[start : start + FILES_PER_CALL])
+
+
+def _objects(files: list[FileChunks]) -> list[Any]:
+    return [
+        pack(identify(chunk, vector, file.refs), chunk, vector, file.refs)
+        for file in files
+        for chunk, vector in zip(file.chunks, file.vectors, strict=True)
+    ]
+
+
+def _batch(objects: Any, prepared: list[Any]) -> None:
+    with objects.batch.fixed_size(batch_size=200, concurrent_requests=2) as batch:
+        for made in prepared:
+            batch.add_object(properties=made.properties, uuid=made.uuid, vector=made.vector)
+    assert not objects.batch.failed_objects
+
+
+async def search(address: Address, place: Place, queries: list[Query]) -> None:
+    ours = WeaviateChunkSearch(address, place, dim=DIM, identity=IDENTITY)
+    client = await connect_async(address)
+    try:
+        name = (await client.alias.get(alias_name=place.alias)).collection
+        objects = client.collections.use(name).with_tenant(place.tenant)
+        shapes: dict[str, Callable[[Query], Filters]] = {
+            "hybrid": lambda _: Filters(),
+            "hybrid, one repository": lambda query: Filters(repositories=(query.repository,)),
+            "hybrid, path glob": lambda _: Filters(paths=("src/**/*_1*.py",)),
+        }
+        for shape, filters in shapes.items():
+            await _side_by_side(shape, ours, objects, queries, filters)
+    finally:
+        await ours.close()
+        await client.close()
+
+
+async def _side_by_side(
+    shape: str,
+    ours: WeaviateChunkSearch,
+    objects: Any,
+    queries: list[Query],
+    filters: Callable[[Query], Filters],
+) -> None:
+    times: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for query in queries[:10]:
+        await ours.hybrid(_hybrid(query, filters(query)))
+        await _their_hybrid(objects, query, filters(query))
+    for query in queries[10:]:
+        within = filters(query)
+        times["ours"].append(await _milliseconds(ours.hybrid(_hybrid(query, within))))
+        times["theirs"].append(await _milliseconds(_their_hybrid(objects, query, within)))
+    p50 = {side: float(np.median(taken)) for side, taken in times.items()}
+    p99 = {side: float(np.percentile(taken, 99)) for side, taken in times.items()}
+    report(shape, f"p50 {p50['ours']:.1f} ms, p99 {p99['ours']:.1f} ms, load {load():.1f}")
+    report("  the library's hybrid", f"p50 {p50['theirs']:.1f} ms, p99 {p99['theirs']:.1f} ms")
+    report("  ratio of p50", f"{p50['ours'] / p50['theirs']:.2f}")
+
+
+async def _their_hybrid(objects: Any, query: Query, filters: Filters) -> Any:
+    return await objects.query.hybrid(
+        " ".join(words.query_terms(query.text)),
+        vector={VECTOR: query.vector},
+        target_vector=VECTOR,
+        alpha=ALPHA,
+        fusion_type=HybridFusion.RELATIVE_SCORE,
+        query_properties=FIELDS,
+        filters=condition(filters),
+        limit=LIMIT,
+        return_metadata=MetadataQuery(score=True, explain_score=True),
+        return_properties=SHOWN,
+    )
+
+
+def _hybrid(query: Query, filters: Filters) -> HybridQuery:
+    return HybridQuery(query.text, query.vector, filters, LIMIT)
+
+
+async def _milliseconds(call: Awaitable[Any]) -> float:
+    start = time.perf_counter()
+    await call
+    return (time.perf_counter() - start) * 1e3
+
+
+def _seconds(action: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def _server_memory(pid_file: Path | None) -> None:
+    if pid_file is None:
+        return
+    lines = Path(f"/proc/{pid_file.read_text().strip()}/status").read_text().splitlines()
+    found = {line.split(":")[0]: int(line.split()[1]) // 1024 for line in lines if "kB" in line}
+    report("memory of the server", f"{found['VmRSS']} MB, {found['RssAnon']} MB its own")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--chunks", type=int, default=20_000)
+    parser.add_argument("--pid-file", type=Path, help="of the server, to tell its memory")
+    parser.add_argument("--keep", metavar="ALIAS", help="leave the index behind, under this name")
+    given = parser.parse_args()
+    address = Address(
+        os.environ["CODELODE_WEAVIATE_URL"], int(os.environ["CODELODE_WEAVIATE_GRPC_PORT"])
+    )
+    alias = given.keep or f"Bench{uuid4().hex[:8]}"
+    ours, theirs = Place(alias, "ours"), Place(alias, "theirs")
+    try:
+        queries = write(address, ours, theirs, given.chunks)
+        asyncio.run(search(address, ours, queries))
+        _server_memory(given.pid_file)
+    finally:
+        if not given.keep:
+            with connect(address) as client:
+                versions.drop(client, VERSION.collection(alias))
+                versions.drop(client, journal.name(ours))
+                client.alias.delete(alias_name=alias)
+
+
+if __name__ == "__main__":
+    main()

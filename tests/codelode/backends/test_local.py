@@ -1,0 +1,819 @@
+"""The embedded chunk store: processes, crashes, readers, filters at size, damage, wrong folders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import re
+import resource
+import shutil
+import signal
+import sqlite3
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codelode.backends import globs, words
+from codelode.backends.local import (
+    LocalChunkSearch,
+    LocalChunkStore,
+    database,
+    follow,
+    globbing,
+    keywords,
+    repair,
+    store,
+)
+from codelode.backends.local.faults import Damaged, damage_reported, translated
+from codelode.backends.local.signature import SCHEMA_VERSION
+from codelode.backends.local.snapshots import Snapshots
+from codelode.errors import Corrupt, InvalidQuery, NotIndexed, SchemaMismatch, Unavailable
+from codelode.model import (
+    DEFAULT_REF,
+    Category,
+    Chunk,
+    FileChunks,
+    Filters,
+    HybridQuery,
+    Kind,
+    RefName,
+    RepositoryName,
+    chunk_id,
+)
+
+DIM = 8
+APP, MAIN, DEV = RepositoryName("acme/app"), RefName("main"), RefName("dev")
+QUERY = HybridQuery("shared", np.ones(DIM, np.float32), Filters(), 500)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def writer(folder):
+    opened = opened_writer(folder)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+async def search(folder):
+    opened = LocalChunkSearch(folder, dim=DIM, identity="test")
+    yield opened
+    await opened.close()
+
+
+def opened_writer(folder):
+    return LocalChunkStore(folder, dim=DIM, identity="test")
+
+
+def file(path, *contents, refs=(DEFAULT_REF, MAIN), **fields):
+    fields = {"language": "python", "symbol": "", "symbols": (), "summary": "", **fields}
+    chunks = tuple(
+        Chunk(
+            id=chunk_id(APP, path, line, content),
+            repository=APP,
+            path=path,
+            refs=refs,
+            category=Category.SOURCE,
+            kind=Kind.BLOCK,
+            header="",
+            start_line=line,
+            end_line=line,
+            content=content,
+            **fields,
+        )
+        for line, content in enumerate(contents, 1)
+    )
+    rng = np.random.default_rng(len(chunks))
+    return FileChunks(APP, path, refs, chunks, rng.standard_normal((len(chunks), DIM), np.float32))
+
+
+def files(count, *, version=0, chunks=5):
+    contents = [f"shared v{version} line {line}" for line in range(chunks)]
+    return [file(f"f{number}.py", *contents) for number in range(count)]
+
+
+def gone(path, refs=(DEFAULT_REF, MAIN)):
+    return FileChunks(APP, path, refs)
+
+
+def ids(writer):
+    return set(writer.ids(APP, MAIN))
+
+
+async def paths(search, query=QUERY):
+    return sorted(hit.chunk.path for hit in await search.hybrid(query))
+
+
+async def contents(search, text="shared", **filters):
+    query = HybridQuery(text, None, Filters(**filters), 500)
+    return sorted(hit.chunk.content for hit in await search.hybrid(query))
+
+
+# Readers
+
+
+async def test_a_reader_may_come_before_the_writer(folder, search):
+    assert await search.hybrid(QUERY) == []
+    assert await search.count() == 0
+    assert await search.files([(APP, "a.py")], MAIN) == {(APP, "a.py"): ()}
+
+    writer = opened_writer(folder)
+    assert await search.hybrid(QUERY) == []
+    writer.replace([file("a.py", "shared")])
+    assert await paths(search) == ["a.py"]
+
+
+async def test_a_reader_sees_each_write_as_soon_as_it_returned(writer, search):
+    for number in range(20):
+        writer.replace([file("a.py", f"shared {number}")])
+        assert await contents(search) == [f"shared {number}"]
+        assert [hit.chunk.content for hit in await search.hybrid(QUERY)] == [f"shared {number}"]
+
+
+async def test_a_reader_never_finds_half_of_a_replacement(writer, search):
+    writer.replace(files(4))
+    over = threading.Event()
+
+    def rewrite():
+        for version in range(30):
+            writer.replace(files(4, version=version))
+            if version % 3 == 0:
+                writer.maintain()
+        over.set()
+
+    writing = asyncio.create_task(asyncio.to_thread(rewrite))
+    while not over.is_set():
+        for found in await asyncio.gather(*(search.hybrid(QUERY) for _ in range(3))):
+            assert len(found) == 20
+            assert len({hit.chunk.content.split()[1] for hit in found}) == 1
+            assert all(hit.keyword_score and hit.similarity is not None for hit in found)
+    await writing
+    assert ids(writer) == {chunk.id for of in files(4, version=29) for chunk in of.chunks}
+
+
+async def test_a_write_between_reading_the_database_and_the_keyword_index_is_noticed(
+    writer, search, monkeypatch
+):
+    writer.replace(files(4))
+    await search.count()
+    writer.replace(files(4, version=1))
+    opened, pending = Snapshots._searcher, [2, 3]
+
+    def overtaken(self, number):
+        if pending:
+            writer.replace(files(4, version=pending.pop(0)))
+            writer.maintain()
+        return opened(self, number)
+
+    monkeypatch.setattr(Snapshots, "_searcher", overtaken)
+    found = await search.hybrid(QUERY)
+    assert {hit.chunk.content.split()[1] for hit in found} == {"v3"}
+    assert all(hit.keyword_score for hit in found)
+
+
+async def test_a_reader_in_another_process_never_finds_half_of_a_replacement(writer, folder):
+    writer.replace(files(4))
+    context = multiprocessing.get_context("spawn")
+    ready, over, bad = context.Event(), context.Event(), context.Queue()
+    reader = context.Process(target=_read_until, args=(folder, ready, over, bad))
+    reader.start()
+    assert ready.wait(60)
+    for version in range(30):
+        writer.replace(files(4, version=version))
+    over.set()
+    assert bad.get(timeout=60) == []
+    reader.join(60)
+    assert reader.exitcode == 0
+
+
+def _read_until(folder, ready, over, bad):
+    asyncio.run(_read(folder, ready, over, bad))
+
+
+async def _read(folder, ready, over, bad):
+    search = LocalChunkSearch(folder, dim=DIM, identity="test")
+    wrong = []
+    while not over.is_set():
+        found = [hit.chunk.content.split()[1] for hit in await search.hybrid(QUERY)]
+        if len(found) != 20 or len(set(found)) != 1:
+            wrong.append(found)
+        ready.set()
+    bad.put(wrong)
+    await search.close()
+
+
+async def test_a_reader_that_slept_through_the_log_of_changes_goes_on(writer, search, monkeypatch):
+    monkeypatch.setattr(store, "KEPT_CHANGES", 0)
+    writer.replace(files(10))
+    assert len(await search.hybrid(QUERY)) == 50
+    for version in range(1, 4):
+        writer.replace([*files(10, version=version)[:5], gone("f9.py")])
+        writer.maintain()
+
+    found = await search.hybrid(QUERY)
+    assert len(found) == await search.count() == 45
+    assert sum("v3" in hit.chunk.content for hit in found) == 25
+
+
+async def test_what_left_takes_no_memory_for_long(writer, search):
+    writer.replace(files(10))
+    for version in range(8):
+        writer.replace(files(10, version=version))
+        await search.count()
+
+    held = len(search._opened.snapshots._newest.columns.rows)
+    assert held < 50 / (1 - follow.MAX_DEAD) + 50
+
+
+async def test_refs_change_without_the_rows_being_written_again(writer, search, folder):
+    writer.replace(files(10))
+    assert len(await search.hybrid(QUERY)) == 50
+    before = _stamp(folder)
+    writer.replace([replace(of, refs=(DEV,)) for of in files(10)])
+
+    assert _stamp(folder) == before
+    found = await search.hybrid(replace(QUERY, filters=Filters(ref=DEV)))
+    assert {hit.chunk.refs for hit in found} == {(DEFAULT_REF, DEV, MAIN)}
+    writer.replace([gone(f"f{number}.py") for number in range(10)])
+    assert await search.hybrid(QUERY) == []
+    assert len(await contents(search, ref=DEV)) == 50
+
+
+def _stamp(folder):
+    with sqlite3.connect(folder / database.FILE_NAME) as connection:
+        return database.state(connection).keywords_stamp
+
+
+async def test_an_index_that_was_removed_and_made_anew_is_followed(writer, search, folder):
+    writer.replace(files(2))
+    assert len(await search.hybrid(QUERY)) == 10
+    shutil.rmtree(folder)
+    assert await search.hybrid(QUERY) == []
+
+    other = opened_writer(folder)
+    other.replace([file("new.py", "shared")])
+    assert await paths(search) == ["new.py"]
+    writer.replace([file("newer.py", "shared")])
+    assert await paths(search) == ["new.py", "newer.py"]
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("moment", ["before", "between", "after"])
+async def test_a_killed_writer_leaves_all_of_a_call_or_nothing(folder, search, moment):
+    writer = opened_writer(folder)
+    writer.replace([file("a.py", "shared old"), file("b.py", "shared kept")])
+    writer.close()
+    assert _exit_code(_replace_and_die, folder, moment) == -signal.SIGKILL
+
+    new = ["shared kept", "shared new"] if moment == "after" else ["shared kept", "shared old"]
+    assert await contents(search) == new
+    restarted = opened_writer(folder)
+    restarted.replace([file("a.py", "shared new")])
+    restarted.replace([file("c.py", "shared more")])
+    assert await contents(search) == ["shared kept", "shared more", "shared new"]
+    assert _keyword_rows(folder) >= _rows(folder)
+    restarted.maintain()
+    assert _keyword_rows(folder) == _rows(folder)
+
+
+def _replace_and_die(folder, moment):
+    writer = opened_writer(folder)
+    commit = keywords.Writer.commit
+    if moment == "before":
+        keywords.Writer.commit = _die
+    elif moment == "between":
+        keywords.Writer.commit = lambda index: (commit(index), _die())
+    writer.replace([file("a.py", "shared new")])
+    _die()
+
+
+def _die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _exit_code(target, *arguments):
+    process = multiprocessing.get_context("spawn").Process(target=target, args=arguments)
+    process.start()
+    process.join(60)
+    return process.exitcode
+
+
+def _rows(folder):
+    with sqlite3.connect(folder / database.FILE_NAME) as connection:
+        return {row for (row,) in connection.execute("SELECT row FROM chunks")}
+
+
+def _keyword_rows(folder):
+    with sqlite3.connect(folder / database.FILE_NAME) as connection:
+        number = database.state(connection).keywords
+    index = keywords.Writer(repair.folder_of(folder, number))
+    try:
+        return index.rows()
+    finally:
+        index.close()
+
+
+async def test_rows_that_only_the_keyword_index_has_are_ignored(writer, search, folder):
+    """As a crash leaves them, between the commit of the keyword index and that of the database."""
+    writer.replace(files(2))
+    index = keywords.Writer(repair.folder_of(folder, 0))
+    index.add((row, files(1)[0].chunks[0]) for row in range(11, 900))
+    index.commit()
+    index.close()
+
+    await search.count()
+    assert len(await search.hybrid(replace(QUERY, limit=10))) == 10
+    writer.replace([file("c.py", "shared")])
+    assert len(await search.hybrid(QUERY)) == 11
+    assert _keyword_rows(folder) == _rows(folder)
+
+
+def test_an_interrupted_replace_leaves_nothing(writer, monkeypatch):
+    writer.replace(files(2))
+    before = ids(writer)
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "save_state", _interrupt)
+        with pytest.raises(_Interrupted):
+            writer.replace(files(2, version=1))
+
+    assert ids(writer) == before
+    writer.replace(files(2, version=1))
+    assert ids(writer) == {chunk.id for of in files(2, version=1) for chunk in of.chunks}
+
+
+class _Interrupted(BaseException):
+    pass
+
+
+def _interrupt(*_):
+    raise _Interrupted
+
+
+def test_repeating_a_replace_writes_nothing(writer, folder):
+    writer.replace(files(3))
+    before = _version(folder)
+    writer.replace(files(3))
+
+    assert _version(folder) == before
+
+
+def _version(folder):
+    with sqlite3.connect(folder / database.FILE_NAME) as connection:
+        return database.state(connection).version
+
+
+def test_a_writer_that_died_while_creating_the_index_is_no_obstacle(folder, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(repair, "start", _interrupt)
+        with pytest.raises(_Interrupted):
+            opened_writer(folder)
+
+    writer = opened_writer(folder)
+    writer.replace(files(1))
+    assert len(ids(writer)) == 5
+
+
+async def test_a_full_disk_is_an_error_that_may_pass_and_harms_nothing(writer, folder, search):
+    writer.replace(files(2))
+
+    assert _exit_code(_write_on_a_full_disk, folder) == 0
+    assert len(await search.hybrid(QUERY)) == 10
+    writer.replace(files(3))
+    assert len(await search.hybrid(QUERY)) == 15
+
+
+def _write_on_a_full_disk(folder):
+    writer = opened_writer(folder)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    with pytest.raises(Unavailable):
+        writer.replace(files(200, version=1, chunks=20))
+
+
+# Writers
+
+
+async def test_writers_in_two_processes_wait_for_each_other(writer, folder, search):
+    other = multiprocessing.get_context("spawn").Process(target=_write_files, args=(folder,))
+    other.start()
+    while await search.count() == 0:
+        await asyncio.sleep(0.01)
+    for number in range(20):
+        writer.replace([file(f"here{number}.py", "shared")])
+    other.join(60)
+
+    assert other.exitcode == 0
+    assert len(set(await paths(search))) == await search.count() == 40
+
+
+def _write_files(folder):
+    writer = opened_writer(folder)
+    for number in range(20):
+        writer.replace([file(f"there{number}.py", "shared")])
+
+
+def test_a_reopened_store_holds_what_was_written(writer, folder):
+    writer.replace(files(3))
+    before = ids(writer)
+
+    assert ids(opened_writer(folder)) == before
+
+
+async def test_maintenance_takes_what_left_out_of_the_keyword_index(writer, folder, search):
+    writer.replace(files(20))
+    writer.replace([gone(f"f{number}.py") for number in range(15)])
+    assert len(_keyword_rows(folder)) == 100
+    writer.maintain()
+
+    assert _keyword_rows(folder) == _rows(folder)
+    assert len(await search.hybrid(QUERY)) == 25
+
+
+def test_maintenance_with_nothing_to_do_writes_nothing(writer, folder):
+    writer.replace(files(3))
+    writer.maintain()
+    before = _version(folder)
+    writer.maintain()
+
+    assert _version(folder) == before
+
+
+def test_many_deletions_are_folded_without_maintenance(writer, folder, monkeypatch):
+    monkeypatch.setattr(store, "MAX_UNFOLDED", 20)
+    for version in range(8):
+        writer.replace(files(4, version=version))
+
+    assert len(_keyword_rows(folder)) <= 20 + 20 + 20 + 20
+
+
+def test_maintenance_gives_back_the_space_of_what_was_replaced(writer, folder):
+    writer.replace(files(40))
+    writer.maintain()
+    size = _size(folder)
+    for version in range(1, 15):
+        writer.replace(files(40, version=version))
+        writer.maintain()
+
+    assert _size(folder) < 3 * size
+
+
+def _size(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_files_without_chunks_are_forgotten(writer, folder):
+    writer.replace(files(4))
+    writer.replace([gone("f0.py"), gone("f1.py")])
+    writer.remove_repository(APP)
+
+    with sqlite3.connect(folder / database.FILE_NAME) as connection:
+        assert connection.execute("SELECT count(*) FROM files").fetchone() == (0,)
+
+
+# Searching
+
+
+async def test_summaries_are_searched_and_count_double(writer, search):
+    said = "shared words of a summary"
+    writer.replace([file("none.py", "x"), file("said.py", "y", summary=said)])
+    (hit,) = await search.hybrid(replace(QUERY, vector=None))
+
+    assert hit.chunk.summary == said
+    body = file("body.py", said)
+    writer.replace([body, file("pad.py", "z", summary="other words than those")])
+    scores = {h.chunk.path: h.keyword_score for h in await search.hybrid(QUERY) if h.keyword_score}
+    assert scores["said.py"] > words.SUMMARY_WEIGHT * 0.5 * scores["body.py"]
+
+
+async def test_the_files_of_places_come_whole_and_in_order(writer, search):
+    lines = [f"shared {line}" for line in range(12)]
+    writer.replace([file("a.py", *lines), file("b.py", "shared", refs=(DEV,))])
+    writer.replace([file("a.py", "changed", *lines[1:])])
+    places = [(APP, "a.py"), (APP, "b.py"), (APP, "none.py"), ("acme/none", "a.py")]
+    held = await search.files(places, MAIN)
+
+    assert [chunk.start_line for chunk in held[places[0]]] == list(range(1, 13))
+    assert held[places[0]][0].content == "changed"
+    assert [held[place] for place in places[1:]] == [(), (), ()]
+    assert len((await search.files(places, DEV))[places[1]]) == 1
+
+
+async def test_candidates_carry_their_vectors_when_asked(writer, search):
+    made = file("a.py", "shared", "else")
+    zero = file("zero.py", "shared")
+    writer.replace([made, replace(zero, vectors=np.zeros((1, DIM), np.float32))])
+    found = await search.hybrid(replace(QUERY, with_vectors=True))
+    vectors = {hit.chunk.id: hit.vector for hit in found}
+
+    for chunk, vector in zip(made.chunks, made.vectors, strict=True):
+        assert vectors[chunk.id] == pytest.approx(vector, rel=1e-3)
+    assert vectors[zero.chunks[0].id] is None
+    assert {hit.vector for hit in await search.hybrid(QUERY)} == {None}
+
+
+@pytest.fixture
+async def large(writer, search):
+    """2,000 chunks in 1,000 files of 50 folders, two languages and 4 names."""
+    writer.replace(
+        [
+            file(
+                f"src/d{number % 50}/f{number}.{('py', 'rb')[number % 2]}",
+                *("shared " * (number % 7 + 1) + f"pad{number} {line}" for line in range(2)),
+                language=("python", "ruby")[number % 2],
+                symbol=f"Class{number % 4}.run",
+                symbols=("run",),
+            )
+            for number in range(1_000)
+        ]
+    )
+    return search
+
+
+FILTERS = {
+    "none": Filters(),
+    "a third": Filters(paths=("src/d1*/*",)),
+    "one folder": Filters(paths=("src/d7/*",)),
+    "one file": Filters(paths=("src/**/f777.rb",)),
+    "most": Filters(paths=("src/*/f[0-9]*", "**/*.py")),
+    "no file": Filters(paths=("nowhere/**",)),
+    "a language": Filters(languages=("ruby",)),
+    "a language and a folder": Filters(languages=("ruby",), paths=("**/d7/*",)),
+    "a language without that folder": Filters(languages=("python",), paths=("**/d7/*",)),
+    "a name": Filters(symbols=("Class2.run",)),
+    "a name and a file": Filters(symbols=("Class*",), paths=("src/d3/f3.rb", "src/d4/f4.py")),
+    "every name": Filters(symbols=("run",)),
+}
+
+
+@pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS)
+@pytest.mark.parametrize("limit", [5, 100])
+async def test_the_best_inside_a_filter_are_found_however_few_it_admits(large, filters, limit):
+    everything = await large.hybrid(HybridQuery("shared", QUERY.vector, Filters(), 2_000))
+    inside = [hit for hit in everything if _admits(filters, hit.chunk)]
+    found = await large.hybrid(HybridQuery("shared", QUERY.vector, filters, limit))
+
+    for side in ("keyword_score", "similarity"):
+        best = sorted((getattr(hit, side) for hit in inside), reverse=True)[:limit]
+        got = [getattr(hit, side) for hit in found if getattr(hit, side) is not None]
+        assert sorted(got, reverse=True) == pytest.approx(best, rel=1e-3)
+    assert all(_admits(filters, hit.chunk) for hit in found)
+
+
+def _admits(filters, chunk):
+    return (
+        (not filters.languages or chunk.language in filters.languages)
+        and (not filters.paths or any(_matches(glob, chunk.path) for glob in filters.paths))
+        and (not filters.symbols or any(map(_names(chunk), filters.symbols)))
+    )
+
+
+def _matches(glob, path):
+    return re.fullmatch(globs.path_expression(glob), path, re.DOTALL) is not None
+
+
+def _names(chunk):
+    names = {chunk.symbol, *chunk.symbols}
+    return lambda glob: any(re.fullmatch(globs.name_expression(glob), name) for name in names)
+
+
+async def test_globs_see_files_that_came_after_they_were_asked_first(large, writer):
+    query = HybridQuery("shared", None, Filters(paths=("**/d7/*.txt",)), 10)
+    assert await large.hybrid(query) == []
+    writer.replace([file("src/d7/new.txt", "shared")])
+
+    assert await paths(large, query) == ["src/d7/new.txt"]
+
+
+async def test_the_nearest_vectors_are_those_of_an_exact_comparison(writer, search):
+    rng = np.random.default_rng(7)
+    vectors = rng.standard_normal((2_000, DIM)).astype(np.float32)
+    of = file("a.py", *(f"line {number}" for number in range(2_000)))
+    writer.replace([replace(of, vectors=vectors)])
+    for query in rng.standard_normal((10, DIM)).astype(np.float32):
+        cosines = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+        found = await search.hybrid(HybridQuery("", query, Filters(), 50))
+        got = sorted((hit.similarity for hit in found), reverse=True)
+        assert got == pytest.approx(np.sort(cosines)[::-1][:50], abs=2e-3)
+
+
+async def test_a_query_vector_of_another_embedder_is_refused(writer, search):
+    writer.replace(files(1))
+
+    with pytest.raises(SchemaMismatch, match="8 dimensions"):
+        await search.hybrid(HybridQuery("", np.ones(DIM + 1, np.float32), Filters(), 5))
+
+
+# Globs
+
+GLOB = st.text("ab/*?.", max_size=9)
+PATH = st.text("ab/.", max_size=9)
+
+
+@given(glob=GLOB, path=PATH)
+def test_globs_mean_the_same_as_everywhere(glob, path):
+    assert globbing.matches_path(glob)(path) == _matches(glob, path)
+
+
+@given(glob=GLOB, names=st.lists(st.text("ab/.", min_size=1, max_size=6), max_size=3))
+def test_name_globs_mean_the_same_as_everywhere(glob, names):
+    expected = any(re.fullmatch(globs.name_expression(glob), name) for name in names)
+    assert globbing.matches_a_name(glob)("\n".join(names)) == expected
+
+
+@pytest.mark.parametrize(
+    "glob", ["*a" * 20 + "b", "**a" * 20 + "b", "**/a*" * 20 + "b", "a?*" * 20 + "b"]
+)
+def test_hostile_globs_take_no_longer_than_others(glob):
+    """Going back over every wildcard would take longer than the test may."""
+    assert not globbing.matches_path(glob)("a" * 200)
+    assert not globbing.matches_a_name(glob)("\n".join(["a" * 200] * 10))
+
+
+def test_a_glob_with_too_many_readings_is_refused():
+    with pytest.raises(InvalidQuery, match=r"filters\.paths"):
+        globbing.path_expression("a**/" * 20)
+
+
+# Damage
+
+
+@pytest.fixture
+def broken(writer, folder):
+    """A function that damages the keyword index in a way."""
+    writer.replace(files(30))
+    writer.close()
+
+    def damage(way):
+        at = repair.folder_of(folder, 0)
+        terms = next(at.glob("*.term"))
+        if way == "folder":
+            shutil.rmtree(at)
+        elif way == "meta":
+            (at / "meta.json").write_text("{")
+        else:
+            terms.unlink()
+        if way == "empty":
+            terms.write_bytes(b"")
+
+    return damage
+
+
+@pytest.mark.parametrize("way", ["folder", "meta", "segment", "empty"])
+@pytest.mark.parametrize("by", ["opening", "maintaining", "replacing"])
+async def test_a_damaged_keyword_index_is_made_anew(broken, folder, search, way, by):
+    writer = opened_writer(folder)
+    broken(way)
+    if by == "opening":
+        writer = opened_writer(folder)
+    elif by == "maintaining":
+        writer.maintain()
+    else:
+        writer.replace(files(31)[30:])
+        writer.maintain()  # a write alone does not look into every segment
+
+    assert len(await contents(search)) == len(_rows(folder)) >= 150
+    assert _keyword_rows(folder) == _rows(folder)
+    assert len(list(folder.glob("keywords-*"))) == 1
+
+
+async def test_a_reader_of_a_damaged_keyword_index_says_what_will_help(broken, folder, search):
+    broken("segment")
+    with pytest.raises(Unavailable, match="makes it anew"):
+        await search.hybrid(QUERY)
+
+    opened_writer(folder)
+    assert len(await search.hybrid(QUERY)) == 150
+
+
+async def test_a_reader_keeps_up_while_the_keyword_index_is_made_anew(writer, folder, search):
+    writer.replace(files(30))
+    over = threading.Event()
+
+    def remake():
+        for _ in range(5):
+            writer._repairing(_Damages(1))
+        over.set()
+
+    making = asyncio.create_task(asyncio.to_thread(remake))
+    while not over.is_set():
+        assert len(await search.hybrid(QUERY)) == 150
+    await making
+    assert [path.name for path in folder.glob("keywords-*")] == ["keywords-5"]
+
+
+class _Damages:
+    """Raises Damaged so many times."""
+
+    def __init__(self, times):
+        self.times = times
+
+    def __call__(self):
+        if self.times:
+            self.times -= 1
+            raise Damaged("reason")
+
+
+async def test_a_damaged_database_is_reported_with_the_remedy(writer, folder):
+    writer.replace(files(30))
+    writer.close()
+    (folder / database.FILE_NAME).write_bytes(b"nonsense" * 4_096)
+    search = LocalChunkSearch(folder, dim=DIM, identity="test")
+
+    with pytest.raises(Corrupt, match="index again"):
+        await search.hybrid(QUERY)
+    with pytest.raises(Corrupt, match="index again"):
+        opened_writer(folder)
+
+
+@pytest.mark.parametrize(
+    ("error", "becomes"),
+    [
+        (sqlite3.OperationalError("database is locked"), Unavailable),
+        (sqlite3.OperationalError("disk I/O error"), Unavailable),
+        (sqlite3.OperationalError("database or disk is full"), Unavailable),
+        (sqlite3.OperationalError("attempt to write a readonly database"), Unavailable),
+        (sqlite3.OperationalError("unable to open database file"), Unavailable),
+        (sqlite3.OperationalError("no such table: chunks"), Corrupt),
+        (sqlite3.DatabaseError("database disk image is malformed"), Corrupt),
+        (sqlite3.DatabaseError("file is not a database"), Corrupt),
+        (sqlite3.IntegrityError("UNIQUE constraint failed"), Corrupt),
+        (Damaged("reason"), Unavailable),
+        (OSError("reason"), Unavailable),
+        (ValueError("reason"), Corrupt),
+        (KeyError("reason"), Corrupt),
+    ],
+    ids=repr,
+)
+def test_errors_of_the_engines_are_translated(error, becomes, tmp_path):
+    with pytest.raises(becomes) as raised, translated(tmp_path):
+        raise error
+
+    assert raised.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    ("message", "becomes"),
+    [
+        ("Failed to acquire Lockfile: LockBusy", OSError),
+        ("IO error: No space left on device (os error 28)", OSError),
+        ("Data corrupted: meta.json", Damaged),
+        ("Failed to open file for read: FileDoesNotExist", Damaged),
+    ],
+)
+def test_errors_of_the_keyword_index_are_damage_unless_they_may_pass(message, becomes):
+    with pytest.raises(becomes), damage_reported():
+        raise ValueError(message)
+
+
+def test_our_own_errors_pass_as_they_are(tmp_path):
+    with pytest.raises(NotIndexed), translated(tmp_path):
+        raise NotIndexed("reason")
+
+
+# Folders of others
+
+
+@pytest.mark.parametrize("opening", [LocalChunkStore, LocalChunkSearch], ids=["writer", "reader"])
+@pytest.mark.parametrize(
+    ("dim", "identity"), [(DIM, "other-model"), (DIM + 1, "test")], ids=["model", "dimensions"]
+)
+def test_another_embedders_folder_is_refused_with_the_remedy(
+    writer, folder, opening, dim, identity
+):
+    with pytest.raises(SchemaMismatch, match=f"remove {folder} and index again, or set CODELODE_E"):
+        opening(folder, dim=dim, identity=identity)
+
+
+@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
+def test_another_schemas_folder_is_refused(folder, version):
+    folder.mkdir()
+    identity = {"schema": version, "embedder": "test", "dim": DIM}
+    (folder / "identity.json").write_text(json.dumps(identity))
+
+    with pytest.raises(SchemaMismatch, match=f"schema {version}"):
+        opened_writer(folder)
+
+
+async def test_a_reader_refuses_the_folder_that_another_embedder_filled_later(folder, search):
+    LocalChunkStore(folder, dim=DIM, identity="other-model")
+
+    with pytest.raises(SchemaMismatch):
+        await search.hybrid(QUERY)
+
+
+def test_a_damaged_identity_is_reported_with_the_remedy(writer, folder):
+    (folder / "identity.json").write_text("{")
+
+    with pytest.raises(Corrupt, match="index again"):
+        opened_writer(folder)

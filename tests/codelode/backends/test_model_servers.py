@@ -1,0 +1,476 @@
+"""Ollama and OpenAI's interface when the server is gone, slow, busy or talks nonsense."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+import structlog
+from pydantic import SecretStr
+
+from codelode.backends import ollama, openai
+from codelode.backends.remote import FAILURES_TO_OPEN, Garbled, Remote, Throttled
+from codelode.backends.served import MAX_TEXT_CHARS, RECHECK_S, Limits, instructions
+from codelode.errors import (
+    InvalidSettings,
+    Rejected,
+    SchemaMismatch,
+    TimedOut,
+    Unavailable,
+)
+
+KINDS = ["ollama", "openai"]
+KEY = "sk-very-secret"
+TEXTS = ["def first(): pass", "def second(): pass", "def third(): pass"]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def pauses():
+    return []
+
+
+@pytest.fixture
+def opened():
+    """A function that remembers a connection and closes it after the test."""
+    with contextlib.ExitStack() as stack:
+        yield lambda connection: stack.enter_context(contextlib.closing(connection))
+
+
+@pytest.fixture
+def server(model_server, opened):
+    """A function from options to the misbehaving server as an Ollama server."""
+    return lambda **options: opened(ollama.Server(model_server.url, **options))
+
+
+@pytest.fixture
+def embedder(kind, model_server, opened, pauses):
+    """A function from limits to an embedder of the misbehaving server; pauses are recorded."""
+
+    def build(url=None, dim=0, model="embed", **limits):
+        url = url or model_server.url
+        limits = Limits(**limits)
+        remote = Remote("server", concurrency=limits.concurrency, sleep=pauses.append)
+        options = {"model": model, "limits": limits, "dim": dim, "remote": remote}
+        if kind == "ollama":
+            return ollama.embedder(opened(ollama.Server(url)), **options)
+        endpoint = opened(openai.Endpoint(f"{url}/v1", key=SecretStr(KEY)))
+        return openai.embedder(endpoint, **options)
+
+    return build
+
+
+@pytest.fixture
+def writer(kind, model_server, opened, pauses):
+    """The same for a language model."""
+
+    def build(url=None, model="write", **limits):
+        url = url or model_server.url
+        options = {"model": model, "limits": Limits(**limits)}
+        options["remote"] = Remote("server", sleep=pauses.append)
+        if kind == "ollama":
+            return ollama.OllamaLanguageModel(opened(ollama.Server(url)), **options)
+        endpoint = opened(openai.Endpoint(f"{url}/v1", key=SecretStr(KEY)))
+        return openai.OpenAiLanguageModel(endpoint, **options)
+
+    return build
+
+
+@pytest.fixture
+def nobody():
+    """The address of a port where nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
+def embeddings(server):
+    """The texts of each embedding call, the probe's left out."""
+    return [body["input"] for _, body in server.calls if "input" in body][1:]
+
+
+# What a good day looks like
+
+
+def test_vectors_come_in_the_order_of_the_texts(embedder, model_server):
+    vectors = embedder().embed_documents(TEXTS)
+    wanted = np.array([model_server.vector(text) for text in TEXTS])
+    np.testing.assert_allclose(
+        vectors, wanted / np.linalg.norm(wanted, axis=1, keepdims=True), rtol=1e-5
+    )
+
+
+def test_nothing_is_asked_before_it_is_needed(embedder, writer, nobody):
+    embedder(url=nobody)
+    writer(url=nobody)
+
+
+def test_a_batch_stays_within_its_tokens(embedder, model_server):
+    texts = [f"word{n} " * 50 for n in range(40)]
+    made = embedder(batch_tokens=600, concurrency=1)
+    assert made.embed_documents(texts).shape == (40, model_server.DIM)
+    sent = embeddings(model_server)
+    assert [text for batch in sent for text in batch] == texts
+    assert all(sum(len(text) for text in batch) / 3 <= 600 for batch in sent)
+    assert len(sent) < 40
+
+
+def test_a_text_larger_than_a_batch_is_sent_alone_and_cut(embedder, model_server):
+    embedder(batch_tokens=100).embed_documents(["word " * 100_000])
+    ((sent,),) = embeddings(model_server)
+    assert len(sent) == MAX_TEXT_CHARS
+
+
+def test_batches_go_out_side_by_side_within_the_limit(embedder, model_server):
+    gate = threading.Barrier(3, timeout=10)
+
+    def meet(path, asked):
+        gate.wait()
+        return model_server.good(path, asked)
+
+    made = embedder(batch_tokens=64, concurrency=3)
+    assert made.dim == model_server.DIM
+    model_server.always = meet
+    texts = [f"word{n} " * 30 for n in range(3)]
+    assert made.embed_documents(texts).shape == (3, model_server.DIM)
+
+
+def test_texts_without_words_are_never_sent(embedder, model_server):
+    vectors = embedder().embed_documents(["", "{}();", TEXTS[0], " \n"])
+    assert [bool(row.any()) for row in vectors] == [False, False, True, False]
+    assert embeddings(model_server) == [[TEXTS[0]]]
+
+
+def test_what_is_not_valid_text_is_sent_as_what_is(embedder, model_server):
+    assert embedder().embed_documents(["word \ud800 \x00"]).any()
+
+
+def test_models_get_the_instructions_they_were_trained_with(embedder, model_server):
+    model_server.models["nomic-embed-text:latest"] = "d4" * 32
+    made = embedder(model="nomic-embed-text")
+    made.embed_documents(["cache"])
+    made.embed_query("cache")
+    assert embeddings(model_server) == [["search_document: cache"], ["search_query: cache"]]
+
+
+@pytest.mark.parametrize(
+    ("model", "document", "query"),
+    [
+        ("nomic-embed-text:v1.5", "search_document: ", "search_query: "),
+        ("hf.co/nomic-ai/nomic-embed-text-v1.5-GGUF:Q8_0", "search_document: ", "search_query: "),
+        ("snowflake-arctic-embed2", "", "query: "),
+        ("intfloat/multilingual-e5-large", "passage: ", "query: "),
+        ("all-minilm", "", ""),
+        ("text-embedding-3-small", "", ""),
+    ],
+)
+def test_instructions_follow_the_family(model, document, query):
+    assert (instructions(model).document, instructions(model).query) == (document, query)
+
+
+def test_identity_names_backend_model_and_dimensions(embedder, kind):
+    identity = embedder().identity
+    assert identity.startswith(f"{kind}-embed-")
+    assert identity.endswith("-8")
+
+
+def test_a_language_model_answers_stripped(writer, kind):
+    model = writer()
+    assert model.complete("What is it?", max_tokens=10) == "Returns what was asked for."
+    assert model.identity.startswith(f"{kind}-write")
+
+
+def test_no_proxy_stands_before_a_server_on_this_machine(embedder, writer, monkeypatch, nobody):
+    monkeypatch.setenv("HTTP_PROXY", nobody)
+    monkeypatch.setenv("ALL_PROXY", nobody)
+    assert embedder().embed_documents(TEXTS).any()
+    assert writer().complete("x", max_tokens=5)
+
+
+# Bad days
+
+
+def test_a_server_that_is_gone_is_unavailable_and_named(embedder, writer, nobody, pauses):
+    for ask in (
+        lambda: embedder(url=nobody).identity,
+        lambda: embedder(url=nobody).embed_documents(TEXTS),
+        lambda: embedder(url=nobody).embed_query("x"),
+        lambda: writer(url=nobody).complete("x", max_tokens=5),
+    ):
+        with pytest.raises(Unavailable, match=nobody):
+            ask()
+    assert pauses
+
+
+def test_a_server_that_comes_back_is_used_again(embedder, model_server, pauses):
+    made = embedder()
+    assert made.dim == model_server.DIM
+    model_server.answers = [lambda path, asked: None] * 2
+    assert made.embed_documents(TEXTS).any(axis=1).all()
+    assert len(pauses) == 2
+
+
+def test_a_slow_server_is_given_up_after_the_timeout_and_not_asked_twice(
+    embedder, writer, model_server, pauses
+):
+    made, model = embedder(timeout_s=0.2), writer(timeout_s=0.2)
+    assert made.dim == model_server.DIM
+    _ = model.identity
+    model_server.always = model_server.stall
+    before = len(model_server.calls)
+    with pytest.raises(TimedOut):
+        made.embed_documents(TEXTS)
+    with pytest.raises(TimedOut):
+        model.complete("x", max_tokens=5)
+    assert len(model_server.calls) == before + 2
+    assert pauses == []
+
+
+def test_a_query_has_less_patience_than_documents(embedder, model_server):
+    made = embedder(timeout_s=60, query_timeout_s=0.2)
+    assert made.dim == model_server.DIM
+    model_server.always = model_server.stall
+    started = time.monotonic()
+    with pytest.raises(TimedOut):
+        made.embed_query("cache")
+    assert time.monotonic() - started < 10
+
+
+GARBAGE = {
+    "page": b"<html>Welcome</html>",
+    "half": b'{"embeddings": [[0.1, 0.',
+    "list": b"[]",
+    "text": b'"ok"',
+    "null": b"null",
+    "other": b'{"message": "hello"}',
+    "strings": b'{"embeddings": [["a"]], "data": [{"index": 0, "embedding": ["a"]}]}',
+    "nan": b'{"embeddings": [[NaN, 1, 1, 1, 1, 1, 1, 1]],'
+    b' "data": [{"index": 0, "embedding": [NaN, 1, 1, 1, 1, 1, 1, 1]}]}',
+    "infinity": b'{"embeddings": [[1e999, 1, 1, 1, 1, 1, 1, 1]],'
+    b' "data": [{"index": 0, "embedding": [1e999, 1, 1, 1, 1, 1, 1, 1]}]}',
+    "zeros": b'{"embeddings": [[0, 0, 0, 0, 0, 0, 0, 0]],'
+    b' "data": [{"index": 0, "embedding": [0, 0, 0, 0, 0, 0, 0, 0]}]}',
+    "none": b'{"embeddings": [], "data": []}',
+    "too many": b'{"embeddings": [[1, 1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1]], "data": '
+    b'[{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1]}]}',
+    "binary": bytes(range(256)),
+}
+
+
+@pytest.mark.parametrize("body", GARBAGE.values(), ids=GARBAGE)
+def test_nonsense_is_refused_and_asked_for_again(embedder, model_server, body):
+    made = embedder()
+    good = made.embed_documents(TEXTS[:1])
+    model_server.answers = [model_server.json(body)] * 2
+    np.testing.assert_array_equal(made.embed_documents(TEXTS[:1]), good)
+
+
+@pytest.mark.parametrize("body", GARBAGE.values(), ids=GARBAGE)
+def test_lasting_nonsense_is_an_error_and_never_a_vector(embedder, model_server, body):
+    made = embedder()
+    assert made.dim == model_server.DIM
+    model_server.always = model_server.json(body)
+    with pytest.raises(Garbled, match=model_server.url):
+        made.embed_documents(TEXTS[:1])
+
+
+def test_nonsense_at_the_start_is_no_identity(embedder, model_server):
+    model_server.always = model_server.json(GARBAGE["nan"])
+    with pytest.raises(Garbled):
+        _ = embedder().identity
+
+
+@pytest.mark.parametrize("body", [GARBAGE["page"], GARBAGE["list"], GARBAGE["half"]])
+def test_a_language_model_that_talks_no_json_is_unavailable(writer, model_server, body):
+    model = writer()
+    _ = model.identity
+    model_server.always = model_server.json(body)
+    with pytest.raises(Unavailable):
+        model.complete("x", max_tokens=5)
+
+
+def test_another_dimension_than_at_the_start_is_refused_with_the_remedy(embedder, model_server):
+    made = embedder()
+    assert made.dim == model_server.DIM
+    row = [1.0] * (model_server.DIM + 1)
+    body = {"embeddings": [row], "data": [{"index": 0, "embedding": row}]}
+    model_server.always = model_server.json(body)
+    with pytest.raises(SchemaMismatch, match=r"9 dimensions, not 8.*index again"):
+        made.embed_documents(TEXTS[:1])
+
+
+def test_another_dimension_than_configured_is_refused_at_the_start(embedder, model_server):
+    with pytest.raises(SchemaMismatch, match="8 dimensions, not 512"):
+        _ = embedder(dim=512).identity
+
+
+def test_vectors_of_different_lengths_are_refused(embedder, model_server):
+    made = embedder()
+    assert made.dim == model_server.DIM
+    rows = [[1.0] * 8, [1.0] * 7]
+    data = [{"index": at, "embedding": row} for at, row in enumerate(rows)]
+    model_server.always = model_server.json({"embeddings": rows, "data": data})
+    with pytest.raises(Garbled, match="different lengths"):
+        made.embed_documents(TEXTS[:2])
+
+
+def test_a_server_that_is_busy_is_given_the_pause_it_asks_for(embedder, model_server, pauses):
+    made = embedder()
+    assert made.dim == model_server.DIM
+    model_server.answers = [model_server.json({"error": "busy"}, 429, Retry_After="2")]
+    assert made.embed_documents(TEXTS).any()
+    assert pauses == [2.0]
+
+
+def test_a_server_that_stays_busy_says_so(writer, model_server):
+    model = writer()
+    _ = model.identity
+    model_server.always = model_server.json({"error": "busy"}, 429)
+    with pytest.raises(Throttled):
+        model.complete("x", max_tokens=5)
+
+
+def test_errors_of_the_server_are_retried_and_then_told(embedder, model_server, pauses):
+    made = embedder()
+    assert made.dim == model_server.DIM
+    model_server.answers = [model_server.json({"error": "out of memory"}, 500)] * 3
+    assert made.embed_documents(TEXTS).any()
+    assert len(pauses) == 3
+    model_server.always = model_server.json({"error": "out of memory"}, 500)
+    with pytest.raises(Unavailable, match="out of memory"):
+        made.embed_documents(TEXTS)
+
+
+def test_a_server_that_keeps_failing_is_left_alone(embedder, model_server):
+    made = embedder()
+    assert made.dim == model_server.DIM
+    model_server.always = model_server.json({"error": "broken"}, 503)
+    for _ in range(FAILURES_TO_OPEN):
+        with pytest.raises(Unavailable):
+            made.embed_query("cache")
+    before = len(model_server.calls)
+    with pytest.raises(Unavailable, match="left alone"):
+        made.embed_query("cache")
+    assert len(model_server.calls) == before
+
+
+def test_a_refused_text_is_the_files_fault(embedder, model_server, pauses):
+    made = embedder()
+    assert made.dim == model_server.DIM
+    model_server.always = model_server.json({"error": "input is too long"}, 400)
+    with pytest.raises(Rejected, match="too long"):
+        made.embed_documents(TEXTS)
+    assert pauses == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ({"error": "bad key"}, 401),
+        ({"error": "too long"}, 400),
+        ({"embeddings": [[1.0]], "data": [{"index": 0, "embedding": [1.0]}]}, 200),
+    ],
+    ids=["key", "text", "dimension"],
+)
+def test_whatever_is_wrong_a_query_goes_on_without_its_vector(embedder, model_server, answer):
+    made = embedder()
+    assert made.dim == model_server.DIM
+    model_server.always = model_server.json(*answer)
+    with pytest.raises(Unavailable):
+        made.embed_query("cache")
+
+
+@pytest.mark.parametrize("kind", ["openai"], indirect=True)
+def test_a_refused_key_is_a_setting_and_never_shown(embedder, writer, model_server):
+    model_server.always = model_server.json({"error": {"message": "bad key"}}, 401)
+    for ask in (lambda: embedder().identity, lambda: writer().complete("x", max_tokens=5)):
+        with pytest.raises(InvalidSettings, match="bad key") as caught:
+            ask()
+        assert KEY not in repr(caught.value) + str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("kind", ["openai"], indirect=True)
+def test_a_model_the_endpoint_lacks_is_named(writer, model_server):
+    model_server.always = model_server.json({"error": {"message": "no model nope"}}, 404)
+    with pytest.raises(Unavailable, match="no model nope"):
+        writer(model="nope").complete("x", max_tokens=5)
+
+
+# Ollama's models
+
+
+def test_a_missing_model_is_pulled_with_progress(model_server, server):
+    seen = []
+    made = ollama.embedder(server(progress=lambda *step: seen.append(step)), model="fresh")
+    assert made.identity.startswith("ollama-fresh-d3d3d3d3d3d3-")
+    assert ("pulling", 5, 10) in seen
+    assert model_server.asked("/api/pull") == 1
+
+
+def test_progress_is_logged_once_a_step(model_server, server):
+    with structlog.testing.capture_logs() as logs:
+        _ = ollama.embedder(server(), model="fresh").identity
+    percents = [line["percent"] for line in logs if line["event"] == "model_pull"]
+    assert percents == [0, 50, 100, 0]
+
+
+def test_many_threads_pull_a_model_once(model_server, server):
+    made = ollama.embedder(server(), model="fresh")
+    threads = [threading.Thread(target=lambda: made.identity) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert model_server.asked("/api/pull") == 1
+
+
+@pytest.mark.parametrize(
+    ("may_pull", "answer"),
+    [
+        (False, None),
+        (True, b'{"status": "pulling manifest"}\n{"error": "file does not exist"}'),
+        (True, b"<html>"),
+    ],
+    ids=["not allowed", "unknown", "garbage"],
+)
+def test_a_model_that_cannot_be_had_names_the_remedy(model_server, server, may_pull, answer):
+    if answer:
+        model_server.always = model_server.json(answer)
+    made = ollama.embedder(server(may_pull=may_pull), model="nope")
+    with pytest.raises(Unavailable, match=r"lacks the model nope .*ollama pull nope"):
+        _ = made.identity
+
+
+def test_weights_that_changed_are_another_identity(model_server, server):
+    first = ollama.embedder(server(), model="embed").identity
+    model_server.models["embed:latest"] = "ee" * 32
+    assert ollama.embedder(server(), model="embed").identity != first
+
+
+def test_weights_that_change_while_we_run_are_refused(model_server, server):
+    now = [0.0]
+    made = ollama.embedder(server(), model="embed", clock=lambda: now[0])
+    made.embed_documents(TEXTS)
+    model_server.models["embed:latest"] = "ee" * 32
+    made.embed_documents(TEXTS)
+    now[0] += RECHECK_S
+    for _ in range(2):
+        with pytest.raises(SchemaMismatch, match="index again"):
+            made.embed_documents(TEXTS)
+    with pytest.raises(Unavailable, match="index again"):
+        made.embed_query("cache")
+
+
+def test_threads_are_asked_for_when_they_are_set(model_server, server):
+    ollama.embedder(server(threads=1), model="embed").embed_query("cache")
+    ollama.OllamaLanguageModel(server(threads=1), model="write").complete("x", max_tokens=5)
+    options = [body["options"] for _, body in model_server.calls if "options" in body]
+    assert [each.get("num_thread") for each in options] == [1, 1, 1]

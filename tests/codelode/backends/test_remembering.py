@@ -1,0 +1,62 @@
+"""The embedder that remembers the vectors of queries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codelode.backends.remembering import RememberingEmbedder
+
+
+class Counting:
+    identity = "counting"
+    dim = 2
+
+    def __init__(self):
+        self.asked = []
+
+    def embed_documents(self, texts):
+        return np.ones((len(texts), 2), np.float32)
+
+    def embed_query(self, text):
+        self.asked.append(text)
+        return np.array([len(text), 1], np.float32)
+
+
+@pytest.fixture
+def inner():
+    return Counting()
+
+
+def test_a_query_is_embedded_once_within_the_hour(inner):
+    now = [0.0]
+    embedder = RememberingEmbedder(inner, clock=lambda: now[0])
+
+    first = embedder.embed_query("retry")
+    now[0] = 3_599.0
+    again = embedder.embed_query("retry")
+    now[0] = 3_601.0
+    embedder.embed_query("retry")
+
+    assert np.array_equal(first, again)
+    assert inner.asked == ["retry", "retry"]
+
+
+def test_what_is_shared_cannot_be_changed(inner):
+    with pytest.raises(ValueError, match="read-only"):
+        RememberingEmbedder(inner).embed_query("retry")[0] = 5
+
+
+def test_the_oldest_query_makes_room(inner):
+    embedder = RememberingEmbedder(inner, entries=2)
+    for text in ("a", "b", "c", "b", "a"):
+        embedder.embed_query(text)
+
+    assert inner.asked == ["a", "b", "c", "a"]
+
+
+def test_all_else_is_the_embedders_own(inner):
+    embedder = RememberingEmbedder(inner)
+
+    assert (embedder.identity, embedder.dim) == ("counting", 2)
+    assert embedder.embed_documents(["x", "y"]).shape == (2, 2)

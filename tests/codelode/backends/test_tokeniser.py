@@ -1,0 +1,16 @@
+"""The built-in embedder counts its own tokens."""
+
+from __future__ import annotations
+
+from codelode.backends.static import MAX_TOKENS, StaticEmbedder
+from codelode.ports import Tokeniser
+
+
+def test_tokens_are_the_pieces_of_the_table_however_long_the_text_is():
+    embedder = StaticEmbedder()
+    text = "def parseHTTPResponse(body): return body"
+
+    assert isinstance(embedder, Tokeniser)
+    assert embedder.count_tokens(text) == len(embedder.token_ids(text)) > 5
+    assert embedder.count_tokens(text * MAX_TOKENS) > MAX_TOKENS
+    assert embedder.count_tokens("") == 0

@@ -1,0 +1,331 @@
+"""What the clustered chunk store promises beyond the contract, on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from uuid import uuid4
+
+import httpx
+import numpy as np
+import pytest
+import weaviate.exceptions
+from weaviate.classes.data import DataObject
+
+from codelode.backends.weaviate import Place, WeaviateChunkStore, search, versions
+from codelode.backends.weaviate.connection import Address, connect
+from codelode.backends.weaviate.failures import TRANSLATIONS, refusal, translate
+from codelode.backends.weaviate.index import VECTOR, Version, from_description
+from codelode.errors import (
+    CodelodeError,
+    Corrupt,
+    InvalidSettings,
+    Rejected,
+    SchemaMismatch,
+    TimedOut,
+    Unavailable,
+)
+from codelode.model import RefName
+
+EAST = np.array([1, 0, 0, 0], np.float32)
+NORTH = np.array([0, 1, 0, 0], np.float32)
+
+
+@pytest.fixture
+def sides(open_weaviate, weaviate_address, weaviate_place):
+    return open_weaviate(weaviate_address, weaviate_place)
+
+
+@pytest.fixture
+def own_place(weaviate_alias):
+    """An index that no other test looks at."""
+    return Place(alias=f"{weaviate_alias}{uuid4().hex[:6]}")
+
+
+# Errors
+
+
+def test_every_exception_of_the_library_has_a_translation():
+    raised = [
+        kind
+        for _, kind in inspect.getmembers(weaviate.exceptions, inspect.isclass)
+        if issubclass(kind, Exception)
+        and kind.__module__ == weaviate.exceptions.__name__
+        and not kind.__name__.startswith("_")
+    ]
+    # The base's row is for classes of later versions; those of this one are named.
+    query_error = weaviate.exceptions.WeaviateQueryError
+    unnamed = [k for k in raised if k not in TRANSLATIONS and not issubclass(k, query_error)]
+    assert len(raised) > 30
+    assert unnamed == []
+
+
+@pytest.mark.parametrize(
+    ("raised", "error"),
+    [
+        (weaviate.exceptions.WeaviateConnectionError("refused"), Unavailable),
+        (weaviate.exceptions.WeaviateTimeoutError("slow"), TimedOut),
+        (weaviate.exceptions.WeaviateBatchError("no leader"), Unavailable),
+        (weaviate.exceptions.WeaviateQueryError("could not find class X", "GRPC"), Corrupt),
+        (weaviate.exceptions.AuthenticationFailedError("401"), InvalidSettings),
+        (httpx.ReadTimeout("slow"), TimedOut),
+        (httpx.ConnectError("refused"), Unavailable),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_an_exception_becomes_the_branch_that_says_what_to_do(raised, error):
+    assert type(translate(raised)) is error
+    assert isinstance(translate(raised), CodelodeError)
+
+
+def test_an_object_that_can_never_be_stored_is_rejected_at_its_file():
+    assert type(refusal("invalid text property 'x'", place="acme/app:a.py")) is Rejected
+    assert type(refusal("shard is read-only", place="acme/app:a.py")) is Unavailable
+    assert str(refusal("invalid text", place="acme/app:a.py")).startswith("acme/app:a.py: ")
+
+
+def test_an_address_that_is_none_is_named_with_an_example():
+    with pytest.raises(InvalidSettings, match="CODELODE_WEAVIATE_URL='localhost'"):
+        connect(Address("localhost", 1))
+
+
+def test_a_key_is_not_printed():
+    assert "secret" not in repr(Address("http://x", 1, "secret"))
+
+
+# Versions
+
+
+async def test_another_embedder_is_refused_with_the_remedy(
+    open_weaviate, weaviate_address, own_place, chunk_of, file_of
+):
+    open_weaviate(weaviate_address, own_place).store.replace([file_of(chunk_of())])
+    other = open_weaviate(weaviate_address, own_place, identity="other")
+
+    message = "embedder test, dim 4, this is schema .*, embedder other.*CODELODE_EMBEDDER"
+    with pytest.raises(SchemaMismatch, match=message):
+        other.store.replace([file_of(chunk_of())])
+    with pytest.raises(SchemaMismatch, match=message):
+        await other.found()
+
+
+async def test_a_query_of_other_dimensions_is_refused(sides):
+    with pytest.raises(SchemaMismatch, match="4 dimensions"):
+        await sides.found(vector=np.ones(5, np.float32))
+
+
+def test_an_index_that_holds_other_dimensions_is_refused(
+    weaviate_address, weaviate_place, sides, chunk_of, file_of
+):
+    version = Version("test", 4)
+    with connect(weaviate_address) as client:
+        name = versions.require(client, weaviate_place, version)
+        objects = client.collections.use(name).with_tenant(weaviate_place.tenant)
+        objects.data.insert_many([DataObject(properties={"path": "x"}, vector={VECTOR: [1.0] * 5})])
+
+    with pytest.raises(SchemaMismatch, match=r"acme/app:a\.py: the index has other dimensions"):
+        sides.store.replace([file_of(chunk_of())])
+
+
+def test_a_version_is_read_from_the_description_it_wrote():
+    version = Version("ollama nomic · «é»", 768)
+    assert from_description(version.describe()) == version
+    assert from_description("somebody else's") is None
+    assert from_description(None) is None
+
+
+async def test_a_new_version_is_built_beside_and_takes_the_place_of_the_old(
+    open_weaviate, weaviate_address, own_place, chunk_of, file_of, monkeypatch
+):
+    old = open_weaviate(weaviate_address, own_place)
+    old.store.replace([file_of(chunk_of("old.py"))])
+    assert [hit.chunk.path for hit in await old.found()] == ["old.py"]
+
+    new = open_weaviate(weaviate_address, own_place, identity="new", beside=True)
+    new.store.replace([file_of(chunk_of("new.py"))])
+    assert [hit.chunk.path for hit in await old.found()] == ["old.py"]
+
+    with connect(weaviate_address) as client:
+        assert versions.others(client, own_place) == [Version("new", 4).collection(own_place.alias)]
+        replaced = versions.publish(client, own_place, Version("new", 4))
+        assert replaced == Version("test", 4).collection(own_place.alias)
+        assert versions.publish(client, own_place, Version("new", 4)) is None
+        versions.drop(client, replaced)
+        assert versions.others(client, own_place) == []
+    assert [hit.chunk.path for hit in await new.found()] == ["new.py"]
+    monkeypatch.setattr(search, "FOLLOW_S", 0.0)
+    with pytest.raises(SchemaMismatch, match="embedder new"):
+        await old.found()
+
+
+async def test_a_reader_follows_to_an_index_that_was_built_anew(
+    open_weaviate, weaviate_address, own_place, chunk_of, file_of
+):
+    reader = open_weaviate(weaviate_address, own_place)
+    reader.store.replace([file_of(chunk_of("old.py"))])
+    await reader.found()
+    with connect(weaviate_address) as client:
+        name = Version("test", 4).collection(own_place.alias)
+        client.alias.delete(alias_name=own_place.alias)
+        versions.drop(client, name)
+    open_weaviate(weaviate_address, own_place).store.replace([file_of(chunk_of("new.py"))])
+
+    assert [hit.chunk.path for hit in await reader.found()] == ["new.py"]
+
+
+async def test_two_organisations_share_nothing(
+    open_weaviate, weaviate_address, weaviate_place, chunk_of, file_of
+):
+    other_place = replace(weaviate_place, tenant=uuid4().hex)
+    ours = open_weaviate(weaviate_address, weaviate_place)
+    theirs = open_weaviate(weaviate_address, other_place)
+    ours.store.replace([file_of(chunk_of())])
+    theirs.store.replace([file_of(chunk_of("b.py"))])
+    theirs.store.remove_repository("acme/app")
+
+    assert [hit.chunk.path for hit in await ours.found()] == ["a.py"]
+    assert await theirs.found() == []
+
+
+# Writing
+
+
+async def test_a_reader_never_finds_a_replaced_file_missing(sides, chunk_of, file_of):
+    """Old, new or both; also where a chunk keeps its id and gets another header and vector."""
+    makings = [
+        [chunk_of(line=line, content=f"shared {line}", header=header) for line in range(20)]
+        for header in ("old", "new")
+    ]
+    sides.store.replace([file_of(*makings[0])])
+
+    def change():
+        for turn in range(1, 17):
+            vector = NORTH if turn % 2 else NORTH[::-1].copy()
+            sides.store.replace([file_of(*makings[turn % 2], vector=vector)])
+
+    seen = await seen_during(change, sides)
+    assert len(seen) > 8
+    assert all(lines == set(range(20)) for lines in seen)
+    assert len(await sides.found()) == await sides.search.count() == 20
+
+
+async def test_a_reader_never_finds_a_chunk_missing_whose_refs_change(sides, chunk_of, file_of):
+    made = [chunk_of(line=line, content=f"shared {line}") for line in range(20)]
+    sides.store.replace([file_of(*made)])
+
+    def change():
+        for _ in range(4):
+            sides.store.replace([replace(file_of(*made), refs=(RefName("dev"),))])
+            gone = replace(
+                file_of(*made), refs=(RefName("dev"),), chunks=(), vectors=np.zeros((0, 0))
+            )
+            sides.store.replace([gone])
+
+    seen = await seen_during(change, sides)
+    assert len(seen) > 8
+    assert all(lines == set(range(20)) for lines in seen)
+
+
+async def seen_during(change, sides):
+    """The lines of every search that began while `change` ran, by words and by vector."""
+    changing, seen = asyncio.create_task(asyncio.to_thread(change)), []
+    while not changing.done():
+        seen += [
+            {hit.chunk.start_line for hit in await sides.found(*question)}
+            for question in (("shared", None), ("", EAST))
+        ]
+    await changing
+    return seen
+
+
+def test_two_writers_of_different_files_do_not_disturb_each_other(
+    open_weaviate, weaviate_address, weaviate_place, chunk_of, file_of
+):
+    writers = [open_weaviate(weaviate_address, weaviate_place) for _ in range(2)]
+
+    def write(number):
+        for turn in range(4):
+            made = [
+                chunk_of(f"{number}.py", f"shared {turn} {line}", line=line) for line in range(9)
+            ]
+            writers[number].store.replace([file_of(*made)])
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    expected = {
+        chunk_of(f"{number}.py", f"shared 3 {line}", line=line).id
+        for number in range(2)
+        for line in range(9)
+    }
+    assert writers[0].ids() == expected
+
+
+async def test_what_a_writer_left_behind_when_it_died_goes_with_the_next_call(
+    sides, chunk_of, file_of, monkeypatch
+):
+    old, new = chunk_of(content="shared old"), chunk_of(content="shared new")
+    sides.store.replace([file_of(old)])
+
+    def dies(*_):
+        raise Unavailable("died")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("codelode.backends.weaviate.bulk.delete", dies)
+        with pytest.raises(Unavailable):
+            sides.store.replace([file_of(new)])
+    assert sides.ids() == {old.id, new.id}
+    sides.store.replace([file_of(new)])
+    assert sides.ids() == {new.id}
+
+
+def test_a_process_may_fork_before_the_first_call(weaviate_address, weaviate_place):
+    script = """
+import os, sys
+from codelode.backends.weaviate import Address, Place, WeaviateChunkStore
+url, port, key, alias, tenant = sys.argv[1:]
+place = Place(alias, tenant)
+store = WeaviateChunkStore(Address(url, int(port), key), place, dim=4, identity="test")
+child = os.fork()
+store.remove_repository("acme/none")
+store.close()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if child else 0)
+"""
+    where = (weaviate_address.url, str(weaviate_address.grpc_port), weaviate_address.api_key)
+    command = [sys.executable, "-c", script, *where, weaviate_place.alias, weaviate_place.tenant]
+    assert subprocess.run(command, timeout=60, env={**os.environ}, check=False).returncode == 0
+
+
+def test_a_store_that_never_connected_closes(weaviate_place):
+    store = WeaviateChunkStore(Address("http://127.0.0.1:1", 1), weaviate_place, dim=4, identity="")
+    store.close()
+
+
+# Searching
+
+
+async def test_a_glob_the_server_knows_roughly_loses_no_candidate(sides, chunk_of, file_of):
+    """LIKE lets `*` cross `/`: forty better hits that the glob does not admit come first."""
+    crowd = [chunk_of(f"src/a{i}/deep/x/b.py", "shared shared shared") for i in range(40)]
+    wanted = chunk_of("src/a1/x/b.py", "shared and much else")
+    sides.store.replace([*map(file_of, crowd), file_of(wanted, vector=NORTH)])
+
+    hits = await sides.found(limit=2, paths=("**/a?/x/*.py",))
+    assert [(hit.chunk.path, hit.keyword_score is None) for hit in hits] == [(wanted.path, False)]
+
+
+async def test_a_summary_is_searched(sides, chunk_of, file_of):
+    sides.store.replace(
+        [file_of(chunk_of(summary="Reads the configuration.")), file_of(chunk_of("b.py"))]
+    )
+
+    (hit,) = await sides.found("configuration", None)
+    assert hit.chunk.summary == "Reads the configuration."

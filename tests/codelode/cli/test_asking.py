@@ -1,0 +1,71 @@
+"""`codelode context`, `explain` and `similar`."""
+
+from __future__ import annotations
+
+import json
+
+
+def test_a_context_is_its_text_and_the_rest_goes_to_stderr(served, gateway):
+    answer = served("context", "retry", "--tokens", "4000", "--repo", "acme/http")
+
+    assert (answer.status, answer.out) == (0, "### src/retry.py:9-11\n\n")
+    assert "1,234 tokens, 1 of 1 hits left out" in answer.err
+    assert "note: no summaries" in answer.err
+    asked = gateway.requests[0].search
+    assert list(asked.filters.repositories) == ["acme/http"]
+    assert asked.options.assemble.budget_tokens == 4_000
+    assert asked.options.assemble.reserved_tokens == 1_000
+
+
+def test_a_context_of_nothing_ends_with_one(served, gateway):
+    gateway.hits = []
+
+    answer = served("context", "retry")
+
+    assert (answer.status, answer.out) == (1, "")
+
+
+def test_a_context_as_json(served):
+    found = json.loads(served("context", "retry", "--json").out)
+
+    assert found == {"text": "### src/retry.py:9-11\n", "tokens": 1234, "left_out": 1}
+
+
+def test_explain_tells_definitions_and_neighbours(served, gateway):
+    answer = served("explain", "src/retry.py", "--repo", "acme/http")
+
+    assert answer.out.splitlines() == [
+        "src/retry.py retries calls.",
+        "method     Client.retry  src/retry.py:9-11",
+        "imports     src/clock.py",
+        "imported by src/client.py",
+        "tested by   tests/test_retry.py",
+    ]
+    assert answer.err == "note: no graph\n"
+    assert gateway.requests[0].subject == "src/retry.py"
+
+
+def test_explain_as_json(served):
+    found = json.loads(served("explain", "x", "--json").out)
+
+    assert found["definitions"][0]["signature"] == "def retry(self):"
+    assert found["tests"] == ["tests/test_retry.py"]
+
+
+def test_similar_shows_hits_as_search_does(served, gateway):
+    answer = served("similar", "src/a:b.py:42", "--repo", "acme/http", "--in", "acme/web")
+
+    assert answer.status == 0
+    assert answer.out.startswith("acme/http src/retry.py:9-11  Client.retry")
+    (request,) = gateway.requests
+    assert (request.path, request.line, request.repository) == ("src/a:b.py", 42, "acme/http")
+    assert list(request.filters.repositories) == ["acme/web"]
+
+
+def test_a_place_without_a_line_is_refused(served, gateway):
+    for place in ("src/a.py", ":4", "src/a.py:x"):
+        answer = served("similar", place)
+
+        assert answer.status == 2
+        assert "PATH:LINE" in answer.err
+    assert gateway.requests == []

@@ -1,0 +1,164 @@
+"""`codelode eval`: figures, the grep baseline, the gate, queries from a history."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from codelode.v1 import search_pb2
+
+
+def hit(path, content="x" * 40, repository="acme/http"):
+    return search_pb2.Hit(
+        repository=repository, path=path, start_line=1, end_line=9, content=content
+    )
+
+
+@pytest.fixture
+def queries(tmp_path):
+    file = tmp_path / "queries.json"
+    entry = {
+        "repo": "acme/http",
+        "language": "python",
+        "queries": [
+            {"query": "retry a call", "category": "semantic", "relevant": ["src/retry.py"]},
+            {
+                "query": "Client",
+                "category": "symbol",
+                "relevant": [{"path": "src/client.py", "start_line": 100, "end_line": 120}],
+            },
+        ],
+    }
+    file.write_text(json.dumps([entry]))
+    return str(file)
+
+
+def figures(answer):
+    return json.loads(answer.out)
+
+
+def test_metrics_are_over_all_queries_and_by_group(served, gateway, queries):
+    gateway.hits = [hit("other.py"), hit("src/retry.py"), hit("src/client.py")]
+
+    found = figures(served("eval", queries, "--json"))
+
+    assert (found["queries"], found["repositories"]) == (2, 1)
+    assert found["metrics"]["mrr"] == 0.25  # second place, and the wrong lines of the file
+    assert found["metrics"]["r@5"] == 0.5
+    assert found["by_category"] == {"semantic": 0.6309, "symbol": 0.0}
+    assert found["tokens_to_first"] == (20 + 30) / 2
+    assert found["found"] == 0.5
+
+
+def test_queries_are_asked_of_their_repository_past_the_cache(served, gateway, queries):
+    served("eval", queries, "--preset", "fast")
+    served("eval", queries, "--scope", "all")
+
+    assert [list(request.filters.repositories) for request in gateway.requests] == [
+        ["acme/http"],
+        ["acme/http"],
+        [],
+        [],
+    ]
+    assert all(request.skip_cache for request in gateway.requests)
+    assert gateway.requests[0].options.preset == "fast"
+
+
+def test_a_hit_in_another_repository_is_nobodys_target(served, gateway, queries):
+    gateway.hits = [hit("src/retry.py", repository="fork")]
+
+    assert figures(served("eval", queries, "--json"))["metrics"]["ndcg@10"] == 0
+
+
+def test_grep_reads_whole_files_of_a_checkout(served, gateway, queries, tmp_path):
+    source = tmp_path / "checkouts/acme/http/src"
+    source.mkdir(parents=True)
+    (source / "retry.py").write_text("def retry(call): ...\n" * 40)
+    (source / "call.py").write_text("call\n" * 400)
+    (source / "image.png").write_bytes(b"retry call \0")
+    (tmp_path / "checkouts/acme/http/.git").mkdir()
+    (tmp_path / "checkouts/acme/http/.git/retry").write_text("retry a call")
+
+    answer = served("eval", queries, "--json", "--grep", str(tmp_path / "checkouts"))
+
+    grep = figures(answer)["grep"]
+    assert grep["metrics"]["mrr"] == 0.5
+    assert grep["tokens_to_first"] == (40 * 21 // 4) / 2
+    text = served("eval", queries, "--grep", str(tmp_path / "checkouts")).out
+    assert text.splitlines()[0].split() == ["search", "grep"]
+
+
+def test_the_gate_fails_when_too_much_is_lost(served, gateway, queries, tmp_path):
+    gateway.hits = [hit("src/retry.py")]
+    saved = str(tmp_path / "result.json")
+    assert served("eval", queries, "--save", saved).status == 0
+
+    same = served("eval", queries, "--baseline", saved)
+    gateway.hits = [hit("other.py"), hit("src/retry.py")]
+    worse = served("eval", queries, "--baseline", saved)
+    allowed = served("eval", queries, "--baseline", saved, "--max-drop", "0.5")
+
+    assert (same.status, worse.status, allowed.status) == (0, 1, 0)
+    assert "ndcg@10 fell by 36.9%, worse than allowed (5%)" in worse.err
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[{}]", '[{"repo": "a", "queries": [1]}]', "[]"])
+def test_a_file_without_queries_is_refused(served, tmp_path, content):
+    file = tmp_path / "bad.json"
+    file.write_text(content)
+
+    answer = served("eval", str(file))
+
+    assert answer.status == 2
+    assert "bad.json holds no" in answer.err
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    folder = tmp_path / "project"
+
+    def git(*arguments):
+        who = ("-c", "user.name=n", "-c", "user.email=e@x", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", "-C", folder, *who, *arguments], check=True, capture_output=True)
+
+    def commit(subject, **files):
+        for name, content in files.items():
+            (folder / f"{name}.py").write_text(content)
+        git("add", "-A")
+        git("commit", "-m", subject)
+
+    folder.mkdir()
+    git("init", "-q")
+    commit("The very first commit", a="1", b="1", c="1")
+    commit("Retry calls that failed", a="2", b="2")
+    commit("Add a new file", d="1")
+    commit("typo", c="2")
+    commit("Wait between two calls", c="3")
+    return folder
+
+
+def test_queries_are_made_from_a_history(served, gateway, checkout, tmp_path):
+    file = tmp_path / "mine.json"
+
+    answer = served(
+        "eval", str(file), "--from-history", str(checkout), "--repo", "me/it", "--commits", "4"
+    )
+
+    assert answer.status == 0
+    [entry] = json.loads(file.read_text())
+    assert entry["repo"] == "me/it"
+    assert [(one["query"], one["relevant"]) for one in entry["queries"]] == [
+        ("Wait between two calls", ["c.py"]),
+        ("Retry calls that failed", ["a.py", "b.py"]),
+    ]
+    assert entry["revision"] in answer.err
+    assert served("eval", str(file)).status == 0
+
+
+def test_a_folder_without_history_is_refused(served, tmp_path):
+    answer = served("eval", str(tmp_path / "x.json"), "--from-history", str(tmp_path))
+
+    assert answer.status == 2
+    assert "git repository" in answer.err

@@ -1,0 +1,192 @@
+"""Models behind servers in the real job chain: reuse, bad days, and runs that complete anyway."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from codelode.backends import connect
+from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
+from codelode.settings import load
+
+SOURCES = {
+    f"src/part_{n}.py": textwrap.dedent(f'''
+        """Part {n} of the program."""
+
+        def load_{n}(path, limit):
+            """Read what is there."""
+            with open(path) as source:
+                rows = [line.strip() for line in source]
+            return rows[:limit]
+
+
+        def store_{n}(path, rows, mode):
+            """Write what was read."""
+            with open(path, mode) as target:
+                for row in rows:
+                    target.write(row + "{n}")
+    ''')
+    for n in range(12)
+}
+
+
+@pytest.fixture
+def served(monkeypatch, model_server):
+    """A cluster started from now on embeds and summarises by the model server."""
+    for name, value in {
+        "EMBEDDER": "openai",
+        "LANGUAGE_MODEL": "openai",
+        "OPENAI_URL": f"{model_server.url}/v1",
+        "OPENAI_API_KEY": "sk-secret",
+        "EMBEDDING_MODEL": "embed",
+        "SUMMARY_MODEL": "write",
+        "MODEL_TIMEOUT_S": "2",
+    }.items():
+        monkeypatch.setenv(f"CODELODE_{name}", value)
+    return model_server
+
+
+@pytest.fixture
+def served_cluster(served, request):
+    return request.getfixturevalue("own_cluster")
+
+
+def stored_summaries(cluster, name):
+    """Records of the ledger by path: made and missing."""
+    ledger = connect.ledger(load(data=cluster.data, redis_url=cluster.facts["redis"]))
+    (status,) = ledger.refs(RepositoryName(name))
+    return {
+        record.path: (record.summaries, record.summaries_missing)
+        for record in ledger.all(RepositoryName(name), status.ref)
+    }
+
+
+async def stored_sentences(cluster, name):
+    """What is stored beside the chunks that hold a word of SOURCES."""
+    search = connect.chunk_search(load(data=cluster.data, redis_url=cluster.facts["redis"]))
+    filters = Filters(repositories=(RepositoryName(name),))
+    found = await search.hybrid(HybridQuery("rows", None, filters, limit=100))
+    await search.close()
+    return {candidate.chunk.summary for candidate in found}
+
+
+def run_of(cluster, run):
+    ledger = connect.ledger(load(data=cluster.data, redis_url=cluster.facts["redis"]))
+    return ledger.run(run.id)
+
+
+def test_every_definition_is_summarised_and_a_copy_costs_no_call(served_cluster, served, git):
+    git.commit(SOURCES)
+    with served_cluster.client() as client:
+        first = client.index(str(git.folder), name="first")
+        assert (first.state, first.failed) == (RunState.COMPLETE, 0)
+        made = run_of(served_cluster, first)
+        assert made.summaries >= len(SOURCES)
+        assert made.summaries_missing == 0
+        assert served.asked("/chat/completions") == made.summaries
+        before = served.asked("/chat/completions", "/embeddings")
+        second = client.index(str(git.folder), name="second")
+        assert (second.state, second.done) == (RunState.COMPLETE, first.done)
+        assert served.asked("/chat/completions", "/embeddings") == before
+    assert run_of(served_cluster, second).summaries == made.summaries
+    assert stored_summaries(served_cluster, "second") == stored_summaries(served_cluster, "first")
+
+
+def test_a_renamed_file_is_summarised_by_what_is_known(served_cluster, served, git):
+    git.commit(SOURCES)
+    with served_cluster.client() as client:
+        client.index(str(git.folder), name="app")
+        before = served.asked("/chat/completions")
+        git.run("mv", "src/part_0.py", "src/moved.py")
+        git.commit({}, "move")
+        run = client.index(str(git.folder), name="app")
+        assert run.state is RunState.COMPLETE
+        assert served.asked("/chat/completions") == before
+    assert stored_summaries(served_cluster, "app")["src/moved.py"][0] > 0
+
+
+def test_an_embedder_that_is_away_for_a_while_costs_nothing(served_cluster, served, git, wait_for):
+    git.commit(SOURCES)
+    served.always = served.json({"error": "loading"}, 503)
+    with served_cluster.client() as client:
+        run = client.index(str(git.folder), name="app", wait=False)
+        wait_for(lambda: served.asked("/embeddings") >= 3, "the embedder to be asked")
+        served.always = None
+        *_, end = client.watch(run.id)
+        assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, len(SOURCES))
+        served.always = served.json({"error": "loading"}, 503)
+        answer = client.search("write what was read", repositories=["app"])
+        assert answer.hits
+        assert any("keywords" in notice for notice in answer.notices)
+
+
+@pytest.fixture
+def static(monkeypatch, served):
+    """The same with the built-in embedder, which needs no server."""
+    monkeypatch.setenv("CODELODE_EMBEDDER", "static")
+
+
+async def test_a_language_model_that_fails_stops_itself_and_not_the_run(
+    static, served_cluster, served, git
+):
+    git.commit(SOURCES)
+    served.always = served.json({"error": "out of memory"}, 500)
+    with served_cluster.client() as client:
+        run = client.index(str(git.folder), name="app")
+        assert (run.state, run.failed, run.done) == (RunState.COMPLETE, 0, len(SOURCES))
+        found = run_of(served_cluster, run)
+        assert found.summaries == 0
+        assert found.summaries_missing >= len(SOURCES)
+        assert client.search("write what was read", repositories=["app"]).hits
+        assert await stored_sentences(served_cluster, "app") == {""}
+        served.always = None
+        again = redo_summaries(served_cluster, client, "app")
+        assert (again.state, again.summaries_missing) == (RunState.COMPLETE, 0)
+        assert again.summaries == found.summaries_missing
+    assert all(missing == 0 for _, missing in stored_summaries(served_cluster, "app").values())
+    assert await stored_sentences(served_cluster, "app") == {"Returns what was asked for."}
+
+
+def redo_summaries(cluster, client, name):
+    """What asking for the missing summaries does, by the ledger and the broker."""
+    from codelode.model import Redo
+    from gateway.api.jobs import CeleryJobs
+
+    settings = load(data=cluster.data, redis_url=cluster.facts["redis"])
+    run = connect.ledger(settings).create(RepositoryName(name), DEFAULT_REF, redo=[Redo.SUMMARIES])
+    jobs = CeleryJobs(settings)
+    jobs.pull(run)
+    jobs.close()
+    *_, end = client.watch(run.id)
+    assert end.state.is_over
+    return run_of(cluster, run)
+
+
+@pytest.fixture
+def ollama_cluster(monkeypatch, ollama_url, request):
+    """A cluster on a real Ollama with small models."""
+    for name, value in {
+        "EMBEDDER": "ollama",
+        "LANGUAGE_MODEL": "ollama",
+        "OLLAMA_URL": ollama_url,
+        "OLLAMA_THREADS": "1",
+        "EMBEDDING_MODEL": "all-minilm",
+        "SUMMARY_MODEL": "smollm2",
+    }.items():
+        monkeypatch.setenv(f"CODELODE_{name}", value)
+    return request.getfixturevalue("own_cluster")
+
+
+def test_a_real_ollama_embeds_summarises_and_finds(ollama_cluster, git):
+    git.commit(dict(list(SOURCES.items())[:2]))
+    with ollama_cluster.client() as client:
+        run = client.index(str(git.folder), name="app")
+        assert (run.state, run.failed, run.done) == (RunState.COMPLETE, 0, 2)
+        found = run_of(ollama_cluster, run)
+        assert found.summaries
+        answer = client.search("put rows into a file", repositories=["app"])
+        assert "store_" in answer.hits[0].content
+        assert not answer.notices
+        copy = client.index(str(git.folder), name="copy")
+    assert run_of(ollama_cluster, copy).summaries >= found.summaries

@@ -1,0 +1,100 @@
+"""SearchOptions of a request: presets, bounds, and what a choice implies."""
+
+from dataclasses import fields
+
+import pytest
+from google.protobuf.json_format import ParseDict
+
+from codelode.errors import InvalidQuery
+from codelode.v1 import search_pb2
+from gateway.api import choose
+from gateway.options import PRESETS, Centrality, Mode, Options, Preset, Ranker
+
+
+def options(given=None, **flags):
+    return choose.options(ParseDict(given or {}, search_pb2.SearchOptions()), **flags)
+
+
+def test_no_options_are_the_defaults():
+    assert options() == Options() == PRESETS[Preset.BALANCED]
+
+
+@pytest.mark.parametrize("preset", Preset)
+def test_a_preset_is_taken_by_name(preset):
+    assert options({"preset": preset.upper()}) == PRESETS[preset]
+
+
+def test_what_a_request_sets_wins_over_its_preset_also_when_it_sets_zero():
+    made = options({"preset": "thorough", "expand": {"related": 0}, "retrieve": {"window": 30}})
+
+    assert (made.expand.related, made.retrieve.window) == (0, 30)
+    assert made.rank.centrality is Centrality.RRF
+
+
+@pytest.mark.parametrize("name", choose.BOUNDS)
+def test_every_bound_is_kept_and_its_field_is_named(name):
+    stage, _, field = name.partition(".")
+    low, high = choose.BOUNDS[name]
+
+    for value in (low - 1, high + 1):
+        with pytest.raises(InvalidQuery) as caught:
+            options({stage: {field: value}})
+        assert caught.value.field == f"options.{name}"
+
+
+@pytest.mark.parametrize("name", ["retrieve.alpha", "rank.confidence"])
+def test_not_a_number_is_out_of_bounds(name):
+    stage, _, field = name.partition(".")
+
+    with pytest.raises(InvalidQuery, match=field):
+        options({stage: {field: "NaN"}})
+
+
+@pytest.mark.parametrize("name", [*choose.CHOICES, "preset"])
+def test_a_choice_that_does_not_exist_shows_those_that_do(name):
+    stage, _, field = name.partition(".")
+    given = {stage: {field: "best"}} if field else {"preset": "best"}
+
+    with pytest.raises(InvalidQuery, match="there are: ") as caught:
+        options(given)
+
+    assert caught.value.field == f"options.{name}"
+
+
+def test_every_field_of_the_proto_is_an_option_with_bounds_or_choices():
+    defaults = Options()
+    for stage in choose.STAGES:
+        message = search_pb2.SearchOptions.DESCRIPTOR.fields_by_name[stage].message_type
+        known = {field.name for field in fields(getattr(defaults, stage))}
+        assert {field.name for field in message.fields} == known
+        for field in message.fields:
+            is_flag = field.type == field.TYPE_BOOL
+            name = f"{stage}.{field.name}"
+            assert is_flag or name in choose.BOUNDS or name in choose.CHOICES
+
+
+def test_staged_retrieval_brings_chains_and_collapses_copies():
+    made = options({"retrieve": {"mode": "staged"}})
+
+    assert made.retrieve.mode is Mode.STAGED
+    assert (made.expand.imports, made.rank.duplicate_similarity) == (3, 0.92)
+    assert options({"retrieve": {"mode": "staged"}, "expand": {"imports": 0}}).expand.imports == 0
+
+
+@pytest.mark.parametrize("given", [{"alpha": 0.4}, {"fusion": "relative"}])
+def test_what_only_the_fused_ranker_uses_chooses_it(given):
+    assert options({"retrieve": given}).rank.ranker is Ranker.FUSED
+    linear = {"retrieve": given, "rank": {"ranker": "linear"}}
+    assert options(linear).rank.ranker is Ranker.LINEAR
+
+
+def test_a_context_brings_related_files_and_leaves_out_poor_chunks():
+    made = options(for_context=True)
+
+    assert (made.expand.related, made.assemble.min_quality) == (10, 0.3)
+    assert options({"expand": {"related": 0}}, for_context=True).expand.related == 0
+
+
+def test_a_reserve_must_leave_something_of_the_budget():
+    with pytest.raises(InvalidQuery, match="reserved_tokens"):
+        options({"assemble": {"budget_tokens": 2_000}})

@@ -1,0 +1,194 @@
+"""Candidates: windows, synonyms, wordings, and files before chunks."""
+
+import pytest
+
+from codelode.model import Candidate, Edge, EdgeKind, Filters, RepositoryName
+from gateway import pipeline
+from gateway.options import Analyze, Mode, Options, Rank, Retrieve
+from gateway.retrieve import retrieve
+from gateway.retrieve.hybrid import widened
+from gateway.retrieve.staged import MAX_TOKENS, NO_VECTOR, near_files, too_much
+from gateway.state import Backends, FoundFile, SearchQuery, SearchState
+
+HTTP = RepositoryName("acme/http")
+
+
+def query(text="retry a call", *, filters=None, analyze=None, rank=None, **options):
+    chosen = Options(
+        retrieve=Retrieve(**options), analyze=analyze or Analyze(), rank=rank or Rank()
+    )
+    return SearchQuery(text, filters=filters or Filters(), options=chosen)
+
+
+@pytest.fixture
+def candidate(make_chunk):
+    def make(path, keyword=None, similarity=None, content="x", **fields):
+        return Candidate(make_chunk(path, content, **fields), keyword, similarity)
+
+    return make
+
+
+async def test_filters_apply_before_the_candidates_are_counted(index, backends, make_chunk):
+    index(*(make_chunk(f"src/{n}.py", f"retry a call {n}") for n in range(60)))
+    index(make_chunk("docs/far.md", "call", language="markdown"))
+
+    state = await retrieve(
+        SearchState(query(window=10, filters=Filters(languages=("markdown",)))), backends
+    )
+
+    assert [one.chunk.path for one in state.candidates] == ["docs/far.md"]
+
+
+async def test_the_window_is_what_each_side_brings(index, backends, make_chunk):
+    index(*(make_chunk(f"{n}.py", f"retry a call {n}") for n in range(60)))
+
+    narrow = await retrieve(SearchState(query(window=10)), backends)
+    wide = await retrieve(SearchState(query(window=50)), backends)
+
+    assert 10 <= len(narrow.candidates) <= 20
+    assert len(wide.candidates) >= 50
+
+
+async def test_vectors_come_with_candidates_only_where_they_are_needed(index, backends, make_chunk):
+    index(make_chunk("a.py", "retry a call"))
+
+    plain = await retrieve(SearchState(query()), backends)
+    collapsing = await retrieve(SearchState(query(rank=Rank(duplicate_similarity=0.9))), backends)
+
+    assert plain.candidates[0].vector is None
+    assert collapsing.candidates[0].vector is not None
+
+
+def test_what_only_a_synonym_found_stays_below_every_word_of_the_query(candidate):
+    own = [candidate("a.py", 9.0), candidate("b.py", 0.4)]
+    others = [candidate("c.py", 50.0), candidate("a.py", 30.0)]
+
+    found = {one.chunk.path: one.keyword_score for one in widened(own, others)}
+
+    assert found["a.py"] > found["b.py"] > found["c.py"] > 0
+
+
+def test_synonyms_count_in_full_where_the_words_found_nothing(candidate):
+    [found] = widened([], [candidate("c.py", 50.0)])
+
+    assert found.keyword_score == pytest.approx(15.0)
+
+
+async def test_a_synonym_finds_what_the_words_do_not(index, chunks, make_chunk, away_embedder):
+    index(make_chunk("a.py", "def login(): ..."), make_chunk("b.py", "def signin(): ..."))
+    backends = Backends(chunks, away_embedder)
+
+    without, _ = await pipeline.search(query("login"), backends)
+    wider, _ = await pipeline.search(query("login", analyze=Analyze(synonyms=True)), backends)
+
+    assert [hit.chunk.path for hit in without.hits] == ["a.py"]
+    assert [hit.chunk.path for hit in wider.hits] == ["a.py", "b.py"]
+
+
+async def test_alternates_are_searched_and_merged_by_reciprocal_rank(
+    index, backends, model, make_chunk
+):
+    index(make_chunk("a.py", "def retry(): ..."), make_chunk("b.py", "def zigzag(): ..."))
+    model.answers = ["zigzag\nanother thing"]
+
+    state, _ = await pipeline.search(query("retry", analyze=Analyze(rewrite=True)), backends)
+
+    first = state.ranking[0]
+    assert first.score == pytest.approx(sum(first.parts))
+    assert first.names == ("rank.query", "rank.alternate_1", "rank.alternate_2")
+    assert {hit.chunk.path for hit in state.hits} == {"a.py", "b.py"}
+
+
+STAGED = {"mode": Mode.STAGED, "file_similarity": 0.2, "chunk_similarity": 0.2}
+
+
+@pytest.fixture
+def project(index, make_chunk, graph):
+    index(
+        make_chunk("src/retry.py", '"""Retry a call with back-off."""\n', symbol=""),
+        make_chunk("src/retry.py", "def retry(call): ...", start_line=9, symbol="retry"),
+        make_chunk("src/retry.py", "unrelated = 1", start_line=20),
+        make_chunk("src/page.py", "def render(page): ...", symbol="render"),
+    )
+    graph.replace(HTTP, {"src/retry.py": [Edge("src/retry.py", "src/clock.py", EdgeKind.IMPORTS)]})
+
+
+@pytest.mark.usefixtures("project")
+async def test_staged_finds_files_by_their_summaries_then_chunks_inside_them(backends):
+    state = await retrieve(SearchState(query(**STAGED)), backends)
+
+    best = state.files[0]
+    assert (best.path, best.symbols) == ("src/retry.py", ("retry",))
+    assert "Retry a call with back-off." in best.summary
+    assert "Imports src/clock.py." in best.summary
+    assert {one.chunk.path for one in state.candidates} <= {file.path for file in state.files}
+    assert all(one.similarity >= 0.2 for one in state.candidates)
+
+
+@pytest.mark.usefixtures("project")
+async def test_the_thresholds_are_cosines_and_not_fused_scores(backends):
+    """A fused score ends at 2/61: 0.3 compared with it would let nothing through."""
+    threshold = {"mode": Mode.STAGED, "file_similarity": 0.3, "chunk_similarity": 0.3}
+
+    state, _ = await pipeline.search(query(**threshold), backends)
+
+    assert state.files
+    assert state.hits
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("option", ["file_similarity", "chunk_similarity"])
+async def test_nothing_near_enough_says_how_near_the_nearest_was(backends, option):
+    state = await retrieve(SearchState(query(**{**STAGED, option: 0.99})), backends)
+
+    assert not state.candidates
+    [notice] = state.remarks
+    assert f"options.retrieve.{option}" in notice
+    assert "0.99" in notice
+
+
+@pytest.mark.usefixtures("project")
+async def test_staged_without_vectors_searches_chunks_and_says_so(chunks, away_embedder):
+    state = await retrieve(SearchState(query(**STAGED)), Backends(chunks, away_embedder))
+
+    assert state.candidates
+    assert NO_VECTOR in state.notices
+
+
+def found_file(path, similarity, tokens=10):
+    return FoundFile(HTTP, path, similarity, "", (), tokens)
+
+
+def test_the_best_files_are_kept_and_their_number_is_bounded():
+    compared = [found_file(f"{n}.py", n / 100) for n in range(100)]
+
+    files, notices = near_files(compared, query(mode=Mode.STAGED))
+
+    assert [file.path for file in files[:2]] == ["99.py", "98.py"]
+    assert (len(files), notices) == (15, ())
+
+
+def test_more_tokens_than_a_model_reads_are_warned_of_with_a_number_that_fits():
+    files = [found_file(f"{n}.py", 0.9, tokens=30_000) for n in range(5)]
+
+    [notice] = too_much(files)
+
+    assert f"{MAX_TOKENS:,}" in notice
+    assert "150,000" in notice
+    assert "max_files to 3" in notice
+    assert too_much(files[:3]) == ()
+
+
+async def test_a_path_that_two_repositories_have_is_kept_apart(index, backends, make_chunk):
+    text = '"""Retry a call with back-off."""'
+    index(
+        make_chunk("x.py", text),
+        make_chunk("x.py", "zig zag zug", repository="acme/other"),
+        make_chunk("y.py", text, repository="acme/other"),
+    )
+
+    options = {**STAGED, "file_similarity": 0.5, "chunk_similarity": 0.0}
+    state = await retrieve(SearchState(query(**options)), backends)
+
+    found = {(one.chunk.repository, one.chunk.path) for one in state.candidates}
+    assert found == {("acme/http", "x.py"), ("acme/other", "y.py")}

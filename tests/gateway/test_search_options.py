@@ -1,0 +1,396 @@
+"""Everything a search can be asked beside hits, over a real gRPC channel."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from google.protobuf.json_format import ParseDict
+
+from codelode.errors import Unavailable
+from codelode.model import (
+    Edge,
+    EdgeKind,
+    FileRecord,
+    FileState,
+    Kind,
+    Repository,
+    RepositoryName,
+    Symbol,
+)
+from codelode.ports import Manifest, WorkItem
+from codelode.v1 import search_pb2, search_pb2_grpc
+from gateway.api.coverage import MAX_REPOSITORIES, Coverage
+from gateway.api.search import CHANGED
+
+Request = search_pb2.SearchRequest
+HTTP = RepositoryName("acme/http")
+
+
+@pytest.fixture
+def service(channel):
+    return search_pb2_grpc.SearchServiceStub(channel)
+
+
+@pytest.fixture
+def indexed(ledger, index, make_chunk, graph, symbols):
+    """One repository, completely indexed, with a small program in it."""
+    ledger.register(Repository(HTTP, "https://host/acme/http"))
+    run = ledger.create(HTTP, "HEAD")
+    ledger.plan(run.id, Manifest("a" * 40, ()), ref="main", fingerprint="1")
+    index(
+        make_chunk("src/retry.py", '"""Call again after a failure."""\n', kind=Kind.BLOCK),
+        make_chunk("src/retry.py", "def retry(call):\n    ...", start_line=5, symbol="retry"),
+        make_chunk("src/client.py", "class Client:\n    def get(self): retry()", symbol="Client"),
+        make_chunk("lib/clock.py", "def now(): ...", symbol="now"),
+        make_chunk("docs/retry.md", "How to retry a call", category="docs", language="markdown"),
+    )
+    graph.replace(
+        HTTP,
+        {
+            "src/client.py": [Edge("src/client.py", "src/retry.py", EdgeKind.IMPORTS)],
+            "src/retry.py": [Edge("src/retry.py", "lib/clock.py", EdgeKind.IMPORTS)],
+            "tests/test_retry.py": [Edge("tests/test_retry.py", "src/retry.py", EdgeKind.IMPORTS)],
+        },
+    )
+    retry = Symbol("retry", "retry", Kind.FUNCTION, "def retry(call):", 5, 6, True, "Call again.")
+    symbols.replace(HTTP, {"src/retry.py": [retry]})
+
+
+def request(query="retry a call", *, options=None, **fields):
+    made = Request(query=query, **fields)
+    ParseDict(options or {}, made.options)
+    return made
+
+
+async def code_of(call):
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code(), caught.value.details()
+
+
+pytestmark = pytest.mark.usefixtures("indexed")
+
+
+async def test_a_response_says_how_the_query_was_read(service):
+    response = await service.Search(request("where is HttpClient defined", explain=True))
+
+    assert response.intent == "find_definition"
+    assert [(one.kind, one.text) for one in response.entities] == [("pascal_case", "HttpClient")]
+
+
+async def test_an_option_out_of_bounds_is_refused_by_name(service):
+    code, message = await code_of(service.Search(request(options={"retrieve": {"window": 5_000}})))
+
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert message.startswith("options.retrieve.window: is 5,000; it must be 10 to 500")
+
+
+async def test_related_files_chains_and_passages_come_with_the_hits(service):
+    options = {"expand": {"related": 10, "imports": 3, "enclosing": True, "before_lines": 9}}
+    response = await service.Search(request("retry", top_k=1, options=options))
+
+    [hit] = response.hits
+    assert (hit.path, hit.start_line) == ("src/retry.py", 5)
+    assert (hit.passage.start_line, hit.passage.end_line) == (1, 6)
+    assert {(one.path, one.relation) for one in response.related} == {
+        ("lib/clock.py", "imports"),
+        ("src/client.py", "imported_by"),
+    }
+    assert [(one.path, one.target, one.mark) for one in response.imports] == [
+        ("src/retry.py", "lib/clock.py", "internal")
+    ]
+    assert response.tokens > 0
+
+
+async def test_every_preset_answers(service):
+    for preset in ("fast", "balanced", "thorough"):
+        assert (await service.Search(request(options={"preset": preset}))).hits
+
+
+async def test_what_was_abstained_from_is_said(service):
+    response = await service.Search(request(options={"rank": {"confidence": 0.99}}))
+
+    assert response.abstained
+    assert not response.hits
+
+
+async def test_a_judge_that_is_away_is_unavailable(service, model):
+    model.answers = [Unavailable("the model does not answer")]
+
+    code, _ = await code_of(service.Search(request(options={"rank": {"reranker": "judge"}})))
+
+    assert code is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_duplicates_say_which_hit_stands_for_them(service, index, make_chunk):
+    copy = make_chunk("copy/retry.py", "def retry(call):\n    ...", start_line=7)
+    index(copy)
+
+    options = {"rank": {"duplicate_similarity": 0.99}}
+    response = await service.Search(request("retry", options=options))
+
+    [left_out] = response.duplicates
+    assert left_out.path in ("copy/retry.py", "src/retry.py")
+    assert response.hits[left_out.of_rank - 1].content == "def retry(call):\n    ..."
+
+
+# Pages
+
+
+async def pages(service, size, **fields):
+    token, found = "", []
+    while True:
+        response = await service.Search(
+            request("retry call", top_k=size, page_token=token, **fields)
+        )
+        found.append([(hit.path, hit.start_line) for hit in response.hits])
+        token = response.next_page_token
+        if not token:
+            return found
+
+
+async def test_pages_together_are_the_ranking(service):
+    whole = await pages(service, 100)
+    parts = await pages(service, 2)
+
+    assert len(whole) == 1
+    assert [place for page in parts for place in page] == whole[0]
+    assert all(parts)
+
+
+async def test_pages_are_the_same_again_and_without_the_cache(service):
+    first = await pages(service, 2)
+
+    assert await pages(service, 2) == first
+    assert await pages(service, 2, skip_cache=True) == first
+
+
+async def test_a_page_of_a_changed_index_says_so(service, ledger):
+    first = await service.Search(request("retry call", top_k=2))
+    ledger.forget(RepositoryName("another"))  # moves the generation
+
+    second = await service.Search(request("retry call", top_k=2, page_token=first.next_page_token))
+
+    assert second.hits
+    assert CHANGED in second.notices
+
+
+async def test_a_token_is_bound_to_its_search(service):
+    first = await service.Search(request("retry call", top_k=2))
+
+    for other in (
+        request("retry", top_k=2, page_token=first.next_page_token),
+        request("retry call", top_k=2, page_token="bm9uZQ=="),
+        request("retry call", top_k=2, page_token="WyItMSIsICIwIiwgIngiXQ=="),
+    ):
+        code, message = await code_of(service.Search(other))
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        assert message.startswith("page_token: ")
+
+
+# Coverage
+
+
+async def test_coverage_of_the_hits_repositories_is_in_every_response(service):
+    for _ in range(2):  # the second is from the cache
+        response = await service.Search(request())
+        [covered] = response.coverage
+        assert (covered.repository, covered.ref, covered.revision) == (HTTP, "main", "a" * 40)
+        assert (covered.pending, covered.failed) == (0, 0)
+
+
+def test_coverage_counts_what_is_pending_and_failed(ledger):
+    ledger.register(Repository(RepositoryName("acme/new"), "https://host/new"))
+    run = ledger.create(RepositoryName("acme/new"), "HEAD")
+    items = tuple(WorkItem(f"{n}.py", f"{n:040}") for n in range(5))
+    ledger.plan(run.id, Manifest("b" * 40, items), ref="main", fingerprint="1")
+    failed = FileRecord("0.py", "0" * 40, FileState.FAILED, "too deep")
+    ledger.done(run.id, [failed])
+
+    [covered] = Coverage(ledger).of([RepositoryName("acme/new")], "HEAD")
+
+    assert (covered.revision, covered.pending, covered.is_complete) == ("", 4, False)
+
+
+def test_coverage_is_bounded_and_remembered_for_a_moment(ledger):
+    now = [0.0]
+    coverage = Coverage(ledger, clock=lambda: now[0])
+    names = [RepositoryName(f"r{n}") for n in range(100)]
+    looked = []
+    ledger.refs = lambda name: looked.append(name) or ()
+
+    assert len(coverage.of(names, "HEAD")) == MAX_REPOSITORIES
+    coverage.of(names, "HEAD")
+    assert len(looked) == MAX_REPOSITORIES
+    now[0] += 1.0
+    coverage.of(names, "HEAD")
+    assert len(looked) == 2 * MAX_REPOSITORIES
+
+
+# The second level of the cache
+
+
+async def test_a_query_of_the_same_meaning_is_answered_from_the_cache(service):
+    first = await service.Search(request("how to retry a call"))
+    second = await service.Search(request("how to call a retry"))
+
+    assert (first.cached, second.cached) == (False, True)
+    assert list(second.hits) == list(first.hits)
+    assert "same meaning" in second.notices[0]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        request("how to call a retry", filters=search_pb2.Filters(languages=["markdown"])),
+        request("how to call a retry", filters=search_pb2.Filters(repositories=[HTTP])),
+        request("how to call a retry", top_k=3),
+        request("how to call a retry", explain=True),
+        request("how to call a retry", options={"preset": "fast"}),
+        request("how not to retry a call"),
+        request("how to retry a call 3"),
+        request("how to page a client"),
+    ],
+    ids=[
+        "language",
+        "repository",
+        "top_k",
+        "explain",
+        "options",
+        "negation",
+        "number",
+        "meaning",
+    ],
+)
+async def test_a_semantic_cache_shares_no_answer_across(service, other):
+    await service.Search(request("how to retry a call"))
+
+    assert not (await service.Search(other)).cached
+
+
+async def test_the_same_meaning_in_a_changed_index_is_searched_anew(service, ledger):
+    await service.Search(request("how to retry a call"))
+    ledger.forget(RepositoryName("another"))
+
+    assert not (await service.Search(request("how to call a retry"))).cached
+
+
+async def test_what_holds_as_long_as_the_index_is_kept_with_its_remarks(service):
+    options = {"analyze": {"infer_filters": True}}
+    for is_cached in (False, True):
+        response = await service.Search(request("function that retries", options=options))
+        assert (response.cached, len(response.notices)) == (is_cached, 1)
+
+
+async def test_a_degraded_answer_is_not_kept(service, model):
+    model.answers = [Unavailable("away"), "call again"]
+    options = {"analyze": {"rewrite": True}}
+
+    first = await service.Search(request(options=options))
+    second = await service.Search(request(options=options))
+    third = await service.Search(request(options=options))
+
+    assert [len(one.notices) for one in (first, second, third)] == [1, 0, 0]
+    assert [one.cached for one in (first, second, third)] == [False, False, True]
+
+
+# Context
+
+
+async def test_a_context_is_one_text_within_its_budget(service):
+    asked = request("retry", options={"assemble": {"budget_tokens": 3_000}})
+    response = await service.Context(search_pb2.ContextRequest(search=asked))
+    again = await service.Context(search_pb2.ContextRequest(search=asked))
+
+    assert response.text.startswith("### ")
+    assert "src/retry.py:5-6 (acme/http, retry)" in response.text
+    assert 0 < response.tokens <= 1_000
+    assert response.search.coverage
+    assert not response.search.hits[0].content
+    assert (again.search.cached, again.text) == (True, response.text)
+
+
+async def test_a_context_of_nothing_is_empty(service):
+    asked = request("zzz", filters=search_pb2.Filters(paths=["nowhere/**"]))
+
+    response = await service.Context(search_pb2.ContextRequest(search=asked))
+
+    assert (response.text, response.tokens) == ("", 0)
+
+
+# Similar
+
+
+async def test_code_like_a_place_is_found_without_the_place_itself(service, index, make_chunk):
+    index(make_chunk("src/again.py", "def retry(call, times):\n    ..."))
+
+    response = await service.Similar(
+        search_pb2.SimilarRequest(repository=HTTP, path="src/retry.py", line=6)
+    )
+
+    assert response.hits[0].path == "src/again.py"
+    assert ("src/retry.py", 5) not in {(hit.path, hit.start_line) for hit in response.hits}
+    assert response.intent == "find_similar"
+    assert response.coverage
+
+
+async def test_code_like_a_snippet_is_found(service):
+    response = await service.Similar(search_pb2.SimilarRequest(snippet="def now(): ..."))
+
+    assert response.hits[0].path == "lib/clock.py"
+    assert response.hits[0].score > 0.9
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "says"),
+    [
+        ({}, grpc.StatusCode.INVALID_ARGUMENT, "path: "),
+        ({"path": "src/retry.py"}, grpc.StatusCode.INVALID_ARGUMENT, "line: "),
+        ({"path": "a", "snippet": "b"}, grpc.StatusCode.INVALID_ARGUMENT, "snippet: "),
+        ({"path": "gone.py", "line": 1}, grpc.StatusCode.NOT_FOUND, "gone.py"),
+        ({"path": "src/retry.py", "line": 99}, grpc.StatusCode.NOT_FOUND, "ends at line 6"),
+        (
+            {"path": "a", "line": 1, "repository": "x"},
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "repository",
+        ),
+    ],
+)
+async def test_a_place_that_is_none_is_refused(service, fields, code, says):
+    found, message = await code_of(service.Similar(search_pb2.SimilarRequest(**fields)))
+
+    assert found is code
+    assert says in message
+
+
+# Explain
+
+
+async def test_a_file_is_explained_from_the_index_and_the_graph(service):
+    response = await service.Explain(search_pb2.ExplainRequest(subject="src/retry.py"))
+
+    assert response.subject_kind == "file"
+    assert "Call again after a failure." in response.summary
+    [definition] = response.definitions
+    assert (definition.name, definition.start_line, definition.end_line) == ("retry", 5, 6)
+    assert definition.signature == "def retry(call):"
+    assert list(response.imports) == ["lib/clock.py"]
+    assert list(response.imported_by) == ["src/client.py"]
+    assert list(response.tests) == ["tests/test_retry.py"]
+
+
+async def test_a_symbol_is_explained_where_it_is_defined(service):
+    response = await service.Explain(search_pb2.ExplainRequest(repository=HTTP, subject="retry"))
+
+    assert response.subject_kind == "symbol"
+    assert response.summary.startswith(
+        "retry is a function in src/retry.py:5-6 of acme/http. Call again."
+    )
+    assert list(response.imported_by) == ["src/client.py"]
+
+
+async def test_what_is_not_indexed_cannot_be_explained(service):
+    code, message = await code_of(service.Explain(search_pb2.ExplainRequest(subject="NoSuchThing")))
+
+    assert code is grpc.StatusCode.NOT_FOUND
+    assert "NoSuchThing" in message

@@ -1,0 +1,99 @@
+"""One vector per chunk, and none is computed twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codelode.backends.memory.derivations import MemoryDerivations
+from codelode.backends.static import StaticEmbedder
+from codelode.model import Category, FileHealth, HealthStatus, Kind, ParsedFile, Piece
+from workers.embed import embed
+
+
+class Counting:
+    """The static embedder, with the texts it was asked for."""
+
+    def __init__(self, identity="static"):
+        self._embedder = StaticEmbedder()
+        self.identity = identity
+        self.dim = self._embedder.dim
+        self.texts = []
+
+    def embed_documents(self, texts):
+        self.texts += texts
+        return self._embedder.embed_documents(texts)
+
+
+@pytest.fixture
+def known():
+    return MemoryDerivations(max_bytes=1 << 20)
+
+
+def parsed(*contents):
+    pieces = tuple(
+        Piece(line, line, 0, 1, content, Kind.BLOCK)
+        for line, content in enumerate(contents, start=1)
+    )
+    return ParsedFile("python", Category.SOURCE, FileHealth(HealthStatus.OK), pieces)
+
+
+def test_each_file_has_its_rows_in_the_order_of_its_chunks(known):
+    embedder = Counting()
+    files = [("a.py", parsed("first", "  ", "second"), ()), ("b.py", parsed(), ())]
+    found = embed([*files, ("c.py", parsed("third"), ())], embedder=embedder, known=known)
+    assert [rows.shape for rows in found] == [(2, embedder.dim), (0, embedder.dim), (1, 256)]
+    wanted = StaticEmbedder().embed_documents(["a.py\nfirst", "a.py\nsecond", "c.py\nthird"])
+    np.testing.assert_array_equal(np.concatenate(found), wanted)
+
+
+def test_no_files_are_no_vectors(known):
+    assert embed([], embedder=Counting(), known=known) == ()
+
+
+def test_a_second_time_nothing_is_computed(known):
+    files = [("a.py", parsed("first", "second"), ())]
+    (first,) = embed(files, embedder=Counting(), known=known)
+    again = Counting()
+    (second,) = embed(files, embedder=again, known=known)
+    assert again.texts == []
+    np.testing.assert_allclose(second, first, atol=1e-3)
+    assert (second.astype(np.float16) == first.astype(np.float16)).all()
+
+
+def test_only_what_changed_is_computed(known):
+    embed([("a.py", parsed("first", "second"), ())], embedder=Counting(), known=known)
+    again = Counting()
+    embed([("a.py", parsed("first", "changed"), ())], embedder=again, known=known)
+    assert again.texts == ["a.py\nchanged"]
+
+
+def test_equal_texts_are_computed_once(known):
+    embedder = Counting()
+    embed([("a.py", parsed("same", "same"), ())] * 2, embedder=embedder, known=known)
+    assert embedder.texts == ["a.py\nsame"]
+
+
+def test_vectors_of_two_embedders_never_mix(known):
+    files = [("a.py", parsed("first"), ())]
+    embed(files, embedder=Counting("one"), known=known)
+    other = Counting("two")
+    embed(files, embedder=other, known=known)
+    assert other.texts == ["a.py\nfirst"]
+
+
+def test_a_summary_is_embedded_with_its_chunk(known):
+    embedder = Counting()
+    files = [("a.py", parsed("first", "  ", "second"), ("Says it.", ""))]
+    embed(files, embedder=embedder, known=known)
+    assert embedder.texts == ["a.py\nSays it.\nfirst", "a.py\nsecond"]
+
+
+def test_a_damaged_entry_is_computed_again(known):
+    files = [("a.py", parsed("first"), ())]
+    embed(files, embedder=Counting(), known=known)
+    for key in list(known._values):
+        known.put({key: b"damaged"})
+    again = Counting()
+    embed(files, embedder=again, known=known)
+    assert again.texts == ["a.py\nfirst"]

@@ -1,0 +1,53 @@
+"""Parsed files as the parser makes them, without parsing."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelode.model import (
+    Category,
+    FileHealth,
+    HealthStatus,
+    Kind,
+    ParsedFile,
+    Piece,
+    Symbol,
+)
+
+
+@pytest.fixture
+def piece():
+    """A function from content and kind to a piece."""
+
+    def build(content, kind=Kind.FUNCTION, symbol="", line=1):
+        return Piece(
+            start_line=line,
+            end_line=line + content.count("\n"),
+            start_byte=0,
+            end_byte=len(content),
+            content=content,
+            kind=kind,
+            symbol=symbol,
+        )
+
+    return build
+
+
+@pytest.fixture
+def parsed():
+    """A function from pieces to a parsed file; `exports` are names it shows to others."""
+
+    def build(*pieces, exports=(), language="python", category=Category.SOURCE, imports=()):
+        return ParsedFile(
+            language=language,
+            category=category,
+            health=FileHealth(HealthStatus.OK),
+            pieces=pieces,
+            symbols=tuple(
+                Symbol(name, name, Kind.FUNCTION, f"def {name}()", 1, 2, is_exported=True)
+                for name in exports
+            ),
+            imports=tuple(imports),
+        )
+
+    return build

@@ -1,0 +1,279 @@
+"""Reuse, order, budget, and a model that fails: summaries are missing, files never."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+
+from codelode.backends.memory.budget import MemoryBudget
+from codelode.backends.memory.derivations import MemoryDerivations
+from codelode.backends.memory.language_model import MemoryLanguageModel
+from codelode.errors import InvalidSettings, Rejected, TimedOut, Unavailable
+from codelode.model import Category, Kind
+from codelode.ports import WorkItem
+from workers.enrich import Enricher, first_wanted
+
+BODY = "result = load first second third then return every value"
+
+
+@pytest.fixture
+def enricher():
+    """A function from an answering function and limits to an enricher that never waits."""
+
+    def build(answer=lambda _: "Returns every value.", per_run=1_000, per_day=1_000, **kwargs):
+        pauses = []
+        built = Enricher(
+            kwargs.pop("model", None) or MemoryLanguageModel(answer),
+            kwargs.pop("derivations", None) or MemoryDerivations(max_bytes=1 << 20),
+            MemoryBudget(per_run=per_run, per_day=per_day),
+            concurrency=kwargs.pop("concurrency", 1),
+            sleep=pauses.append,
+            **kwargs,
+        )
+        return built, pauses
+
+    return build
+
+
+def fails(error):
+    def answer(_):
+        raise error
+
+    return answer
+
+
+def test_every_chunk_gets_its_sentence_in_order(enricher, piece, parsed):
+    enrich, _ = enricher(lambda prompt: f"Loads the number {prompt.count('@')} twice.")
+    file = parsed(piece(f"@ {BODY}"), piece(f"@@ {BODY}", line=2), piece(f"@@@ {BODY}", line=3))
+    (found,) = enrich("run", [("a.py", file)], importers={})
+    assert found.texts == tuple(f"Loads the number {n} twice." for n in (1, 2, 3))
+    assert found.missing == 0
+    assert found.made == 3
+
+
+def test_blank_pieces_have_no_place_in_the_list(enricher, piece, parsed):
+    enrich, _ = enricher()
+    (found,) = enrich("run", [("a.py", parsed(piece("  \n"), piece(BODY)))], importers={})
+    assert found.texts == ("Returns every value.",)
+
+
+def test_a_chunk_that_says_itself_what_it_does_is_not_asked_for(enricher, piece, parsed):
+    enrich, _ = enricher()
+    (found,) = enrich("run", [("a.py", parsed(piece("x = 1")))], importers={})
+    assert (found.texts, found.missing) == (("",), 0)
+    assert enrich.model.prompts == []
+
+
+def test_no_files_are_no_summaries(enricher):
+    enrich, _ = enricher()
+    assert enrich("run", [], importers={}) == ()
+
+
+def test_equal_contents_are_asked_for_once(enricher, piece, parsed):
+    enrich, _ = enricher()
+    files = [(f"{n}.py", parsed(piece(BODY))) for n in range(5)]
+    found = enrich("run", files, importers={})
+    assert {file.texts for file in found} == {("Returns every value.",)}
+    assert len(enrich.model.prompts) == 1
+
+
+def test_what_was_made_once_is_never_asked_for_again(enricher, piece, parsed):
+    enrich, _ = enricher()
+    file = [("a.py", parsed(piece(BODY)))]
+    first = enrich("run", file, importers={})
+    again, _ = enricher(derivations=enrich.derivations, answer=fails(Unavailable("gone")))
+    assert again("other", [("moved/b.py", file[0][1])], importers={}) == first
+    assert again.model.prompts == []
+
+
+def test_another_model_writes_its_own(enricher, piece, parsed):
+    enrich, _ = enricher()
+    file = [("a.py", parsed(piece(BODY)))]
+    enrich("run", file, importers={})
+    model = MemoryLanguageModel(lambda _: "Says it another way.", identity="other")
+    again, _ = enricher(derivations=enrich.derivations, model=model)
+    assert again("run", file, importers={})[0].texts == ("Says it another way.",)
+
+
+def test_the_budget_goes_to_what_is_most_wanted(enricher, piece, parsed):
+    enrich, _ = enricher(lambda prompt: "Loads " + prompt.split("@")[1] + " twice.", per_run=4)
+    file = parsed(
+        piece(f"@block@ {BODY}", Kind.BLOCK),
+        piece(f"@inner@ {BODY}", symbol="inner", line=2),
+        piece(f"@shown@ {BODY}", symbol="shown", line=3),
+        exports=["shown"],
+    )
+    test = parsed(piece(f"@test@ {BODY}", symbol="test"), category=Category.TEST)
+    for _ in range(2):
+        enrich("run", [("test.py", test), ("a.py", file)], importers={})
+    asked = [prompt.split("@")[1] for prompt in enrich.model.prompts]
+    assert asked == ["shown", "inner"]
+
+
+def test_a_file_that_many_import_is_wanted_like_what_it_exports(enricher, piece, parsed):
+    enrich, _ = enricher(lambda prompt: "Loads " + prompt.split("@")[1] + " twice.", per_run=1)
+    files = [
+        (name, parsed(piece(f"@{name}@ {BODY}", symbol="inner"))) for name in ("a.py", "hub.py")
+    ]
+    enrich("run", files, importers={"hub.py": 12, "a.py": 1})
+    assert [prompt.split("@")[1] for prompt in enrich.model.prompts] == ["hub.py"]
+
+
+def test_a_spent_budget_leaves_summaries_missing_and_a_new_run_goes_on(enricher, piece, parsed):
+    enrich, _ = enricher(per_run=2)
+    file = parsed(
+        *(piece(f"{n} {BODY}", symbol=f"f{n}", line=n) for n in range(1, 6)),
+        exports=[f"f{n}" for n in range(1, 6)],
+    )
+    missing = [enrich(run, [("a.py", file)], importers={})[0].missing for run in ("a", "b", "c")]
+    assert missing == [3, 1, 0]
+    assert len(enrich.model.prompts) == 5
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Unavailable("gone"), TimedOut("slow"), Rejected("too long"), InvalidSettings("bad key")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_failing_model_leaves_summaries_missing(enricher, piece, parsed, error):
+    enrich, _ = enricher(fails(error))
+    (found,) = enrich("run", [("a.py", parsed(piece(BODY)))], importers={})
+    assert (found.texts, found.missing) == (("",), 1)
+
+
+def test_useless_answers_leave_summaries_missing(enricher, piece, parsed):
+    enrich, _ = enricher(lambda _: "```python\nx = 1\n```")
+    (found,) = enrich("run", [("a.py", parsed(piece(BODY)))], importers={})
+    assert (found.texts, found.missing) == (("",), 1)
+
+
+def test_three_batches_of_failures_stop_the_run_and_no_other(enricher, piece, parsed):
+    enrich, pauses = enricher(fails(Unavailable("gone")))
+    files = [[("a.py", parsed(piece(f"{n} {BODY}")))] for n in range(6)]
+    with structlog.testing.capture_logs() as logs:
+        found = [enrich("run", batch, importers={})[0] for batch in files]
+    assert [file.missing for file in found] == [1] * 6
+    assert len(enrich.model.prompts) == 3
+    assert len(pauses) == 2
+    stops = [line for line in logs if line["event"] == "enrichment_stopped"]
+    assert [line["reason"] for line in stops] == ["gone"]
+    enrich("other", files[0], importers={})
+    assert len(enrich.model.prompts) == 6
+
+
+def test_a_model_that_comes_back_in_time_leaves_nothing_missing(enricher, piece, parsed):
+    failures = iter([True, True])
+
+    def answer(_):
+        if next(failures, False):
+            raise Unavailable("restarting")
+        return "Returns every value."
+
+    enrich, pauses = enricher(answer)
+    file = parsed(*(piece(f"{n} {BODY}", line=n) for n in range(1, 8)))
+    (found,) = enrich("run", [("a.py", file)], importers={})
+    assert (found.made, found.missing) == (7, 0)
+    assert pauses
+
+
+def test_single_failures_are_asked_again(enricher, piece, parsed):
+    failures = iter([True, False, True, True])
+
+    def answer(_):
+        if next(failures, False):
+            raise Unavailable("left alone")
+        return "Returns every value."
+
+    enrich, pauses = enricher(answer, concurrency=2)
+    file = parsed(*(piece(f"{n} {BODY}", line=n) for n in range(1, 5)))
+    (found,) = enrich("run", [("a.py", file)], importers={})
+    assert (found.made, found.missing) == (4, 0)
+    assert pauses == []
+
+
+def test_a_question_that_is_too_slow_is_not_asked_again(enricher, piece, parsed):
+    def answer(prompt):
+        if "slow" in prompt:
+            raise TimedOut("slow")
+        return "Returns every value."
+
+    enrich, pauses = enricher(answer)
+    file = parsed(piece(f"slow {BODY}"), piece(BODY, line=2))
+    (found,) = enrich("run", [("a.py", file)], importers={})
+    assert (found.made, found.missing) == (1, 1)
+    assert (len(enrich.model.prompts), pauses) == (2, [])
+
+
+def test_useless_answers_do_not_stop_the_run(enricher, piece, parsed):
+    enrich, pauses = enricher(lambda prompt: "no" if "poor" in prompt else "Returns a value.")
+    files = [[(f"{n}.py", parsed(piece(f"poor {n} {BODY}")))] for n in range(6)]
+    for batch in files:
+        enrich("run", batch, importers={})
+    (found,) = enrich("run", [("a.py", parsed(piece(BODY)))], importers={})
+    assert found.missing == 0
+    assert pauses == []
+
+
+def test_a_stopped_run_still_uses_what_is_known(enricher, piece, parsed):
+    enrich, _ = enricher()
+    file = [("a.py", parsed(piece(BODY)))]
+    first = enrich("run", file, importers={})
+    for _ in range(3):
+        enrich.budget.settle("run", made=0, failed=1)
+    assert enrich("run", file, importers={}) == first
+
+
+def test_a_model_that_cannot_be_reached_at_all_stops_the_run_too(enricher, piece, parsed):
+    class Gone:
+        @property
+        def identity(self):
+            raise Unavailable("gone")
+
+    enrich, pauses = enricher(model=Gone())
+    file = [("a.py", parsed(piece(BODY)))]
+    found = [enrich("run", file, importers={})[0].missing for _ in range(5)]
+    assert found == [1] * 5
+    assert len(pauses) == 2
+    assert enrich.budget.is_stopped("run")
+
+
+def test_one_bad_chunk_does_not_spoil_the_others(enricher, piece, parsed):
+    def answer(prompt):
+        if "poison" in prompt:
+            raise Rejected("too long")
+        return "Returns every value."
+
+    enrich, pauses = enricher(answer, concurrency=4)
+    file = parsed(piece(f"poison {BODY}"), piece(BODY, line=2))
+    (found,) = enrich("run", [("a.py", file)], importers={})
+    assert found.texts == ("", "Returns every value.")
+    assert pauses == []
+
+
+def test_when_the_time_is_up_the_rest_is_left_for_the_next_call(enricher, piece, parsed):
+    seconds = iter(range(0, 10_000, 40))
+    enrich, _ = enricher(clock=lambda: next(seconds), patience_s=60)
+    file = parsed(*(piece(f"{n} {BODY}", symbol=f"f{n}", line=n) for n in range(1, 101)))
+    small = parsed(piece(f"first {BODY}"), exports=[""])
+    found = enrich("run", [("a.py", file), ("small.py", small)], importers={})
+    assert [one.is_finished for one in found] == [False, True]
+    assert found[0].missing > 0
+    calls = [len(enrich.model.prompts)]
+    while not found[0].is_finished:
+        found = enrich("run", [("a.py", file)], importers={})
+        calls.append(len(enrich.model.prompts))
+    assert found[0].missing == 0
+    assert calls == sorted(set(calls))
+    assert calls[-1] == 101
+
+
+def test_source_comes_before_everything_else():
+    paths = ["tests/test_a.py", "README.md", "src/b.py", "vendor/c.py", "src/a.py"]
+    ordered = first_wanted([WorkItem(path, "a" * 40) for path in paths])
+    assert [item.path for item in ordered] == [
+        "src/b.py",
+        "src/a.py",
+        "tests/test_a.py",
+        "README.md",
+        "vendor/c.py",
+    ]
