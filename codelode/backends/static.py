@@ -31,9 +31,10 @@ TABLE_DIR = Path(__file__).parent / "data" / "static"
 MAX_TOKENS = 4_096
 
 #: What being in a document's first line adds to a token's log(1 + occurrences). A chunk's first
-#: line is its path. More finds the right file better and the right chunk in it worse: from 0 to 4,
-#: the rank of a file rises up to 3, that of a function for its own documentation falls from 0 on.
-TITLE_WEIGHT = 0.5
+#: line is its path. More finds the right file better and the right chunk in it worse: the rank of a
+#: file rises up to 3, that of a function for its own documentation falls from 0 on. Under the whole
+#: ranker 1 gave .004 more than 0.5 on whole repositories and nothing less on source folders.
+TITLE_WEIGHT = 1.0
 
 #: A longer word is data, as is usual for word pieces.
 MAX_WORD_CHARS = 64

@@ -34,7 +34,7 @@ from codelode.model import Vectors  # noqa: E402
 
 log = logging.getLogger("build")
 
-VERSION = "1"
+VERSION = "2"
 DIM = 256
 
 #: Characters read per package and per language, so that none sets the tone.

@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from codelode.backends.static import TITLE_WEIGHT
-
 log = logging.getLogger("build.train")
 
 Floats = npt.NDArray[np.float32]
@@ -25,6 +23,10 @@ Ids = npt.NDArray[np.int64]
 BATCH = 1_024
 SCALE = 20.0
 EPOCHS = 4
+
+#: Less than where the table is used: trained with 1 and the names of what a chunk defines beside
+#: its path, the body learned less, and retrieval fell from .703 to .695.
+TITLE_WEIGHT = 0.5
 VECTOR_RATE = 2e-3
 WEIGHT_RATE = 5e-3
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8

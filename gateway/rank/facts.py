@@ -56,7 +56,7 @@ remembered: dict[tuple[str, str, tuple[str, ...]], Facts] = {}
 
 
 def _facts(chunk: Chunk) -> Facts:
-    folders = chunk.path.casefold().split("/")[:-1]
+    folder, stem, is_example = _of_path(chunk.path)
     about = tokens.terms(chunk.symbol)
     defined = [terms for name in chunk.symbols if (terms := tokens.terms(name))]
     return Facts(
@@ -64,13 +64,21 @@ def _facts(chunk: Chunk) -> Facts:
         place=(chunk.repository, chunk.path, chunk.start_line, chunk.id),
         text=chunk.content.casefold(),
         repository=words_of(chunk.repository.rpartition("/")[2]),
-        folder=words_of(folder_of(chunk.path)),
-        stem=words_of(stem_of(chunk.path)),
+        folder=folder,
+        stem=stem,
         terms=frozenset(about).union(*defined),
         symbol=about[-1] if about else "",
         defined=frozenset([terms[-1] for terms in defined]),
-        is_example=not EXAMPLE_FOLDERS.isdisjoint(folders),
+        is_example=is_example,
     )
+
+
+@lru_cache(REMEMBERED)
+def _of_path(path: str) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Words of its folder and of its stem, and whether it is an example's."""
+    folders = path.casefold().split("/")[:-1]
+    is_example = not EXAMPLE_FOLDERS.isdisjoint(folders)
+    return words_of(folder_of(path)), words_of(stem_of(path)), is_example
 
 
 def stem_of(path: str) -> str:

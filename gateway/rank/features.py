@@ -61,7 +61,9 @@ def file_body(scene: Scene) -> Scores:
 def repository_said(scene: Scene) -> Scores:
     """How much of the name of its repository the query says."""
     spoken = set(scene.analysis.words)
-    return np.array([_said_literally(fact.repository, spoken) for fact in scene.facts])
+    names = [fact.repository for fact in scene.facts]
+    shares = {name: _said_literally(name, spoken) for name in set(names)}
+    return np.array([shares[name] for name in names])
 
 
 def folder_said(scene: Scene) -> Scores:

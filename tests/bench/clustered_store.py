@@ -23,7 +23,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from store import CHUNKS_PER_FILE, DIM, FILES_PER_CALL, IDENTITY, Corpus, Query, load, report
+from store import CHUNKS_PER_FILE, DIM, IDENTITY, Corpus, Query, load, report
 from weaviate.classes.query import HybridFusion, MetadataQuery
 
 from codelode.backends import words
@@ -45,8 +45,11 @@ from codelode.model import FileChunks, Filters, HybridQuery
 LIMIT = 100
 VERSION = Version(IDENTITY, DIM)
 
-#: Calls of `replace` before the other side has its turn.
+#: Files per call of `replace`, calls before the other side has its turn, queries drawn from each.
+FILES_PER_CALL = 32
 TURN = 8
+ASKED = 8
+WARM_UP = 10
 
 #: The library's weight of the vector side, its own default.
 ALPHA = 0.7
@@ -64,7 +67,7 @@ def write(address: Address, ours: Place, theirs: Place, chunks: int) -> list[Que
         versions.add_tenant(client, name, theirs)
         objects = client.collections.use(name).with_tenant(theirs.tenant)
         while turn := list(islice(files, TURN * FILES_PER_CALL)):
-            asked += [corpus.query(*turn[0]), corpus.query(*turn[-1])]
+            asked += [corpus.query(*drawn) for drawn in turn[:: max(1, len(turn) // ASKED)]]
             given = [file for file, _ in turn]
             steps = {"ours": partial(_replace, store, given), "theirs": partial(_batch, objects)}
             prepared = _objects(given)
@@ -129,10 +132,10 @@ async def _side_by_side(
     filters: Callable[[Query], Filters],
 ) -> None:
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
-    for query in queries[:10]:
+    for query in queries[:WARM_UP]:
         await ours.hybrid(_hybrid(query, filters(query)))
         await _their_hybrid(objects, query, filters(query))
-    for query in queries[10:]:
+    for query in queries[WARM_UP:]:
         within = filters(query)
         times["ours"].append(await _milliseconds(ours.hybrid(_hybrid(query, within))))
         times["theirs"].append(await _milliseconds(_their_hybrid(objects, query, within)))

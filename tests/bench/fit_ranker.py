@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -195,7 +195,11 @@ def _cross_validate(cases: Sequence[Case]) -> None:
             ]
             for repository in left_out
         }
-        _report(f"cross-validated, split {seed}", cases, lambda case, w=weights: w[case.repository])
+        _report(f"cross-validated, split {seed}", cases, _by_repository(weights))
+
+
+def _by_repository(weights: Mapping[str, Array]) -> Callable[[Case], Array]:
+    return lambda case: weights[case.repository]
 
 
 def _folds(repositories: Sequence[str], seed: int) -> list[Collection[str]]:

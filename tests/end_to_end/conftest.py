@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import pytest
 from codelode.backends import connect
 from codelode.client import Client
 from codelode.model import DEFAULT_REF, RepositoryName
-from codelode.settings import load
+from codelode.settings import Settings, load
 
 #: Short enough that a test sees a dead worker's files come back, long enough for a busy machine.
 FAST_RECOVERY = {
@@ -36,8 +37,9 @@ READY_S = 90
 class Cluster:
     """One `codelode up`; may be killed and started again on the same data."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, **settings: str) -> None:
         self.data = data
+        self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -46,7 +48,7 @@ class Cluster:
         with log:
             self._process = subprocess.Popen(
                 [*command, "--port", "0", "--http-port", "0"],
-                env={**os.environ, **FAST_RECOVERY},
+                env={**os.environ, **FAST_RECOVERY, **self._variables()},
                 stdout=log,
                 stderr=log,
             )
@@ -66,6 +68,13 @@ class Cluster:
     def facts(self) -> dict[str, str]:
         return json.loads((self.data / "run" / "up.json").read_text())
 
+    def settings(self) -> Settings:
+        """What the cluster runs with."""
+        return load(data=self.data, redis_url=self.facts["redis"], **self._settings)
+
+    def _variables(self) -> dict[str, str]:
+        return {f"CODELODE_{name.upper()}": value for name, value in self._settings.items()}
+
     def client(self) -> Client:
         return Client(self.facts["grpc"])
 
@@ -79,7 +88,7 @@ class Cluster:
 
     def index_of(self, repository: str) -> tuple[frozenset[str], frozenset[object]]:
         """Chunk ids and edges as stored."""
-        settings = load(data=self.data, redis_url=self.facts["redis"])
+        settings = self.settings()
         name = RepositoryName(repository)
         store = connect.chunk_store(settings)
         ids = frozenset(store.ids(name, DEFAULT_REF))
@@ -136,19 +145,38 @@ def wait_for() -> Callable[..., None]:
     return _wait_for
 
 
+@pytest.fixture(scope="session", params=["local", "weaviate"])
+def store(request: pytest.FixtureRequest) -> Iterator[Callable[[], dict[str, str]]]:
+    """Makes the settings of a chunk store for one more cluster, a new index each time."""
+    if request.param == "local":
+        yield dict
+        return
+    address = request.getfixturevalue("weaviate_address")
+    alias = request.getfixturevalue("weaviate_alias")
+    names = (f"{alias}n{number}" for number in count())
+    yield lambda: {
+        "store": "weaviate",
+        "weaviate_url": address.url,
+        "weaviate_grpc_port": str(address.grpc_port),
+        "weaviate_collection": next(names),
+    }
+
+
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, store: Callable[[], dict[str, str]]
+) -> Iterator[Cluster]:
     """The cluster most tests share; a test names its repositories for itself."""
-    made = Cluster(tmp_path_factory.mktemp("shared") / "data")
+    made = Cluster(tmp_path_factory.mktemp("shared") / "data", **store())
     made.start()
     yield made
     made.stop()
 
 
 @pytest.fixture
-def own_cluster(tmp_path: Path) -> Iterator[Cluster]:
+def own_cluster(tmp_path: Path, store: Callable[[], dict[str, str]]) -> Iterator[Cluster]:
     """A cluster for a test that breaks it."""
-    made = Cluster(tmp_path / "data")
+    made = Cluster(tmp_path / "data", **store())
     made.start()
     yield made
     made.stop()

@@ -8,7 +8,6 @@ import pytest
 
 from codelode.backends import connect
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
-from codelode.settings import load
 
 SOURCES = {
     f"src/part_{n}.py": textwrap.dedent(f'''
@@ -54,7 +53,7 @@ def served_cluster(served, request):
 
 def stored_summaries(cluster, name):
     """Records of the ledger by path: made and missing."""
-    ledger = connect.ledger(load(data=cluster.data, redis_url=cluster.facts["redis"]))
+    ledger = connect.ledger(cluster.settings())
     (status,) = ledger.refs(RepositoryName(name))
     return {
         record.path: (record.summaries, record.summaries_missing)
@@ -64,7 +63,7 @@ def stored_summaries(cluster, name):
 
 async def stored_sentences(cluster, name):
     """What is stored beside the chunks that hold a word of SOURCES."""
-    search = connect.chunk_search(load(data=cluster.data, redis_url=cluster.facts["redis"]))
+    search = connect.chunk_search(cluster.settings())
     filters = Filters(repositories=(RepositoryName(name),))
     found = await search.hybrid(HybridQuery("rows", None, filters, limit=100))
     await search.close()
@@ -72,7 +71,7 @@ async def stored_sentences(cluster, name):
 
 
 def run_of(cluster, run):
-    ledger = connect.ledger(load(data=cluster.data, redis_url=cluster.facts["redis"]))
+    ledger = connect.ledger(cluster.settings())
     return ledger.run(run.id)
 
 
@@ -153,7 +152,7 @@ def redo_summaries(cluster, client, name):
     from codelode.model import Redo
     from gateway.api.jobs import CeleryJobs
 
-    settings = load(data=cluster.data, redis_url=cluster.facts["redis"])
+    settings = cluster.settings()
     run = connect.ledger(settings).create(RepositoryName(name), DEFAULT_REF, redo=[Redo.SUMMARIES])
     jobs = CeleryJobs(settings)
     jobs.pull(run)

@@ -1,4 +1,11 @@
-"""The read side of the clustered chunk store."""
+"""The read side of the clustered chunk store.
+
+Two queries at once, words and vector, instead of the server's own hybrid query: that fuses both
+sides to one list and cuts it, but ranking here wants the best of each side with its own score. On
+20,000 chunks, of the 100 best of each side the hybrid query brought .54 with a limit of 100 (30 ms
+at the median), .91 with 200 (42 ms; .77 in the worst of 30 queries), all with 400 (79 ms); the two
+queries bring them in 38 ms. Scores also come as numbers, not inside an explanation in prose.
+"""
 
 from __future__ import annotations
 

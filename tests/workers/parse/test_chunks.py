@@ -152,7 +152,7 @@ def test_parts_of_a_divided_function_name_it():
     assert [piece.header for piece in pieces] == ["", *["def long()"] * (len(pieces) - 1)]
 
 
-@pytest.mark.parametrize("lines", [20, 44, 48, 60, 120])
+@pytest.mark.parametrize("lines", [20, 51, 52, 53, 120])
 def test_the_line_that_opens_a_class_never_ends_the_chunk_before(lines):
     method = (
         "    def m(self):\n" + "        self.value = compute_something_long(argument)\n" * lines

@@ -1,0 +1,126 @@
+"""The Compose files: valid by the specification, pinned, guarded and in step with the program."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from codelode.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+FILES = ("docker-compose.yml", "deploy/services.compose.yml")
+
+#: compose-spec/compose-go, schema/compose-spec.json, Apache-2.0.
+SCHEMA = json.loads((Path(__file__).parent / "compose-spec.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+
+
+@pytest.fixture(scope="module")
+def services(cluster):
+    return cluster["services"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_compose_file_is_valid_by_the_specification(file):
+    jsonschema = pytest.importorskip("jsonschema")
+    document = yaml.safe_load((ROOT / file).read_text())
+
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_image_is_pinned(file):
+    document = yaml.safe_load((ROOT / file).read_text())
+    images = [service["image"] for service in document["services"].values()]
+
+    assert all(re.search(r":(\d+\.\d+|\$\{\w+_VERSION:)", image) for image in images)
+    assert not any("latest" in image for image in images)
+
+
+def test_every_part_of_the_cluster_is_there(services):
+    stages = {"pull", "parse", "enrich", "embed", "store", "beat"}
+    servers = {"weaviate", "broker", "cache", "ollama", "gateway", "flower"}
+    assert set(services) == stages | servers
+
+
+def test_every_stage_has_a_worker(services):
+    from workers.app import WORKERS
+
+    commands = {tuple(service.get("command", ())) for service in services.values()}
+    assert {("python", "-m", "workers", name) for name in (*WORKERS, "beat")} <= commands
+
+
+def test_every_service_is_bounded_and_looked_after(services):
+    for name, service in services.items():
+        assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
+        assert service["healthcheck"], name
+        assert service["restart"] == "unless-stopped", name
+
+
+def test_settings_that_are_set_exist(services):
+    named = {
+        variable
+        for service in services.values()
+        for variable in service.get("environment", {})
+        if variable.startswith("CODELODE_")
+    }
+    assert named
+    assert {variable.removeprefix("CODELODE_").lower() for variable in named} <= set(
+        Settings.model_fields
+    )
+
+
+def test_weaviate_asks_for_a_key_and_keeps_its_data(services):
+    weaviate = services["weaviate"]
+    assert weaviate["environment"]["AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED"] == "false"
+    assert weaviate["environment"]["AUTHENTICATION_APIKEY_ENABLED"] == "true"
+    assert "weaviate:/var/lib/weaviate" in weaviate["volumes"]
+    assert "ports" not in weaviate
+
+
+def test_the_broker_loses_nothing_and_the_cache_stays_bounded(services):
+    broker, cache = (" ".join(services[name]["command"]) for name in ("broker", "cache"))
+    assert "--maxmemory-policy noeviction" in broker
+    assert "--appendonly yes" in broker
+    assert "--maxmemory-policy allkeys-lru" in cache
+
+
+def test_only_gateway_and_flower_can_be_reached_and_both_ask_who_it_is(services):
+    published = {name: service["ports"] for name, service in services.items() if "ports" in service}
+    assert set(published) == {"gateway", "flower"}
+    for ports in published.values():
+        assert all(port.startswith("${CODELODE_BIND:-127.0.0.1}:") for port in ports)
+    assert services["gateway"]["environment"]["CODELODE_TOKEN"].startswith("${CODELODE_TOKEN:?")
+    assert services["flower"]["environment"]["FLOWER_BASIC_AUTH"].endswith(
+        "${FLOWER_PASSWORD:?set FLOWER_PASSWORD in .env}"
+    )
+
+
+def test_secrets_come_from_the_environment_file_and_are_in_its_example():
+    text = (ROOT / "docker-compose.yml").read_text()
+    example = (ROOT / "deploy/env.example").read_text()
+    required = set(re.findall(r"\$\{(\w+):\?", text))
+
+    assert {"REDIS_PASSWORD", "WEAVIATE_API_KEY", "FLOWER_PASSWORD"} <= required
+    assert all(f"\n{variable}=\n" in example for variable in required)
+    assert set(re.findall(r"^(\w+)=", example, re.MULTILINE)) <= set(re.findall(r"\$\{(\w+)", text))
+
+
+def test_the_script_takes_its_versions_from_the_images(services):
+    told = subprocess.run(
+        [ROOT / "deploy/services.sh", "versions"], capture_output=True, text=True, check=True
+    ).stdout
+    versions = dict(line.split() for line in told.splitlines())
+
+    assert set(versions) == {"weaviate", "ollama"}
+    for server, version in versions.items():
+        assert services[server]["image"].endswith(f"/{server}:{version}")

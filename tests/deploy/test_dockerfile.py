@@ -1,0 +1,69 @@
+"""The image's install steps, run in a clean folder: there is no container engine to ask."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
+
+#: They download a hundred packages, which takes a minute.
+is_wanted = pytest.mark.skipif(
+    not (os.environ.get("CI") or os.environ.get("CODELODE_TEST_IMAGE")),
+    reason="takes a minute: set CODELODE_TEST_IMAGE=1",
+)
+
+
+@is_wanted
+@pytest.mark.timeout(900)
+def test_the_install_steps_make_a_program_without_the_tools_of_development(tmp_path):
+    folders = {"/src": tmp_path / "src", "/wheels": tmp_path / "wheels", "/opt": tmp_path / "opt"}
+    for name in ("requirements.lock", "pyproject.toml", "README.md", "LICENSE"):
+        _copy(ROOT / name, folders["/src"] / name)
+    for name in ("codelode", "gateway", "workers"):
+        shutil.copytree(ROOT / name, folders["/src"] / name)
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    steps = [step for step in _steps() if "/wheels" in step]
+    assert len(steps) == 3
+    for step in steps:
+        for name, folder in folders.items():
+            step = re.sub(rf"(?<![\w/]){name}\b", str(folder), step)
+        subprocess.run(["bash", "-ec", step], env=environment, check=True, cwd=tmp_path)
+
+    installed = folders["/opt"] / "codelode/bin"
+    shown = subprocess.run(
+        [installed / "codelode", "--help"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "Usage: codelode" in shown.stdout
+    script = "import gateway.app, workers.pipeline, codelode.backends.weaviate"
+    subprocess.run([installed / "python", "-P", "-c", script], check=True, cwd=tmp_path)
+    assert not (installed / "pytest").exists()
+
+
+def test_nothing_of_the_program_is_kept_from_the_image():
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    copied = {
+        name for line in re.findall(r"^COPY (.*) \S+$", DOCKERFILE, re.M) for name in line.split()
+    }
+
+    assert copied == {line[1:] for line in ignored if line.startswith("!")}
+
+
+def test_the_image_runs_as_nobody_special():
+    assert re.findall(r"^USER (.*)$", DOCKERFILE, re.MULTILINE) == ["codelode"]
+
+
+def _steps():
+    joined = DOCKERFILE.replace("\\\n", " ")
+    return [re.sub(r"--mount=\S+ ", "", run) for run in re.findall(r"^RUN (.*)$", joined, re.M)]
+
+
+def _copy(source, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, target)
