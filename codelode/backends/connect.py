@@ -119,7 +119,8 @@ def prepare_models(settings: Settings) -> None:
 
     Raises what using them would raise.
     """
-    _ = embedder(settings).identity
+    if settings.embedder != "static":
+        _ = embedder(settings).identity
     model = language_model(settings)
     _ = model.identity if model else ""
 

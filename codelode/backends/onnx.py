@@ -70,7 +70,7 @@ class OnnxCrossEncoder:
     def _loaded(self) -> tuple[Any, Any]:
         try:
             import onnxruntime  # type: ignore[import-not-found,unused-ignore]
-            from tokenizers import Tokenizer
+            from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore]
         except ImportError as exc:
             raise InvalidSettings(
                 "CODELODE_CROSS_ENCODER needs the extra: pip install 'codelode[onnx]'"

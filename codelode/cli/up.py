@@ -16,6 +16,7 @@ from types import FrameType
 
 import click
 
+from codelode.backends import connect
 from codelode.cli import folder, redis_server
 from codelode.cli.children import (
     LOOPBACK,
@@ -137,6 +138,7 @@ def up(
             *worker_children(settings, parsers=parsers or _cores()),
             flower_child(flower),
         )
+        connect.prepare_models(settings)
         _run(settings, redis=redis, rest=rest, flower=f"http://{flower}", verbose=verbose)
 
 

@@ -135,6 +135,19 @@ def test_a_data_folder_in_use_is_refused_with_the_process_that_uses_it(codelode,
     assert f"(process {os.getpid()})" in answer.err
 
 
+def test_a_model_server_that_is_away_is_named_before_anything_starts(
+    codelode, monkeypatch, tmp_path, free_address
+):
+    monkeypatch.setenv("CODELODE_EMBEDDER", "ollama")
+    monkeypatch.setenv("CODELODE_OLLAMA_URL", f"http://{free_address}")
+
+    answer = codelode("up", "--port", "0", "--http-port", "0")
+
+    assert answer.status == 2
+    assert f"Ollama at http://{free_address} does not answer; is it running?" in answer.err
+    assert list((tmp_path / "data" / "logs").iterdir()) == []
+
+
 def test_a_malformed_listen_address_is_named(codelode, monkeypatch):
     monkeypatch.setenv("CODELODE_LISTEN", "everywhere")
 
