@@ -547,17 +547,25 @@ def category(path: str, head: str = "") -> Category:
     The first of these that holds. `head` is the start of the content: generated-markers stand
     there, and it tells the languages of one extension apart.
     """
+    by_path = _category_by_path(path)
+    if by_path is Category.VENDORED:
+        return by_path
+    if is_marked_generated(head) or _is_api_page(path.rsplit("/", 1)[-1].lower(), head):
+        return Category.GENERATED
+    if by_path is not None:
+        return by_path
+    by_language = detect(path, head.encode("utf-8", "replace")).category
+    is_docs = by_language is not Category.SOURCE and _may_hold_docs(path)
+    return Category.DOCS if is_docs else by_language
+
+
+def _category_by_path(path: str) -> Category | None:
+    """What folders and name alone decide; None: the content does."""
     *folders, name = path.lower().split("/")
     dirs = frozenset(folders)
     if dirs & _VENDORED_DIRS or name in _VENDORED_NAMES or folders[:1] == ["deps"]:
         return Category.VENDORED
-    if (
-        dirs & _GENERATED_DIRS
-        or is_lock_file(path)
-        or _GENERATED_NAME.match(name)
-        or is_marked_generated(head)
-        or _is_api_page(name, head)
-    ):
+    if dirs & _GENERATED_DIRS or is_lock_file(path) or _GENERATED_NAME.match(name):
         return Category.GENERATED
     if _is_test(path, dirs, name):
         return Category.TEST
@@ -565,12 +573,11 @@ def category(path: str, head: str = "") -> Category:
         return Category.DOCS
     if dirs & _CONF_DIRS or _CONF_NAME.match(name):
         return Category.CONFIGURATION
-    by_language = detect(path, head.encode("utf-8", "replace")).category
-    return (
-        Category.DOCS
-        if dirs & _MAYBE_DOCS_DIRS and by_language is not Category.SOURCE
-        else by_language
-    )
+    return None
+
+
+def _may_hold_docs(path: str) -> bool:
+    return not _MAYBE_DOCS_DIRS.isdisjoint(path.lower().split("/")[:-1])
 
 
 def traits(path: str) -> str:
@@ -579,14 +586,14 @@ def traits(path: str) -> str:
     Files with equal contents and equal traits have the same language and category, wherever they
     are: a name for everything else that could shape what is derived from a content.
     """
-    *folders, name = path.lower().split("/")
+    name = path.lower().rsplit("/", 1)[-1]
     by_name = _by_name(path.rsplit("/", 1)[-1])
     return " ".join(
         (
             by_name.name if by_name else "-",
             name.rpartition(".")[2] if "." in name else "-",
-            category(path),
-            "docs" if frozenset(folders) & _MAYBE_DOCS_DIRS else "-",
+            _category_by_path(path) or "-",
+            "docs" if _may_hold_docs(path) else "-",
             "lock" if is_lock_file(path) else "-",
             "generated" if is_generated(path) else "-",
         )

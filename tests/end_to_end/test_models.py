@@ -47,8 +47,8 @@ def served(monkeypatch, model_server):
 
 
 @pytest.fixture
-def served_cluster(served, request):
-    return request.getfixturevalue("own_cluster")
+def served_cluster(served, own_cluster):  # in this order
+    return own_cluster
 
 
 def stored_summaries(cluster, name):
@@ -163,8 +163,8 @@ def redo_summaries(cluster, client, name):
 
 
 @pytest.fixture
-def ollama_cluster(monkeypatch, ollama_url, request):
-    """A cluster on a real Ollama with small models."""
+def on_ollama(monkeypatch, ollama_url):
+    """A cluster started from now on uses a real Ollama with small models."""
     for name, value in {
         "EMBEDDER": "ollama",
         "LANGUAGE_MODEL": "ollama",
@@ -174,7 +174,11 @@ def ollama_cluster(monkeypatch, ollama_url, request):
         "SUMMARY_MODEL": "smollm2",
     }.items():
         monkeypatch.setenv(f"CODELODE_{name}", value)
-    return request.getfixturevalue("own_cluster")
+
+
+@pytest.fixture
+def ollama_cluster(on_ollama, own_cluster):  # in this order
+    return own_cluster
 
 
 def test_a_real_ollama_embeds_summarises_and_finds(ollama_cluster, git):
