@@ -434,7 +434,11 @@ class Files(Protocol):
     def exists(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> frozenset[str]:
-        """Those of the paths that the ref holds as files to index, in one round trip."""
+        """Those of the paths that are files of the ref, in one round trip.
+
+        The answer is the same all through a run: whether the files are indexed yet, are skipped
+        or have failed makes no difference, and what leaves the ref with this run is out of it.
+        """
 
 
 class BlobSource(Protocol):

@@ -393,12 +393,33 @@ def test_a_skipped_file_that_left_the_tree_leaves_the_record(ledger):
     assert list(ledger.all(APP, MAIN)) == [kept]
 
 
-def test_exists_tells_files_to_index_from_the_rest(ledger):
+def test_exists_tells_files_of_the_ref_from_the_rest(ledger):
     skipped = FileRecord("logo.png", BlobId("a" * 40), FileState.SKIPPED, "media")
     start(ledger, item(1), skipped=(skipped,))
     asked = [item(1).path, "logo.png", "nowhere.py"]
-    assert ledger.exists(APP, MAIN, asked) == {item(1).path}
+    assert ledger.exists(APP, MAIN, asked) == {item(1).path, "logo.png"}
     assert ledger.exists(APP, MAIN, []) == frozenset()
+
+
+@pytest.mark.parametrize("state", [FileState.INDEXED, FileState.SKIPPED, FileState.FAILED])
+def test_exists_says_the_same_before_and_after_a_file_is_done(ledger, state):
+    run, _ = start(ledger, item(1), item(2))
+    asked = [item(1).path, item(2).path]
+    before = ledger.exists(APP, MAIN, asked)
+    ledger.done(run.id, [FileRecord(item(1).path, item(1).blob, state)])
+    assert ledger.exists(APP, MAIN, asked) == before == set(asked)
+
+
+def test_a_file_that_leaves_the_ref_is_no_longer_there_from_the_plan_on(ledger):
+    drain(ledger, *start(ledger, item(1), item(2)))
+    gone = WorkItem(item(1).path, BlobId(""))
+    run, advance = start(ledger, gone, revision=TWO)
+    asked = [item(1).path, item(2).path]
+    assert ledger.exists(APP, MAIN, asked) == {item(2).path}
+    assert item(1).path in {record.path for record in ledger.all(APP, MAIN)}
+    drain(ledger, run, advance)
+    assert ledger.exists(APP, MAIN, asked) == {item(2).path}
+    assert item(1).path not in {record.path for record in ledger.all(APP, MAIN)}
 
 
 def test_thousands_of_files_and_odd_paths_keep_their_counts(make):

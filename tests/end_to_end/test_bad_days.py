@@ -19,6 +19,14 @@ def undisturbed(cluster, library):
     return cluster.index_of("library")
 
 
+def differences(found, expected):
+    """Chunk ids and edges that only one of two indexes has."""
+    return [one ^ other for one, other in zip(found, expected, strict=True)]
+
+
+NONE = [frozenset(), frozenset()]
+
+
 def under_way(client, run):
     """A tenth of the files are through, and not yet nine tenths."""
     state = next(iter(client.watch(run.id)))
@@ -38,7 +46,7 @@ def test_a_worker_killed_in_a_run_costs_nothing(
         *_, end = client.watch(run.id)
         assert (end.state, end.failed) == (RunState.COMPLETE, 0)
         assert end.done == end.total
-        assert own_cluster.index_of("library") == undisturbed
+        assert differences(own_cluster.index_of("library"), undisturbed) == NONE
 
 
 def test_the_cluster_killed_in_a_run_goes_on_where_it_was(
@@ -53,7 +61,7 @@ def test_the_cluster_killed_in_a_run_goes_on_where_it_was(
     with own_cluster.client() as client:
         *_, end = client.watch(run.id)
     assert (end.state, end.failed) == (RunState.COMPLETE, 0)
-    assert own_cluster.index_of("library") == undisturbed
+    assert differences(own_cluster.index_of("library"), undisturbed) == NONE
 
 
 def test_redis_killed_in_a_run_costs_nothing(own_cluster, library, undisturbed, wait_for):
@@ -64,7 +72,7 @@ def test_redis_killed_in_a_run_costs_nothing(own_cluster, library, undisturbed, 
             os.kill(pid, signal.SIGKILL)
         *_, end = client.watch(run.id)
     assert end.state is RunState.COMPLETE
-    assert own_cluster.index_of("library") == undisturbed
+    assert differences(own_cluster.index_of("library"), undisturbed) == NONE
 
 
 def test_stopping_leaves_no_process_behind(own_cluster):

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from codelode.model import (
+    BlobId,
     FileRecord,
     FileState,
     Redo,
@@ -299,8 +300,7 @@ class MemoryLedger:
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> frozenset[str]:
         files = self._files.get((repository, ref), {})
-        wanted = (FileState.PENDING, FileState.INDEXED)
-        return frozenset(path for path in paths if path in files and files[path].state in wanted)
+        return frozenset(path for path in paths if path in files and files[path].blob)
 
     # Steps inside the lock
 
@@ -331,12 +331,17 @@ class MemoryLedger:
         known[ref] = replace(status, is_clean=False)
 
     def _record(self, files: dict[str, FileRecord], manifest: Manifest) -> None:
-        """Write what the manifest says of its files; what was skipped and left the tree goes."""
+        """Write what the manifest says of its files; what was skipped and left the tree goes.
+
+        What else left the tree stays, without its blob, until the index is rid of it.
+        """
         for item in manifest.items:
             if not item.is_removal:
                 files[item.path] = FileRecord(item.path, item.blob, FileState.PENDING)
             elif item.path in files and files[item.path].state is FileState.SKIPPED:
                 del files[item.path]
+            elif item.path in files:
+                files[item.path] = FileRecord(item.path, BlobId(""), FileState.PENDING)
         files.update({record.path: record for record in manifest.skipped})
 
     def _begin(self, entry: _InFlight | None, worker: str, stage: str) -> int:

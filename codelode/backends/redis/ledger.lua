@@ -47,6 +47,9 @@ local function drop_record(at, path)
   count(counts, cjson.decode(old), -1)
   redis.call('HDEL', files, path)
 end
+local function has_record(at, path)
+  return redis.call('HEXISTS', key('files:' .. at), path) == 1
+end
 local function is_skipped(at, path)
   local record = redis.call('HGET', key('files:' .. at), path)
   return record and cjson.decode(record)[2] == 'skipped'
@@ -188,6 +191,8 @@ for i = 2, #ARGV, 3 do
     put_record(at, path, cjson.encode({blob, 'pending', '', '', '', 0}))
   elseif is_skipped(at, path) then
     drop_record(at, path)
+  elseif has_record(at, path) then
+    put_record(at, path, cjson.encode({'', 'pending', '', '', '', 0}))
   end
 end
 return 1

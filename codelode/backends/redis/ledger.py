@@ -236,11 +236,10 @@ class RedisLedger:
                 "list[bytes | None]",
                 self._client.hmget(self._key(f"files:{repository}:{ref}"), list(paths)),
             )
-        wanted = (FileState.PENDING, FileState.INDEXED)
         return frozenset(
             path
             for path, value in zip(paths, values, strict=True)
-            if value and _record(path, value).state in wanted
+            if value and _record(path, value).blob
         )
 
     # Keys and scripts
