@@ -12,6 +12,7 @@
     ├── Rejected                        this file will never work: recorded, not retried
     └── Corrupt                         an operator must act
         └── SchemaMismatch
+            └── Superseded          another index was published: open that one
 
 The gateway turns branches into gRPC codes (`gateway/api/status.py`); workers retry `Unavailable`
 with back-off, record `Rejected` at the file, and fail the run on the rest. A message names the
@@ -79,3 +80,7 @@ class Corrupt(CodelodeError):
 
 class SchemaMismatch(Corrupt):
     """The index was written by another schema or embedder."""
+
+
+class Superseded(SchemaMismatch):
+    """Another index was published in the place of this one; who opens that one goes on."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from codelode.model import Edge, RepositoryName
+from codelode.model import Edge, EdgeKind, RepositoryName
 from codelode.ports import DependencyGraph
+
+#: Files of one read: a read more costs as much as some 50 edges that are read in vain.
+LEAST_PER_READ, MOST_PER_READ = 16, 256
 
 
 def in_order(edges: Iterable[Edge]) -> tuple[Edge, ...]:
@@ -32,34 +35,53 @@ def walk(
     depth: int,
     reverse: bool,
     limit: int,
-) -> tuple[tuple[tuple[str, int], ...], bool]:
-    """Files within `depth` edges of `start` with their distances, and whether `limit` cut any off.
+    kind: EdgeKind = EdgeKind.IMPORTS,
+) -> tuple[tuple[tuple[Edge, int], ...], bool]:
+    """Edges that lead on within `depth` steps of `start`, with their distances, nearest first.
 
-    Nearest first, then by path; `start` itself and external names are left out. `reverse` follows
-    edges against their direction: who depends on these? Reads the graph once per level, so a walk
-    into a hub costs that hub's edges once. Files beyond `depth` do not count as cut off.
+    And whether `limit` cut any off. An edge leads on when its other end was not reached by fewer
+    steps; names outside are told of `start` alone. `reverse` follows edges against their
+    direction: who depends on these? Of a hub no more is read than can be told, so that a walk
+    into one costs what another costs. Edges beyond `depth` do not count as cut off.
     """
-    found: list[tuple[str, int]] = []
+    read = graph.incoming if reverse else graph.outgoing
+    found: list[tuple[Edge, int]] = []
     seen = set(start)
     level = tuple(dict.fromkeys(start))
+
+    def other(edge: Edge) -> str:
+        return edge.source if reverse else edge.target
+
+    def is_leading(edge: Edge, distance: int) -> bool:
+        return other(edge) not in seen and not (edge.is_external and distance > 1)
+
     for distance in range(1, depth + 1):
-        nearby = sorted(_neighbours(graph, repository, level, reverse=reverse) - seen)
-        room = limit - len(found)
-        found += [(path, distance) for path in nearby[:room]]
-        if len(nearby) > room:
-            return tuple(found), True
-        if not nearby:
+        reached: dict[str, None] = {}
+        unread: Sequence[str] = level
+        while unread:
+            batch, unread = _split(unread, room=limit - len(found))
+            edges = read(repository, batch, most=limit + 1)
+            leading = [e for e in _edges(edges, kind) if is_leading(e, distance)]
+            cut_off = [path for path in batch if len(edges.get(path, ())) > limit]
+            if cut_off and len(found) + len(leading) <= limit:  # too many led nowhere
+                edges = {**edges, **read(repository, cut_off)}
+                leading = [e for e in _edges(edges, kind) if is_leading(e, distance)]
+            found += [(edge, distance) for edge in leading]
+            reached |= {other(edge): None for edge in leading if not edge.is_external}
+            if len(found) > limit:
+                return tuple(found[:limit]), True
+        if not reached:
             break
-        seen.update(nearby)
-        level = tuple(nearby)
+        seen |= reached.keys()
+        level = tuple(reached)
     return tuple(found), False
 
 
-def _neighbours(
-    graph: DependencyGraph, repository: RepositoryName, paths: Sequence[str], *, reverse: bool
-) -> set[str]:
-    if reverse:
-        into = graph.incoming(repository, paths).values()
-        return {edge.source for edges in into for edge in edges}
-    out = graph.outgoing(repository, paths).values()
-    return {edge.target for edges in out for edge in edges if not edge.is_external}
+def _split(level: Sequence[str], *, room: int) -> tuple[Sequence[str], Sequence[str]]:
+    """What to read next of a level, and the rest: all, unless that were far more than is told."""
+    count = min(MOST_PER_READ, max(LEAST_PER_READ, room // 4))
+    return level[:count], level[count:]
+
+
+def _edges(read: Mapping[str, Sequence[Edge]], kind: EdgeKind) -> Iterator[Edge]:
+    return (edge for edges in read.values() for edge in edges if edge.kind is kind)

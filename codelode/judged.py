@@ -7,7 +7,8 @@ The file is a JSON list of repositories with their queries:
          "relevant": ["src/retry.py", {"path": "src/http.py", "start_line": 10, "end_line": 40}],
          "secondary": []}]}]
 
-`repo` is the repository's name in the gateway. Relevant and secondary places count the same.
+`repo` is the repository's name in the gateway. Relevant and secondary places count the same. An
+entry's `revision`, where it has one, is the commit that the places are of.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Query:
     category: str
     text: str
     targets: tuple[Place, ...]
+    revision: str = ""  # the commit that the targets are of; empty: the default branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ def _queries(entries: Iterable[Mapping[str, Any]]) -> Iterator[Query]:
                 category=query.get("category", ""),
                 text=query["query"],
                 targets=tuple(map(_place, places)),
+                revision=entry.get("revision", ""),
             )
 
 

@@ -46,7 +46,7 @@ class Kind(StrEnum):
     MODULE = "module"
     CONSTANT = "constant"
     MACRO = "macro"
-    BLOCK = "block"  # code that defines no symbol; chunks only
+    BLOCK = "block"  # of infrastructure; of a chunk also: code that defines no symbol
     TEXT = "text"  # prose or a file without a grammar; chunks only
 
 
@@ -73,6 +73,10 @@ class FileState(StrEnum):
     INDEXED = "indexed"
     SKIPPED = "skipped"
     FAILED = "failed"
+
+    @property
+    def is_left_out(self) -> bool:
+        return self in (FileState.SKIPPED, FileState.FAILED)
 
 
 class RunState(StrEnum):
@@ -120,6 +124,31 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True)
+class LanguageHealth:
+    """How many indexed files of a language the grammar could read, and how well."""
+
+    language: str
+    ok: int = 0
+    partial: int = 0
+    error: int = 0
+    unsupported: int = 0
+
+    @property
+    def files(self) -> int:
+        return self.ok + self.partial + self.error + self.unsupported
+
+    def __add__(self, other: LanguageHealth) -> LanguageHealth:
+        """Of both together; they are of one language."""
+        return LanguageHealth(
+            self.language,
+            self.ok + other.ok,
+            self.partial + other.partial,
+            self.error + other.error,
+            self.unsupported + other.unsupported,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RefStatus:
     """What of one ref of a repository is in the index."""
 
@@ -133,6 +162,7 @@ class RefStatus:
     chunks: int = 0
     indexed_at: float = 0.0
     summaries_missing: int = 0  # chunks without the summary they should have
+    health: tuple[LanguageHealth, ...] = ()  # by language
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +205,23 @@ class Import:
     names: tuple[str, ...] = ()
 
 
+class ReferenceKind(StrEnum):
+    """How a name is used. The vocabulary of tree-sitter tags, with members told apart."""
+
+    CALL = "call"  # `load()`
+    MEMBER = "member"  # `store.load()`
+    CLASS = "class"  # `new Client()`
+    IMPLEMENTATION = "implementation"  # `class Client(Base)`
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A use of a name that is defined here or elsewhere; once for each name and kind of a file."""
+
+    name: str
+    kind: ReferenceKind
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A chunk before it has a place: depends on content and language only, never on the path."""
@@ -188,6 +235,7 @@ class Piece:
     symbol: str = ""  # qualified name of what it mainly defines
     symbols: tuple[str, ...] = ()  # names of all it defines
     header: str = ""  # signature lines of its parents: `class Foo › def bar`
+    block_type: str = ""  # of infrastructure: `resource`, `job`, `service`, `stage`, `Deployment`
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +248,7 @@ class ParsedFile:
     pieces: tuple[Piece, ...]
     symbols: tuple[Symbol, ...] = ()
     imports: tuple[Import, ...] = ()
+    references: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +269,7 @@ class Chunk:
     end_line: int
     content: str
     summary: str = ""  # one sentence in plain words, by a language model; empty: none was made
+    block_type: str = ""  # of infrastructure: `resource`, `job`, `service`, `stage`, `Deployment`
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +309,7 @@ class FileRecord:
     path: str
     blob: BlobId
     state: FileState
-    reason: str = ""  # why it was skipped or failed
+    reason: str = ""  # why it was skipped or failed; of an indexed one, what is wrong with it
     language: str = ""
     health: HealthStatus | None = None
     chunks: int = 0
@@ -290,6 +340,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a repository is."""
+
+    refs: tuple[RefStatus, ...] = ()  # those that a run was ever started for, default first
+    run: Run | None = None  # the latest
+
+
+@dataclass(frozen=True, slots=True)
 class Filters:
     """What a search is limited to. Empty means all; values inside one field are alternatives."""
 
@@ -299,6 +357,7 @@ class Filters:
     kinds: tuple[Kind, ...] = ()
     symbols: tuple[str, ...] = ()  # globs over names and qualified names: `User*`
     categories: tuple[Category, ...] = ()
+    block_types: tuple[str, ...] = ()  # of infrastructure, as written: `resource`, `Deployment`
     ref: RefName = DEFAULT_REF
 
 
@@ -386,6 +445,7 @@ def locate(
                 end_line=piece.end_line,
                 content=piece.content,
                 summary=summaries[len(chunks)] if summaries else "",
+                block_type=piece.block_type,
             )
         )
     return tuple(chunks)

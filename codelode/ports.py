@@ -34,6 +34,7 @@ from codelode.model import (
     RunId,
     RunState,
     SourceFile,
+    Standing,
     Symbol,
     Vector,
     Vectors,
@@ -62,6 +63,24 @@ class ChunkStore(Protocol):
         """Fold what was written since into the indexes and drop old versions.
 
         Searches are correct without it, only slower. May take seconds; safe beside readers.
+        """
+
+    def close(self) -> None:
+        """Release files and connections."""
+
+
+class Inventory(Protocol):
+    """What is stored in the chunk index, file by file: to compare it with the ledger."""
+
+    def repositories(self) -> frozenset[RepositoryName]:
+        """Those that have a chunk."""
+
+    def counts(
+        self, repository: RepositoryName, paths: Collection[str] | None = None
+    ) -> Mapping[str, Mapping[RefName, int]]:
+        """Path → how many chunks it has at each ref; of all its files, or of those named.
+
+        Files without chunks are left out. What is being written is seen half.
         """
 
     def close(self) -> None:
@@ -199,14 +218,20 @@ class DependencyGraph(Protocol):
         """
 
     def outgoing(
-        self, repository: RepositoryName, paths: Sequence[str]
+        self, repository: RepositoryName, paths: Sequence[str], *, most: int | None = None
     ) -> Mapping[str, tuple[Edge, ...]]:
-        """Edges that start at each path, in one round trip. Paths without edges map to ()."""
+        """Edges that start at each path, in one round trip. Paths without edges map to ().
+
+        `most`: of a path with more edges so many, whichever are cheapest.
+        """
 
     def incoming(
-        self, repository: RepositoryName, paths: Sequence[str]
+        self, repository: RepositoryName, paths: Sequence[str], *, most: int | None = None
     ) -> Mapping[str, tuple[Edge, ...]]:
-        """Edges that end at each path, in one round trip. Paths without edges map to ()."""
+        """Edges that end at each path, in one round trip. Paths without edges map to ().
+
+        `most`: of a path with more edges so many, whichever are cheapest.
+        """
 
     def remove_repository(self, repository: RepositoryName) -> None:
         """Remove all edges of the repository."""
@@ -224,8 +249,64 @@ class SymbolTable(Protocol):
         Ordered by repository, path, line. No repositories named: no results.
         """
 
+    def lookup_all(
+        self, names: Sequence[str], *, repository: RepositoryName
+    ) -> Mapping[str, tuple[Located, ...]]:
+        """The definitions of each name in one repository, in one round trip."""
+
+    def defined_in(
+        self, repository: RepositoryName, paths: Sequence[str]
+    ) -> Mapping[str, tuple[Located, ...]]:
+        """The definitions in each file, by line, in one round trip."""
+
     def remove_repository(self, repository: RepositoryName) -> None:
         """Remove all definitions of the repository."""
+
+
+class ReferenceIndex(Protocol):
+    """Which names a file uses, and which files use a name; see `codelode.references`."""
+
+    def replace(self, repository: RepositoryName, names: Mapping[str, Sequence[str]]) -> None:
+        """Make the names of each file exactly these; by path. In one round trip."""
+
+    def files(
+        self, repository: RepositoryName, names: Sequence[str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """The paths of the files that have each name, sorted; in two round trips."""
+
+    def names(
+        self, repository: RepositoryName, paths: Sequence[str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """The names of each file, sorted, in one round trip."""
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        """Remove all names of the repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What a repository is known by to others, and what its manifests said when it was resolved."""
+
+    keys: Mapping[str, str]  # `npm:@acme/ui` → the folder that it is published from
+    fingerprints: Mapping[str, str]  # ecosystem → what names all that its manifests say
+
+
+class Packages(Protocol):
+    """What repositories publish, over all of them."""
+
+    def publish(self, repository: RepositoryName, publication: Publication) -> None:
+        """Make what the repository publishes exactly this."""
+
+    def of(self, repository: RepositoryName) -> Publication:
+        """What it publishes; of one that published nothing yet, nothing."""
+
+    def publishers(
+        self, keys: Sequence[str]
+    ) -> Mapping[str, tuple[tuple[RepositoryName, str], ...]]:
+        """Repository and folder for each key that any publishes, by repository; one round trip."""
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        """Withdraw what the repository publishes."""
 
 
 class QueryCache(Protocol):
@@ -276,11 +357,17 @@ class Catalog(Protocol):
     def refs(self, name: RepositoryName) -> tuple[RefStatus, ...]:
         """The refs of a repository that a run was ever started for, default first."""
 
+    def standing(self, names: Sequence[RepositoryName]) -> tuple[Standing, ...]:
+        """How far each of the repositories is, in two round trips; unknown ones have no refs."""
+
     def forget(self, name: RepositoryName) -> None:
         """Remove the repository with its refs, file records and runs. Unknown: no error.
 
         The name is `leaving` until `forgotten` says that its index is gone too.
         """
+
+    def expel(self, name: RepositoryName) -> bool:
+        """Let a name that is not registered be `leaving`; False, and nothing done: it is."""
 
     def leaving(self) -> frozenset[RepositoryName]:
         """Removed repositories of which something is still stored. No run of them may start."""
@@ -359,6 +446,9 @@ class Runs(Protocol):
         Its files in flight are dropped when they next report. No effect on a run that is over.
         """
 
+    def active(self, repository: RepositoryName) -> RunId | None:
+        """The run of the repository that is PULLING or INDEXING, if there is one."""
+
     def stalled(self) -> tuple[RunId, ...]:
         """Runs in PULLING that no live worker has claimed: their pull should be sent again."""
 
@@ -426,10 +516,22 @@ class Files(Protocol):
     def all(self, repository: RepositoryName, ref: RefName) -> Iterator[FileRecord]:
         """Every record, in any order."""
 
+    def records(
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
+    ) -> Mapping[str, FileRecord]:
+        """The records of those of the paths that have one, in one round trip."""
+
     def with_state(
         self, repository: RepositoryName, *states: FileState
     ) -> Iterable[tuple[RefName, FileRecord]]:
         """Records of all refs in one of the states, by ref and path."""
+
+    def doubt(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> bool:
+        """Let the next run of the ref compare every file and index these again.
+
+        Those INDEXED become PENDING. False, and nothing is changed, while a run of the repository
+        is active.
+        """
 
     def exists(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]

@@ -176,6 +176,12 @@ class Settings(BaseSettings):
         default=1_000_000, ge=1_000, le=50_000_000, description="Larger files are skipped, bytes."
     )
 
+    queries: str = Field(
+        default="",
+        description="Folder with queries `<language>.scm` in place of the built-in ones; a "
+        "repository's own, in `.codelode/queries`, come before them; empty: none.",
+    )
+
     # Jobs
     window: int = Field(default=256, ge=1, le=10_000, description="Files in flight per run.")
     max_attempts: int = Field(
@@ -227,7 +233,7 @@ class Settings(BaseSettings):
         ge=0.5,
         le=1,
         description="A query is answered from the cache of another one of this cosine that has "
-        "the same names, numbers, quotations and filters; 1: never.",
+        "the same filters and the same words but for those that only make a sentence; 1: never.",
     )
     cross_encoder: str = Field(
         default="",

@@ -11,24 +11,35 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import signal
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from codelode import logs
+from codelode import garbage, logs
 from codelode.backends import connect
 from codelode.backends.remembering import RememberingEmbedder
-from codelode.errors import CodelodeError, InvalidSettings
+from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
 from codelode.ports import NearQueries, QueryCache, Tokeniser
 from codelode.settings import Settings, load
-from codelode.v1 import index_pb2, index_pb2_grpc, search_pb2, search_pb2_grpc
+from codelode.v1 import (
+    graph_pb2,
+    graph_pb2_grpc,
+    index_pb2,
+    index_pb2_grpc,
+    search_pb2,
+    search_pb2_grpc,
+)
 from gateway.api.answers import Answers
 from gateway.api.coverage import Coverage
+from gateway.api.following import Following, Published
+from gateway.api.graph import GraphService
 from gateway.api.index import IndexService, Ledger
 from gateway.api.interceptors import Calls
 from gateway.api.jobs import CeleryJobs, Jobs
@@ -52,10 +63,10 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share it
 )
 
-SERVICES = tuple(
-    module.DESCRIPTOR.services_by_name[name].full_name
-    for module, name in ((search_pb2, "SearchService"), (index_pb2, "IndexService"))
-)
+SEARCH = search_pb2.DESCRIPTOR.services_by_name["SearchService"]
+INDEX = index_pb2.DESCRIPTOR.services_by_name["IndexService"]
+GRAPH = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
+SERVICES = (SEARCH.full_name, INDEX.full_name, GRAPH.full_name)
 
 HEALTH_INTERVAL_S = 1.0
 #: Calls in flight get so long to finish when the gateway leaves.
@@ -75,6 +86,7 @@ class Services:
     cache: QueryCache
     near: NearQueries
     jobs: Jobs
+    look: Callable[[Backends], Backends | None] = lambda _: None  # see `Published`
 
     async def close(self) -> None:
         await self.backends.chunks.close()
@@ -85,22 +97,58 @@ class Services:
 
 def connected(settings: Settings) -> Services:
     """The services that the settings name. Connects lazily where the backend can."""
-    embedder = connect.embedder(settings)
+    index = _Index(settings)
     return Services(
-        backends=Backends(
-            chunks=connect.chunk_search(settings),
+        backends=index.backends(),
+        ledger=connect.ledger(settings),
+        cache=connect.query_cache(settings),
+        near=connect.near_queries(settings),
+        jobs=CeleryJobs(settings),
+        look=index.look,
+    )
+
+
+class _Index:
+    """Which index was published when it was last looked at, and what belongs to it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        try:
+            self._published = connect.published(settings)
+        except Unavailable:  # then the first search that finds another embedder looks again
+            self._published = connect.Published("", settings)
+
+    def backends(self) -> Backends:
+        """All backends; of the index and its embedder those that are published."""
+        settings = self._settings
+        embedder = connect.embedder(self._published.settings)
+        return Backends(
+            chunks=connect.chunk_search(self._published.settings),
             embedder=RememberingEmbedder(embedder),
             graph=connect.graph(settings),
             symbols=connect.symbols(settings),
             language_model=connect.language_model(settings),
             cross_encoder=connect.cross_encoder(settings),
             tokeniser=embedder if isinstance(embedder, Tokeniser) else None,
-        ),
-        ledger=connect.ledger(settings),
-        cache=connect.query_cache(settings),
-        near=connect.near_queries(settings),
-        jobs=CeleryJobs(settings),
-    )
+            references=connect.references(settings),
+            packages=connect.packages(settings),
+        )
+
+    def look(self, before: Backends) -> Backends | None:
+        """The same backends with index and embedder of now; None: those are the given ones."""
+        found = connect.published(self._settings)
+        if found == self._published:
+            return None
+        embedder = connect.embedder(found.settings)
+        chunks = connect.chunk_search(found.settings)
+        self._published = found
+        log.info("index_followed", index=found.name, embedder=embedder.identity)
+        return replace(
+            before,
+            chunks=chunks,
+            embedder=RememberingEmbedder(embedder),
+            tokeniser=embedder if isinstance(embedder, Tokeniser) else None,
+        )
 
 
 class Gateway:
@@ -109,6 +157,7 @@ class Gateway:
     def __init__(self, services: Services, settings: Settings) -> None:
         self._services = services
         self._settings = settings
+        self._published = Published(services.backends, services.look)
         self._health = health.aio.HealthServicer()
         self._draining = asyncio.Event()
         self._calls = Calls(token=settings.token.get_secret_value())
@@ -139,6 +188,7 @@ class Gateway:
         await asyncio.sleep(self._settings.drain_settle_s)
         self._draining.set()
         await self._finish_calls(grace_s)
+        await self._published.close()
         log.info("gateway_stopped")
 
     async def _finish_calls(self, grace_s: float) -> None:
@@ -150,34 +200,47 @@ class Gateway:
         await closing
 
     def _add_services(self) -> None:
+        """Those that search are made anew for each index that is published."""
+        search: Any = Following(SEARCH, self._published, self._search_service)
+        index: Any = Following(INDEX, self._published, self._index_service)
+        graph: Any = Following(GRAPH, self._published, self._graph_service)
+        search_pb2_grpc.add_SearchServiceServicer_to_server(search, self._server)
+        graph_pb2_grpc.add_GraphServiceServicer_to_server(graph, self._server)
+        index_pb2_grpc.add_IndexServiceServicer_to_server(index, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+
+    def _search_service(self, backends: Backends) -> SearchService:
         services, settings = self._services, self._settings
-        search = SearchService(
-            backends=services.backends,
+        return SearchService(
+            backends=backends,
             ledger=services.ledger,
             answers=Answers(
                 cache=services.cache,
                 near=services.near,
-                embedder=services.backends.embedder,
+                embedder=backends.embedder,
                 ttl_s=settings.cache_ttl_s,
                 least=settings.cache_similarity,
             ),
             coverage=Coverage(services.ledger),
         )
-        index = IndexService(
+
+    def _graph_service(self, backends: Backends) -> GraphService:
+        return GraphService(backends=backends, ledger=self._services.ledger)
+
+    def _index_service(self, backends: Backends) -> IndexService:
+        services, settings = self._services, self._settings
+        return IndexService(
             ledger=services.ledger,
             jobs=services.jobs,
-            chunks=services.backends.chunks,
-            embedder=services.backends.embedder.identity,
+            chunks=backends.chunks,
+            embedder=backends.embedder.identity,
             store=settings.store,
             local_paths=settings.local_paths,
             language_model=settings.language_model,
             draining=self._draining,
         )
-        search_pb2_grpc.add_SearchServiceServicer_to_server(search, self._server)
-        index_pb2_grpc.add_IndexServiceServicer_to_server(index, self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, self._server)
 
     async def _keep_observing(self) -> None:
         while True:
@@ -188,12 +251,22 @@ class Gateway:
         try:
             await asyncio.to_thread(self._services.ledger.generation)
             if not self._is_open:
-                await self._services.backends.chunks.count()
+                await self._open()
                 self._is_open = True
         except CodelodeError as exc:
             await self._report(is_healthy=False, reason=str(exc))
         else:
             await self._report(is_healthy=True)
+
+    async def _open(self) -> None:
+        """Returns when the published index answers."""
+        backends = self._published.backends
+        try:
+            await backends.chunks.count()
+        except SchemaMismatch:
+            if not await self._published.follow(backends):
+                raise
+            await self._published.backends.chunks.count()
 
     async def _report(self, *, is_healthy: bool, reason: str = "") -> None:
         """Tell who asks, and the log when it changed."""
@@ -253,6 +326,7 @@ async def serve(settings: Settings) -> None:
     gateway = Gateway(services, settings)
     try:
         await gateway.start()
+        garbage.settle()
         await asked_to_stop.wait()
         await gateway.stop()
     finally:

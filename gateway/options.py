@@ -70,9 +70,9 @@ class Retrieve:
     window: int = 100  # candidates of each side, 10 to 500
     fusion: Fusion = Fusion.RRF
     alpha: float | None = None  # weight of the vector side, 0 to 1; None: by the kind of query
-    file_similarity: float = 0.70  # staged: files below this cosine are left out
+    file_similarity: float | None = None  # staged: least cosine of files; None: the embedder's
     max_files: int = 15
-    chunk_similarity: float = 0.75  # staged: chunks below this cosine are left out
+    chunk_similarity: float | None = None  # staged: least cosine of chunks; None: the embedder's
     max_chunks: int = 100
 
 
@@ -84,7 +84,9 @@ class Rank:
     definition_boost: float = 2.0  # of the fused ranker
     centrality: Centrality = Centrality.OFF
     reranker: Reranker = Reranker.NONE
-    confidence: float = 0.0  # abstain when the best similarity is below; 0.5 is usual
+    # Abstain when the best similarity is below; 0.5 is usual for transformers. With the built-in
+    # embedder 0.3, which 1 % of answerable queries do not reach, 18 % do not reach 0.5.
+    confidence: float = 0.0
     duplicate_similarity: float = 1.0  # collapse chunks closer than this; 0.92 is usual; 1: none
 
 
@@ -130,7 +132,8 @@ PRESETS: dict[Preset, Options] = {
     Preset.THOROUGH: Options(
         analyze=Analyze(synonyms=True),
         retrieve=Retrieve(window=200),
-        rank=Rank(centrality=Centrality.RRF, duplicate_similarity=0.92),
+        # Without centrality, which lost .06 of NDCG@10 by rank and .03 by blend.
+        rank=Rank(duplicate_similarity=0.92),
         expand=Expand(related=10, imports=3, enclosing=True),
     ),
 }

@@ -17,6 +17,8 @@ from codelode.ports import (
     DependencyGraph,
     Embedder,
     LanguageModel,
+    Packages,
+    ReferenceIndex,
     SymbolTable,
     Tokeniser,
 )
@@ -236,3 +238,5 @@ class Backends:
     language_model: LanguageModel | None = None
     cross_encoder: CrossEncoder | None = None
     tokeniser: Tokeniser | None = None
+    references: ReferenceIndex | None = None
+    packages: Packages | None = None

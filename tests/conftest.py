@@ -51,6 +51,24 @@ def redis(redis_url):
         yield client
 
 
+@pytest.fixture
+def read_only():
+    """`with read_only(folder)`: nothing below it can be written, by root neither."""
+
+    @contextmanager
+    def make(folder):
+        is_root = os.getuid() == 0
+        program, lock, unlock = ("chattr", "+i", "-i") if is_root else ("chmod", "a-w", "u+w")
+        try:
+            if subprocess.run([program, "-R", lock, folder], check=False).returncode:
+                pytest.skip("no way to make a folder read-only here")
+            yield
+        finally:
+            subprocess.run([program, "-R", unlock, folder], check=False)
+
+    return make
+
+
 def _free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -194,6 +212,14 @@ class ModelServer:
 @pytest.fixture
 def model_server():
     """A model server of the test's own."""
+    server = ModelServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def shared_model_server():
+    """One for all tests of a module."""
     server = ModelServer()
     yield server
     server.close()

@@ -19,7 +19,8 @@ T = TypeVar("T")
 
 
 class Batcher(Generic[T]):
-    """Calls `work` with up to `max_items` items, or whatever came within `max_wait_s` of the first.
+    """Calls `work` with up to `max_items` items: those that came until none came for `lull_s`, or
+    until `max_wait_s` after the first. So a lone item goes at once, and a stream in large calls.
 
     Before that `admit` sees each item once and says whether it goes on, or why it fails. Both run
     in one thread, never twice at a time.
@@ -31,11 +32,13 @@ class Batcher(Generic[T]):
         *,
         admit: Callable[[Sequence[T]], Sequence[bool | Exception]],
         max_items: int,
+        lull_s: float,
         max_wait_s: float,
     ) -> None:
         self._work = work
         self._admit = admit
         self._max_items = max_items
+        self._lull_s = lull_s
         self._max_wait_s = max_wait_s
         self._queue: queue.Queue[tuple[T, Future[None]]] = queue.Queue()
         threading.Thread(target=self._loop, name="batcher", daemon=True).start()
@@ -54,8 +57,9 @@ class Batcher(Generic[T]):
         batch = [self._queue.get()]
         deadline = time.monotonic() + self._max_wait_s
         while len(batch) < self._max_items:
+            left_s = deadline - time.monotonic()
             try:
-                batch.append(self._queue.get(timeout=max(0.0, deadline - time.monotonic())))
+                batch.append(self._queue.get(timeout=max(0.0, min(self._lull_s, left_s))))
             except queue.Empty:
                 break
         return batch

@@ -36,8 +36,9 @@ def reap() -> None:
 @app.task(name=jobs.MAINTAIN_TASK)
 def maintain() -> None:
     """Fold recent writes into the indexes."""
+    index = services().index
     with services().store_lock:
-        services().store.maintain()
+        index.store.maintain()
 
 
 @app.task(name=jobs.FORGET_TASK)
@@ -47,10 +48,12 @@ def forget(repository: str) -> None:
     ledger = services().ledger
     if name not in ledger.leaving():
         return
-    with services().store_lock:
-        services().store.remove_repository(name)
+    with services().writing() as index, services().store_lock:
+        index.store.remove_repository(name)
     services().graph.remove_repository(name)
     services().symbols.remove_repository(name)
+    services().references.remove_repository(name)
+    services().packages.remove_repository(name)
     ledger.forgotten(name)
     app.send_task(
         jobs.DROP_MIRROR_TASK,

@@ -7,9 +7,12 @@ cached: who calls owns the connection and closes it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from codelode.errors import Corrupt
 from codelode.ports import (
     Catalog,
     ChunkSearch,
@@ -21,9 +24,12 @@ from codelode.ports import (
     Feeder,
     Files,
     Handover,
+    Inventory,
     LanguageModel,
     NearQueries,
+    Packages,
     QueryCache,
+    ReferenceIndex,
     Runs,
     SummaryBudget,
     SymbolTable,
@@ -33,15 +39,166 @@ from codelode.settings import Settings
 if TYPE_CHECKING:
     from codelode.backends.ollama import Server
     from codelode.backends.openai import Endpoint
+    from codelode.backends.redis.census import RedisCensus
+    from codelode.backends.redis.dump import RedisKeys
+    from codelode.backends.redis.exchange import RedisExchange
     from codelode.backends.served import Limits
     from codelode.backends.weaviate import Address, Place
 
 #: A worker is taken for dead after so many heartbeats that did not come.
 MISSED_HEARTBEATS = 3
 
+#: Longest wait for Redis while its keys are saved or restored, seconds: one may be all the records
+#: of a repository.
+SAVE_TIMEOUT_S = 120.0
+
 
 class Ledger(Catalog, Runs, Feeder, Files, Protocol):
     """The job ledger: one object, four ports."""
+
+    def restamp(self, before: str, after: str) -> None:
+        """What was indexed under a fingerprint that ends in `before` has one that ends in `after`.
+
+        For refs and for runs under way, after the whole index was built anew.
+        """
+
+    def recover(self, *, generation: int) -> None:
+        """Make sense of a ledger that was read key by key while it was in use, or long ago.
+
+        Runs under way begin again, counts are those of the records, the generation is at least
+        the given one.
+        """
+
+
+class Beside(Protocol):
+    """A new index of this store that is built beside the published one.
+
+    Every step may be repeated after a process that died in it.
+    """
+
+    @property
+    def name(self) -> str:
+        """Of the new index in the store: equal for equal schema and embedder."""
+
+    @property
+    def readers_follow_s(self) -> float:
+        """How long after `publish` readers may go on with the old index, seconds."""
+
+    def is_published(self) -> bool:
+        """Whether the published index is of this schema and embedder already."""
+
+    def replaces(self) -> str:
+        """The identity of the published index's embedder. Raises NotIndexed when there is none."""
+
+    def exists(self) -> bool:
+        """Whether something was built before."""
+
+    def open(self) -> ChunkStore:
+        """The write side of the new index, made when it is not there.
+
+        Raises Unavailable when there is no room for it.
+        """
+
+    def publish(self) -> None:
+        """Make it the published index, with the settings of its embedder, in one step."""
+
+    def others(self) -> list[str]:
+        """The indexes of this store that are not published: left over, or half built."""
+
+    def drop(self, name: str) -> None:
+        """Remove one of the others; not an error when it is none."""
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+class IndexBackup(Protocol):
+    """The published index, saved to a folder and back."""
+
+    def begin(self) -> dict[str, Any]:
+        """Fix what is saved: the state of this moment. Returns facts to keep beside it.
+
+        `schema`, `embedder`, `dim`, `choice` (see `Published`), and what else `restore` needs.
+        Raises NotIndexed when there is no index.
+        """
+
+    def save(self, folder: Path) -> None:
+        """Write it. May take long."""
+
+    def chunks(self) -> int:
+        """How many chunks are in the published index."""
+
+    def check(self, facts: Mapping[str, Any]) -> None:
+        """Raise SchemaMismatch, InvalidSettings or NotFound when it cannot be restored here."""
+
+    def restore(self, folder: Path, facts: Mapping[str, Any]) -> None:
+        """Make it the published index, in the place of any other."""
+
+    def close(self) -> None:
+        """Release files and connections."""
+
+
+#: The settings that name an embedder; where its server is and with which key stays each process's.
+CHOICE = ("embedder", "embedding_model", "embedding_dim")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Which index of the store is the published one, and settings whose embedder is its own."""
+
+    name: str  # in the store; empty: there is none yet
+    settings: Settings
+
+
+def published(settings: Settings) -> Published:
+    """What the store publishes now; where a rebuild chose the embedder, the settings name that.
+
+    A process takes its embedder and its side of the index from one answer, so that they fit; when
+    the index raises Superseded it asks again. Raises Unavailable when the store is away.
+    """
+    if settings.store == "weaviate":
+        from codelode.backends import weaviate
+
+        name, choice = weaviate.published(*_weaviate(settings))
+        return Published(name, chosen(settings, choice))
+    from codelode.backends.local import pointer
+
+    found = pointer.read(settings.index_dir)
+    return Published(found.folder.name, chosen(settings, found.choice))
+
+
+def beside(settings: Settings) -> Beside:
+    """A new index for the embedder of the settings."""
+    model = embedder(settings)
+    choice = {name: getattr(settings, name) for name in CHOICE}
+    if settings.store == "weaviate":
+        from codelode.backends.weaviate import WeaviateBeside
+
+        return WeaviateBeside(
+            *_weaviate(settings), dim=model.dim, identity=model.identity, choice=choice
+        )
+    from codelode.backends.local import LocalBeside
+
+    return LocalBeside(settings.index_dir, dim=model.dim, identity=model.identity, choice=choice)
+
+
+def index_backup(settings: Settings) -> IndexBackup:
+    """How the chunk index is saved."""
+    if settings.store == "weaviate":
+        from codelode.backends.weaviate.backup import WeaviateBackup
+
+        return WeaviateBackup(*_weaviate(settings))
+    from codelode.backends.local.backup import LocalBackup
+
+    return LocalBackup(settings.index_dir)
+
+
+def exchange(settings: Settings) -> RedisExchange:
+    """How workers and a rebuild of the index keep out of each other's way."""
+    from codelode.backends.redis.connection import connect
+    from codelode.backends.redis.exchange import RedisExchange
+
+    return RedisExchange(connect(settings.redis_url))
 
 
 def chunk_store(settings: Settings) -> ChunkStore:
@@ -51,9 +208,10 @@ def chunk_store(settings: Settings) -> ChunkStore:
         from codelode.backends.weaviate import WeaviateChunkStore
 
         return WeaviateChunkStore(*_weaviate(settings), dim=model.dim, identity=model.identity)
-    from codelode.backends.local import LocalChunkStore
+    from codelode.backends.local import LocalChunkStore, pointer
 
-    return LocalChunkStore(settings.index_dir, dim=model.dim, identity=model.identity)
+    folder = pointer.read(settings.index_dir).folder
+    return LocalChunkStore(folder, dim=model.dim, identity=model.identity)
 
 
 def chunk_search(settings: Settings) -> ChunkSearch:
@@ -63,9 +221,22 @@ def chunk_search(settings: Settings) -> ChunkSearch:
         from codelode.backends.weaviate import WeaviateChunkSearch
 
         return WeaviateChunkSearch(*_weaviate(settings), dim=model.dim, identity=model.identity)
-    from codelode.backends.local import LocalChunkSearch
+    from codelode.backends.local import LocalChunkSearch, pointer
 
-    return LocalChunkSearch(settings.index_dir, dim=model.dim, identity=model.identity)
+    folder = pointer.read(settings.index_dir).folder
+    return LocalChunkSearch(folder, dim=model.dim, identity=model.identity)
+
+
+def inventory(settings: Settings) -> Inventory:
+    """What is stored in the published index, whatever embedder it is of."""
+    if settings.store == "weaviate":
+        from codelode.backends.weaviate.inventory import WeaviateInventory
+
+        return WeaviateInventory(*_weaviate(settings))
+    from codelode.backends.local import pointer
+    from codelode.backends.local.inventory import LocalInventory
+
+    return LocalInventory(pointer.read(settings.index_dir).folder)
 
 
 def embedder(settings: Settings) -> Embedder:
@@ -218,6 +389,46 @@ def symbols(settings: Settings) -> SymbolTable:
     from codelode.backends.redis.symbols import RedisSymbols
 
     return RedisSymbols(connect(settings.redis_url))
+
+
+def references(settings: Settings) -> ReferenceIndex:
+    """Which names files use."""
+    from codelode.backends.redis.connection import connect
+    from codelode.backends.redis.references import RedisReferences
+
+    return RedisReferences(connect(settings.redis_url))
+
+
+def census(settings: Settings) -> RedisCensus:
+    """Which repositories and files graph, symbol table and the other tables speak of."""
+    from codelode.backends.redis.census import RedisCensus
+    from codelode.backends.redis.connection import connect
+
+    return RedisCensus(connect(settings.redis_url))
+
+
+def redis_keys(settings: Settings) -> RedisKeys:
+    """All that the cluster keeps in Redis, to save it and bring it back."""
+    from codelode.backends.redis.connection import connect
+    from codelode.backends.redis.dump import RedisKeys
+
+    return RedisKeys(connect(settings.redis_url, timeout_s=SAVE_TIMEOUT_S))
+
+
+def packages(settings: Settings) -> Packages:
+    """What repositories publish."""
+    from codelode.backends.redis.connection import connect
+    from codelode.backends.redis.packages import RedisPackages
+
+    return RedisPackages(connect(settings.redis_url))
+
+
+def chosen(settings: Settings, choice: Mapping[str, object]) -> Settings:
+    """The settings with those of an index that names its embedder."""
+    try:
+        return Settings.model_validate({**dict(settings), **choice}) if choice else settings
+    except ValueError as exc:
+        raise Corrupt(f"the index names an embedder that is unknown here: {choice}") from exc
 
 
 def _weaviate(settings: Settings) -> tuple[Address, Place]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 
 import click
@@ -17,6 +18,7 @@ from codelode.cli.searching import (
     preset_option,
     show,
 )
+from codelode.cli.tuning import Chosen, merged, set_option
 from codelode.client import About, Client
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
@@ -29,6 +31,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON obj
 @click.option("--top-k", "-k", type=int, default=20, show_default=True, help="Hits to choose from.")
 @preset_option
 @mode_option
+@set_option
 @json_option
 @server_option
 @click.pass_context
@@ -42,6 +45,7 @@ def context(
     top_k: int,
     preset: str,
     mode: str | None,
+    tuned: Chosen,
     as_json: bool,
     **filters: tuple[str, ...],
 ) -> None:
@@ -62,10 +66,13 @@ def context(
         budget_tokens=tokens,
         top_k=top_k,
         preset=preset,
-        options={
-            "retrieve": {"mode": mode} if mode else {},
-            "assemble": {"reserved_tokens": reserved},
-        },
+        options=merged(
+            {
+                "retrieve": {"mode": mode} if mode else {},
+                "assemble": {"reserved_tokens": reserved},
+            },
+            tuned,
+        ),
         **asked(filters),
     )
     if as_json:
@@ -137,7 +144,7 @@ def similar(
     top_k: int,
     as_json: bool,
 ) -> None:
-    """Code like the code at PATH:LINE, most similar first.
+    """Code like the code at PATH:LINE, most similar first; `-` for PATH:LINE: like standard input.
 
     The repository may be left out where only one is indexed. Exit status: 0 found, 1 nothing
     found, 2 error.
@@ -145,12 +152,14 @@ def similar(
     \b
     Examples:
       codelode similar src/http/retry.py:42
+      git show HEAD~3:retry.py | codelode similar -
       codelode similar src/http/retry.py:42 --repo acme/http --in acme/web
     """
-    path, line = _place(place)
+    path, line, snippet = _source(place)
     result = client.similar(
         path,
         line,
+        snippet=snippet,
         repository=repository,
         repositories=repositories,
         languages=languages,
@@ -162,6 +171,13 @@ def similar(
     else:
         show(result, query="", explain=False)
     ctx.exit(FOUND if result else NOTHING)
+
+
+def _source(text: str) -> tuple[str, int, str]:
+    """Path and line of a place, or the snippet on standard input."""
+    if text == "-":
+        return "", 0, sys.stdin.read()
+    return (*_place(text), "")
 
 
 def _place(text: str) -> tuple[str, int]:

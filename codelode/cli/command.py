@@ -9,11 +9,15 @@ from collections.abc import Sequence
 import click
 
 from codelode.cli.asking import context, explain, similar
+from codelode.cli.backup import backup, restore
 from codelode.cli.demo import demo
+from codelode.cli.doctor import doctor
 from codelode.cli.evaluating import evaluate
+from codelode.cli.graph import graph
 from codelode.cli.indexing import cancel, enrich, failures, index, remove, retry
 from codelode.cli.overview import repos, settings, status
 from codelode.cli.printing import complain
+from codelode.cli.reindexing import reindex
 from codelode.cli.searching import search
 from codelode.cli.up import up
 from codelode.errors import CodelodeError
@@ -36,8 +40,9 @@ def codelode() -> None:
 
 
 COMMANDS = (
-    *(up, index, search, context, similar, explain),
-    *(repos, status, failures, retry, enrich, cancel, remove, settings, evaluate, demo),
+    *(up, index, search, context, similar, explain, graph),
+    *(repos, status, failures, retry, enrich, cancel, remove, reindex, settings, evaluate, demo),
+    *(doctor, backup, restore),
 )
 for command in COMMANDS:
     codelode.add_command(command)

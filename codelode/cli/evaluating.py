@@ -13,6 +13,7 @@ from codelode import grep, history, judged
 from codelode.cli import printing
 from codelode.cli.options import server_option
 from codelode.cli.searching import PRESETS
+from codelode.cli.tuning import Chosen, set_option
 from codelode.client import Client
 from codelode.errors import InvalidSettings
 from codelode.evaluation import Place
@@ -25,6 +26,7 @@ SCOPES = ("repository", "all")
 @click.command("eval")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--preset", type=click.Choice(PRESETS), default="balanced", show_default=True)
+@set_option
 @click.option(
     "--scope",
     type=click.Choice(SCOPES),
@@ -36,7 +38,8 @@ SCOPES = ("repository", "all")
     "--grep",
     "checkouts",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder of checkouts by repository name: compare with grepping and reading them.",
+    help="Folder of repositories by name, checked out or bare: compare with grepping and "
+    "reading them.",
 )
 @click.option("--save", type=click.Path(path_type=Path), help="Write the figures as JSON.")
 @click.option(
@@ -69,6 +72,7 @@ def evaluate(
     client: Client,
     file: Path,
     preset: str,
+    tuned: Chosen,
     scope: str,
     checkouts: Path | None,
     save: Path | None,
@@ -89,7 +93,9 @@ def evaluate(
     Examples:
       codelode eval queries.json
       codelode eval queries.json --grep ~/checkouts --save result.json
+      codelode eval queries.json --grep ~/.local/share/codelode/mirrors
       codelode eval queries.json --baseline result.json --max-drop 0.05
+      codelode eval queries.json --set rank.ranker=fused --baseline result.json
       codelode eval mine.json --from-history . --repo acme/http
     """
     if checkout is not None:
@@ -98,7 +104,7 @@ def evaluate(
     queries = judged.read(file)
     if not queries:
         raise InvalidSettings(f"{file} holds no queries")
-    found = judged.report(list(judged.ask_all(queries, _asking(client, preset, scope))))
+    found = judged.report(list(judged.ask_all(queries, _asking(client, preset, scope, tuned))))
     if checkouts is not None:
         found["grep"] = judged.report(list(judged.ask_all(queries, _grepping(checkouts))))
     if save is not None:
@@ -108,13 +114,14 @@ def evaluate(
         context.exit(_gate(found, baseline, max_drop))
 
 
-def _asking(client: Client, preset: str, scope: str) -> judged.Ask:
+def _asking(client: Client, preset: str, scope: str, options: Chosen) -> judged.Ask:
     def ask(query: judged.Query) -> Sequence[judged.Shown]:
         result = client.search(
             query.text,
             repositories=[query.repository] if scope == "repository" else (),
             top_k=judged.TOP_K,
             preset=preset,
+            options=options,
             skip_cache=True,
         )
         return [
@@ -140,11 +147,9 @@ def _grepping(checkouts: Path) -> judged.Ask:
 
     def ask(query: judged.Query) -> Sequence[judged.Shown]:
         if query.repository not in files:
-            folder = checkouts / query.repository
-            if not folder.is_dir():
-                raise InvalidSettings(f"--grep: there is no checkout {folder}")
             files.clear()  # one repository in memory at a time
-            files[query.repository] = grep.read(folder)
+            folder = grep.locate(checkouts, query.repository)
+            files[query.repository] = grep.read(folder, query.revision)
         return grep.search(query.text, files[query.repository])
 
     return ask

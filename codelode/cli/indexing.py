@@ -129,17 +129,26 @@ def remove(*, client: Client, name: str, yes: bool) -> None:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--all", "include_skipped", is_flag=True, help="Files left out by rule as well.")
+@click.option(
+    "--partial",
+    "include_partial",
+    is_flag=True,
+    help="Indexed files as well that the grammar could not read whole, or that have a note.",
+)
 @click.option("--json", "as_json", is_flag=True, help="A JSON list for machines.")
 @server_option
-def failures(*, client: Client, name: str | None, include_skipped: bool, as_json: bool) -> None:
+def failures(
+    *, client: Client, name: str | None, include_skipped: bool, include_partial: bool, as_json: bool
+) -> None:
     """List the files that could not be indexed, with the reason of each.
 
     \b
     Examples:
       codelode failures
       codelode failures acme/http --all --json
+      codelode failures acme/http --partial
     """
-    found = client.failures(name, include_skipped=include_skipped)
+    found = client.failures(name, include_skipped=include_skipped, include_partial=include_partial)
     if as_json:
         click.echo(printing.to_json([asdict(failure) for failure in found]))
         return

@@ -11,11 +11,12 @@ from pydantic.fields import FieldInfo
 from codelode.cli import printing
 from codelode.cli.options import server_option
 from codelode.client import Client, IndexedRepository, Status
-from codelode.model import Run
+from codelode.model import LanguageHealth, Run
 from codelode.settings import Settings
 
 _REPOSITORY_COLUMNS = ("repository", "ref", "commit", "files", "chunks", "failed", "indexed", "url")
 _RUN_COLUMNS = ("run", "repository", "ref", "state", "files", "failed", "started", "error")
+_HEALTH_COLUMNS = ("language", "files", "ok", "partial", "error", "unsupported")
 _SETTING_COLUMNS = ("variable", "default", "range", "description")
 
 
@@ -37,7 +38,7 @@ def repos(*, client: Client, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
 @server_option
 def status(*, client: Client, as_json: bool) -> None:
-    """Show repositories, recent runs, queues and workers."""
+    """Show repositories, how well each language was read, recent runs, queues and workers."""
     state = client.status()
     click.echo(printing.to_json(_status_json(state)) if as_json else _status_text(state))
 
@@ -60,6 +61,8 @@ def _status_text(state: Status) -> str:
     parts = [printing.plain(summary)]
     if state.repositories:
         parts.append(printing.table(_REPOSITORY_COLUMNS, _repository_rows(state.repositories)))
+    if health := _health(state.repositories):
+        parts.append(printing.table(_HEALTH_COLUMNS, map(_health_row, health)))
     if state.runs:
         parts.append(printing.table(_RUN_COLUMNS, map(_run_row, state.runs)))
     if state.queues:
@@ -81,6 +84,18 @@ def _repository_rows(
             yield name, ref.ref, commit, ref.files, ref.chunks, ref.failed, indexed, url
 
 
+def _health(repositories: tuple[IndexedRepository, ...]) -> list[LanguageHealth]:
+    """Of all repositories at their default refs together, most files first."""
+    sums: dict[str, LanguageHealth] = {}
+    for one in (one for each in repositories for ref in each.refs[:1] for one in ref.health):
+        sums[one.language] = one + sums.get(one.language, LanguageHealth(one.language))
+    return sorted(sums.values(), key=lambda one: (-one.files, one.language))
+
+
+def _health_row(one: LanguageHealth) -> tuple[object, ...]:
+    return one.language, one.files, one.ok, one.partial, one.error, one.unsupported
+
+
 def _run_row(run: Run) -> tuple[object, ...]:
     files = f"{run.done + run.failed}/{run.total}"
     started = printing.moment(run.started_at)
@@ -98,6 +113,7 @@ def _repository_json(each: IndexedRepository) -> dict[str, object]:
             "failed": ref.failed,
             "chunks": ref.chunks,
             "indexed_at": ref.indexed_at,
+            "health": [asdict(one) for one in ref.health],
         }
         for ref in each.refs
     ]

@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 
@@ -127,6 +127,23 @@ def explanation(hit: Hit) -> str:
     return "\n".join(f"    {plain(name)} = {value:.4g}" for name, value in hit.explain)
 
 
+def reading(result: SearchResult) -> Iterator[str]:
+    """How the query was read and what of its repositories is indexed, one fact a line."""
+    facts = {
+        "intent": result.intent,
+        "names": ", ".join(f"{one.text} ({one.kind})" for one in result.entities),
+        "synonyms": ", ".join(result.synonyms),
+        "also asked": "; ".join(result.alternates),
+        "files": ", ".join(f"{one.path} ({one.similarity:.2f})" for one in result.files),
+    }
+    yield from (f"{name}: {value}" for name, value in facts.items() if value)
+    for one in result.coverage:
+        missing = f", {one.pending} files pending, {one.failed} failed"
+        yield f"searched {one.repository} {one.ref} at {one.revision[:12] or 'nothing yet'}" + (
+            missing if one.pending or one.failed else ""
+        )
+
+
 def search_json(result: SearchResult, *, explain: bool) -> str:
     """The documented object of `search --json`; traces and notices only with `explain`.
 
@@ -145,6 +162,12 @@ def search_json(result: SearchResult, *, explain: bool) -> str:
         answer["notices"] = list(result.notices)
         answer["explain"] = {
             "query_kind": result.query_kind,
+            "intent": result.intent,
+            "entities": [asdict(one) for one in result.entities],
+            "synonyms": list(result.synonyms),
+            "alternates": list(result.alternates),
+            "coverage": [asdict(one) for one in result.coverage],
+            "tokens": result.tokens,
             "cached": result.cached,
             "stages": [{"stage": name, "took_ms": ms} for name, ms in result.stages],
         }
@@ -164,6 +187,8 @@ def _hit_json(hit: Hit, *, explain: bool) -> dict[str, object]:
         "match": hit.match,
         "content": hit.content,
     }
+    if hit.block_type:
+        fields["block_type"] = hit.block_type
     if hit.passage is not None:
         fields["passage"] = asdict(hit.passage)
     if explain:

@@ -9,6 +9,7 @@ import click
 
 from codelode.cli import printing
 from codelode.cli.options import server_option
+from codelode.cli.tuning import Chosen, merged, set_option
 from codelode.client import Client, SearchResult
 from codelode.client.request import Limits
 from codelode.model import Category, Kind
@@ -35,6 +36,13 @@ _FILTERS = (
     click.option(
         "--category", "categories", multiple=True, metavar="C", help=f"{', '.join(Category)}."
     ),
+    click.option(
+        "--block-type",
+        "block_types",
+        multiple=True,
+        metavar="TYPE",
+        help="Of infrastructure: resource, job, service, stage, Deployment …",
+    ),
     click.option("--ref", default="", help="Branch or tag. Default: each repository's default."),
 )
 
@@ -43,7 +51,7 @@ preset_option = click.option(
     type=click.Choice(PRESETS, case_sensitive=False),
     default="balanced",
     show_default=True,
-    help="thorough: synonyms, centrality, related files, import chains, whole definitions.",
+    help="thorough: synonyms, a wider window, related files, import chains, whole definitions.",
 )
 mode_option = click.option(
     "--mode",
@@ -69,10 +77,11 @@ def filter_options(command: Command) -> Command:
     "--similarity",
     type=float,
     metavar="COSINE",
-    help="Staged: least similarity of files and chunks. Default: 0.70 and 0.75.",
+    help="Staged: least similarity of files and chunks. Default: the embedder's.",
 )
 @click.option("--alpha", type=float, help="Weight of meaning against words, 0 to 1; fused ranking.")
 @click.option("--compact", is_flag=True, help="Places and signatures without code.")
+@set_option
 @click.option("--page", default="", metavar="TOKEN", help="Go on after a previous answer.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
 @click.option("--explain", is_flag=True, help="Show why each hit ranks where it does.")
@@ -90,6 +99,7 @@ def search(
     similarity: float | None,
     alpha: float | None,
     compact: bool,
+    tuned: Chosen,
     page: str,
     as_json: bool,
     explain: bool,
@@ -107,6 +117,7 @@ def search(
       codelode search "parse config" --path 'src/**/*.py' --kind function
       codelode search "how are sessions stored" --preset thorough --explain
       codelode search "how are sessions stored" --mode staged --similarity 0.3
+      codelode search "session store" --set rank.reranker=judge --set analyze.rewrite=true
       codelode search "open a session" --repo acme/http --json | jq '.hits[].path'
     """
     retrieve = {
@@ -115,14 +126,17 @@ def search(
         "file_similarity": similarity,
         "chunk_similarity": similarity,
     }
-    chosen = {name: value for name, value in retrieve.items() if value is not None}
+    chosen: Chosen = {
+        "retrieve": {name: value for name, value in retrieve.items() if value is not None},
+        "assemble": {"compact": True} if compact else {},
+    }
     result = client.search(
         query,
         **asked(filters),
         top_k=top_k,
         explain=explain,
         preset=preset,
-        options={"retrieve": chosen, "assemble": {"compact": True} if compact else {}},
+        options=merged(chosen, tuned),
         page=page,
     )
     if as_json:
@@ -151,6 +165,8 @@ def show(result: SearchResult, *, query: str, explain: bool) -> None:
     if explain:
         stages = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in result.stages)
         printing.note(f"{result.query_kind} query: {stages or 'no stages reported'}")
+        for line in printing.reading(result):
+            printing.note(line)
     if result.next_page:
         printing.note(f"more: --page {result.next_page}")
     printing.note(_summary(result))

@@ -138,7 +138,7 @@ def up(
             *worker_children(settings, parsers=parsers or _cores()),
             flower_child(flower),
         )
-        connect.prepare_models(settings)
+        connect.prepare_models(connect.published(settings).settings)
         _run(settings, redis=redis, rest=rest, flower=f"http://{flower}", verbose=verbose)
 
 

@@ -10,6 +10,7 @@ in the workers whether or not somebody looks.
 """
 
 from codelode.client.connection import DEFAULT_ADDRESS, Client
+from codelode.client.graph import Graph, GraphLink, GraphPlace
 from codelode.client.overview import FileFailure, IndexedRepository, Queue, Status
 from codelode.client.results import (
     About,
@@ -17,6 +18,7 @@ from codelode.client.results import (
     Coverage,
     Definition,
     Duplicate,
+    Entity,
     FoundFile,
     Hit,
     ImportLink,
@@ -33,8 +35,12 @@ __all__ = [
     "Coverage",
     "Definition",
     "Duplicate",
+    "Entity",
     "FileFailure",
     "FoundFile",
+    "Graph",
+    "GraphLink",
+    "GraphPlace",
     "Hit",
     "ImportLink",
     "IndexedRepository",

@@ -12,14 +12,23 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from codelode import errors
+from codelode.client import graph as graphs
 from codelode.client import overview, results
 from codelode.client.channel import opened
 from codelode.client.failures import error
+from codelode.client.graph import Graph
 from codelode.client.overview import FileFailure, IndexedRepository, Status
 from codelode.client.request import Options, Search, count, search_request
 from codelode.client.results import About, Context, SearchResult
 from codelode.model import Run
-from codelode.v1 import index_pb2, index_pb2_grpc, search_pb2, search_pb2_grpc
+from codelode.v1 import (
+    graph_pb2,
+    graph_pb2_grpc,
+    index_pb2,
+    index_pb2_grpc,
+    search_pb2,
+    search_pb2_grpc,
+)
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 
@@ -48,6 +57,7 @@ class Client:
         self._channel = opened(self.address, token=token)
         self._index = index_pb2_grpc.IndexServiceStub(self._channel)
         self._search = search_pb2_grpc.SearchServiceStub(self._channel)
+        self._graph = graph_pb2_grpc.GraphServiceStub(self._channel)
         self._health = health_pb2_grpc.HealthStub(self._channel)
 
     def search(
@@ -60,6 +70,7 @@ class Client:
         kinds: Iterable[str] = (),
         symbols: Iterable[str] = (),
         categories: Iterable[str] = (),
+        block_types: Iterable[str] = (),
         ref: str = "",
         top_k: int = 10,
         explain: bool = False,
@@ -83,6 +94,7 @@ class Client:
             kinds=kinds,
             symbols=symbols,
             categories=categories,
+            block_types=block_types,
             ref=ref,
             explain=explain,
             skip_cache=skip_cache,
@@ -143,6 +155,35 @@ class Client:
         request = search_pb2.ExplainRequest(repository=repository, subject=subject, ref=ref)
         with self._translated():
             return results.about(self._search.Explain(request, timeout=self.timeout_s))
+
+    def graph(
+        self,
+        subject: str,
+        *,
+        repository: str = "",
+        depth: int = 3,
+        reverse: bool = False,
+        relations: Iterable[str] = (),
+        limit: int = 200,
+        ref: str = "",
+    ) -> Graph:
+        """What a file or a symbol depends on, or with `reverse` what depends on it.
+
+        `relations`: any of imports, importers, calls, callers, inherits, subclasses, definitions,
+        references, tests, cross_repository; none: those of the direction. Raises NotFound, and
+        InvalidQuery with the field that is wrong.
+        """
+        request = graph_pb2.GetGraphRequest(
+            repository=repository,
+            subject=subject,
+            depth=count("depth", depth),
+            reverse=reverse,
+            relations=graphs.relations(relations),
+            limit=count("limit", limit),
+            ref=ref,
+        )
+        with self._translated():
+            return graphs.graph(self._graph.GetGraph(request, timeout=self.timeout_s))
 
     def index(
         self,
@@ -222,11 +263,21 @@ class Client:
             self._index.RemoveRepository(request, timeout=self.timeout_s)
 
     def failures(
-        self, name: str | None = None, *, include_skipped: bool = False
+        self,
+        name: str | None = None,
+        *,
+        include_skipped: bool = False,
+        include_partial: bool = False,
     ) -> Iterator[FileFailure]:
-        """The files that are not in the index, of one repository or all, page by page."""
+        """The files that are not in the index, of one repository or all, page by page.
+
+        `include_partial`: and those in it that something is wrong with.
+        """
         request = index_pb2.ListFailuresRequest(
-            repository=name or "", include_skipped=include_skipped, page_size=_PAGE_SIZE
+            repository=name or "",
+            include_skipped=include_skipped,
+            include_partial=include_partial,
+            page_size=_PAGE_SIZE,
         )
         while True:
             with self._translated():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codelode.model import (
+    LanguageHealth,
     RefName,
     RefStatus,
     Repository,
@@ -52,7 +53,7 @@ class FileFailure:
     repository: str
     ref: str
     path: str
-    state: str  # failed or skipped
+    state: str  # failed or skipped; of an indexed file its health
     reason: str
 
 
@@ -100,6 +101,17 @@ def _ref(message: index_pb2.RefStatus) -> RefStatus:
         failed=message.failed,
         chunks=message.chunks,
         indexed_at=message.indexed_at,
+        health=tuple(map(_language, message.health)),
+    )
+
+
+def _language(message: index_pb2.LanguageHealth) -> LanguageHealth:
+    return LanguageHealth(
+        language=message.language,
+        ok=message.ok,
+        partial=message.partial,
+        error=message.error,
+        unsupported=message.unsupported,
     )
 
 

@@ -21,6 +21,7 @@ class Limits(TypedDict, total=False):
     kinds: Iterable[str]
     symbols: Iterable[str]
     categories: Iterable[str]
+    block_types: Iterable[str]
     ref: str
 
 
@@ -42,6 +43,7 @@ def search_request(
     kinds: Iterable[str] = (),
     symbols: Iterable[str] = (),
     categories: Iterable[str] = (),
+    block_types: Iterable[str] = (),
     ref: str = "",
     explain: bool = False,
     skip_cache: bool = False,
@@ -56,6 +58,7 @@ def search_request(
         kinds=texts("kinds", kinds),
         symbols=texts("symbols", symbols),
         categories=texts("categories", categories),
+        block_types=texts("block_types", block_types),
         ref=ref,
     )
     return search_pb2.SearchRequest(

@@ -38,6 +38,7 @@ class Hit:
     explain: tuple[tuple[str, float], ...] = ()
     summary: str = ""  # one sentence by a language model; empty: none was made
     passage: Passage | None = None  # the lines around it that were asked for
+    block_type: str = ""  # of infrastructure: `resource`, `job`, `Deployment`
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class SearchResult(Sequence[Hit]):
     notices: tuple[str, ...] = ()  # what was degraded or limited
     query_kind: str = ""
     intent: str = ""
+    entities: tuple[Entity, ...] = ()  # names and paths in the query; only with explain
     related: tuple[Related, ...] = ()
     imports: tuple[ImportLink, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
@@ -71,6 +73,14 @@ class SearchResult(Sequence[Hit]):
     def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
     def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
         return self.hits[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A name or a path in a query."""
+
+    kind: str  # path, pascal_case, camel_case or snake_case
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +186,7 @@ def search_result(message: search_pb2.SearchResponse) -> SearchResult:
         notices=tuple(message.notices),
         query_kind=message.query_kind,
         intent=message.intent,
+        entities=tuple(Entity(one.kind, one.text) for one in message.entities),
         related=tuple(
             Related(one.repository, one.path, one.relation, one.hops, one.of)
             for one in message.related
@@ -215,6 +226,7 @@ def hit(message: search_pb2.Hit) -> Hit:
         explain=tuple((trace.name, trace.value) for trace in message.explain),
         summary=message.summary,
         passage=passage(message.passage) if message.HasField("passage") else None,
+        block_type=message.block_type,
     )
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x63odelode/v1/index.proto\x12\x0b\x63odelode.v1\"9\n\x0fStartRunRequest\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03ref\x18\x03 \x01(\t\"1\n\x10StartRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\xf7\x01\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\x12\x0b\n\x03ref\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x10\n\x08revision\x18\x05 \x01(\t\x12\r\n\x05total\x18\x06 \x01(\x03\x12\x0c\n\x04\x64one\x18\x07 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x08 \x01(\x03\x12\x0f\n\x07skipped\x18\t \x01(\x03\x12\r\n\x05\x65rror\x18\n \x01(\t\x12\x12\n\nstarted_at\x18\x0b \x01(\x01\x12\x13\n\x0b\x66inished_at\x18\x0c \x01(\x01\x12\x11\n\tsummaries\x18\r \x01(\x03\x12\x19\n\x11summaries_missing\x18\x0e \x01(\x03\"!\n\x0fWatchRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"1\n\x10WatchRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\"\n\x10\x43\x61ncelRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"2\n\x11\x43\x61ncelRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\x19\n\x17ListRepositoriesRequest\"I\n\x18ListRepositoriesResponse\x12-\n\x0crepositories\x18\x01 \x03(\x0b\x32\x17.codelode.v1.Repository\"b\n\nRepository\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65\x66\x61ult_ref\x18\x03 \x01(\t\x12$\n\x04refs\x18\x04 \x03(\x0b\x32\x16.codelode.v1.RefStatus\"~\n\tRefStatus\x12\x0b\n\x03ref\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\t\x12\r\n\x05\x66iles\x18\x03 \x01(\x03\x12\x0f\n\x07skipped\x18\x04 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x05 \x01(\x03\x12\x0e\n\x06\x63hunks\x18\x06 \x01(\x03\x12\x12\n\nindexed_at\x18\x07 \x01(\x01\"\x12\n\x10GetStatusRequest\"\xc8\x01\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12-\n\x0crepositories\x18\x02 \x03(\x0b\x32\x17.codelode.v1.Repository\x12\x1e\n\x04runs\x18\x03 \x03(\x0b\x32\x10.codelode.v1.Run\x12\x0e\n\x06\x63hunks\x18\x04 \x01(\x03\x12\"\n\x06queues\x18\x05 \x03(\x0b\x32\x12.codelode.v1.Queue\x12\x10\n\x08\x65mbedder\x18\x06 \x01(\t\x12\r\n\x05store\x18\x07 \x01(\t\"8\n\x05Queue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08messages\x18\x02 \x01(\x03\x12\x0f\n\x07workers\x18\x03 \x01(\x03\"\'\n\x17RemoveRepositoryRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x1a\n\x18RemoveRepositoryResponse\"i\n\x13ListFailuresRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x17\n\x0finclude_skipped\x18\x02 \x01(\x08\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"[\n\x14ListFailuresResponse\x12*\n\x08\x66\x61ilures\x18\x01 \x03(\x0b\x32\x18.codelode.v1.FileFailure\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"[\n\x0b\x46ileFailure\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x0b\n\x03ref\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\"*\n\x14RetryFailuresRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\"7\n\x15RetryFailuresResponse\x12\x1e\n\x04runs\x18\x01 \x03(\x0b\x32\x10.codelode.v1.Run\"-\n\x17\x45nrichRepositoryRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\":\n\x18\x45nrichRepositoryResponse\x12\x1e\n\x04runs\x18\x01 \x03(\x0b\x32\x10.codelode.v1.Run2\x8a\x06\n\x0cIndexService\x12G\n\x08StartRun\x12\x1c.codelode.v1.StartRunRequest\x1a\x1d.codelode.v1.StartRunResponse\x12I\n\x08WatchRun\x12\x1c.codelode.v1.WatchRunRequest\x1a\x1d.codelode.v1.WatchRunResponse0\x01\x12J\n\tCancelRun\x12\x1d.codelode.v1.CancelRunRequest\x1a\x1e.codelode.v1.CancelRunResponse\x12_\n\x10ListRepositories\x12$.codelode.v1.ListRepositoriesRequest\x1a%.codelode.v1.ListRepositoriesResponse\x12J\n\tGetStatus\x12\x1d.codelode.v1.GetStatusRequest\x1a\x1e.codelode.v1.GetStatusResponse\x12_\n\x10RemoveRepository\x12$.codelode.v1.RemoveRepositoryRequest\x1a%.codelode.v1.RemoveRepositoryResponse\x12S\n\x0cListFailures\x12 .codelode.v1.ListFailuresRequest\x1a!.codelode.v1.ListFailuresResponse\x12V\n\rRetryFailures\x12!.codelode.v1.RetryFailuresRequest\x1a\".codelode.v1.RetryFailuresResponse\x12_\n\x10\x45nrichRepository\x12$.codelode.v1.EnrichRepositoryRequest\x1a%.codelode.v1.EnrichRepositoryResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x63odelode/v1/index.proto\x12\x0b\x63odelode.v1\"9\n\x0fStartRunRequest\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03ref\x18\x03 \x01(\t\"1\n\x10StartRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\xf7\x01\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\x12\x0b\n\x03ref\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x10\n\x08revision\x18\x05 \x01(\t\x12\r\n\x05total\x18\x06 \x01(\x03\x12\x0c\n\x04\x64one\x18\x07 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x08 \x01(\x03\x12\x0f\n\x07skipped\x18\t \x01(\x03\x12\r\n\x05\x65rror\x18\n \x01(\t\x12\x12\n\nstarted_at\x18\x0b \x01(\x01\x12\x13\n\x0b\x66inished_at\x18\x0c \x01(\x01\x12\x11\n\tsummaries\x18\r \x01(\x03\x12\x19\n\x11summaries_missing\x18\x0e \x01(\x03\"!\n\x0fWatchRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"1\n\x10WatchRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\"\n\x10\x43\x61ncelRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"2\n\x11\x43\x61ncelRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\x19\n\x17ListRepositoriesRequest\"I\n\x18ListRepositoriesResponse\x12-\n\x0crepositories\x18\x01 \x03(\x0b\x32\x17.codelode.v1.Repository\"b\n\nRepository\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65\x66\x61ult_ref\x18\x03 \x01(\t\x12$\n\x04refs\x18\x04 \x03(\x0b\x32\x16.codelode.v1.RefStatus\"\xab\x01\n\tRefStatus\x12\x0b\n\x03ref\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\t\x12\r\n\x05\x66iles\x18\x03 \x01(\x03\x12\x0f\n\x07skipped\x18\x04 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x05 \x01(\x03\x12\x0e\n\x06\x63hunks\x18\x06 \x01(\x03\x12\x12\n\nindexed_at\x18\x07 \x01(\x01\x12+\n\x06health\x18\x08 \x03(\x0b\x32\x1b.codelode.v1.LanguageHealth\"c\n\x0eLanguageHealth\x12\x10\n\x08language\x18\x01 \x01(\t\x12\n\n\x02ok\x18\x02 \x01(\x03\x12\x0f\n\x07partial\x18\x03 \x01(\x03\x12\r\n\x05\x65rror\x18\x04 \x01(\x03\x12\x13\n\x0bunsupported\x18\x05 \x01(\x03\"\x12\n\x10GetStatusRequest\"\xc8\x01\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12-\n\x0crepositories\x18\x02 \x03(\x0b\x32\x17.codelode.v1.Repository\x12\x1e\n\x04runs\x18\x03 \x03(\x0b\x32\x10.codelode.v1.Run\x12\x0e\n\x06\x63hunks\x18\x04 \x01(\x03\x12\"\n\x06queues\x18\x05 \x03(\x0b\x32\x12.codelode.v1.Queue\x12\x10\n\x08\x65mbedder\x18\x06 \x01(\t\x12\r\n\x05store\x18\x07 \x01(\t\"8\n\x05Queue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08messages\x18\x02 \x01(\x03\x12\x0f\n\x07workers\x18\x03 \x01(\x03\"\'\n\x17RemoveRepositoryRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x1a\n\x18RemoveRepositoryResponse\"\x82\x01\n\x13ListFailuresRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x17\n\x0finclude_skipped\x18\x02 \x01(\x08\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x17\n\x0finclude_partial\x18\x05 \x01(\x08\"[\n\x14ListFailuresResponse\x12*\n\x08\x66\x61ilures\x18\x01 \x03(\x0b\x32\x18.codelode.v1.FileFailure\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"[\n\x0b\x46ileFailure\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x0b\n\x03ref\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\"*\n\x14RetryFailuresRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\"7\n\x15RetryFailuresResponse\x12\x1e\n\x04runs\x18\x01 \x03(\x0b\x32\x10.codelode.v1.Run\"-\n\x17\x45nrichRepositoryRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\":\n\x18\x45nrichRepositoryResponse\x12\x1e\n\x04runs\x18\x01 \x03(\x0b\x32\x10.codelode.v1.Run2\x8a\x06\n\x0cIndexService\x12G\n\x08StartRun\x12\x1c.codelode.v1.StartRunRequest\x1a\x1d.codelode.v1.StartRunResponse\x12I\n\x08WatchRun\x12\x1c.codelode.v1.WatchRunRequest\x1a\x1d.codelode.v1.WatchRunResponse0\x01\x12J\n\tCancelRun\x12\x1d.codelode.v1.CancelRunRequest\x1a\x1e.codelode.v1.CancelRunResponse\x12_\n\x10ListRepositories\x12$.codelode.v1.ListRepositoriesRequest\x1a%.codelode.v1.ListRepositoriesResponse\x12J\n\tGetStatus\x12\x1d.codelode.v1.GetStatusRequest\x1a\x1e.codelode.v1.GetStatusResponse\x12_\n\x10RemoveRepository\x12$.codelode.v1.RemoveRepositoryRequest\x1a%.codelode.v1.RemoveRepositoryResponse\x12S\n\x0cListFailures\x12 .codelode.v1.ListFailuresRequest\x1a!.codelode.v1.ListFailuresResponse\x12V\n\rRetryFailures\x12!.codelode.v1.RetryFailuresRequest\x1a\".codelode.v1.RetryFailuresResponse\x12_\n\x10\x45nrichRepository\x12$.codelode.v1.EnrichRepositoryRequest\x1a%.codelode.v1.EnrichRepositoryResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -51,32 +51,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTREPOSITORIESRESPONSE']._serialized_end=674
   _globals['_REPOSITORY']._serialized_start=676
   _globals['_REPOSITORY']._serialized_end=774
-  _globals['_REFSTATUS']._serialized_start=776
-  _globals['_REFSTATUS']._serialized_end=902
-  _globals['_GETSTATUSREQUEST']._serialized_start=904
-  _globals['_GETSTATUSREQUEST']._serialized_end=922
-  _globals['_GETSTATUSRESPONSE']._serialized_start=925
-  _globals['_GETSTATUSRESPONSE']._serialized_end=1125
-  _globals['_QUEUE']._serialized_start=1127
-  _globals['_QUEUE']._serialized_end=1183
-  _globals['_REMOVEREPOSITORYREQUEST']._serialized_start=1185
-  _globals['_REMOVEREPOSITORYREQUEST']._serialized_end=1224
-  _globals['_REMOVEREPOSITORYRESPONSE']._serialized_start=1226
-  _globals['_REMOVEREPOSITORYRESPONSE']._serialized_end=1252
-  _globals['_LISTFAILURESREQUEST']._serialized_start=1254
-  _globals['_LISTFAILURESREQUEST']._serialized_end=1359
-  _globals['_LISTFAILURESRESPONSE']._serialized_start=1361
-  _globals['_LISTFAILURESRESPONSE']._serialized_end=1452
-  _globals['_FILEFAILURE']._serialized_start=1454
-  _globals['_FILEFAILURE']._serialized_end=1545
-  _globals['_RETRYFAILURESREQUEST']._serialized_start=1547
-  _globals['_RETRYFAILURESREQUEST']._serialized_end=1589
-  _globals['_RETRYFAILURESRESPONSE']._serialized_start=1591
-  _globals['_RETRYFAILURESRESPONSE']._serialized_end=1646
-  _globals['_ENRICHREPOSITORYREQUEST']._serialized_start=1648
-  _globals['_ENRICHREPOSITORYREQUEST']._serialized_end=1693
-  _globals['_ENRICHREPOSITORYRESPONSE']._serialized_start=1695
-  _globals['_ENRICHREPOSITORYRESPONSE']._serialized_end=1753
-  _globals['_INDEXSERVICE']._serialized_start=1756
-  _globals['_INDEXSERVICE']._serialized_end=2534
+  _globals['_REFSTATUS']._serialized_start=777
+  _globals['_REFSTATUS']._serialized_end=948
+  _globals['_LANGUAGEHEALTH']._serialized_start=950
+  _globals['_LANGUAGEHEALTH']._serialized_end=1049
+  _globals['_GETSTATUSREQUEST']._serialized_start=1051
+  _globals['_GETSTATUSREQUEST']._serialized_end=1069
+  _globals['_GETSTATUSRESPONSE']._serialized_start=1072
+  _globals['_GETSTATUSRESPONSE']._serialized_end=1272
+  _globals['_QUEUE']._serialized_start=1274
+  _globals['_QUEUE']._serialized_end=1330
+  _globals['_REMOVEREPOSITORYREQUEST']._serialized_start=1332
+  _globals['_REMOVEREPOSITORYREQUEST']._serialized_end=1371
+  _globals['_REMOVEREPOSITORYRESPONSE']._serialized_start=1373
+  _globals['_REMOVEREPOSITORYRESPONSE']._serialized_end=1399
+  _globals['_LISTFAILURESREQUEST']._serialized_start=1402
+  _globals['_LISTFAILURESREQUEST']._serialized_end=1532
+  _globals['_LISTFAILURESRESPONSE']._serialized_start=1534
+  _globals['_LISTFAILURESRESPONSE']._serialized_end=1625
+  _globals['_FILEFAILURE']._serialized_start=1627
+  _globals['_FILEFAILURE']._serialized_end=1718
+  _globals['_RETRYFAILURESREQUEST']._serialized_start=1720
+  _globals['_RETRYFAILURESREQUEST']._serialized_end=1762
+  _globals['_RETRYFAILURESRESPONSE']._serialized_start=1764
+  _globals['_RETRYFAILURESRESPONSE']._serialized_end=1819
+  _globals['_ENRICHREPOSITORYREQUEST']._serialized_start=1821
+  _globals['_ENRICHREPOSITORYREQUEST']._serialized_end=1866
+  _globals['_ENRICHREPOSITORYRESPONSE']._serialized_start=1868
+  _globals['_ENRICHREPOSITORYRESPONSE']._serialized_end=1926
+  _globals['_INDEXSERVICE']._serialized_start=1929
+  _globals['_INDEXSERVICE']._serialized_end=2707
 # @@protoc_insertion_point(module_scope)

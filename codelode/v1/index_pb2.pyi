@@ -284,6 +284,7 @@ class RefStatus(_message.Message):
     FAILED_FIELD_NUMBER: _builtins.int
     CHUNKS_FIELD_NUMBER: _builtins.int
     INDEXED_AT_FIELD_NUMBER: _builtins.int
+    HEALTH_FIELD_NUMBER: _builtins.int
     ref: _builtins.str
     revision: _builtins.str
     """The commit that is indexed; empty while the first run is under way."""
@@ -293,6 +294,10 @@ class RefStatus(_message.Message):
     chunks: _builtins.int
     indexed_at: _builtins.float
     """Seconds since the epoch."""
+    @_builtins.property
+    def health(self) -> _containers.RepeatedCompositeFieldContainer[Global___LanguageHealth]:
+        """Of the indexed files, by language."""
+
     def __init__(
         self,
         *,
@@ -303,14 +308,52 @@ class RefStatus(_message.Message):
         failed: _builtins.int = ...,
         chunks: _builtins.int = ...,
         indexed_at: _builtins.float = ...,
+        health: _abc.Iterable[Global___LanguageHealth] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "failed", b"failed", "files", b"files", "indexed_at", b"indexed_at", "ref", b"ref", "revision", b"revision", "skipped", b"skipped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "failed", b"failed", "files", b"files", "health", b"health", "indexed_at", b"indexed_at", "ref", b"ref", "revision", b"revision", "skipped", b"skipped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RefStatus: _TypeAlias = RefStatus  # noqa: Y015
+
+@_typing.final
+class LanguageHealth(_message.Message):
+    """How many files of a language the grammar read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    OK_FIELD_NUMBER: _builtins.int
+    PARTIAL_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    UNSUPPORTED_FIELD_NUMBER: _builtins.int
+    language: _builtins.str
+    ok: _builtins.int
+    """Whole."""
+    partial: _builtins.int
+    """With errors left; their chunks are complete all the same."""
+    error: _builtins.int
+    """Not at all: cut as text."""
+    unsupported: _builtins.int
+    """There is no grammar: cut as text."""
+    def __init__(
+        self,
+        *,
+        language: _builtins.str = ...,
+        ok: _builtins.int = ...,
+        partial: _builtins.int = ...,
+        error: _builtins.int = ...,
+        unsupported: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "language", b"language", "ok", b"ok", "partial", b"partial", "unsupported", b"unsupported"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LanguageHealth: _TypeAlias = LanguageHealth  # noqa: Y015
 
 @_typing.final
 class GetStatusRequest(_message.Message):
@@ -436,6 +479,7 @@ class ListFailuresRequest(_message.Message):
     INCLUDE_SKIPPED_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    INCLUDE_PARTIAL_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
     """Empty: all repositories."""
     include_skipped: _builtins.bool
@@ -444,6 +488,8 @@ class ListFailuresRequest(_message.Message):
     """At most 1,000; 0 means 200."""
     page_token: _builtins.str
     """From the previous response."""
+    include_partial: _builtins.bool
+    """Indexed files that something is wrong with as well: the grammar left errors, or a note."""
     def __init__(
         self,
         *,
@@ -451,10 +497,11 @@ class ListFailuresRequest(_message.Message):
         include_skipped: _builtins.bool = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        include_partial: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_skipped", b"include_skipped", "page_size", b"page_size", "page_token", b"page_token", "repository", b"repository"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_partial", b"include_partial", "include_skipped", b"include_skipped", "page_size", b"page_size", "page_token", b"page_token", "repository", b"repository"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -497,7 +544,7 @@ class FileFailure(_message.Message):
     ref: _builtins.str
     path: _builtins.str
     state: _builtins.str
-    """failed or skipped."""
+    """failed or skipped; of an indexed file its health: ok, partial, error, unsupported."""
     reason: _builtins.str
     def __init__(
         self,

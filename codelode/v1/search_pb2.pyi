@@ -426,6 +426,7 @@ class Filters(_message.Message):
     SYMBOLS_FIELD_NUMBER: _builtins.int
     CATEGORIES_FIELD_NUMBER: _builtins.int
     REF_FIELD_NUMBER: _builtins.int
+    BLOCK_TYPES_FIELD_NUMBER: _builtins.int
     ref: _builtins.str
     """Branch or tag; empty means each repository's default ref."""
     @_builtins.property
@@ -452,6 +453,10 @@ class Filters(_message.Message):
     def categories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """source, test, vendored, generated, docs, configuration."""
 
+    @_builtins.property
+    def block_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Types of infrastructure blocks as written: "resource", "job", "service", "stage", "Deployment"."""
+
     def __init__(
         self,
         *,
@@ -462,10 +467,11 @@ class Filters(_message.Message):
         symbols: _abc.Iterable[_builtins.str] | None = ...,
         categories: _abc.Iterable[_builtins.str] | None = ...,
         ref: _builtins.str = ...,
+        block_types: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["categories", b"categories", "kinds", b"kinds", "languages", b"languages", "paths", b"paths", "ref", b"ref", "repositories", b"repositories", "symbols", b"symbols"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_types", b"block_types", "categories", b"categories", "kinds", b"kinds", "languages", b"languages", "paths", b"paths", "ref", b"ref", "repositories", b"repositories", "symbols", b"symbols"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1010,6 +1016,7 @@ class Hit(_message.Message):
     EXPLAIN_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     PASSAGE_FIELD_NUMBER: _builtins.int
+    BLOCK_TYPE_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
     path: _builtins.str
     start_line: _builtins.int
@@ -1029,6 +1036,8 @@ class Hit(_message.Message):
     """Signature lines of the enclosing definitions."""
     summary: _builtins.str
     """One sentence by a language model; empty: none was made."""
+    block_type: _builtins.str
+    """Of infrastructure: "resource", "job", "Deployment"; empty for everything else."""
     @_builtins.property
     def explain(self) -> _containers.RepeatedCompositeFieldContainer[Global___Trace]:
         """Why it ranks where it does, in pipeline order; only with explain."""
@@ -1055,10 +1064,11 @@ class Hit(_message.Message):
         explain: _abc.Iterable[Global___Trace] | None = ...,
         summary: _builtins.str = ...,
         passage: Global___Passage | None = ...,
+        block_type: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["passage", b"passage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["category", b"category", "content", b"content", "end_line", b"end_line", "explain", b"explain", "header", b"header", "kind", b"kind", "language", b"language", "match", b"match", "passage", b"passage", "path", b"path", "repository", b"repository", "score", b"score", "start_line", b"start_line", "summary", b"summary", "symbol", b"symbol"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_type", b"block_type", "category", b"category", "content", b"content", "end_line", b"end_line", "explain", b"explain", "header", b"header", "kind", b"kind", "language", b"language", "match", b"match", "passage", b"passage", "path", b"path", "repository", b"repository", "score", b"score", "start_line", b"start_line", "summary", b"summary", "symbol", b"symbol"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

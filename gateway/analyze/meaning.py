@@ -1,13 +1,18 @@
 """What two queries must share to the letter to have one answer, however near their vectors are.
 
-Vectors of queries that differ in one name, one number or one `not` are close together.
+Vectors of queries that differ in one name, one number or one `not` are close together, and so are
+those that ask for the opposite: with the built-in embedder "string to int" and "int to string" have
+a cosine of 1, since it knows no order, and "ascending" and "descending" in one question .97, while
+the same question in other words seldom passes .94. So all words but those that only make a sentence
+must be the same in the same order. A search that was not saved costs milliseconds, the answer to
+another question costs the asker's trust.
 """
 
 from __future__ import annotations
 
 import re
 
-from codelode import languages
+from codelode import languages, tokens
 from gateway.analyze.intent import entities
 
 _NEGATION = re.compile(
@@ -18,12 +23,26 @@ _QUOTED = re.compile(r"\"[^\"\n]+\"|`[^`\n]+`|(?<!\w)'[^'\n]+'(?!\w)")
 _NUMBERED = re.compile(r"\w*\d\w*")
 _WORD = re.compile(r"[\w+#]+")
 
+_WORDS = """
+a an the how what where when which who why is are was were be been do does did can could should
+would will i we you my our your me please find show
+"""
+
+#: Words that make a sentence of what is asked for. Not `to`, `from`, `in`: they say which way.
+SENTENCE = frozenset(_WORDS.split())
+_ASKING = re.compile(r"\b(?:how|where|what|when)\s+to\b", re.IGNORECASE)
+
 
 def literals(text: str) -> tuple[str, ...]:
-    """Quoted texts, names, numbers, negations and languages of a query, sorted."""
+    """Quoted texts, names, numbers, negations and languages, sorted; then the words in order."""
     found = [entity.text for entity in entities(text)]
     found += (match.group().lower() for match in _NEGATION.finditer(text))
     found += (match.group() for match in _QUOTED.finditer(text))
     found += (match.group() for match in _NUMBERED.finditer(text))
     found += (word.lower() for word in _WORD.findall(text) if languages.resolve(word))
-    return tuple(sorted(found))
+    return (*sorted(found), *_telling(text))
+
+
+def _telling(text: str) -> list[str]:
+    """The words that are not there for the sentence alone: `how do I retry a call?` → retry call"""
+    return [term for term in tokens.terms(_ASKING.sub("", text)) if term not in SENTENCE]

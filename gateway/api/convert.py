@@ -93,6 +93,7 @@ def hit(
         explain=[search_pb2.Trace(name=name, value=value) for name, value in traces],
         summary=chunk.summary,
         passage=passage(around) if around is not None else None,
+        block_type=chunk.block_type,
     )
 
 
@@ -206,6 +207,17 @@ def ref_status(item: model.RefStatus) -> index_pb2.RefStatus:
         failed=item.failed,
         chunks=item.chunks,
         indexed_at=item.indexed_at,
+        health=map(language_health, item.health),
+    )
+
+
+def language_health(item: model.LanguageHealth) -> index_pb2.LanguageHealth:
+    return index_pb2.LanguageHealth(
+        language=item.language,
+        ok=item.ok,
+        partial=item.partial,
+        error=item.error,
+        unsupported=item.unsupported,
     )
 
 
@@ -216,7 +228,7 @@ def file_failure(
         repository=repository,
         ref=ref,
         path=record.path,
-        state=record.state,
+        state=record.health if record.health and not record.state.is_left_out else record.state,
         reason=record.reason,
     )
 

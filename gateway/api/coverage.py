@@ -1,7 +1,7 @@
 """What of the searched repositories is indexed: in every answer, also in one from the cache.
 
 It is looked up beside the answer and never stored with it, because a run changes it every second.
-Each repository costs two round trips, so what was seen is remembered for a moment.
+That takes two round trips, so what was seen is remembered for a moment.
 """
 
 from __future__ import annotations
@@ -9,10 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from codelode.model import DEFAULT_REF, RefName, RefStatus, RepositoryName, Run, RunState
-from codelode.ports import Catalog, Runs
+from codelode.model import (
+    DEFAULT_REF,
+    RefName,
+    RefStatus,
+    RepositoryName,
+    Run,
+    RunState,
+    Standing,
+)
+from codelode.ports import Catalog
 
 #: Repositories told of in one answer.
 MAX_REPOSITORIES = 20
@@ -21,10 +28,6 @@ MAX_REPOSITORIES = 20
 FRESH_S = 1.0
 
 _MAX_REMEMBERED = 10_000
-
-
-class Ledger(Catalog, Runs, Protocol):
-    """What is asked here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +46,39 @@ class Covered:
 class Coverage:
     """Remembers what it saw for FRESH_S; safe to share between threads."""
 
-    ledger: Ledger
+    ledger: Catalog
     clock: Callable[[], float] = time.monotonic
     _seen: dict[tuple[RepositoryName, RefName], tuple[float, Covered]] = field(default_factory=dict)
 
     def of(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Covered, ...]:
         """Of the first MAX_REPOSITORIES names."""
         distinct = list(dict.fromkeys(names))[:MAX_REPOSITORIES]
-        return tuple(self._of(name, ref) for name in distinct)
-
-    def _of(self, name: RepositoryName, ref: RefName) -> Covered:
         now = self.clock()
-        at, known = self._seen.get((name, ref), (float("-inf"), None))
-        if known is not None and now - at < FRESH_S:
-            return known
-        if len(self._seen) >= _MAX_REMEMBERED:
+        known = {name: found for name in distinct if (found := self._fresh(name, ref, now))}
+        asked = [name for name in distinct if name not in known]
+        if len(self._seen) + len(asked) > _MAX_REMEMBERED:
             self._seen.clear()
-        found = self._look(name, ref)
-        self._seen[name, ref] = (now, found)
-        return found
+        for name, standing in zip(asked, self.ledger.standing(asked), strict=True):
+            known[name] = _covered(name, ref, standing)
+            self._seen[name, ref] = (now, known[name])
+        return tuple(known[name] for name in distinct)
 
-    def _look(self, name: RepositoryName, ref: RefName) -> Covered:
-        refs = self.ledger.refs(name)
-        status = _status(refs, ref)
-        runs = self.ledger.recent(name, limit=1)
-        return Covered(
-            repository=name,
-            ref=status.ref if status else ref,
-            revision=(status.indexed or "") if status else "",
-            pending=sum(map(_pending, runs)),
-            failed=status.failed if status else 0,
-            is_complete=bool(refs) and all(one.indexed and one.is_clean for one in refs),
-        )
+    def _fresh(self, name: RepositoryName, ref: RefName, now: float) -> Covered | None:
+        at, found = self._seen.get((name, ref), (now, None))
+        return found if now - at < FRESH_S else None
+
+
+def _covered(name: RepositoryName, ref: RefName, standing: Standing) -> Covered:
+    refs = standing.refs
+    status = _status(refs, ref)
+    return Covered(
+        repository=name,
+        ref=status.ref if status else ref,
+        revision=(status.indexed or "") if status else "",
+        pending=_pending(standing.run) if standing.run else 0,
+        failed=status.failed if status else 0,
+        is_complete=bool(refs) and all(one.indexed and one.is_clean for one in refs),
+    )
 
 
 def _status(refs: Iterable[RefStatus], ref: RefName) -> RefStatus | None:

@@ -193,9 +193,11 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         return self._run(run_id)
 
     def _repositories(self) -> list[index_pb2.Repository]:
+        known = self.ledger.repositories()
+        standing = self.ledger.standing([repository.name for repository in known])
         return [
-            convert.repository(repository, self.ledger.refs(repository.name))
-            for repository in self.ledger.repositories()
+            convert.repository(repository, found.refs)
+            for repository, found in zip(known, standing, strict=True)
         ]
 
     def _remove(self, name: str) -> None:
@@ -222,7 +224,12 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         size = validate.page_size(request.page_size)
         after = paging.read(request.page_token)
         states = (FileState.FAILED, FileState.SKIPPED)[: 1 + request.include_skipped]
-        found = self._with_state(self._asked_for(request.repository), states, after=after)
+        found = self._with_state(
+            self._asked_for(request.repository),
+            states,
+            after=after,
+            include_partial=request.include_partial,
+        )
         page = list(islice(found, size + 1))
         return index_pb2.ListFailuresResponse(
             failures=[convert.file_failure(*failure) for failure in page[:size]],
@@ -230,15 +237,25 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         )
 
     def _with_state(
-        self, names: Iterable[str], states: Iterable[FileState], *, after: paging.Place
+        self,
+        names: Iterable[str],
+        states: Iterable[FileState],
+        *,
+        after: paging.Place,
+        include_partial: bool = False,
     ) -> Iterator[Failure]:
-        """Records in one of the states by repository, ref and path, from behind a place on."""
+        """Records in one of the states by repository, ref and path, from behind a place on.
+
+        `include_partial`: and indexed ones that something is wrong with.
+        """
+        wanted = (*states, FileState.INDEXED) if include_partial else tuple(states)
         for name in sorted(names):
             if after and name < after[0]:
                 continue
-            for ref, record in self.ledger.with_state(RepositoryName(name), *states):
+            for ref, record in self.ledger.with_state(RepositoryName(name), *wanted):
                 failure = (RepositoryName(name), ref, record)
-                if _place(failure) > after:
+                is_fine = record.state is FileState.INDEXED and not record.reason
+                if _place(failure) > after and not is_fine:
                     yield failure
 
     def _retry(self, name: str) -> list[Run]:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 
 from codelode.errors import InvalidQuery
 from codelode.model import RepositoryName
+from codelode.ports import Catalog
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway import pipeline
 from gateway.api import convert, paging, validate
 from gateway.api.answers import Answers, Made
-from gateway.api.coverage import Coverage, Covered, Ledger
+from gateway.api.coverage import Coverage, Covered
 from gateway.api.interceptors import Context as CallContext
 from gateway.api.interceptors import note
 from gateway.state import Backends, SearchQuery
@@ -30,7 +31,7 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
     """Finds code across all indexed repositories."""
 
     backends: Backends
-    ledger: Ledger
+    ledger: Catalog
     answers: Answers
     coverage: Coverage
 

@@ -105,7 +105,15 @@ def page_size(value: int) -> int:
 
 def filters(given: search_pb2.Filters, catalog: Catalog) -> Filters:
     """The filters with every name resolved to what the index calls it."""
-    for field in ("repositories", "languages", "paths", "kinds", "symbols", "categories"):
+    for field in (
+        "repositories",
+        "languages",
+        "paths",
+        "kinds",
+        "symbols",
+        "categories",
+        "block_types",
+    ):
         _check_count(f"filters.{field}", getattr(given, field))
     repositories = known_repositories(given.repositories, catalog)
     return Filters(
@@ -115,6 +123,7 @@ def filters(given: search_pb2.Filters, catalog: Catalog) -> Filters:
         kinds=_members("filters.kinds", given.kinds, Kind),
         symbols=_globs("filters.symbols", given.symbols),
         categories=_members("filters.categories", given.categories, Category),
+        block_types=_globs("filters.block_types", given.block_types),
         ref=known_ref(given.ref, repositories, catalog, field="filters.ref"),
     )
 

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from codelode.model import Candidate
-from gateway.rank.facts import facts
 from gateway.rank.fuse import Scores
 from gateway.rank.order import order
 from gateway.rank.scene import Scene
@@ -36,7 +35,7 @@ def ranked(analysis: Analysis, candidates: Sequence[Candidate]) -> tuple[Ranked,
     """The candidates, best first; equal scores in the order of their places in the code."""
     if not candidates:
         return ()
-    ordered = sorted(candidates, key=lambda candidate: facts(candidate.chunk).place)
+    ordered = sorted(candidates, key=_place)
     scene = Scene(analysis, ordered)
     weighed = np.stack([weight * feature(scene) for feature, weight in WEIGHTS.items()], axis=1)
     parts = np.column_stack([weighed, same_file(weighed.sum(axis=1), scene.files)])
@@ -59,6 +58,11 @@ def same_file(scores: Scores, files: npt.NDArray[np.int64]) -> Scores:
         added[place] = SAME_FILE * better[numbers[place]]
         better[numbers[place]] += 1
     return added
+
+
+def _place(candidate: Candidate) -> tuple[str, str, int, str]:
+    chunk = candidate.chunk
+    return chunk.repository, chunk.path, chunk.start_line, chunk.id
 
 
 def _best_first(scores: Scores) -> npt.NDArray[np.int64]:

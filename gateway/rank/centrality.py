@@ -2,6 +2,8 @@
 
 Two mixes are published: by reciprocal rank, with half the weight of the ranking, and by 0.6 of the
 score and 0.4 of the degree. Both do harm on a sparse graph, where one link more or less decides.
+Both are for results that answer already: among all candidates the best connected file wins whatever
+the question is, so only the best of the ranking are mixed.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from codelode.model import Edge, RepositoryName
 from codelode.ports import DependencyGraph
 from gateway.options import Centrality
 from gateway.rank.fuse import RRF_K
+from gateway.rank.judge import below
 from gateway.state import FilePlace, Ranked, SearchState
 
 #: Weight of the centrality's reciprocal rank beside the ranking's.
@@ -22,8 +25,8 @@ RRF_WEIGHT = 0.5
 SCORE_SHARE, DEGREE_SHARE = 0.6, 0.4
 #: Links per file below which a graph is sparse.
 LEAST_LINKS = 2.0
-#: Files whose links are read, those of the best candidates first.
-MAX_FILES = 100
+#: Places mixed for each hit that is wanted. All candidates: NDCG@10 .02 (rank), .32 (blend) less.
+PLACES_PER_HIT = 2
 
 NO_GRAPH = "centrality is off: no dependency graph is configured"
 
@@ -36,14 +39,16 @@ async def by_centrality(state: SearchState, graph: DependencyGraph | None) -> Se
         return state.noticed(NO_GRAPH)
     if not state.ranking:
         return state
-    places = list(dict.fromkeys(map(file_of, state.ranking)))[:MAX_FILES]
+    count = PLACES_PER_HIT * state.query.top_k
+    head, tail = state.ranking[:count], state.ranking[count:]
+    places = list(dict.fromkeys(map(file_of, head)))
     links = await asyncio.to_thread(_links, places, graph)
     mean = sum(links.values()) / len(links)
     if mean < LEAST_LINKS:
         return state.remarked(_sparse(mean))
     blend = state.query.options.rank.centrality is Centrality.BLEND
-    mixed = blended(state.ranking, links) if blend else fused(state.ranking, links)
-    return replace(state, ranking=mixed)
+    mixed = blended(head, links) if blend else fused(head, links)
+    return replace(state, ranking=(*mixed, *below(tail)))
 
 
 def fused(ranking: Sequence[Ranked], links: Mapping[FilePlace, int]) -> tuple[Ranked, ...]:

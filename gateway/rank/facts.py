@@ -7,6 +7,7 @@ named can change with the parser, so both are the key.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +16,12 @@ from codelode.model import Chunk
 
 #: Chunks that are remembered, about 4 kB each.
 REMEMBERED = 1 << 13
+
+#: Below this folder stand packages, whose names say nothing: `src/main/java/tools/jackson`.
+PACKAGES = "/src/main/"
+
+#: A longer name is looked at in full: it may be no identifier.
+QUICK_CHARS = tokens.MAX_IDENTIFIER_CHARS // 2
 
 #: Folders of code that shows or measures other code.
 _EXAMPLE_FOLDERS = """
@@ -38,6 +45,7 @@ class Facts:
     terms: frozenset[str]  # index terms of all names it has
     symbol: str  # what it is mainly about, as `spelling` gives it
     defined: frozenset[str]  # what starts in it, likewise
+    is_constructor: bool  # `Client.Client`: named as its class, and not what that name asks for
     is_example: bool
 
 
@@ -46,19 +54,19 @@ def facts(chunk: Chunk) -> Facts:
     key = (chunk.id, chunk.symbol, chunk.symbols)
     found = remembered.get(key)
     if found is None:
-        if len(remembered) >= REMEMBERED:
-            remembered.clear()
+        if len(remembered) >= REMEMBERED:  # the oldest goes; to drop all takes 10 ms
+            remembered.popitem(last=False)
         found = remembered[key] = _facts(chunk)
     return found
 
 
-remembered: dict[tuple[str, str, tuple[str, ...]], Facts] = {}
+remembered: OrderedDict[tuple[str, str, tuple[str, ...]], Facts] = OrderedDict()
 
 
 def _facts(chunk: Chunk) -> Facts:
     folder, stem, is_example = _of_path(chunk.path)
-    about = tokens.terms(chunk.symbol)
-    defined = [terms for name in chunk.symbols if (terms := tokens.terms(name))]
+    names = "\n".join((chunk.symbol, *chunk.symbols))
+    symbol, *defined = _spellings(names)
     return Facts(
         file=(chunk.repository, chunk.path),
         place=(chunk.repository, chunk.path, chunk.start_line, chunk.id),
@@ -66,9 +74,10 @@ def _facts(chunk: Chunk) -> Facts:
         repository=words_of(chunk.repository.rpartition("/")[2]),
         folder=folder,
         stem=stem,
-        terms=frozenset(about).union(*defined),
-        symbol=about[-1] if about else "",
-        defined=frozenset([terms[-1] for terms in defined]),
+        terms=frozenset(tokens.terms(names)),
+        symbol=symbol,
+        defined=frozenset(filter(None, defined)),
+        is_constructor=is_constructor(chunk.symbol),
         is_example=is_example,
     )
 
@@ -76,7 +85,8 @@ def _facts(chunk: Chunk) -> Facts:
 @lru_cache(REMEMBERED)
 def _of_path(path: str) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
     """Words of its folder and of its stem, and whether it is an example's."""
-    folders = path.casefold().split("/")[:-1]
+    outside, _, _ = f"/{path}".casefold().rpartition("/")[0].partition(PACKAGES)
+    folders = outside.split("/")
     is_example = not EXAMPLE_FOLDERS.isdisjoint(folders)
     return words_of(folder_of(path)), words_of(stem_of(path)), is_example
 
@@ -98,7 +108,24 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(word for part in tokens.identifiers(name) for word in tokens.words(part))
 
 
+def is_constructor(symbol: str) -> bool:
+    """`Client.Client` of C++, C#, Java and their like."""
+    *_, outer, name = ("", *symbol.split("."))
+    return bool(name) and name == outer
+
+
 def spelling(name: str) -> str:
     """One spelling for the last part of a name: `Http.getUser()` and `get_user` → `getuser`."""
     terms = tokens.terms(name)  # of the last identifier the whole comes last
     return terms[-1] if terms else ""
+
+
+def _spellings(names: str) -> list[str]:
+    """The spelling of each line; nearly all need no splitting into words."""
+    quick = names.replace("_", "").lower() if names.isascii() else "\n" * names.count("\n")
+    return [
+        last
+        if (last := line.rpartition(".")[2]).isalnum() and len(last) <= QUICK_CHARS
+        else spelling(name)
+        for line, name in zip(quick.split("\n"), names.split("\n"), strict=True)
+    ]

@@ -86,7 +86,7 @@ def symbol(scene: Scene) -> Scores:
 
 def definition(scene: Scene) -> Scores:
     """Of a query that is a name: 1 where what it is mainly about starts there and has this name,
-    ½ where that is continued, or has the name beside others.
+    ½ where that is continued or a constructor, or has the name beside others.
     """
     if scene.analysis.kind is not QueryKind.IDENTIFIER:
         return np.zeros(len(scene.facts))
@@ -170,7 +170,7 @@ def _said_literally(name: tuple[str, ...], spoken: Set[str]) -> float:
 
 def _defines(fact: Facts, names: Set[str]) -> float:
     if fact.symbol in names:
-        return 1.0 if fact.symbol in fact.defined else 0.5
+        return 1.0 if fact.symbol in fact.defined and not fact.is_constructor else 0.5
     return 0.0 if names.isdisjoint(fact.defined) else 0.5
 
 

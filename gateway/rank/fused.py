@@ -10,9 +10,9 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
-from codelode import tokens
 from codelode.model import Candidate, Chunk
 from gateway.options import Fusion
+from gateway.rank.facts import is_constructor, spelling
 from gateway.rank.fuse import RRF_K, Scores, ranks
 from gateway.state import Analysis, QueryKind, Ranked
 
@@ -38,7 +38,7 @@ def ranked(
     """The candidates, best first; `alpha` None: by the kind of the query."""
     if not candidates:
         return ()
-    names = {_spelling(name) for name in analysis.identifiers}
+    names = {spelling(name) for name in analysis.identifiers}
     fused = score(candidates, fusion=fusion, alpha=ALPHA[analysis.kind] if alpha is None else alpha)
     boosts = [1 + (boost - 1) * _defines(one.chunk, names) for one in candidates]
     places = [
@@ -77,16 +77,13 @@ def _relative(scores: Sequence[float | None]) -> Scores:
 
 
 def _defines(chunk: Chunk, names: Set[str]) -> float:
-    """1 where it mainly defines one of the names, ½ where it does beside others."""
-    if chunk.symbol and _spelling(chunk.symbol) in names:
-        return 1.0
-    return 0.5 if any(_spelling(name) in names for name in chunk.symbols) else 0.0
+    """1 where it mainly defines one of the names, ½ where it does beside others.
 
-
-def _spelling(name: str) -> str:
-    """One spelling for the last part of a name: `Http.getUser()` and `get_user` → `getuser`."""
-    terms = tokens.terms(name)  # of the last identifier the whole comes last
-    return terms[-1] if terms else ""
+    A constructor has the name of its class and is not what is asked for by it.
+    """
+    if chunk.symbol and spelling(chunk.symbol) in names:
+        return 0.5 if is_constructor(chunk.symbol) else 1.0
+    return 0.5 if any(spelling(name) in names for name in chunk.symbols) else 0.0
 
 
 def _best_first(place: Ranked) -> tuple[float, float, str, str, int, str]:

@@ -2,7 +2,8 @@
 
 The files are those of the hybrid index's candidates. Each is compared by the cosine of its
 summary and the query; the chunks of those that are near enough by theirs. Both thresholds are
-cosines: a fused score ends at 2/61 and would never pass one.
+cosines: a fused score ends at 2/61 and would never pass one. What they are, unless the request
+says so, is the embedder's (`scale`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from codelode import summaries
 from codelode.errors import Unavailable
 from codelode.model import Candidate, Chunk, HybridQuery, RepositoryName, Vector
 from codelode.ports import DependencyGraph, Embedder
+from gateway.options import Retrieve
 from gateway.retrieve.hybrid import candidates
+from gateway.retrieve.scale import Scale, scale
 from gateway.state import Backends, FilePlace, FoundFile, SearchQuery, SearchState, estimated_tokens
 
 #: Files whose summaries are made and compared; the best candidates' come first.
@@ -44,29 +47,34 @@ async def staged(state: SearchState, vector: Vector | None, backends: Backends) 
     held = await backends.chunks.files(_places(seeds), query.filters.ref)
     try:
         compared = await _compared(held, vector, backends)
+        least = await asyncio.to_thread(_least, query.options.retrieve, backends.embedder)
     except Unavailable:
         return _unstaged(state, seeds)
-    files, notices = near_files(compared, query)
-    inside, missed = await _inside(files, vector, query, backends)
+    limit = query.options.retrieve.max_files
+    files, notices = near_files(compared, least=least.file, limit=limit)
+    inside, missed = await _inside(files, vector, query, backends, least=least.chunk)
     found = replace(state, files=files, candidates=inside)
     return found.remarked(*notices, *missed, *too_much(files))
 
 
 def near_files(
-    compared: Sequence[FoundFile], query: SearchQuery
+    compared: Sequence[FoundFile], *, least: float, limit: int
 ) -> tuple[tuple[FoundFile, ...], tuple[str, ...]]:
     """The files that are similar enough, best first, and why there are none."""
-    options = query.options.retrieve
     ordered = sorted(compared, key=lambda file: (-file.similarity, file.repository, file.path))
-    near = [file for file in ordered if file.similarity >= options.file_similarity]
+    near = [file for file in ordered if file.similarity >= least]
     if ordered and not near:
-        best, least = ordered[0].similarity, options.file_similarity
-        return (), (_none_near("file", best, least, "file_similarity"),)
-    return tuple(near[: options.max_files]), ()
+        return (), (_none_near("file", ordered[0].similarity, least, "file_similarity"),)
+    return tuple(near[:limit]), ()
 
 
 async def _inside(
-    files: Sequence[FoundFile], vector: Vector, query: SearchQuery, backends: Backends
+    files: Sequence[FoundFile],
+    vector: Vector,
+    query: SearchQuery,
+    backends: Backends,
+    *,
+    least: float,
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
     """The chunks of the files that are similar enough, and why there are none."""
     if not files:
@@ -88,11 +96,18 @@ async def _inside(
     # A path is asked for as a glob, and one path may be in several of the repositories.
     found = [one for one in await backends.chunks.hybrid(asked) if _place(one.chunk) in wanted]
     found.sort(key=lambda one: -_similarity(one))
-    near = [one for one in found if _similarity(one) >= options.chunk_similarity]
+    near = [one for one in found if _similarity(one) >= least]
     if found and not near:
-        best, least = _similarity(found[0]), options.chunk_similarity
+        best = _similarity(found[0])
         return (), (_none_near("chunk of them", best, least, "chunk_similarity"),)
     return tuple(near[: options.max_chunks]), ()
+
+
+def _least(options: Retrieve, embedder: Embedder) -> Scale:
+    """The thresholds that the request sets, the embedder's where it sets none."""
+    usual = scale(embedder.identity)
+    file, chunk = options.file_similarity, options.chunk_similarity
+    return Scale(usual.file if file is None else file, usual.chunk if chunk is None else chunk)
 
 
 async def _compared(

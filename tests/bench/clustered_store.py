@@ -203,8 +203,8 @@ def main() -> None:
     finally:
         if not given.keep:
             with connect(address) as client:
-                versions.drop(client, VERSION.collection(alias))
-                versions.drop(client, journal.name(ours))
+                client.collections.delete(VERSION.collection(alias))
+                client.collections.delete(journal.name(ours))
                 client.alias.delete(alias_name=alias)
 
 

@@ -1,7 +1,7 @@
 """The ranker's weights: fitted to annotated queries, judged on repositories not fitted on.
 
     python tests/bench/quality.py --eval DIR --corpora FOLDER --data DATA
-    python tests/bench/fit_ranker.py --eval DIR --data DATA
+    python tests/bench/fit_ranker.py --eval DIR --corpora FOLDER --data DATA
 
 Takes the candidates of every query from the index that `quality.py` left in DATA, each query in
 its source folder, in the whole repository and among all repositories, where it counts less: such
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import quality
 
 from codelode.backends import connect
 from codelode.evaluation import Judged, Place, macro_mean, macro_means, ndcg_at_k, target_ranks
@@ -110,9 +110,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--eval", type=Path, required=True, help="annotations, or their folder")
     parser.add_argument("--data", type=Path, required=True, help="data folder that holds the index")
+    parser.add_argument("--corpora", type=Path, help="as for quality.py: to know revisions by")
     options = parser.parse_args()
-    source = options.eval / "dev.json" if options.eval.is_dir() else options.eval
-    cases = asyncio.run(_cases(json.loads(source.read_text()), options.data))
+    entries = quality.annotations(options.eval, options.corpora)
+    cases = asyncio.run(_cases(entries, options.data))
     print(f"{len(cases)} queries of {len(_repositories(cases))} repositories")
     _report("now", cases, lambda _: np.array([WEIGHTS[feature] for feature in FITTED]))
     _cross_validate(cases)

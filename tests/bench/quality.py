@@ -134,20 +134,31 @@ def _scopes(text: str) -> tuple[str, ...]:
     return scopes
 
 
+def annotations(evaluation: Path, corpora: Path | None = None) -> list[dict[str, Any]]:
+    """The entries of a file, or of its folder; with `corpora` at the revisions that are there."""
+    source = evaluation / "dev.json" if evaluation.is_dir() else evaluation
+    entries = json.loads(source.read_text())
+    if corpora is None:
+        return list(entries)
+    found = [(entry, _git_dir(corpora, entry)) for entry in entries]
+    for entry in (entry for entry, git_dir in found if git_dir is None):
+        print(f"{entry['repo']}: not below {corpora}; left out", file=sys.stderr)
+    return [
+        entry | {"revision": _revision(git_dir, entry), "git_dir": git_dir}
+        for entry, git_dir in found
+        if git_dir is not None
+    ]
+
+
 def _corpora(options: argparse.Namespace) -> Iterator[Corpus]:
-    source = options.eval / "dev.json" if options.eval.is_dir() else options.eval
-    for entry in json.loads(source.read_text()):
+    for entry in annotations(options.eval, options.corpora):
         if options.repos and entry["repo"] not in options.repos:
-            continue
-        git_dir = _git_dir(options.corpora, entry)
-        if git_dir is None:
-            print(f"{entry['repo']}: not below {options.corpora}; left out", file=sys.stderr)
             continue
         yield Corpus(
             name=entry["repo"],
             language=entry["language"],
-            git_dir=git_dir,
-            revision=_revision(git_dir, entry),
+            git_dir=entry["git_dir"],
+            revision=entry["revision"],
             root=entry.get("benchmark_root") or "",
             queries=tuple(map(_query, entry["queries"])),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codelode.backends.memory.graph import MemoryGraph
@@ -16,9 +16,15 @@ REPO = "acme/app"
 class CountingGraph(MemoryGraph):
     reads = 0
 
-    def outgoing(self, repository, paths):
+    def outgoing(self, repository, paths, *, most=None):
         self.reads += 1
-        return super().outgoing(repository, paths)
+        return super().outgoing(repository, paths, most=most)
+
+
+def files(found, *, reverse=False):
+    """Each file that a walk reached, at the distance where it did."""
+    ends = {(edge.source if reverse else edge.target): distance for edge, distance in found[0]}
+    return tuple(sorted(ends.items(), key=lambda end: (end[1], end[0]))), found[1]
 
 
 def graph_of(*pairs):
@@ -47,37 +53,67 @@ CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("x", "c")]
 def test_walk_finds_files_with_their_distances(reverse, start, depth, expected):
     found = walk(graph_of(*CHAIN), REPO, start, depth=depth, reverse=reverse, limit=99)
 
-    assert found == (expected, False)
+    assert files(found, reverse=reverse) == (expected, False)
 
 
 def test_a_circle_ends_the_walk_without_finding_the_start():
     graph = graph_of(("a", "b"), ("b", "a"))
 
-    assert walk(graph, REPO, ["a"], depth=99, reverse=False, limit=99) == ((("b", 1),), False)
+    found = walk(graph, REPO, ["a"], depth=99, reverse=False, limit=99)
+    assert files(found) == ((("b", 1),), False)
     assert graph.reads == 2
 
 
 def test_the_limit_cuts_the_farthest_off_and_says_so():
     graph = graph_of(("a", "b"), ("b", "d"), ("b", "c"), ("b", "e"))
 
-    assert walk(graph, REPO, ["a"], depth=2, reverse=False, limit=2) == ((("b", 1), ("c", 2)), True)
+    found = walk(graph, REPO, ["a"], depth=2, reverse=False, limit=2)
+    assert files(found) == ((("b", 1), ("c", 2)), True)
     assert walk(graph, REPO, ["a"], depth=2, reverse=False, limit=4)[1] is False
 
 
-def test_external_names_are_not_files():
+def test_names_outside_are_told_of_the_start_alone():
     graph = graph_of()
-    graph.replace(REPO, {"a": [Edge("a", "os", EdgeKind.IMPORTS, is_external=True)]})
+    for path, end in (("a", "b"), ("b", "c")):
+        outside = Edge(path, f"lib.{path}", EdgeKind.IMPORTS, is_external=True)
+        graph.replace(REPO, {path: [outside, Edge(path, end, EdgeKind.IMPORTS)]})
+
+    found, _ = walk(graph, REPO, ["a"], depth=3, reverse=False, limit=9)
+    assert [edge.target for edge, _ in found] == ["b", "lib.a", "c"]
+
+
+def test_other_kinds_of_edges_are_not_followed():
+    graph = graph_of(("a", "b"))
+    graph.replace(REPO, {"a": [Edge("a", "b", EdgeKind.TESTS)]})
 
     assert walk(graph, REPO, ["a"], depth=2, reverse=False, limit=9) == ((), False)
+    found, _ = walk(graph, REPO, ["a"], depth=2, reverse=False, limit=9, kind=EdgeKind.TESTS)
+    assert len(found) == 1
 
 
-def test_each_level_is_read_at_once():
+def test_a_level_is_read_at_once_as_far_as_there_is_room():
     graph = graph_of(*(("a", f"b{n}") for n in range(50)), *((f"b{n}", "c") for n in range(50)))
 
-    walk(graph, REPO, ["a"], depth=2, reverse=False, limit=99)
+    walk(graph, REPO, ["a"], depth=2, reverse=False, limit=999)
     assert graph.reads == 2
+    walk(graph, REPO, ["a"], depth=2, reverse=False, limit=60)
+    assert graph.reads == 2 + 2  # sixteen files of the second level fill it
 
 
+def test_of_a_hub_no_more_is_read_than_can_be_told():
+    graph = graph_of(*((f"b{n:03}", "hub") for n in range(500)))
+    asked = []
+
+    class Watched(MemoryGraph):
+        def incoming(self, repository, paths, *, most=None):
+            asked.append(most)
+            return graph.incoming(repository, paths, most=most)
+
+    found, truncated = walk(Watched(), REPO, ["hub"], depth=3, reverse=True, limit=9)
+    assert (len(found), truncated, asked) == (9, True, [10])
+
+
+@example(pairs=[(0, 0), (1, 0)], depth=1, limit=0)
 @given(
     pairs=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30),
     depth=st.integers(0, 5),

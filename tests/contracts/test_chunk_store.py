@@ -260,6 +260,7 @@ async def test_a_candidate_carries_the_whole_chunk(index):
         kind=Kind.METHOD,
         category=Category.TEST,
         language="ruby",
+        block_type="Größe",
     )
     index.store.replace([file(whole, refs=whole.refs)])
 
@@ -431,6 +432,13 @@ FIELDS = {
         (Category.TEST,),
         (Category.SOURCE, Category.TEST),
         (Category.SOURCE,),
+    ),
+    "block_types": (
+        {"block_type": "Deployment"},
+        {"block_type": "resource"},
+        ("Deployment",),
+        ("job", "Deployment"),
+        ("block", "deployment"),
     ),
 }
 

@@ -15,6 +15,7 @@ from codelode.model import (
     FileRecord,
     FileState,
     HealthStatus,
+    LanguageHealth,
     Redo,
     RefName,
     Repository,
@@ -22,6 +23,7 @@ from codelode.model import (
     Revision,
     Run,
     RunState,
+    Standing,
 )
 from codelode.ports import Advance, Manifest, WorkItem
 
@@ -143,6 +145,26 @@ def test_the_generation_grows_with_every_counted_file_and_removal(ledger):
 
 
 # runs
+
+
+def test_fingerprints_change_their_ending_after_the_index_was_built_anew(ledger):
+    run, advance = start(ledger, item(1))
+    drain(ledger, run, advance)
+    other = RepositoryName("acme/other")
+    ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
+    underway = ledger.create(other, MAIN)
+    ledger.plan(underway.id, manifest(item(2)), ref=MAIN, fingerprint="parser-2 static")
+
+    generation = ledger.generation()
+    ledger.restamp(" static", " served")
+    assert ledger.generation() > generation  # searches answer differently from now on
+    ledger.done(underway.id, [indexed(item(2))])
+
+    assert [ref.fingerprint for ref in ledger.refs(APP)] == ["parser-1 served"]
+    assert [ref.fingerprint for ref in ledger.refs(other)] == ["parser-2 served"]
+    ledger.restamp("static", "x")
+    assert [ref.fingerprint for ref in ledger.refs(APP)] == ["parser-1 served"]
+    assert ledger.refs(APP)[0].is_clean
 
 
 def test_a_new_run_is_active_at_once(ledger):
@@ -320,6 +342,34 @@ def test_summaries_are_counted_once_in_the_run_and_as_they_stand_in_the_ref(ledg
     assert kept == {item(0).path: 2, work.path: 0}
 
 
+def test_indexed_files_are_counted_by_language_and_health(make):
+    ledger = make(window=5)
+
+    def read(at, language, health):
+        return replace(indexed(item(at)), language=language, health=health)
+
+    run, _ = start(ledger, *map(item, range(5)))
+    records = [
+        read(0, "go", HealthStatus.OK),
+        read(1, "go", HealthStatus.PARTIAL),
+        read(2, "go", HealthStatus.OK),
+        read(3, "common lisp", HealthStatus.UNSUPPORTED),
+        FileRecord(item(4).path, item(4).blob, FileState.FAILED, "stalled"),
+    ]
+    ledger.done(run.id, records)
+    (status,) = ledger.refs(APP)
+    assert status.health == (
+        LanguageHealth("common lisp", unsupported=1),
+        LanguageHealth("go", ok=2, partial=1),
+    )
+    gone = WorkItem(item(3).path, BlobId(""))
+    again, _ = start(ledger, item(1), gone, revision=TWO)
+    left = FileRecord(gone.path, BlobId(""), FileState.PENDING)
+    ledger.done(again.id, [read(1, "go", HealthStatus.OK), left])
+    (status,) = ledger.refs(APP)
+    assert status.health == (LanguageHealth("go", ok=3),)
+
+
 def test_claims_count_attempts_per_stage(ledger):
     run, _ = start(ledger, item(1))
     path = [item(1).path]
@@ -391,6 +441,18 @@ def test_a_skipped_file_that_left_the_tree_leaves_the_record(ledger):
     run, advance = start(ledger, WorkItem("logo.png", BlobId("")), revision=TWO)
     drain(ledger, run, advance)
     assert list(ledger.all(APP, MAIN)) == [kept]
+
+
+def test_the_standing_of_repositories_is_their_refs_and_their_latest_run(ledger):
+    other = RepositoryName("acme/other")
+    ledger.register(Repository(other, "https://example.org/acme/other"))
+    drain(ledger, *start(ledger, item(1)))
+    run, _ = start(ledger, item(2), revision=TWO)
+    first, unknown, second = ledger.standing([APP, RepositoryName("nobody"), other])
+    assert first == Standing(ledger.refs(APP), ledger.run(run.id))
+    assert (first.refs[0].ref, first.refs[0].indexed) == (MAIN, ONE)
+    assert unknown == second == Standing()
+    assert ledger.standing([]) == ()
 
 
 def test_exists_tells_files_of_the_ref_from_the_rest(ledger):
@@ -493,3 +555,42 @@ def test_a_fresh_unclaimed_file_is_not_lost(make):
 def until(condition: Callable[[], bool], tries: int = 1_000_000) -> None:
     """Wait for a condition that only time brings about."""
     assert any(condition() for _ in range(tries))
+
+
+# doubt
+
+
+def test_doubted_files_are_pending_and_the_next_run_compares_everything(ledger):
+    run, advance = start(ledger, item(1), item(2))
+    drain(ledger, run, advance)
+    before = ledger.generation()
+
+    assert ledger.doubt(APP, MAIN, [item(1).path, "not/there.py"])
+    records = ledger.records(APP, MAIN, [item(1).path, item(2).path, "not/there.py"])
+    assert {path: record.state for path, record in records.items()} == {
+        item(1).path: FileState.PENDING,
+        item(2).path: FileState.INDEXED,
+    }
+    assert records[item(1).path].blob == item(1).blob
+    (status,) = ledger.refs(APP)
+    assert (status.is_clean, status.files, status.chunks) == (False, 1, 2)
+    assert ledger.generation() > before
+
+
+def test_nothing_is_doubted_while_a_run_is_active(ledger):
+    run, advance = start(ledger, item(1))
+    drain(ledger, run, advance)
+    following, _ = start(ledger, item(2))
+
+    assert ledger.active(APP) == following.id
+    assert not ledger.doubt(APP, MAIN, [item(1).path])
+    assert ledger.records(APP, MAIN, [item(1).path])[item(1).path].state is FileState.INDEXED
+    ledger.end(following.id, RunState.CANCELLED)
+    assert ledger.active(APP) is None
+    assert ledger.doubt(APP, MAIN, [])
+
+
+def test_only_a_name_that_is_not_registered_is_expelled(ledger):
+    assert not ledger.expel(APP)
+    assert ledger.expel(RepositoryName("nobody"))
+    assert ledger.leaving() == {"nobody"}

@@ -160,3 +160,31 @@ def test_any_sequence_of_changes_ends_alike_in_redis_and_in_memory(redis, change
     for name in {symbol.name for _, definitions in changes for symbol in definitions}:
         found = server.lookup(name, repositories=[REPO])
         assert found == memory.lookup(name, repositories=[REPO])
+
+
+def test_many_names_are_looked_up_at_once(table):
+    table.replace(
+        REPO, {"a.py": [symbol("load", 3), symbol("load", 1)], "b.py": [symbol("run", 2)]}
+    )
+
+    found = table.lookup_all(["load", "run", "none"], repository=REPO)
+    assert {
+        name: [(at.path, at.symbol.start_line) for at in some] for name, some in found.items()
+    } == {
+        **{"load": [("a.py", 1), ("a.py", 3)], "run": [("b.py", 2)]},
+        "none": [],
+    }
+    assert table.lookup_all([], repository=REPO) == {}
+
+
+def test_the_definitions_of_a_file_are_told_by_line(table):
+    table.replace(
+        REPO, {"a.py": [symbol("run", 9), symbol("load", 1)], "b.py": [symbol("load", 2)]}
+    )
+
+    found = table.defined_in(REPO, ["a.py", "none.py"])
+    assert [(at.symbol.name, at.symbol.start_line) for at in found["a.py"]] == [
+        *(("load", 1), ("run", 9))
+    ]
+    assert found["none.py"] == ()
+    assert table.defined_in(REPO, []) == {}

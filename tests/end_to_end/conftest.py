@@ -75,6 +75,10 @@ class Cluster:
     def _variables(self) -> dict[str, str]:
         return {f"CODELODE_{name.upper()}": value for name, value in self._settings.items()}
 
+    def environment(self) -> dict[str, str]:
+        """That of a command which is to run with the settings of the cluster."""
+        return {**os.environ, **self._variables()}
+
     def client(self) -> Client:
         return Client(self.facts["grpc"])
 
@@ -173,6 +177,28 @@ def cluster(
     made.stop()
 
 
+@pytest.fixture(scope="module")
+def make_cluster(
+    tmp_path_factory: pytest.TempPathFactory, store: Callable[[], dict[str, str]]
+) -> Iterator[Callable[..., Cluster]]:
+    """`make_cluster(**settings)`: one more that runs until the module's tests are through."""
+    made: list[Cluster] = []
+
+    def make(**settings: str) -> Cluster:
+        made.append(Cluster(tmp_path_factory.mktemp("cluster") / "data", **store(), **settings))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def make_git(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Git]:
+    return lambda: Git(tmp_path_factory.mktemp("git") / "repository")
+
+
 @pytest.fixture
 def own_cluster(tmp_path: Path, store: Callable[[], dict[str, str]]) -> Iterator[Cluster]:
     """A cluster for a test that breaks it."""
@@ -180,6 +206,12 @@ def own_cluster(tmp_path: Path, store: Callable[[], dict[str, str]]) -> Iterator
     made.start()
     yield made
     made.stop()
+
+
+@pytest.fixture
+def cluster_at() -> type[Cluster]:
+    """`cluster_at(data, **settings)`: one that its test starts and stops."""
+    return Cluster
 
 
 class Git:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import threading
+from contextlib import ExitStack, contextmanager, suppress
+from urllib.parse import urlsplit
 
 import pytest
 
+from codelode.backends.weaviate import Address
+from codelode.backends.weaviate.connection import connect
 from codelode.model import RunState
 
 
@@ -73,6 +79,144 @@ def test_redis_killed_in_a_run_costs_nothing(own_cluster, library, undisturbed, 
         *_, end = client.watch(run.id)
     assert end.state is RunState.COMPLETE
     assert differences(own_cluster.index_of("library"), undisturbed) == NONE
+
+
+class Wire:
+    """A cable between the workers and a server's port, which can be cut."""
+
+    def __init__(self, host, port):
+        self.lost = 0  # connections and messages
+        self._server = (host, port)
+        self._ends = []
+        self._is_refusing = False
+        self._flows = threading.Event()
+        self._flows.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def refuse(self):
+        """Connections break, and so do new ones at once."""
+        self._is_refusing = True
+        self._hang_up()
+
+    def swallow(self):
+        """Nobody answers: what is sent is never heard of again."""
+        self._flows.clear()
+
+    def mend(self):
+        self._hang_up()
+        self._is_refusing = False
+        self._flows.set()
+
+    def close(self):
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.mend()
+
+    def _accept(self):
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                if self._is_refusing:
+                    self.lost += 1
+                    near.close()
+                    continue
+                far = socket.create_connection(self._server)
+                self._ends += near, far
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self._pump, args=ends, daemon=True).start()
+
+    def _pump(self, source, target):
+        with suppress(OSError), source, target:
+            while data := source.recv(65_536):
+                self.lost += not self._flows.is_set()
+                self._flows.wait()
+                target.sendall(data)
+
+    def _hang_up(self):
+        while self._ends:
+            with suppress(OSError):
+                self._ends.pop().shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def wired_cluster(tmp_path, store, cluster_at):
+    """A cluster whose Weaviate is at the other end of two wires, and these."""
+    settings = store()
+    host = urlsplit(settings["weaviate_url"])
+    with ExitStack() as ends:
+        wires = [
+            Wire(host.hostname, port) for port in (host.port, int(settings["weaviate_grpc_port"]))
+        ]
+        for wire in wires:
+            ends.callback(wire.close)
+        settings["weaviate_url"] = f"http://127.0.0.1:{wires[0].port}"
+        settings["weaviate_grpc_port"] = str(wires[1].port)
+        cluster = cluster_at(tmp_path / "data", **settings)
+        cluster.start()
+        ends.callback(cluster.stop)
+        yield cluster, wires
+
+
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)
+@pytest.mark.parametrize("way", ["refuse", "swallow"])
+def test_a_network_that_is_cut_in_a_run_and_mended_costs_nothing(
+    wired_cluster, library, undisturbed, wait_for, way
+):
+    cluster, wires = wired_cluster
+    with cluster.client() as client:
+        run = client.index(str(library.folder), name="library", wait=False)
+        wait_for(lambda: under_way(client, run), "a tenth of the run")
+        for wire in wires:
+            getattr(wire, way)()
+        wait_for(lambda: sum(wire.lost for wire in wires) >= 3, "the cut to be felt")
+        assert not next(iter(client.watch(run.id))).state.is_over
+        for wire in wires:
+            wire.mend()
+        *_, end = client.watch(run.id)
+    assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
+    assert differences(cluster.index_of("library"), undisturbed) == NONE
+
+
+@contextmanager
+def refusing_shard(settings):
+    """As when its disk is nearly full, Weaviate takes nothing."""
+    address = Address(settings["weaviate_url"], int(settings["weaviate_grpc_port"]))
+    with connect(address) as client:
+        target = client.alias.get(alias_name=settings["weaviate_collection"]).collection
+        config = client.collections.use(target).config
+        shards = [shard.name for shard in config.get_shards()]
+        config.update_shards(status="READONLY", shard_names=shards)
+        try:
+            yield
+        finally:
+            config.update_shards(status="READY", shard_names=shards)
+
+
+def test_a_disk_that_turns_read_only_in_a_run_and_back_costs_nothing(
+    tmp_path, store, cluster_at, library, undisturbed, wait_for, read_only
+):
+    settings = store()
+    cluster = cluster_at(tmp_path / "data", log_level="debug", **settings)
+    cluster.start()
+    log = tmp_path / "data" / "logs" / "store.log"
+    disk = refusing_shard(settings) if settings else read_only(tmp_path / "data" / "index")
+    try:
+        with cluster.client() as client:
+            run = client.index(str(library.folder), name="library", wait=False)
+            wait_for(lambda: under_way(client, run), "a tenth of the run")
+            with disk:
+                wait_for(lambda: "Retry in" in log.read_text(), "a write to be put off")
+                assert not next(iter(client.watch(run.id))).state.is_over
+                if settings:  # the engine of an embedded one may die of it, and is started again
+                    assert client.search("task", skip_cache=True).hits
+            *_, end = client.watch(run.id)
+        assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
+        assert differences(cluster.index_of("library"), undisturbed) == NONE
+    finally:
+        cluster.stop()
 
 
 def test_stopping_leaves_no_process_behind(own_cluster):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import git
 import grpc
@@ -14,6 +15,7 @@ from codelode.model import (
     BlobId,
     FileRecord,
     FileState,
+    HealthStatus,
     Redo,
     RefName,
     Repository,
@@ -307,6 +309,24 @@ async def with_failures(indexing, ledger):
     pull(ledger, second, "z.py", "y.py")
     finish(ledger, second, "z.py", FileState.FAILED, "odd")
     finish(ledger, second, "y.py")
+
+
+async def test_files_that_were_read_in_part_are_listed_when_asked_for(indexing, ledger):
+    run = await start(indexing)
+    pull(ledger, run, "a.py", "b.py", "c.py")
+    for path, reason in (("a.py", "2 syntax errors"), ("b.py", "")):
+        record = FileRecord(path, BlobId("b"), FileState.INDEXED, reason, "python")
+        ledger.done(run.id, [replace(record, health=HealthStatus.PARTIAL)])
+    finish(ledger, run, "c.py", FileState.FAILED, "odd")
+
+    asked = index_pb2.ListFailuresRequest(include_partial=True)
+    found = (await indexing.ListFailures(asked)).failures
+    assert [(one.path, one.state, one.reason) for one in found] == [
+        ("a.py", "partial", "2 syntax errors"),
+        ("c.py", "failed", "odd"),
+    ]
+    found = (await indexing.ListFailures(index_pb2.ListFailuresRequest())).failures
+    assert [one.path for one in found] == ["c.py"]
 
 
 @pytest.mark.usefixtures("with_failures")

@@ -8,7 +8,7 @@ from google.protobuf.json_format import ParseDict
 from codelode.errors import InvalidQuery
 from codelode.v1 import search_pb2
 from gateway.api import choose
-from gateway.options import PRESETS, Centrality, Mode, Options, Preset, Ranker
+from gateway.options import PRESETS, Mode, Options, Preset, Ranker
 
 
 def options(given=None, **flags):
@@ -28,7 +28,7 @@ def test_what_a_request_sets_wins_over_its_preset_also_when_it_sets_zero():
     made = options({"preset": "thorough", "expand": {"related": 0}, "retrieve": {"window": 30}})
 
     assert (made.expand.related, made.retrieve.window) == (0, 30)
-    assert made.rank.centrality is Centrality.RRF
+    assert made.rank.duplicate_similarity == 0.92
 
 
 @pytest.mark.parametrize("name", choose.BOUNDS)

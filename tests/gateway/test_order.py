@@ -66,6 +66,20 @@ def test_the_definition_boost_doubles_the_score_of_a_keyword_only_hit(candidate)
     }
 
 
+def test_a_class_is_boosted_before_the_constructor_of_its_name(candidate):
+    given = (
+        candidate("Client.java", keyword=2.0, symbol="http.Client.Client", start_line=90),
+        candidate("Client.java", keyword=1.9, symbol="http.Client", start_line=10),
+    )
+
+    ranking = fused.ranked(analysis("Client"), given)
+
+    assert [place.candidate.chunk.symbol for place in ranking] == [
+        "http.Client",
+        "http.Client.Client",
+    ]
+
+
 def test_the_keyword_side_wins_ties(candidate):
     given = [
         candidate("a.py", keyword=None, similarity=0.9),
@@ -243,6 +257,19 @@ async def test_a_file_that_many_import_rises(backends, graph, candidate, mix):
     assert paths((await ordered(backends, given)).ranking)[:2] == ["leaf.py", "hub.py"]
     assert paths(state.ranking)[0] == "hub.py"
     assert "rank.centrality" in state.ranking[0].names
+
+
+@pytest.mark.parametrize("mix", [Centrality.RRF, Centrality.BLEND])
+async def test_a_file_far_down_does_not_rise_by_its_links(backends, graph, candidate, mix):
+    graph.replace(HTTP, imports(*hub("hub.py", 40), *((f"{n}.py", f"x{n}.py") for n in range(9))))
+    given = [candidate(f"{n}.py", "retry", keyword=9.0 - n) for n in range(4)]
+    given.append(candidate("hub.py", "nothing of it", keyword=0.1, similarity=0.0))
+
+    state = await ordered(backends, given, top_k=2, centrality=mix)
+
+    assert paths(state.ranking)[-1] == "hub.py"
+    scores = [place.score for place in state.ranking]
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_centrality_by_rank_has_half_the_weight_of_the_ranking(candidate):

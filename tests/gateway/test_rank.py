@@ -211,6 +211,17 @@ def test_of_a_query_that_is_a_name_its_definition_comes_before_what_continues_it
     assert feature(features.definition, query, *given) == values
 
 
+def test_a_class_comes_before_the_constructor_of_its_name(candidate):
+    given = (
+        candidate("Client.java", "1", symbol="http.Client", symbols=("Client",)),
+        candidate("Client.java", "2", symbol="http.Client.Client", symbols=("Client",)),
+        candidate("Client.java", "3", symbol="Client.Clients", symbols=("Clients",)),
+    )
+
+    assert feature(features.definition, "Client", *given) == [1.0, 0.5, 0.0]
+    assert feature(features.definition, "Clients", *given) == [0.0, 0.0, 1.0]
+
+
 def test_names_in_a_query_of_several_words_are_mentioned(candidate):
     chunk = candidate("a.py", symbol="HttpClient.get", symbols=("get", "fetchAll"))
 
@@ -232,6 +243,16 @@ def test_an_example_comes_behind_unless_it_is_asked_for(candidate):
 
     assert feature(features.example, "retry", *given) == [1.0, 1.0, 0.0]
     assert feature(features.example, "an example of retry", *given) == [0.0, 0.0, 0.0]
+
+
+def test_a_package_called_tools_is_no_example(candidate):
+    given = (
+        candidate("src/main/java/tools/jackson/Parser.java"),
+        candidate("core/src/main/java/tools/Parser.java"),
+        candidate("tools/src/main/java/acme/Release.java"),
+    )
+
+    assert feature(features.example, "parser", *given) == [0.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -162,10 +162,41 @@ def found_file(path, similarity, tokens=10):
 def test_the_best_files_are_kept_and_their_number_is_bounded():
     compared = [found_file(f"{n}.py", n / 100) for n in range(100)]
 
-    files, notices = near_files(compared, query(mode=Mode.STAGED))
+    files, notices = near_files(compared, least=0.7, limit=15)
 
     assert [file.path for file in files[:2]] == ["99.py", "98.py"]
     assert (len(files), notices) == (15, ())
+
+
+class Renamed:
+    """An embedder under another identity."""
+
+    def __init__(self, embedder, identity):
+        self._embedder = embedder
+        self.identity = identity
+
+    def __getattr__(self, name):
+        return getattr(self._embedder, name)
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("identity", "asked", "is_found"),
+    [
+        ("codelode-static-2-256-abc", {}, True),
+        ("some-transformer", {}, False),
+        ("codelode-static-2-256-abc", {"file_similarity": 0.99}, False),
+        ("some-transformer", {"file_similarity": 0.1, "chunk_similarity": 0.1}, True),
+    ],
+)
+async def test_thresholds_are_the_embedders_unless_the_request_sets_its_own(
+    chunks, embedder, identity, asked, is_found
+):
+    backends = Backends(chunks, Renamed(embedder, identity))
+
+    state = await retrieve(SearchState(query(mode=Mode.STAGED, **asked)), backends)
+
+    assert bool(state.candidates) is is_found
 
 
 def test_more_tokens_than_a_model_reads_are_warned_of_with_a_number_that_fits():

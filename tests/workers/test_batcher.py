@@ -15,11 +15,12 @@ def batcher_of(
     *,
     max_items: int,
     max_wait_s: float,
+    lull_s: float = 60,
     admit: Callable[[Sequence[int]], Sequence[bool | Exception]] = lambda items: (
         [True] * len(items)
     ),
 ) -> Batcher[int]:
-    return Batcher(work, admit=admit, max_items=max_items, max_wait_s=max_wait_s)
+    return Batcher(work, admit=admit, max_items=max_items, lull_s=lull_s, max_wait_s=max_wait_s)
 
 
 def test_items_submitted_together_share_a_call() -> None:
@@ -43,7 +44,12 @@ def test_a_batch_never_exceeds_its_bound() -> None:
 
 
 def test_a_lone_item_does_not_wait_for_company_for_long() -> None:
-    batcher = batcher_of(lambda items: None, max_items=1000, max_wait_s=0.01)
+    batcher = batcher_of(lambda items: None, max_items=1000, max_wait_s=600, lull_s=0.01)
+    assert batcher.submit(1).result(timeout=10) is None
+
+
+def test_a_stream_without_a_lull_does_not_keep_its_first_item_for_ever() -> None:
+    batcher = batcher_of(lambda items: None, max_items=1000, max_wait_s=0.01, lull_s=600)
     assert batcher.submit(1).result(timeout=10) is None
 
 

@@ -25,9 +25,18 @@ CENTRAL_IMPORTERS = 5
 CENTRAL, INTERNAL, BLOCK, ASIDE = 1.0, 0.75, 0.5, 0.25
 
 
-def first_wanted(items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
-    """The files of a run in the order in which they should reach the language model."""
-    return tuple(sorted(items, key=lambda item: category(item.path) is not Category.SOURCE))
+def first_wanted(items: Sequence[WorkItem], *, recent: Sequence[str] = ()) -> tuple[WorkItem, ...]:
+    """The files of a run in the order in which they should reach the language model.
+
+    Source first, and of it what was changed lately: `recent`, paths, the last changed first. The
+    others keep their order.
+    """
+    ranks = {path: rank for rank, path in enumerate(recent)}
+
+    def order(item: WorkItem) -> tuple[bool, int]:
+        return category(item.path) is not Category.SOURCE, ranks.get(item.path, len(ranks))
+
+    return tuple(sorted(items, key=order))
 
 
 def is_wanted(chunk: Chunk) -> bool:

@@ -10,72 +10,98 @@ from __future__ import annotations
 from itertools import pairwise
 
 from codelode import languages
+from codelode.infrastructure import Family, family_of
 from codelode.languages import Language
 from codelode.model import Category, FileHealth, HealthStatus, Kind, ParsedFile
-from workers.parse import chunk, grammars, imports, pieces, prose
+from workers.parse import chunk, imports, infrastructure, own_queries, pieces, prose, reading
 from workers.parse.comments import Comments
-from workers.parse.definitions import Captured, capture
+from workers.parse.definitions import Definition
 from workers.parse.encoding import Decoded, decode, read
 from workers.parse.guards import HEAD_BYTES, guard
-from workers.parse.imports import candidates
 from workers.parse.lines import Lines
+from workers.parse.own_queries import OwnQueries
 
-__all__ = ["PARSER_VERSION", "candidates", "decode", "guard", "parse"]
+__all__ = ["PARSER_VERSION", "OwnQueries", "decode", "guard", "own_queries", "parse"]
 
 #: Part of every derivation key: raised whenever any input could parse differently.
-PARSER_VERSION = "2"
+PARSER_VERSION = "3"
 
 #: A tree takes about 30 times the memory of its text; larger files are cut as text, bytes.
 MAX_TREE_BYTES = 4_000_000
 
-#: Queries take time in the square of an error's children; beyond this they are not asked.
-MAX_ERROR_CHILDREN = 5_000
 
+def parse(data: bytes, *, path: str, own: OwnQueries = own_queries.NONE) -> ParsedFile:
+    """Everything parsing derives from one content.
 
-def parse(data: bytes, *, path: str) -> ParsedFile:
-    """Everything parsing derives from one content. The path decides language and category only."""
+    The path decides language, family and category only; `own` are queries in place of built-in
+    ones.
+    """
     decoded = read(data)
     head = decoded.text[:HEAD_BYTES]
     language = languages.detect(path, head.encode())
     category = languages.category(path, head)
-    return _with_grammar(decoded, language, category) or _as_text(decoded, language, category)
+    family = family_of(path)
+    return _with_grammar(decoded, language, category, family, own) or _as_text(
+        decoded, language, category, family
+    )
 
 
-def _with_grammar(decoded: Decoded, language: Language, category: Category) -> ParsedFile | None:
+def _with_grammar(
+    decoded: Decoded,
+    language: Language,
+    category: Category,
+    family: Family | None,
+    own: OwnQueries,
+) -> ParsedFile | None:
     """The file by its syntax tree; None where there can be none."""
     if language.grammar is None or not decoded.utf8 or len(decoded.utf8) > MAX_TREE_BYTES:
         return None
-    tree = grammars.tree(language.grammar, decoded.utf8)
-    if tree is None:
-        return None
     lines = Lines(decoded.utf8)
     comments = Comments(language, lines)
-    errors = grammars.errors(tree)
-    is_readable = errors.widest <= MAX_ERROR_CHILDREN
-    found = capture(language, tree.root_node, lines, comments) if is_readable else Captured()
-    spans = chunk.spans(tree.root_node, lines, comments)
+    found = reading.read(language, family, lines, comments, own=own.get(language.name))
+    if found is None:
+        return None
+    spans = chunk.spans(found.root, lines, comments)
     return ParsedFile(
         language=language.name,
         category=category,
         health=FileHealth(
-            HealthStatus.PARTIAL if errors.count else HealthStatus.OK, errors.count, decoded.note
+            HealthStatus.PARTIAL if found.errors else HealthStatus.OK,
+            found.errors,
+            "; ".join(note for note in (decoded.note, found.note) if note),
         ),
         pieces=pieces.build(spans, found.definitions, decoded, plain=Kind.BLOCK),
         symbols=tuple(d.symbol(lines) for d in found.definitions if d.kind),
-        imports=imports.read(found.imports, language.name, lines),
+        imports=found.imports + imports.declared(decoded.text, language.name),
+        references=found.references,
     )
 
 
-def _as_text(decoded: Decoded, language: Language, category: Category) -> ParsedFile:
+def _as_text(
+    decoded: Decoded, language: Language, category: Category, family: Family | None
+) -> ParsedFile:
     size = len(decoded.utf8)
     bounds = [0, *prose.cuts(decoded.utf8, 0, size), size]
     spans = [(a, b) for a, b in pairwise(bounds) if a < b]
     is_prose = language.category is Category.DOCS and language is not languages.TEXT
+    blocks = _blocks(decoded, language, family)
+    lines = Lines(decoded.utf8) if blocks else None
     return ParsedFile(
         language=language.name,
         category=category,
         health=FileHealth(
             HealthStatus.OK if is_prose else HealthStatus.UNSUPPORTED, detail=decoded.note
         ),
-        pieces=pieces.build(spans, (), decoded, plain=Kind.TEXT),
+        pieces=pieces.build(spans, blocks, decoded, plain=Kind.TEXT),
+        symbols=tuple(block.symbol(lines) for block in blocks) if lines else (),
+        imports=imports.declared(decoded.text, language.name),
     )
+
+
+def _blocks(decoded: Decoded, language: Language, family: Family | None) -> tuple[Definition, ...]:
+    """Blocks of infrastructure that need no grammar."""
+    if family is None:
+        return ()
+    lines = Lines(decoded.utf8)
+    comments = Comments(language, lines)
+    return infrastructure.read(language.name, family, None, lines, comments) or ()

@@ -17,6 +17,7 @@ from tree_sitter import Node
 from workers.parse import prose
 from workers.parse.comments import Comments
 from workers.parse.lines import Lines
+from workers.parse.sections import Composed
 
 #: Ink of a chunk, bytes: about 50 lines of code.
 TARGET_INK = 1_500
@@ -51,11 +52,13 @@ class _Segment:
     last: int
     ink: int
     depth: int  # of the cut before it: how many nodes the cut divides
-    nodes: tuple[Node, ...] = ()  # those over several rows: where it can be divided further
+    nodes: tuple[
+        Node | Composed, ...
+    ] = ()  # those over several rows: where it can be divided further
     opens_next: bool = False  # too small to stand alone, and what follows is inside it
 
 
-def spans(root: Node, lines: Lines, comments: Comments) -> list[tuple[int, int]]:
+def spans(root: Node | Composed, lines: Lines, comments: Comments) -> list[tuple[int, int]]:
     """Byte ranges that partition the file, in order; none for an empty file."""
     segments = _join_runts(_leaves(root, lines, comments), lines)
     out = []
@@ -74,7 +77,7 @@ def _hard_cuts(segment: _Segment, lines: Lines) -> Iterator[int]:
     return prose.cuts(lines.data, start, end, size_bytes=TARGET_INK)
 
 
-def _leaves(root: Node, lines: Lines, comments: Comments) -> Iterator[_Segment]:
+def _leaves(root: Node | Composed, lines: Lines, comments: Comments) -> Iterator[_Segment]:
     """The segments that fit or cannot be divided, in order. Iterative: trees can be 10⁵ deep.
 
     A file stays whole up to TARGET_INK only: its definitions hold less together than one's parts.
@@ -126,10 +129,10 @@ def _divide(segment: _Segment, lines: Lines, comments: Comments) -> list[_Segmen
 
 
 def _cut_rows(
-    nodes: Sequence[Node], segment: _Segment, lines: Lines, comments: Comments
-) -> tuple[list[int], list[list[Node]]]:
+    nodes: Sequence[Node | Composed], segment: _Segment, lines: Lines, comments: Comments
+) -> tuple[list[int], list[list[Node | Composed]]]:
     """Rows where a part starts, and the children over several rows in each part."""
-    rows, members = [segment.first], [list[Node]()]
+    rows, members = [segment.first], [list[Node | Composed]()]
     belongs_to_next = False
     for node in nodes:
         for child in node.children:
@@ -147,7 +150,7 @@ def _cut_rows(
     return rows, members
 
 
-def _is_attribute(node: Node, lines: Lines) -> bool:
+def _is_attribute(node: Node | Composed, lines: Lines) -> bool:
     if node.type == "unary_operator":  # Elixir: `@doc "…"` before `def`
         return lines.data[node.start_byte : node.start_byte + 1] == b"@"
     return node.type in _ATTRIBUTES

@@ -28,6 +28,9 @@ class Comments:
 
     def start(self, row: int) -> int:
         """The first row of the comments that end right above `row`; `row` when there are none."""
+        known = self._starts.get(row)
+        if known is not None:
+            return known
         passed = []
         at = row
         while at > 0 and at not in self._starts:

@@ -4,8 +4,10 @@ A query captures each definition as `@definition.<kind>` with its `@name` (the v
 tree-sitter tags); where two patterns find one name at one place, the earlier pattern counts. More
 captures serve names that a grammar does not nest: `@scope` has a `@name` under which it nests
 others without defining it (Rust `impl`, Swift `extension`), `@namespace` likewise without being
-worth a line in headers (C++), `@receiver` is the parent of one definition (Go methods).
-`@exported` is a name in an export list. `@import` nodes are read by `imports`.
+worth a line in headers (C++), `@receiver` is the parent of one definition (Go methods). A
+definition goes on to the end of its `@body` where a grammar puts that beside it (Dart), and one
+that is `@open` to the next such one (Perl's `package`). `@exported` is a name in an export list.
+`@import` nodes are read by `imports`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tree_sitter import Node, QueryCursor
 
@@ -26,13 +29,20 @@ from workers.parse.lines import Lines
 _CLASSES = frozenset({Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
 
 #: Languages that define one function in several clauses, which are one definition.
-_CLAUSES = frozenset({"haskell", "elixir"})
+_CLAUSES = frozenset({"haskell", "elixir", "erlang"})
+
+#: Languages whose files are inside the module that their export list is about.
+_MODULE_FILES = frozenset({"erlang"})
 
 #: Definitions nested deeper are machine-made; their qualified names would grow without bound.
 MAX_NESTING = 32
 
 #: Files with more are tables of data; the first ones stand for the rest.
 MAX_DEFINITIONS = 10_000
+
+_KINDS = {kind.value: kind for kind in Kind}
+
+Matches = Sequence[tuple[int, dict[str, list[Node]]]]  # pattern, captures
 
 _NAME_BYTES = 300
 _SEPARATOR = re.compile(r"\s*(?:::|\.|:)\s*")
@@ -51,6 +61,7 @@ class Definition:
     signature: str  # empty: a namespace, left out of headers
     is_exported: bool
     doc: str = ""
+    block_type: str = ""  # of a block of infrastructure
 
     def symbol(self, lines: Lines) -> Symbol:
         """The definition as the model has it; asked of those with a kind only."""
@@ -75,9 +86,8 @@ class Captured:
     imports: tuple[Node, ...] = ()  # by start
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
-    """One match of a query, before nesting."""
+class _Match(NamedTuple):
+    """One match of a query, before nesting. A tuple because files have thousands."""
 
     pattern: int
     start: int
@@ -86,6 +96,7 @@ class _Match:
     name: str
     kind: str  # of the model, `scope` or `namespace`
     receiver: str
+    is_open: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +109,27 @@ class _Context:
     exported: frozenset[str]  # names in export lists
 
 
-def capture(language: Language, root: Node, lines: Lines, comments: Comments) -> Captured:
-    """Definitions and import nodes; nothing for a language without a query."""
-    query = grammars.query(language.name, language.grammar or "")
-    if query is None:
-        return Captured()
+def capture(
+    language: Language,
+    root: Node,
+    lines: Lines,
+    comments: Comments,
+    *,
+    matches: Matches | None = None,
+) -> Captured:
+    """Definitions and import nodes; nothing for a language without a query.
+
+    `matches`: of another query than the built-in one.
+    """
+    if matches is None:
+        query = grammars.query(language.name, language.grammar or "")
+        if query is None:
+            return Captured()
+        matches = QueryCursor(query).matches(root)
     found: dict[tuple[int, str], _Match] = {}
     imports: dict[int, Node] = {}
     exported: set[str] = set()
-    for pattern, captures in QueryCursor(query).matches(root):
+    for pattern, captures in matches:
         match = _match(pattern, captures, lines.data)
         if match:
             known = found.get((match.start, match.name))
@@ -114,9 +137,10 @@ def capture(language: Language, root: Node, lines: Lines, comments: Comments) ->
                 found[match.start, match.name] = match
         for node in captures.get("import", ()):
             imports[node.start_byte] = node
-        exported.update(_text(node, lines.data) for node in captures.get("exported", ()))
-    matches = _without_imports(found.values(), sorted(imports))
-    nested = _nest(matches, _Context(language.name, lines, comments, frozenset(exported)))
+        for node in captures.get("exported", ()):
+            exported.add(_text(node, lines.data))
+    ordered = _closed(_without_imports(found.values(), sorted(imports)), root.end_byte)
+    nested = _nest(ordered, _Context(language.name, lines, comments, frozenset(exported)))
     return Captured(
         tuple(_join_clauses(nested) if language.name in _CLAUSES else nested),
         tuple(imports[start] for start in sorted(imports)),
@@ -132,11 +156,12 @@ def _match(pattern: int, captures: dict[str, list[Node]], data: bytes) -> _Match
             return _Match(
                 pattern=pattern,
                 start=nodes[0].start_byte,
-                end=nodes[0].end_byte,
+                end=captures["body"][0].end_byte if "body" in captures else nodes[0].end_byte,
                 node=nodes[0],
                 name=_text(names[0], data),
                 kind=label.removeprefix("definition."),
                 receiver=_text(captures["receiver"][0], data) if "receiver" in captures else "",
+                is_open="open" in captures,
             )
     return None
 
@@ -152,6 +177,16 @@ def _without_imports(matches: Iterable[_Match], imports: Sequence[int]) -> list[
         (m for m in matches if m.kind != "constant" or not _holds(m.start, m.end, imports)),
         key=lambda match: (match.start, -match.end),
     )[:MAX_DEFINITIONS]
+
+
+def _closed(matches: list[_Match], end: int) -> list[_Match]:
+    """The matches with those that are open ending where the next such one begins, or at `end`."""
+    for at in range(len(matches) - 1, -1, -1):
+        match = matches[at]
+        if match.is_open:
+            matches[at] = match._replace(end=end)
+            end = match.start
+    return matches
 
 
 def _holds(start: int, end: int, imports: Sequence[int]) -> bool:
@@ -187,7 +222,7 @@ def _is_typedef(definition: Definition) -> bool:
 def _define(match: _Match, parent: Definition | None, context: _Context) -> Definition:
     names = [*_parts(match.receiver), *_parts(match.name)]
     signature = "" if match.kind == "namespace" else describe.signature(match.node, context.lines)
-    kind = None if match.kind in ("scope", "namespace") else Kind(match.kind)
+    kind = _KINDS.get(match.kind)
     if kind is Kind.FUNCTION and (len(names) > 1 or _is_class(parent)):
         kind = Kind.METHOD
     declared = exports.Declared(
@@ -203,7 +238,7 @@ def _define(match: _Match, parent: Definition | None, context: _Context) -> Defi
         is_exported=(parent is None or parent.is_exported)
         and (
             kind is None
-            or (parent is None and names[-1] in context.exported)
+            or (_is_listable(parent, context) and names[-1] in context.exported)
             or exports.is_exported(context.language, declared)
         ),
         doc=describe.doc(
@@ -212,6 +247,10 @@ def _define(match: _Match, parent: Definition | None, context: _Context) -> Defi
         if kind
         else "",
     )
+
+
+def _is_listable(parent: Definition | None, context: _Context) -> bool:
+    return parent is None or context.language in _MODULE_FILES
 
 
 def _is_class(definition: Definition | None) -> bool:

@@ -20,9 +20,15 @@ _HEAD_BYTES = 800
 
 _LINE_START = re.compile(rb"[ \t]*((?:[\w@]+[ \t]+)+)\Z")
 _TAIL = re.compile(r"(?:\s*(?:\{|=>|[=:;,]|\bdo|\bwhere|\bbegin|\bthen))+\s*\Z")
+_ATTRIBUTE_MARKS = (b"@", b"#", b"[", b"t")
+#: How a text that one of the two could change begins and ends: asked first, as few do.
+_ATTRIBUTE_STARTS = ("@", "#", "[")
+_TAIL_ENDS = ("{", "=>", "=", ":", ";", ",", "do", "where", "begin", "then")
 _DOCSTRING = re.compile(rb"[rRuUbBfF]{0,2}(\"{3}|'{3}|\"|')\s*([^\n]*)")
 _CLOSED = re.compile(rb"[{};]")
-_COMMENT_MARKS = re.compile(r"^[\s/*#;!%<>|\"'(){}=~-]+|[\s*/#=~-]+$")
+_SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
+_OPENING_MARKS = _SPACES + "/*#;!%<>|\"'(){}=~-"
+_CLOSING_MARKS = _SPACES + "*/#=~-"
 #: `@Override`, `[Fact]`, `#[inline]` before a head; Elixir's and Java's definitions with `@` stay.
 _ATTRIBUTES = re.compile(
     r"\A(?:@(?!type|opaque|callback|macrocallback|interface)\w[\w.]*"
@@ -37,19 +43,28 @@ def signature(node: Node, lines: Lines) -> str:
     Words before the node on its line belong to it: `export const`, `pub`, `type`.
     """
     start, data = node.start_byte, lines.data
-    line_start = _CLOSED.split(lines.before(start, lines.row(start)))[-1]
-    before = _LINE_START.fullmatch(line_start)
+    before = _words_before(start, lines)
     stop = min(node.end_byte, start + _HEAD_BYTES)
     body = node.child_by_field_name("body")
     has_body = body is not None and start < body.start_byte < stop
     if body is not None and has_body:
         stop = body.start_byte
-    text = _ATTRIBUTES.sub("", data[start:stop].decode("utf-8", "ignore"))
+    text = data[start:stop].decode("utf-8", "ignore")
+    if text.startswith(_ATTRIBUTE_STARTS):
+        text = _ATTRIBUTES.sub("", text)
     text = text if has_body else _head(text)
-    if before:
-        text = before.group(1).decode("utf-8", "ignore") + text
-    text = _TAIL.sub("", " ".join(text.split()))
+    text = " ".join((before + text).split())
+    if text.endswith(_TAIL_ENDS):
+        text = _TAIL.sub("", text)
     return text if len(text) <= MAX_SIGNATURE_CHARS else text[: MAX_SIGNATURE_CHARS - 1] + "…"
+
+
+def _words_before(start: int, lines: Lines) -> str:
+    row = lines.row(start)
+    if lines.begins(start, row):
+        return ""  # nearly all
+    found = _LINE_START.fullmatch(_CLOSED.split(lines.before(start, row))[-1])
+    return found.group(1).decode("utf-8", "ignore") if found else ""
 
 
 def _head(text: str) -> str:
@@ -69,7 +84,7 @@ def doc(node: Node, lines: Lines, comments: Comments, *, docstrings: bool) -> st
     """The first line of the docstring, or of the comment right above; empty without either."""
     if docstrings:
         return _docstring(node, lines.data)
-    return _comment_above(node.start_byte, lines, comments)
+    return comment_above(node.start_byte, lines, comments)
 
 
 def _docstring(node: Node, data: bytes) -> str:
@@ -83,19 +98,24 @@ def _docstring(node: Node, data: bytes) -> str:
     return text.decode("utf-8", "ignore").strip()[:MAX_DOC_CHARS]
 
 
-def _comment_above(start: int, lines: Lines, comments: Comments) -> str:
+def _is_attribute(line: bytes) -> bool:
+    return line.lstrip()[:1] in _ATTRIBUTE_MARKS and bool(_ATTRIBUTE_LINE.match(line))
+
+
+def comment_above(start: int, lines: Lines, comments: Comments) -> str:
+    """The first line of the comment right above what starts there; empty without one."""
     row = lines.row(start)
-    if _CLOSED.search(lines.before(start, row)):
+    if not lines.begins(start, row) and _CLOSED.search(lines.before(start, row)):
         return ""  # not the first on its line: the comment is about another
     row -= 1
-    while row >= 0 and _ATTRIBUTE_LINE.match(lines.text(row)):
+    while row >= 0 and _is_attribute(lines.text(row)):
         row -= 1
     first = comments.start(row + 1)
     if first > row:
         return ""
-    comment = lines.data[lines.start(first) : lines.start(row + 1)]
-    for line in comment.decode("utf-8", "ignore").split("\n"):
-        words = _COMMENT_MARKS.sub("", line)
+    for at in range(first, row + 1):
+        line = lines.text(at).decode("utf-8", "ignore")
+        words = line.lstrip(_OPENING_MARKS).rstrip(_CLOSING_MARKS)
         if words and not words.startswith("@"):
             return words[:MAX_DOC_CHARS]
     return ""

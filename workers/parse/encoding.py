@@ -1,14 +1,20 @@
 """Bytes to text, without ever failing and without losing a byte.
 
-UTF-8 first, UTF-16 where a byte order mark says so, Latin-1 for the rest: Latin-1 maps every byte
-to one character, so offsets in the text lead back to offsets in the file. The order mark belongs
-to the bytes, not to the text.
+UTF-16 where a byte order mark says so or every other byte is NUL, then UTF-8, Latin-1 for the
+rest: Latin-1 maps every byte to one character, so offsets in the text lead back to offsets in the
+file. The order mark belongs to the bytes, not to the text.
 """
 
 from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
+
+#: Bytes in which NULs are looked for, as many as git takes to call a file binary.
+HEAD_BYTES = 8_000
+
+#: Share of characters in Latin script that tells UTF-16 without an order mark from binary.
+_LATIN_SHARE = 0.7
 
 _UTF16 = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
@@ -28,6 +34,9 @@ class Decoded:
         return len(utf8) if self.encoding == "utf-8" else len(text.encode(self.encoding))
 
 
+_ORDER_MARKS = tuple(mark for mark, _ in _UTF16)
+
+
 def decode(data: bytes) -> tuple[str, str]:
     """The text of a file without byte order mark, and a note when it is not plain UTF-8."""
     decoded = read(data)
@@ -36,12 +45,39 @@ def decode(data: bytes) -> tuple[str, str]:
 
 def read(data: bytes) -> Decoded:
     """The file as text in every form that parsing needs."""
+    unmarked = unmarked_utf16(data)
+    if unmarked:
+        text = data.decode(unmarked)
+        return Decoded(text, text.encode(), unmarked, 0, f"decoded as {unmarked}")
     bom = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
     body = data[bom:] if bom else data
     try:
         return Decoded(body.decode("utf-8"), body, "utf-8", bom)
     except UnicodeDecodeError:
         return _utf16(data) or _latin1(data)
+
+
+def unmarked_utf16(data: bytes) -> str:
+    """The encoding of UTF-16 without an order mark; empty for anything else.
+
+    Known by the NULs: in one of two bytes nearly everywhere, and nowhere in the other.
+    """
+    head = data[:HEAD_BYTES]
+    if b"\0" not in head or len(data) % 2 or data.startswith(_ORDER_MARKS):
+        return ""
+    for even, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
+        high, low = head[even::2], head[1 - even :: 2]
+        if high.count(0) >= _LATIN_SHARE * len(high) and not low.count(0):
+            return encoding if _decodes(data, encoding) else ""
+    return ""
+
+
+def _decodes(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _utf16(data: bytes) -> Decoded | None:

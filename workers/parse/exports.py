@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from codelode.model import Kind
 
 _PRIVATE = re.compile(r"\b(?:private|fileprivate)\b")
 _NOT_PUBLIC = re.compile(r"\b(?:private|protected|internal)\b")
 _PUBLIC = re.compile(r"\bpublic\b")
+_INTERNAL = re.compile(r"\b(?:private|internal)\b")
 _JS_MEMBERS = frozenset(
     {"method_definition", "method_signature", "abstract_method_signature", "pair"}
     | {"field_definition", "public_field_definition"}
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(NamedTuple):
     """What a rule may look at."""
 
     name: str
@@ -84,6 +84,27 @@ def _elixir(declared: Declared) -> bool:
     return not declared.signature.startswith(("defp ", "defmacrop ", "defguardp ", "@typep"))
 
 
+def _solidity(declared: Declared) -> bool:
+    return not _INTERNAL.search(declared.signature)
+
+
+def _nim(declared: Declared) -> bool:
+    return "*" in declared.head
+
+
+def _listed(declared: Declared) -> bool:
+    """Only what the file's export list names, which has been asked before."""
+    return declared.node_type != "fun_decl"
+
+
+def _clojure(declared: Declared) -> bool:
+    return not declared.signature.startswith("(defn- ")
+
+
+def _no_dot(declared: Declared) -> bool:
+    return not declared.name.startswith(".")
+
+
 def _lua(declared: Declared) -> bool:
     return not declared.signature.startswith("local ")
 
@@ -108,4 +129,16 @@ _RULES: dict[str, Callable[[Declared], bool]] = {
     "swift": _swift,
     "elixir": _elixir,
     "lua": _lua,
+    "luau": _lua,
+    "perl": _no_underscore,
+    "starlark": _no_underscore,
+    "gdscript": _no_underscore,
+    "r": _no_dot,
+    "solidity": _solidity,
+    "apex": _public,
+    "d": _swift,
+    "nim": _nim,
+    "erlang": _listed,
+    "clojure": _clojure,
+    "gleam": _rust,
 }

@@ -70,7 +70,11 @@ def query_source(language: str) -> str:
     file = resources.files("workers.parse") / "queries" / f"{language}.scm"
     if not file.is_file():
         return ""
-    text = file.read_text("utf-8")
+    return with_inherited(file.read_text("utf-8"))
+
+
+def with_inherited(text: str) -> str:
+    """The text of a query with the built-in ones it inherits in front."""
     first = text.split("\n", 1)[0]
     if not first.startswith(_INHERITS):
         return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 
 from codelode import languages
-from workers.parse.encoding import decode
+from workers.parse.encoding import decode, unmarked_utf16
 
 #: Git looks for a NUL in as many bytes to call a file binary.
 BINARY_WINDOW_BYTES = 8_000
@@ -31,7 +31,7 @@ def guard(data: bytes, *, path: str, max_bytes: int) -> str | None:
         return f"too large: {len(data)} bytes, limit {max_bytes}"
     if data.startswith(_LFS):
         return "git lfs pointer"
-    if b"\0" in data[:BINARY_WINDOW_BYTES] and not data.startswith(_UTF16):
+    if b"\0" in data[:BINARY_WINDOW_BYTES] and not _is_utf16(data):
         return "binary"
     if languages.is_lock_file(path):
         return "generated: lock file"
@@ -40,6 +40,10 @@ def guard(data: bytes, *, path: str, max_bytes: int) -> str | None:
     if _is_minified(data, path):
         return "minified"
     return None
+
+
+def _is_utf16(data: bytes) -> bool:
+    return data.startswith(_UTF16) or bool(unmarked_utf16(data))
 
 
 def _is_minified(data: bytes, path: str) -> bool:

@@ -8,14 +8,16 @@ are rows + 1.
 from __future__ import annotations
 
 from bisect import bisect_right
-
-import numpy as np
+from itertools import accumulate
 
 #: Further right nothing begins a line; keeps the work on one very long line linear.
 MAX_INDENT = 400
 
-_IS_INK = np.ones(256, np.uint8)
-_IS_INK[list(b" \t\r\n\f\v")] = 0
+_BLANKS = b" \t\r\f\v"
+
+
+def _past_newline(start: int, length: int) -> int:
+    return start + length + 1
 
 
 class Lines:
@@ -24,14 +26,15 @@ class Lines:
     __slots__ = ("_ink", "_starts", "count", "data")
 
     def __init__(self, data: bytes) -> None:
-        values = np.frombuffer(data, np.uint8)
-        starts = np.flatnonzero(values == ord("\n")) + 1
-        if not starts.size or starts[-1] != len(data):
-            starts = np.append(starts, len(data))  # the last line lacks its newline
-        ink = np.cumsum(_IS_INK[values], dtype=np.int64)
+        lengths = list(map(len, data.split(b"\n")))
+        inks = list(map(len, data.translate(None, _BLANKS).split(b"\n")))
+        if lengths[-1] == 0 and len(lengths) > 1:  # behind the last newline is no line
+            lengths.pop()
+            inks.pop()
         self.data = data
-        self._starts: list[int] = [0, *starts.tolist()]
-        self._ink: list[int] = [0, *ink[starts - 1].tolist()] if data else [0, 0]
+        self._starts = list(accumulate(lengths, _past_newline, initial=0))
+        self._starts[-1] = len(data)  # the last line may lack its newline
+        self._ink = [0, *accumulate(inks)]
         self.count = len(self._starts) - 1
 
     def row(self, offset: int) -> int:

@@ -50,6 +50,7 @@ def build(
                 symbol=main.qualified_name if main else "",
                 symbols=tuple(dict.fromkeys(d.name for d in started if d.kind)),
                 header=_header(around, (start + end) // 2),
+                block_type=main.block_type if main else "",
             )
         )
         line += utf8.count(b"\n")
@@ -79,6 +80,9 @@ def _main(
     def overlap(definition: Definition) -> int:
         return min(definition.end, end) - max(definition.start, start)
 
+    if any(definition.kind is Kind.BLOCK for definition in (*around[:1], *started[:1])):
+        # Of blocks, the inmost of those that fill the most.
+        return max(reversed([*around, *started]), key=overlap)
     continued = [definition for definition in around if definition.kind not in _CONTAINERS][:1]
     here = [definition for definition in started if definition.kind]
     if continued or here:

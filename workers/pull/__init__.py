@@ -12,5 +12,14 @@ from workers.pull.changes import plan
 from workers.pull.ignore import VERSION as RULES_VERSION
 from workers.pull.mirror import Mirrors
 from workers.pull.preparation import Prepared, prepare
+from workers.pull.recent import recently_changed
 
-__all__ = ["RULES_VERSION", "GitBlobs", "Mirrors", "Prepared", "plan", "prepare"]
+__all__ = [
+    "RULES_VERSION",
+    "GitBlobs",
+    "Mirrors",
+    "Prepared",
+    "plan",
+    "prepare",
+    "recently_changed",
+]

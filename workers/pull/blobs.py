@@ -17,6 +17,8 @@ from workers.pull.objects import Objects
 #: Mirrors with a running reader; the least recently used one is ended beyond it.
 MAX_READERS = 8
 
+REGULAR = 0o100000
+
 _BLOB = re.compile(r"[0-9a-f]{40}")
 
 
@@ -40,6 +42,16 @@ class GitBlobs:
 
     def listing(self, repository: RepositoryName, revision: Revision) -> Iterator[SourceFile]:
         return tree.listing(self._mirrors.existing(repository), revision)
+
+    def folder(
+        self, repository: RepositoryName, revision: Revision, folder: str, *, max_bytes: int
+    ) -> Iterator[tuple[str, bytes]]:
+        """Names and contents of files below a folder; a too large one is `max_bytes` + 1 blanks."""
+        for file in tree.listing(self._mirrors.existing(repository), revision, folder):
+            if file.mode & 0o170000 == REGULAR:
+                is_large = file.size_bytes > max_bytes
+                content = b" " * (max_bytes + 1) if is_large else self.read(repository, file.blob)
+                yield file.path.removeprefix(folder), content
 
     def close(self) -> None:
         """End all readers. Later reads start new ones."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codelode.languages import QUERIES_FOLDER
 from codelode.model import BlobId, FileRecord, FileState, Revision, SourceFile
 from codelode.ports import Manifest, WorkItem
 from workers.pull import ignore, tree
@@ -40,11 +41,13 @@ def plan(
     with Objects(mirror) as objects:
         if indexed is not None and not full and not reindex and objects.has_commit(indexed):
             changes = tree.difference(mirror, indexed, wanted)
-            if not any(map(_changes_rules, changes)):
+            reindex = any(map(_changes_queries, changes))
+            if not reindex and not any(map(_changes_rules, changes)):
                 return _from_difference(wanted, changes, _rules_of(wanted, objects, max_file_bytes))
         files = {file.path: file for file in tree.listing(mirror, wanted)}
         rules = _rules_of_listing(files, objects, max_file_bytes)
         records = {record.path: record for record in known()}
+        reindex = reindex or _have_other_queries(files, records)
         return _from_listing(wanted, files, rules, records, reindex=reindex)
 
 
@@ -119,6 +122,18 @@ def _changes_rules(change: tree.Change) -> bool:
     name = change.path.rpartition("/")[2]
     comes_or_goes = change.old is None or change.new is None
     return name in ignore.IGNORE_FILES or (comes_or_goes and name in ignore.FILLING_FILES)
+
+
+def _changes_queries(change: tree.Change) -> bool:
+    """Whether other files than this one may be parsed differently because of it."""
+    return change.path.startswith(QUERIES_FOLDER)
+
+
+def _have_other_queries(files: Mapping[str, SourceFile], records: Mapping[str, FileRecord]) -> bool:
+    """Whether the repository's queries are not those that the records were made with."""
+    wanted = {(path, file.blob) for path, file in files.items() if path.startswith(QUERIES_FOLDER)}
+    used = {(path, one.blob) for path, one in records.items() if path.startswith(QUERIES_FOLDER)}
+    return wanted != used
 
 
 def _rules_of(revision: Revision, objects: Objects, max_file_bytes: int) -> ignore.Rules:

@@ -8,12 +8,8 @@ holds the lock as well, so that a fetch whose worker was killed is waited for.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +19,9 @@ from typing import ClassVar, NoReturn
 
 from git import RemoteProgress
 
+from codelode import mirrors
 from codelode.addresses import check_ref, check_url, is_local
-from codelode.errors import Busy, CodelodeError, NotFound
+from codelode.errors import CodelodeError, NotFound
 from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, Revision
 from workers.pull import git
 
@@ -39,7 +36,6 @@ _DETACHED = "refs/codelode/head"
 _BRANCHES_NAMED = 10
 #: Longest answer to the question which refs the source has, seconds.
 _LISTING_TIMEOUT_S = 120.0
-_LOCK_POLL_S = 0.05
 #: `safe.directory` reaches upload-pack only this way: git clears its variables for it.
 _UPLOAD_PACK = "--upload-pack=git -c 'safe.directory=*' upload-pack"
 
@@ -81,8 +77,7 @@ class Mirrors:
 
     def git_dir(self, name: RepositoryName) -> Path:
         """The folder of the repository's mirror, whether it exists or not."""
-        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".")[:60]
-        return self.folder / f"{slug}-{hashlib.sha256(name.encode()).hexdigest()[:10]}.git"
+        return self.folder / mirrors.folder_name(name)
 
     def existing(self, name: RepositoryName) -> Path:
         """The folder of the repository's mirror. Raises NotFound before its first sync."""
@@ -100,7 +95,7 @@ class Mirrors:
         """
         source = self._source(repository.url)
         mirror = self.git_dir(repository.name)
-        with _naming(repository.name), self._locked(mirror) as lock:
+        with _naming(repository.name), mirrors.locked(mirror, timeout_s=self.timeout_s) as lock:
             call = partial(
                 git.run,
                 timeout_s=self.timeout_s,
@@ -131,7 +126,7 @@ class Mirrors:
         """Delete the repository's mirror. Unknown names are not an error."""
         mirror = self.git_dir(name)
         if mirror.is_dir():
-            with self._locked(mirror):
+            with mirrors.locked(mirror, timeout_s=self.timeout_s):
                 # Renamed first: what is half deleted must not be taken for a mirror.
                 doomed = _fresh(mirror, ".gone")
                 mirror.rename(doomed)
@@ -144,32 +139,6 @@ class Mirrors:
         return _Source(
             url, git.environment(protocols="http" if url.startswith("http:") else "https:ssh")
         )
-
-    @contextmanager
-    def _locked(self, mirror: Path) -> Iterator[int]:
-        """Hold the mirror's lock; yields its descriptor, by which a child can hold it too."""
-        mirror.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(mirror.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            _await_lock(lock, self.timeout_s)
-            yield lock
-        finally:
-            os.close(lock)
-
-
-def _await_lock(lock: int, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise Busy(
-                    f"another sync of this mirror did not end within {timeout_s:g} seconds"
-                ) from None
-            time.sleep(_LOCK_POLL_S)
-        else:
-            return
 
 
 @contextmanager

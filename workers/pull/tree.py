@@ -32,9 +32,13 @@ class Change:
     new: SourceFile | None
 
 
-def listing(mirror: Path, revision: Revision) -> Iterator[SourceFile]:
-    """Every entry of the commit's tree, in git's order. A submodule's size is 0."""
-    out = _run(mirror, "ls-tree", "-r", "-z", "-l", "--full-tree", _checked(revision))
+def listing(mirror: Path, revision: Revision, folder: str = "") -> Iterator[SourceFile]:
+    """Every entry of the commit's tree, in git's order. A submodule's size is 0.
+
+    `folder`, with `/` at its end: the entries below it only.
+    """
+    below = ("--", folder) if folder else ()
+    out = _run(mirror, "ls-tree", "-r", "-z", "-l", "--full-tree", checked(revision), *below)
     for entry in _entries(out):
         facts, _, path = entry.partition(b"\t")
         mode, _kind, blob, size = facts.split()
@@ -51,9 +55,7 @@ def difference(mirror: Path, old: Revision, new: Revision) -> tuple[Change, ...]
 
     A changed permission is none: the content is the same.
     """
-    out = _run(
-        mirror, "diff-tree", "-r", "-z", "--raw", "--no-renames", _checked(old), _checked(new)
-    )
+    out = _run(mirror, "diff-tree", "-r", "-z", "--raw", "--no-renames", checked(old), checked(new))
     entries = _entries(out)
     # Each change is two fields: `:oldmode newmode oldid newid status` and the path.
     raw = [(facts.decode().lstrip(":").split(), next(entries)) for facts in entries]
@@ -108,7 +110,8 @@ def _entries(out: bytes) -> Iterator[bytes]:
         start = end + 1
 
 
-def _checked(revision: Revision) -> str:
+def checked(revision: Revision) -> str:
+    """The revision, which is then no option of git's. Raises NotFound when it is no commit id."""
     if not _REVISION.fullmatch(revision):
         raise NotFound(f"{revision!r} is not the id of a commit")
     return revision

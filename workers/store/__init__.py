@@ -6,7 +6,6 @@ repeating a call leaves the same index.
 
 from __future__ import annotations
 
-from workers.store.edges import import_edges
 from workers.store.write import StoredFile, write
 
-__all__ = ["StoredFile", "import_edges", "write"]
+__all__ = ["StoredFile", "write"]

@@ -13,6 +13,7 @@ from codelode.model import (
     BlobId,
     Edge,
     FileChunks,
+    FileHealth,
     FileRecord,
     FileState,
     ParsedFile,
@@ -22,7 +23,7 @@ from codelode.model import (
     Vectors,
     locate,
 )
-from codelode.ports import ChunkStore, DependencyGraph, SymbolTable
+from codelode.ports import ChunkStore, DependencyGraph, ReferenceIndex, SymbolTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class StoredFile:
     parsed: ParsedFile | None = None
     vectors: Vectors | None = None  # one row per chunk
     edges: tuple[Edge, ...] = ()
+    names: tuple[str, ...] = ()  # of the reference index
     summaries: tuple[str, ...] = ()  # one per chunk, or none at all
     summaries_missing: int = 0
 
@@ -50,11 +52,13 @@ def write(
     store: ChunkStore,
     graph: DependencyGraph,
     symbols: SymbolTable,
+    references: ReferenceIndex,
 ) -> tuple[FileRecord, ...]:
     """Store the files and return their records, in order."""
     for repository, group in _by_repository(files):
         graph.replace(repository, {file.path: file.edges for file in group})
         symbols.replace(repository, {file.path: file.symbols for file in group})
+        references.replace(repository, {file.path: file.names for file in group})
     placed = [_place(file) for file in files]
     store.replace(placed)
     return tuple(_record(file, len(at.chunks)) for file, at in zip(files, placed, strict=True))
@@ -89,9 +93,16 @@ def _record(file: StoredFile, chunks: int) -> FileRecord:
         path=file.path,
         blob=file.blob,
         state=FileState.INDEXED,
+        reason=_remark(file.parsed.health),
         language=file.parsed.language,
         health=file.parsed.health.status,
         chunks=chunks,
         summaries=sum(map(bool, file.summaries)),
         summaries_missing=file.summaries_missing,
     )
+
+
+def _remark(health: FileHealth) -> str:
+    """What is wrong with a file that is indexed all the same; empty: nothing."""
+    errors = f"{health.errors} syntax error{'s' * (health.errors != 1)}" if health.errors else ""
+    return "; ".join(part for part in (errors, health.detail) if part)

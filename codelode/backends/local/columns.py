@@ -38,7 +38,7 @@ class Vocabularies:
     refs: Vocabulary = field(default_factory=partial(Vocabulary, _holds_ref))
     languages: Vocabulary = field(default_factory=Vocabulary)
     categories: Vocabulary = field(default_factory=Vocabulary)
-    kinds: Vocabulary = field(default_factory=Vocabulary)
+    kinds: Vocabulary = field(default_factory=partial(Vocabulary, tables.has_kind))
     names: Vocabulary = field(default_factory=partial(Vocabulary, globbing.matches_a_name))
 
 
@@ -70,6 +70,9 @@ class Columns:
         """Rows that meet the filters which the keyword index knows as well."""
         mask = self.is_alive
         for name, values in clauses(filters).items():
+            if name == "kinds":
+                mask = mask & self._matching(name, values)
+                continue
             codes = getattr(self.texts, name).codes(values)
             mask = mask & _among(self.codes[name], codes)
         return mask
@@ -81,6 +84,8 @@ class Columns:
             mask &= self._matching("paths", filters.paths)
         if filters.symbols:
             mask &= self._matching("names", filters.symbols)
+        if filters.block_types:
+            mask &= self._matching("kinds", [f" {name}" for name in filters.block_types])
         return mask
 
     def _matching(self, name: str, patterns: Sequence[str]) -> Mask:

@@ -19,6 +19,7 @@ _PASSING = (
     "Disk quota",
     "File too large",
     "Permission denied",
+    "Operation not permitted",
     "Too many open files",
     "Read-only",
     "Input/output error",

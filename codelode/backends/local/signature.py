@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from codelode.backends.local import pointer
 from codelode.errors import Corrupt, SchemaMismatch
 
 #: Grows with every change of the tables or of how their text is made.
@@ -25,29 +26,45 @@ def sign(folder: Path, *, dim: int, identity: str) -> None:
 
 
 def check(folder: Path, *, dim: int, identity: str) -> bool:
-    """Whether there is an index; raises SchemaMismatch when it is not of this identity."""
-    try:
-        found = json.loads((folder / IDENTITY_FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    """Whether there is an index.
+
+    Raises SchemaMismatch when it is not of this identity, Superseded when another was published.
+    """
+    pointer.require_current(folder)
+    found = read(folder)
+    if found is None:
         return False
-    except ValueError as exc:
-        raise Corrupt(
-            f"{folder / IDENTITY_FILE} is damaged: remove {folder} and index again"
-        ) from exc
     wanted = _identity(dim, identity)
     if found != wanted:
         raise SchemaMismatch(
             f"{folder} was written with {_phrase(found)}, this is {_phrase(wanted)}: "
-            f"remove {folder} and index again, or set CODELODE_EMBEDDER back"
+            f"remove {folder} and index again, or set CODELODE_EMBEDDER back and change it with "
+            "`codelode reindex`, which builds the new index while searches go on"
         )
     return True
+
+
+def is_signed(folder: Path, *, dim: int, identity: str) -> bool:
+    """Whether there is an index of exactly this schema and embedder."""
+    return read(folder) == _identity(dim, identity)
+
+
+def read(folder: Path) -> dict[str, object] | None:
+    """Schema, embedder and dimensions of the index in the folder; None: there is none."""
+    try:
+        found = json.loads((folder / IDENTITY_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as exc:
+        raise Corrupt(
+            f"{folder / IDENTITY_FILE} is damaged: remove {folder} and index again"
+        ) from exc
+    return found if isinstance(found, dict) else {"": found}
 
 
 def _identity(dim: int, identity: str) -> dict[str, object]:
     return {"schema": SCHEMA_VERSION, "embedder": identity, "dim": dim}
 
 
-def _phrase(identity: object) -> str:
-    if not isinstance(identity, dict):
-        return repr(identity)
+def _phrase(identity: dict[str, object]) -> str:
     return ", ".join(f"{key} {value}" for key, value in identity.items())

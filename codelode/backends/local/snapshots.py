@@ -14,13 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
 from tantivy import Index, Searcher
 
-from codelode.backends.local import database, keywords, repair
+from codelode.backends.local import database, keywords, pointer, repair
 from codelode.backends.local.columns import Columns
 from codelode.backends.local.database import State
 from codelode.backends.local.faults import Damaged, damage_reported
 from codelode.backends.local.follow import Follower
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Snapshots:
         self._follower = Follower(dim)
         self._newest: Snapshot | None = None
         self._index: tuple[int, Index] | None = None  # number of its folder
+        self._is_behind = False  # the keyword index is older than the columns
 
     def close(self) -> None:
         """Close what no thread is using; what one is using closes with its search."""
@@ -53,7 +57,8 @@ class Snapshots:
 
     @contextmanager
     def reading(self) -> Iterator[tuple[sqlite3.Connection, Snapshot]]:
-        """A connection inside a transaction, and what it sees."""
+        """A connection inside a transaction, and what it sees. Raises Superseded."""
+        pointer.require_current(self._folder)
         connection = self._take()
         try:
             with self._lock:
@@ -82,6 +87,8 @@ class Snapshots:
         """The state that a transaction sees which begins here and stays open."""
         connection.execute("BEGIN")
         state = database.state(connection)
+        if self._is_behind:
+            self._newest = None
         while self._newest is None or self._newest.columns.state.version != state.version:
             columns, failure = self._follow(connection, state), None
             try:
@@ -105,10 +112,21 @@ class Snapshots:
             raise
 
     def _searcher(self, number: int) -> Searcher:
-        """The newest commit of the keyword index."""
+        """The newest commit of the keyword index, or the last one that could be read.
+
+        The engine takes a lock to read, which a disk that has become read-only does not give.
+        """
         with damage_reported():
             if self._index is None or self._index[0] != number:
                 folder = repair.folder_of(self._folder, number)
                 self._index = number, keywords.open_index(folder)
-            self._index[1].reload()
-            return self._index[1].searcher()
+        index = self._index[1]
+        try:
+            with damage_reported():
+                index.reload()
+            self._is_behind = False
+        except OSError as exc:
+            if not self._is_behind:
+                _log.warning("keyword_index_behind", folder=str(self._folder), reason=str(exc))
+            self._is_behind = True
+        return index.searcher()

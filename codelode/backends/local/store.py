@@ -16,7 +16,15 @@ from pathlib import Path
 
 import structlog
 
-from codelode.backends.local import database, keywords, repair, signature, tables, writes
+from codelode.backends.local import (
+    database,
+    keywords,
+    pointer,
+    repair,
+    signature,
+    tables,
+    writes,
+)
 from codelode.backends.local.database import State
 from codelode.backends.local.faults import Damaged, translated
 from codelode.backends.local.plan import Change, plan
@@ -36,7 +44,8 @@ _log = structlog.get_logger(__name__)
 class LocalChunkStore:
     """Implements the port ChunkStore; the writes of several processes queue at a file lock.
 
-    Raises SchemaMismatch when the folder was written by another schema or embedder.
+    Raises SchemaMismatch when the folder was written by another schema or embedder, Superseded when
+    another folder was published in its place.
     """
 
     def __init__(self, folder: Path, *, dim: int, identity: str) -> None:
@@ -91,6 +100,7 @@ class LocalChunkStore:
         """Alone with the files, which are opened again when others took their place."""
         with translated(self._folder), (self._folder / "writer.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            pointer.require_current(self._folder)
             if self._number is None or self._number != database.file_number(self._folder):
                 self._open()
             yield

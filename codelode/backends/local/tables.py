@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -41,7 +41,16 @@ def insert(
     connection.executemany(
         "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (row, file, refs_text(c.refs), text(c.language), c.category, c.kind, _names(c), vector)
+            (
+                row,
+                file,
+                refs_text(c.refs),
+                text(c.language),
+                c.category,
+                _kind(c),
+                _names(c),
+                vector,
+            )
             for row, file, c, vector in zip(numbers, files, chunks, small, strict=True)
         ],
     )
@@ -158,6 +167,7 @@ def chunk(
     kind: str,
 ) -> Chunk:
     """The chunk of a row, from what is shown of it and where it stands."""
+    name, _, block_type = kind.partition(" ")
     return Chunk(
         id=ChunkId(text.id.hex()),
         repository=RepositoryName(repository),
@@ -165,7 +175,7 @@ def chunk(
         refs=refs,
         language=language,
         category=_CATEGORIES[category],
-        kind=_KINDS[kind],
+        kind=_KINDS[name],
         symbol=text.symbol,
         symbols=tuple(text.symbols.split("\n")[:-1]),
         header=text.header,
@@ -173,7 +183,15 @@ def chunk(
         end_line=text.end_line,
         content=text.content,
         summary=text.summary,
+        block_type=block_type,
     )
+
+
+def has_kind(pattern: str) -> Callable[[str], bool]:
+    """Whether a stored kind is `block`, or with a space in front (` resource`) its block type."""
+    if pattern.startswith(" "):
+        return lambda stored: stored.partition(" ")[2] == pattern[1:]
+    return lambda stored: stored.partition(" ")[0] == pattern
 
 
 def digest(chunk: Chunk, vector: Vector) -> bytes:
@@ -181,7 +199,7 @@ def digest(chunk: Chunk, vector: Vector) -> bytes:
     stored = (
         chunk.language,
         chunk.category.value,
-        chunk.kind.value,
+        _kind(chunk),
         chunk.symbol,
         chunk.symbols,
         chunk.header,
@@ -215,6 +233,11 @@ def refs_from(stored: str) -> tuple[RefName, ...]:
 def text(value: str) -> str:
     """Lone surrogates, which UTF-8 cannot carry, become `?`."""
     return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _kind(chunk: Chunk) -> str:
+    """`function`, and for blocks with their type: `block resource`."""
+    return text(f"{chunk.kind.value} {chunk.block_type}".rstrip())
 
 
 def _names(chunk: Chunk) -> str:

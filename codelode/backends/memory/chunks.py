@@ -6,7 +6,7 @@ import math
 import re
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,7 +39,7 @@ class _Entry:
 
 
 class MemoryChunkStore:
-    """Implements the ports ChunkStore and ChunkSearch in one object."""
+    """Implements the ports ChunkStore, Inventory and ChunkSearch in one object."""
 
     def __init__(self, *, dim: int | None = None) -> None:
         self._dim = dim
@@ -63,6 +63,18 @@ class MemoryChunkStore:
         for chunk in [entry.chunk for entry in self._snapshot()]:
             if chunk.repository == repository and ref in chunk.refs:
                 yield chunk.id
+
+    def repositories(self) -> frozenset[RepositoryName]:
+        return frozenset(entry.chunk.repository for entry in self._snapshot())
+
+    def counts(
+        self, repository: RepositoryName, paths: Collection[str] | None = None
+    ) -> Mapping[str, Mapping[RefName, int]]:
+        counts: defaultdict[str, Counter[RefName]] = defaultdict(Counter)
+        for chunk in (entry.chunk for entry in self._snapshot()):
+            if chunk.repository == repository and (paths is None or chunk.path in paths):
+                counts[chunk.path].update(chunk.refs)
+        return counts
 
     def maintain(self) -> None:
         """Nothing gathers here."""
@@ -142,6 +154,7 @@ def admits(filters: Filters, chunk: Chunk) -> bool:
         and _is_among(chunk.language, filters.languages)
         and _is_among(chunk.kind, filters.kinds)
         and _is_among(chunk.category, filters.categories)
+        and _is_among(chunk.block_type, filters.block_types)
         and _any_matches({chunk.path}, filters.paths, globs.path_expression)
         and _any_matches(names, filters.symbols, globs.name_expression)
     )

@@ -19,6 +19,7 @@ from codelode.model import (
     BlobId,
     FileRecord,
     FileState,
+    LanguageHealth,
     Redo,
     RefName,
     RefStatus,
@@ -27,6 +28,7 @@ from codelode.model import (
     Run,
     RunId,
     RunState,
+    Standing,
 )
 from codelode.ports import Advance, Manifest, WorkItem
 
@@ -118,6 +120,13 @@ class MemoryLedger:
         return tuple(sorted(counted, key=lambda status: (status.ref != default, status.ref)))
 
     @_atomic
+    def standing(self, names: Sequence[RepositoryName]) -> tuple[Standing, ...]:
+        return tuple(
+            Standing(self.refs(name), next(iter(self.recent(name, limit=1)), None))
+            for name in names
+        )
+
+    @_atomic
     def forget(self, name: RepositoryName) -> None:
         self._leaving.add(name)
         for run in [run.id for run in self._runs.values() if run.repository == name]:
@@ -127,6 +136,13 @@ class MemoryLedger:
         for rows in (self._repositories, self._refs, self._active, self._waiting):
             rows.pop(name, None)
         self._generation += 1
+
+    @_atomic
+    def expel(self, name: RepositoryName) -> bool:
+        if name in self._repositories:
+            return False
+        self._leaving.add(name)
+        return True
 
     @_atomic
     def leaving(self) -> frozenset[RepositoryName]:
@@ -140,6 +156,20 @@ class MemoryLedger:
     @_atomic
     def generation(self) -> int:
         return self._generation
+
+    @_atomic
+    def restamp(self, before: str, after: str) -> None:
+        """Let fingerprints that end in `before` end in `after`, of refs and of runs under way."""
+        for refs in self._refs.values():
+            for ref, status in refs.items():
+                if status.fingerprint.endswith(before):
+                    stamped = status.fingerprint.removesuffix(before) + after
+                    refs[ref] = replace(status, fingerprint=stamped)
+        for run in self._active.values():
+            plan = self._plans[run]
+            if plan.fingerprint.endswith(before):
+                plan.fingerprint = plan.fingerprint.removesuffix(before) + after
+        self._generation += 1
 
     # Runs
 
@@ -192,6 +222,10 @@ class MemoryLedger:
         if found is None or found.state.is_over:
             return None
         return self._close(found, state, error)
+
+    @_atomic
+    def active(self, repository: RepositoryName) -> RunId | None:
+        return self._active.get(repository)
 
     @_atomic
     def stalled(self) -> tuple[RunId, ...]:
@@ -302,6 +336,27 @@ class MemoryLedger:
         files = self._files.get((repository, ref), {})
         return frozenset(path for path in paths if path in files and files[path].blob)
 
+    @_atomic
+    def records(
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
+    ) -> Mapping[str, FileRecord]:
+        files = self._files.get((repository, ref), {})
+        return {path: files[path] for path in paths if path in files}
+
+    @_atomic
+    def doubt(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> bool:
+        if repository in self._active:
+            return False
+        refs, files = self._refs.get(repository, {}), self._files.get((repository, ref), {})
+        if ref not in refs:
+            return True
+        refs[ref] = replace(refs[ref], is_clean=False)
+        self._generation += 1
+        for path in paths:
+            if path in files and files[path].state is FileState.INDEXED:
+                files[path] = FileRecord(path, files[path].blob, FileState.PENDING)
+        return True
+
     # Steps inside the lock
 
     def _is_in(self, run: RunId, state: RunState) -> bool:
@@ -323,6 +378,7 @@ class MemoryLedger:
             failed=states[FileState.FAILED],
             chunks=sum(record.chunks for record in files),
             summaries_missing=sum(record.summaries_missing for record in files),
+            health=_health(files),
         )
 
     def _mark_unclean(self, name: RepositoryName, ref: RefName, fingerprint: str) -> None:
@@ -424,3 +480,11 @@ def _settle(files: dict[str, FileRecord], record: FileRecord) -> None:
 
 def _together(*redo: Collection[Redo]) -> tuple[Redo, ...]:
     return tuple(sorted({one for some in redo for one in some}))
+
+
+def _health(files: Iterable[FileRecord]) -> tuple[LanguageHealth, ...]:
+    counts = Counter((one.language, one.health.value) for one in files if one.health)
+    by_language: dict[str, dict[str, int]] = {}
+    for (language, status), count in counts.items():
+        by_language.setdefault(language, {})[status] = count
+    return tuple(LanguageHealth(name, **by_language[name]) for name in sorted(by_language))

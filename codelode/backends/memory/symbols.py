@@ -27,6 +27,25 @@ class MemorySymbols:
         ]
         return tuple(sorted(found, key=lambda at: (at.repository, at.path, at.symbol.start_line)))
 
+    def lookup_all(
+        self, names: Sequence[str], *, repository: RepositoryName
+    ) -> Mapping[str, tuple[Located, ...]]:
+        return {name: self.lookup(name, repositories=[repository]) for name in names}
+
+    def defined_in(
+        self, repository: RepositoryName, paths: Sequence[str]
+    ) -> Mapping[str, tuple[Located, ...]]:
+        return {
+            path: tuple(
+                Located(repository, path, symbol)
+                for symbol in sorted(
+                    self._files.get((repository, path), ()),
+                    key=lambda symbol: (symbol.start_line, symbol.qualified_name),
+                )
+            )
+            for path in paths
+        }
+
     def remove_repository(self, repository: RepositoryName) -> None:
         for place in [place for place in self._files if place[0] == repository]:
             del self._files[place]

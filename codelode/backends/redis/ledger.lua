@@ -4,8 +4,10 @@
 --   repositories      HASH name -> JSON [url, default_ref]
 --   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at]
 --   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks,
---                     summaries, summaries_missing]; records of old releases end before those
---   counts:NAME:REF   HASH pending|indexed|skipped|failed|chunks|summaries_missing -> number
+--                     summaries, summaries_missing, 1]; records of old releases end before
+--                     one of those, and only those with the 1 are among the counts of health
+--   counts:NAME:REF   HASH pending|indexed|skipped|failed|chunks|summaries_missing|
+--                     health STATUS LANGUAGE -> number
 --   run:ID            HASH of the run's fields;  run:ID:todo LIST;  run:ID:inflight HASH
 --   runs, runs:NAME   ZSET run id by creation;  active HASH name -> run id;  queue:NAME LIST
 --   worker:ID         expires when the worker stops its heartbeat
@@ -27,6 +29,9 @@ end
 local function count(counts, record, by)
   redis.call('HINCRBY', counts, record[2], by)
   if record[6] > 0 then redis.call('HINCRBY', counts, 'chunks', by * record[6]) end
+  if record[9] and record[5] ~= '' then
+    redis.call('HINCRBY', counts, 'health ' .. record[5] .. ' ' .. record[4], by)
+  end
   local missing = record[8] or 0
   if missing > 0 then redis.call('HINCRBY', counts, 'summaries_missing', by * missing) end
 end
@@ -301,3 +306,84 @@ for i = 2, #active, 2 do
   end
 end
 return found
+
+--- expel
+-- name -> 0 when it is registered
+if redis.call('HEXISTS', key('repositories'), ARGV[1]) == 1 then return 0 end
+redis.call('SADD', key('leaving'), ARGV[1])
+return 1
+
+--- doubt
+-- repository, ref, then paths of files to index again -> 0 while a run is active
+local repository, ref = ARGV[1], ARGV[2]
+if redis.call('HEXISTS', key('active'), repository) == 1 then return 0 end
+local refs, at = key('refs:' .. repository), repository .. ':' .. ref
+local known = redis.call('HGET', refs, ref)
+if not known then return 1 end
+local status = cjson.decode(known)
+redis.call('HSET', refs, ref, cjson.encode({status[1], status[2], 0, status[4]}))
+redis.call('INCR', key('generation'))
+for i = 3, #ARGV do
+  local json = redis.call('HGET', key('files:' .. at), ARGV[i])
+  local record = json and cjson.decode(json)
+  if record and record[2] == 'indexed' then
+    put_record(at, ARGV[i], cjson.encode({record[1], 'pending', '', '', '', 0}))
+  end
+end
+return 1
+
+--- recover
+-- the least generation: runs under way begin again, refs with files left to do are unclean
+local now, least = now_ms(), tonumber(ARGV[1])
+local under_way = redis.call('HGETALL', key('active'))
+for i = 1, #under_way, 2 do
+  local run = under_way[i + 1]
+  redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
+  if run_field(run, 'id') then
+    redis.call('HSET', key('run:' .. run), 'state', 'pulling', 'since_ms', now, 'owner', '',
+      'total', 0, 'done', 0, 'failed', 0, 'skipped', 0, 'summaries', 0, 'summaries_missing', 0)
+  else
+    redis.call('HDEL', key('active'), under_way[i])
+  end
+end
+for _, repository in ipairs(redis.call('HKEYS', key('repositories'))) do
+  local is_active = redis.call('HEXISTS', key('active'), repository) == 1
+  local refs = redis.call('HGETALL', key('refs:' .. repository))
+  for i = 1, #refs, 2 do
+    local pending = redis.call('HGET', key('counts:' .. repository .. ':' .. refs[i]), 'pending')
+    if is_active or tonumber(pending or 0) > 0 then
+      local record = cjson.decode(refs[i + 1])
+      redis.call('HSET', key('refs:' .. repository), refs[i],
+        cjson.encode({record[1], record[2], 0, record[4]}))
+    end
+  end
+end
+local generation = tonumber(redis.call('GET', key('generation')) or 0)
+redis.call('SET', key('generation'), string.format('%d', math.max(least, generation + 1)))
+return 1
+
+--- restamp
+-- before, after: how fingerprints of indexed refs and of runs under way are to end
+local before, after = ARGV[1], ARGV[2]
+local function restamped(fingerprint)
+  if not fingerprint or fingerprint:sub(-#before) ~= before then return nil end
+  return fingerprint:sub(1, #fingerprint - #before) .. after
+end
+for _, repository in ipairs(redis.call('HKEYS', key('repositories'))) do
+  local refs = redis.call('HGETALL', key('refs:' .. repository))
+  for i = 1, #refs, 2 do
+    local record = cjson.decode(refs[i + 1])
+    local new = restamped(record[2])
+    if new then
+      redis.call('HSET', key('refs:' .. repository), refs[i],
+        cjson.encode({record[1], new, record[3], record[4]}))
+    end
+  end
+end
+local active = redis.call('HVALS', key('active'))
+for _, run in ipairs(active) do
+  local new = restamped(run_field(run, 'fingerprint'))
+  if new then redis.call('HSET', key('run:' .. run), 'fingerprint', new) end
+end
+redis.call('INCR', key('generation'))
+return 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -23,6 +24,7 @@ from codelode.model import (
     FileRecord,
     FileState,
     HealthStatus,
+    LanguageHealth,
     Redo,
     RefName,
     RefStatus,
@@ -32,6 +34,7 @@ from codelode.model import (
     Run,
     RunId,
     RunState,
+    Standing,
 )
 from codelode.ports import Advance, Manifest, WorkItem
 
@@ -91,20 +94,24 @@ class RedisLedger:
         )
 
     def refs(self, name: RepositoryName) -> tuple[RefStatus, ...]:
-        repository = self.get(name)
+        (found,) = self.standing([name])
+        return found.refs
+
+    def standing(self, names: Sequence[RepositoryName]) -> tuple[Standing, ...]:
         with translated():
-            found = cast("dict[bytes, bytes]", self._client.hgetall(self._key(f"refs:{name}")))
-            names = [RefName(ref.decode()) for ref in found]
             pipe = self._client.pipeline(transaction=False)
-            for ref in names:
-                pipe.hgetall(self._key(f"counts:{name}:{ref}"))
-            counts = pipe.execute()
-        default = repository.default_ref if repository else ""
-        statuses = [
-            _ref_status(ref, found[ref.encode()], count)
-            for ref, count in zip(names, counts, strict=True)
-        ]
-        return tuple(sorted(statuses, key=lambda status: (status.ref != default, status.ref)))
+            for name in names:
+                pipe.hget(self._key("repositories"), name)
+                pipe.hgetall(self._key(f"refs:{name}"))
+                pipe.zrevrange(self._key(f"runs:{name}"), 0, 0)
+            heads = list(zip(names, _rows(pipe.execute(), 3), strict=True))
+            for name, (_, refs, runs) in heads:
+                for ref in refs:
+                    pipe.hgetall(self._key(f"counts:{name}:{ref.decode()}"))
+                for run in runs:
+                    pipe.hgetall(self._key(f"run:{run.decode()}"))
+            details = iter(pipe.execute())
+        return tuple(_standing(name, head, details) for name, head in heads)
 
     def forget(self, name: RepositoryName) -> None:
         with translated():
@@ -121,6 +128,9 @@ class RedisLedger:
             self._client.hdel(self._key("repositories"), name)
             self._client.incr(self._key("generation"))
 
+    def expel(self, name: RepositoryName) -> bool:
+        return bool(self._run_script("expel", name))
+
     def leaving(self) -> frozenset[RepositoryName]:
         with translated():
             found = cast("set[bytes]", self._client.smembers(self._key("leaving")))
@@ -134,6 +144,30 @@ class RedisLedger:
     def generation(self) -> int:
         with translated():
             return int(cast("bytes | None", self._client.get(self._key("generation"))) or 0)
+
+    def restamp(self, before: str, after: str) -> None:
+        """Let fingerprints that end in `before` end in `after`, of refs and of runs under way."""
+        self._run_script("restamp", before, after)
+
+    def recover(self, *, generation: int) -> None:
+        """See `connect.Ledger`."""
+        for repository in self.repositories():
+            for status in self.refs(repository.name):
+                self._recount(repository.name, status.ref)
+        self._run_script("recover", generation)
+
+    def _recount(self, name: RepositoryName, ref: RefName) -> None:
+        counts: Counter[str] = Counter()
+        for record in self.all(name, ref):
+            missing = record.summaries_missing
+            counts.update({record.state: 1, "chunks": record.chunks, "summaries_missing": missing})
+        with translated():
+            key = self._key(f"counts:{name}:{ref}")
+            pipe = self._client.pipeline()
+            pipe.delete(key)
+            if counts:
+                pipe.hset(key, mapping=dict(counts.items()))
+            pipe.execute()
 
     # Runs
 
@@ -166,6 +200,11 @@ class RedisLedger:
     def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
         following = self._run_script("stop", run, state, error)
         return RunId(following.decode()) if following else None
+
+    def active(self, repository: RepositoryName) -> RunId | None:
+        with translated():
+            found = cast("bytes | None", self._client.hget(self._key("active"), repository))
+        return RunId(found.decode()) if found else None
 
     def stalled(self) -> tuple[RunId, ...]:
         found = self._run_script("stalled", self._requeue_ms)
@@ -229,18 +268,28 @@ class RedisLedger:
     def exists(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> frozenset[str]:
+        records = self.records(repository, ref, paths)
+        return frozenset(path for path, record in records.items() if record.blob)
+
+    def records(
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
+    ) -> Mapping[str, FileRecord]:
         if not paths:
-            return frozenset()
+            return {}
         with translated():
             values = cast(
                 "list[bytes | None]",
                 self._client.hmget(self._key(f"files:{repository}:{ref}"), list(paths)),
             )
-        return frozenset(
-            path
+        return {
+            path: _record(path, value)
             for path, value in zip(paths, values, strict=True)
-            if value and _record(path, value).blob
-        )
+            if value is not None
+        }
+
+    def doubt(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> bool:
+        batches = list(_batches(paths)) or [()]
+        return all(self._run_script("doubt", repository, ref, *some) for some in batches)
 
     # Keys and scripts
 
@@ -289,7 +338,7 @@ def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
         yield values[start : start + BATCH]
 
 
-def _rows(flat: Sequence[bytes], width: int) -> Iterator[Sequence[bytes]]:
+def _rows(flat: Sequence[T], width: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(flat), width):
         yield flat[start : start + width]
 
@@ -314,13 +363,14 @@ def _dump(record: FileRecord) -> str:
             record.chunks,
             record.summaries,
             record.summaries_missing,
+            1,  # is among the counts of health
         ]
     )
 
 
 def _record(path: str, value: bytes) -> FileRecord:
     blob, state, reason, language, health, chunks, *summaries = json.loads(value)
-    made, missing = summaries or (0, 0)
+    made, missing = summaries[:2] or (0, 0)
     return FileRecord(
         path=path,
         blob=blob,
@@ -339,6 +389,22 @@ def _repository(name: RepositoryName, value: bytes) -> Repository:
     return Repository(name, url, default_ref)
 
 
+def _standing(
+    name: RepositoryName, head: Sequence[Any], details: Iterator[Mapping[bytes, bytes]]
+) -> Standing:
+    """Of the first replies about a repository and, from the second ones, those that follow."""
+    known, refs, runs = head
+    default = _repository(name, known).default_ref if known else ""
+    statuses = [
+        _ref_status(RefName(ref.decode()), value, next(details)) for ref, value in refs.items()
+    ]
+    fields = next(details) if runs else None
+    return Standing(
+        tuple(sorted(statuses, key=lambda status: (status.ref != default, status.ref))),
+        _run(fields) if fields else None,
+    )
+
+
 def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> RefStatus:
     revision, fingerprint, is_clean, indexed_ms = json.loads(value)
     return RefStatus(
@@ -352,7 +418,19 @@ def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> Re
         chunks=int(counts.get(b"chunks", 0)),
         indexed_at=indexed_ms / 1000,
         summaries_missing=int(counts.get(b"summaries_missing", 0)),
+        health=_health(counts),
     )
+
+
+def _health(counts: Mapping[bytes, bytes]) -> tuple[LanguageHealth, ...]:
+    """Out of the counts `health STATUS LANGUAGE`."""
+    found: dict[str, dict[str, int]] = {}
+    for name, count in counts.items():
+        what, _, rest = name.decode().partition(" ")
+        status, _, language = rest.partition(" ")
+        if what == "health" and int(count) > 0:
+            found.setdefault(language, {})[status] = int(count)
+    return tuple(LanguageHealth(language, **found[language]) for language in sorted(found))
 
 
 def _run(fields: Mapping[bytes, bytes]) -> Run:

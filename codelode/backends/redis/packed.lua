@@ -10,6 +10,13 @@ local function id_of(entry) return (struct.unpack('<I4', entry)) end
 local function hub(field) return base .. ':hub:' .. field end
 local function part(entry) return math.floor(id_of(entry) / PART) end
 
+-- Most repositories have no hub, and then a new entry asks once instead of each time.
+local some_hub = nil
+local function is_hub(field)
+  if some_hub == nil then some_hub = redis.call('EXISTS', base .. ':hubs') == 1 end
+  return some_hub and redis.call('EXISTS', hub(field)) == 1
+end
+
 local function position(list, entry)
   local at = string.find(list, entry, 1, true)
   while at and (at - 1) % #entry ~= 0 do at = string.find(list, entry, at + 1, true) end
@@ -29,13 +36,14 @@ local function move_to_hub(key, field, list, width)
   end
   for number, entries in pairs(parts) do redis.call('HSET', hub(field), number, entries) end
   redis.call('SADD', base .. ':hubs', hub(field))
+  some_hub = true
   redis.call('HDEL', key, field)
 end
 
 -- The hash and field where the entry of a list is or belongs, and what is there.
 local function place(key, field, entry)
   local list = redis.call('HGET', key, field)
-  if list or redis.call('EXISTS', hub(field)) == 0 then return key, field, list or '' end
+  if list or not is_hub(field) then return key, field, list or '' end
   return hub(field), part(entry), redis.call('HGET', hub(field), part(entry)) or ''
 end
 

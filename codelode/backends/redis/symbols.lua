@@ -24,6 +24,15 @@ for at = 1, #files, 4 do
 end
 return found
 
+--- defined
+-- ARGV: path…  →  for each file its names and definitions in turn
+local found = {}
+for i = 1, #ARGV do
+  local id = redis.call('HGET', ids, ARGV[i])
+  found[i] = id and redis.call('HGETALL', file(id)) or {}
+end
+return found
+
 --- replace
 -- ARGV: path, then each name with its definitions in the file
 local id = redis.call('HGET', ids, ARGV[1])

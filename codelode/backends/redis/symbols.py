@@ -27,6 +27,7 @@ class RedisSymbols:
         self._prefix = prefix
         sources = scripts.load("symbols.lua", after=("packed.lua",))
         self._lookup = scripts.Bulk(client, sources["lookup"])
+        self._defined = scripts.Bulk(client, sources["defined"])
         self._replace = scripts.Bulk(client, sources["replace"])
         self._clear = client.register_script(sources["clear"])
 
@@ -42,12 +43,33 @@ class RedisSymbols:
         with translated():
             replies = self._lookup(calls)
         found = [
-            Located(repository, keys.decode(path), symbol)
+            at
             for repository, flat in zip(distinct, replies, strict=True)
-            for path, packed in zip(flat[::2], flat[1::2], strict=True)
-            for symbol in _unpacked(name, packed)
+            for at in _located(name, repository, flat)
         ]
-        return tuple(sorted(found, key=lambda at: (at.repository, at.path, at.symbol.start_line)))
+        return tuple(sorted(found, key=lambda at: at.repository))
+
+    def lookup_all(
+        self, names: Sequence[str], *, repository: RepositoryName
+    ) -> Mapping[str, tuple[Located, ...]]:
+        calls = [(self._base(repository), [keys.encode(name)]) for name in names]
+        with translated():
+            replies = self._lookup(calls) if calls else []
+        return {
+            name: _located(name, repository, flat)
+            for name, flat in zip(names, replies, strict=True)
+        }
+
+    def defined_in(
+        self, repository: RepositoryName, paths: Sequence[str]
+    ) -> Mapping[str, tuple[Located, ...]]:
+        calls = [(self._base(repository), [keys.encode(path)]) for path in paths]
+        with translated():
+            replies = self._defined(calls) if calls else []
+        return {
+            path: _in_file(repository, path, flat)
+            for path, (flat,) in zip(paths, replies, strict=True)
+        }
 
     def remove_repository(self, repository: RepositoryName) -> None:
         with translated():
@@ -56,6 +78,27 @@ class RedisSymbols:
 
     def _base(self, repository: RepositoryName) -> str:
         return keys.of_repository(self._prefix, "symbols", repository)
+
+
+def _located(name: str, repository: RepositoryName, flat: Sequence[bytes]) -> tuple[Located, ...]:
+    """Definitions by path and line, from paths and packed definitions in turn."""
+    found = [
+        Located(repository, keys.decode(path), symbol)
+        for path, packed in zip(flat[::2], flat[1::2], strict=True)
+        for symbol in _unpacked(name, packed)
+    ]
+    return tuple(sorted(found, key=lambda at: (at.path, at.symbol.start_line)))
+
+
+def _in_file(repository: RepositoryName, path: str, flat: Sequence[bytes]) -> tuple[Located, ...]:
+    """Definitions by line, from the names of a file and what they define in turn."""
+    found = [
+        Located(repository, path, symbol)
+        for field, packed in zip(flat[::2], flat[1::2], strict=True)
+        if field != b"/"
+        for symbol in _unpacked(keys.decode(field[1:]), packed)
+    ]
+    return tuple(sorted(found, key=lambda at: (at.symbol.start_line, at.symbol.qualified_name)))
 
 
 def _arguments(path: str, symbols: Sequence[Symbol]) -> list[bytes]:

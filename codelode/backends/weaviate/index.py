@@ -12,6 +12,7 @@ hits: it made searches twice as slow for a recall that differed by less than .01
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -26,7 +27,7 @@ from weaviate.classes.config import (
 )
 
 #: Grows with every change of the properties or of how their text is made.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 EF = 128
 EF_CONSTRUCTION = 128
@@ -48,6 +49,14 @@ class Place:
     tenant: str = "default"
     replicas: int = 1
 
+    @property
+    def own_alias(self) -> str:
+        """The alias of this organisation alone, which comes before the one of all.
+
+        It is made when the organisation changes its embedder and others stay with the old one.
+        """
+        return f"{self.alias}_of_{blake2b(self.tenant.encode(), digest_size=5).hexdigest()}"
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -57,10 +66,14 @@ class Version:
     dim: int
     schema: int = SCHEMA_VERSION
 
-    def describe(self) -> str:
-        """As stored with the collection: JSON, which `from_description` reads."""
+    def describe(self, choice: Mapping[str, object] | None = None) -> str:
+        """As stored with the collection: JSON, which `from_description` reads.
+
+        `choice`: the settings that name the embedder, where a rebuild chose them.
+        """
         values = {"schema": self.schema, "embedder": self.embedder, "dim": self.dim}
-        return json.dumps({"codelode": values}, ensure_ascii=False)
+        chosen = {"settings": dict(choice)} if choice else {}
+        return json.dumps({"codelode": values, **chosen}, ensure_ascii=False)
 
     def collection(self, alias: str) -> str:
         """The name of this version's collection."""
@@ -79,7 +92,17 @@ def from_description(description: str | None) -> Version | None:
         return None
 
 
-def definition(version: Version, *, replicas: int) -> dict[str, Any]:
+def choice_from(description: str | None) -> Mapping[str, object]:
+    """The settings that name the embedder; empty: it is that of everybody's own settings."""
+    try:
+        return dict(json.loads(description or "")["settings"])
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def definition(
+    version: Version, *, replicas: int, choice: Mapping[str, object] | None = None
+) -> dict[str, Any]:
     """The collection of a version, as arguments of the library's `create`."""
     hnsw = Configure.VectorIndex.hnsw(
         distance_metric=VectorDistances.COSINE,
@@ -89,7 +112,7 @@ def definition(version: Version, *, replicas: int) -> dict[str, Any]:
         quantizer=Configure.VectorIndex.Quantizer.rq(bits=8),
     )
     return {
-        "description": version.describe(),
+        "description": version.describe(choice),
         "properties": _properties(),
         "vector_config": [Configure.Vectors.self_provided(name=VECTOR, vector_index_config=hnsw)],
         "inverted_index_config": Configure.inverted_index(
@@ -108,7 +131,7 @@ def definition(version: Version, *, replicas: int) -> dict[str, Any]:
 def _properties() -> list[Property]:
     return [
         *map(_filtered, ("repository", "path", "basename", "extension", "bucket")),
-        *map(_filtered, ("language", "kind", "category")),
+        *map(_filtered, ("language", "kind", "category", "block_type")),
         _filtered("folders", DataType.TEXT_ARRAY),
         _filtered("names", DataType.TEXT_ARRAY),
         _filtered("refs", DataType.TEXT_ARRAY),

@@ -57,6 +57,7 @@ def pack(id: UUID, chunk: Chunk, vector: Vector, refs: Iterable[RefName]) -> Dat
         "language": text(chunk.language),
         "kind": chunk.kind.value,
         "category": chunk.category.value,
+        "block_type": text(chunk.block_type),
         "names": [visible(text(name)) for name in names(chunk)],
         "refs": sorted(map(text, refs)),
         "name_terms": " ".join(words.name_terms(chunk)),

@@ -78,6 +78,7 @@ def _fields(filters: Filters) -> dict[str, tuple[str, ...]]:
         "language": filters.languages,
         "kind": filters.kinds,
         "category": filters.categories,
+        "block_type": filters.block_types,
     }
 
 

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 from uuid import UUID
 
 from weaviate import WeaviateClient
@@ -58,8 +59,9 @@ class WeaviateChunkStore:
     """Implements the port ChunkStore. Several processes may write, to different files.
 
     Connects at the first call, so it may be made before a fork. With `beside` it writes to the
-    collection of its own version whatever the alias points to: how a new index is built.
-    Raises SchemaMismatch when the index was written by another schema or embedder.
+    collection of its own version whatever the alias points to: how a new index is built, with the
+    `choice` of settings that name its embedder. Raises SchemaMismatch when the index was written by
+    another schema or embedder, Superseded when such a one has taken its place since.
     """
 
     def __init__(
@@ -70,11 +72,13 @@ class WeaviateChunkStore:
         dim: int,
         identity: str,
         beside: bool = False,
+        choice: Mapping[str, object] | None = None,
     ) -> None:
         self._address = address
         self._place = place
         self._version = Version(identity, dim)
         self._is_beside = beside
+        self._choice = choice
         self._lock = threading.Lock()
         self._pid = 0
         self._client: WeaviateClient | None = None
@@ -131,16 +135,19 @@ class WeaviateChunkStore:
 
     def _connected(self) -> WeaviateClient:
         with self._lock:
-            if self._client is None or self._pid != os.getpid():
+            is_new = self._client is None or self._pid != os.getpid()
+            if is_new:
                 self._client, self._pid = connect(self._address), os.getpid()
-                self._collection = ""
-            if not self._collection:
-                self._collection = self._open(self._client)
-            return self._client
+            client = cast("WeaviateClient", self._client)
+            if self._collection and not self._is_beside:
+                versions.require_current(client, self._place, self._collection)
+            if is_new or not self._collection:
+                self._collection = self._open(client)
+            return client
 
     def _open(self, client: WeaviateClient) -> str:
         if self._is_beside:
-            return versions.create(client, self._place, self._version)
+            return versions.create(client, self._place, self._version, choice=self._choice)
         return versions.require(client, self._place, self._version)
 
 

@@ -3,11 +3,14 @@
 Functions of a synchronous client are for writers, the asynchronous one is for readers, who never
 create anything. Two processes may create the same collection at once: one of them is told that it
 exists, which is what it wanted.
+
+Organisations share a collection until one of them changes its embedder: that one gets an alias of
+its own, which is looked for first, and the others stay with the collection and alias they had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from weaviate import WeaviateAsyncClient, WeaviateClient
@@ -16,8 +19,13 @@ from weaviate.exceptions import UnexpectedStatusCodeError
 
 from codelode.backends.weaviate import journal
 from codelode.backends.weaviate.failures import LOST
-from codelode.backends.weaviate.index import Place, Version, definition, from_description
-from codelode.errors import Corrupt, SchemaMismatch
+from codelode.backends.weaviate.index import (
+    Place,
+    Version,
+    definition,
+    from_description,
+)
+from codelode.errors import Corrupt, SchemaMismatch, Superseded
 
 _EXISTS = 422
 
@@ -42,11 +50,36 @@ def _found(client: WeaviateClient, place: Place, version: Version) -> str:
     return target(client, place) or name
 
 
-def create(client: WeaviateClient, place: Place, version: Version) -> str:
+def has_tenant(client: WeaviateClient, name: str, place: Place) -> bool:
+    return client.collections.use(name).tenants.exists(place.tenant)
+
+
+def describe(
+    client: WeaviateClient, place: Place, version: Version, choice: Mapping[str, object]
+) -> None:
+    """Store the settings that name the embedder with the version's collection."""
+    collection = client.collections.use(version.collection(place.alias))
+    collection.config.update(description=version.describe(choice))
+
+
+def require_current(client: WeaviateClient, place: Place, name: str) -> None:
+    """Raise Superseded when another collection than this has taken its place."""
+    current = target(client, place)
+    if current is not None and current != name:
+        raise Superseded(f"{current} has taken the place of {name} in Weaviate")
+
+
+def create(
+    client: WeaviateClient,
+    place: Place,
+    version: Version,
+    *,
+    choice: Mapping[str, object] | None = None,
+) -> str:
     """Make the version's collection unless it is there, and its tenant; returns its name."""
     name = version.collection(place.alias)
+    wanted = definition(version, replicas=place.replicas, choice=choice)
     if not client.collections.exists(name):
-        wanted = definition(version, replicas=place.replicas)
         _unless_there(lambda: client.collections.create(name, **wanted))
     notes = journal.name(place)
     if not client.collections.exists(notes):
@@ -66,20 +99,37 @@ def publish(client: WeaviateClient, place: Place, version: Version) -> str | Non
     before, name = target(client, place), version.collection(place.alias)
     if before == name:
         return None
-    if before is None:
-        client.alias.create(alias_name=place.alias, target_collection=name)
+    alias = _alias_to_move(client, place, before)
+    if client.alias.get(alias_name=alias) is None:
+        client.alias.create(alias_name=alias, target_collection=name)
     else:
-        client.alias.update(alias_name=place.alias, new_target_collection=name)
+        client.alias.update(alias_name=alias, new_target_collection=name)
     return before
 
 
-def drop(client: WeaviateClient, name: str) -> None:
-    """Remove a collection that is not the current one any more, with all it holds."""
-    client.collections.delete(name)
+def _alias_to_move(client: WeaviateClient, place: Place, before: str | None) -> str:
+    """The alias of all, unless this organisation has one of its own or others stay behind."""
+    if client.alias.get(alias_name=place.own_alias) is not None:
+        return place.own_alias
+    return place.own_alias if before and _tenants(client, before) - {place.tenant} else place.alias
+
+
+def drop(client: WeaviateClient, place: Place, name: str) -> None:
+    """Remove what the organisation has in a collection that is not its current one.
+
+    The collection goes with its last tenant, unless an alias still points to it.
+    """
+    if _tenants(client, name) - {place.tenant} or _is_aliased(client, name):
+        client.collections.use(name).tenants.remove([place.tenant])
+    else:
+        client.collections.delete(name)
 
 
 def others(client: WeaviateClient, place: Place) -> list[str]:
-    """Collections of this alias that are not the current one: left over, or being built."""
+    """Collections with this organisation that are not its current one.
+
+    They are left over, or being built.
+    """
     current = target(client, place)
     found = client.collections.list_all(simple=True)
     return sorted(
@@ -88,13 +138,16 @@ def others(client: WeaviateClient, place: Place) -> list[str]:
         if name.startswith(f"{place.alias}_")
         and name != current
         and from_description(config.description)
+        and place.tenant in _tenants(client, name)
     )
 
 
 def target(client: WeaviateClient, place: Place) -> str | None:
     """The current collection's name; None: there is none yet."""
-    found = client.alias.get(alias_name=place.alias)
-    return None if found is None else found.collection
+    for alias in (place.own_alias, place.alias):
+        if (found := client.alias.get(alias_name=alias)) is not None:
+            return found.collection
+    return None
 
 
 async def find(
@@ -103,18 +156,29 @@ async def find(
     """The current collection's name when it has this tenant; None: nothing was written yet.
 
     `known`: a collection that was looked at before. Raises SchemaMismatch when the current one is
-    of another version, Corrupt when it was removed.
+    of another version, and when it has taken the place of the known one Superseded; Corrupt when
+    it was removed.
     """
-    alias = await client.alias.get(alias_name=place.alias)
-    if alias is None:
-        return None
-    if alias.collection == known:
-        return known
-    if not await client.collections.exists(alias.collection):
+    name = await _target(client, place)
+    if name is None or name == known:
+        return name
+    if not await client.collections.exists(name):
         raise Corrupt(LOST)
-    collection = client.collections.use(alias.collection)
-    check((await collection.config.get(simple=True)).description, place, version)
-    return alias.collection if await collection.tenants.exists(place.tenant) else None
+    collection = client.collections.use(name)
+    try:
+        check((await collection.config.get(simple=True)).description, place, version)
+    except SchemaMismatch as exc:
+        if known is None:
+            raise
+        raise Superseded(str(exc)) from exc
+    return name if await collection.tenants.exists(place.tenant) else None
+
+
+async def _target(client: WeaviateAsyncClient, place: Place) -> str | None:
+    for alias in (place.own_alias, place.alias):
+        if (found := await client.alias.get(alias_name=alias)) is not None:
+            return found.collection
+    return None
 
 
 def check(description: str | None, place: Place, version: Version) -> None:
@@ -124,12 +188,29 @@ def check(description: str | None, place: Place, version: Version) -> None:
         wrote = f"was written with {found}" if found else "was not written by codelode"
         raise SchemaMismatch(
             f"{place.alias} in Weaviate {wrote}, this is {version}: set CODELODE_EMBEDDER back, "
-            "build the index anew, or set CODELODE_WEAVIATE_COLLECTION to another name"
+            "and change it with `codelode reindex`, which builds the new index while searches go "
+            "on; or set CODELODE_WEAVIATE_COLLECTION to another name"
         )
+
+
+def current(client: WeaviateClient, place: Place) -> Version | None:
+    """What the current collection was written with; None: there is none."""
+    name = target(client, place)
+    if name is None or not client.collections.exists(name):
+        return None
+    return from_description(_description(client, name))
 
 
 def _description(client: WeaviateClient, name: str) -> str | None:
     return client.collections.use(name).config.get(simple=True).description
+
+
+def _tenants(client: WeaviateClient, name: str) -> set[str]:
+    return set(client.collections.use(name).tenants.get())
+
+
+def _is_aliased(client: WeaviateClient, name: str) -> bool:
+    return any(one.collection == name for one in client.alias.list_all(collection=name).values())
 
 
 def _unless_there(create: Callable[[], Any]) -> None:

@@ -17,7 +17,14 @@ import pytest
 import weaviate.exceptions
 from weaviate.classes.data import DataObject
 
-from codelode.backends.weaviate import Place, WeaviateChunkStore, search, versions
+from codelode.backends.weaviate import (
+    Place,
+    WeaviateBeside,
+    WeaviateChunkStore,
+    published,
+    search,
+    versions,
+)
 from codelode.backends.weaviate.connection import Address, connect
 from codelode.backends.weaviate.failures import TRANSLATIONS, refusal, translate
 from codelode.backends.weaviate.index import VECTOR, Version, from_description
@@ -27,6 +34,7 @@ from codelode.errors import (
     InvalidSettings,
     Rejected,
     SchemaMismatch,
+    Superseded,
     TimedOut,
     Unavailable,
 )
@@ -155,12 +163,51 @@ async def test_a_new_version_is_built_beside_and_takes_the_place_of_the_old(
         replaced = versions.publish(client, own_place, Version("new", 4))
         assert replaced == Version("test", 4).collection(own_place.alias)
         assert versions.publish(client, own_place, Version("new", 4)) is None
-        versions.drop(client, replaced)
+        versions.drop(client, own_place, replaced)
         assert versions.others(client, own_place) == []
     assert [hit.chunk.path for hit in await new.found()] == ["new.py"]
     monkeypatch.setattr(search, "FOLLOW_S", 0.0)
     with pytest.raises(SchemaMismatch, match="embedder new"):
         await old.found()
+
+
+async def test_an_organisation_changes_its_embedder_without_the_others(
+    open_weaviate, weaviate_address, own_place, chunk_of, file_of, monkeypatch
+):
+    monkeypatch.setattr(search, "FOLLOW_S", 0.0)
+    other_place = replace(own_place, tenant="others")
+    ours, theirs = (open_weaviate(weaviate_address, place) for place in (own_place, other_place))
+    ours.store.replace([file_of(chunk_of("ours.py"))])
+    theirs.store.replace([file_of(chunk_of("theirs.py"))])
+    await ours.found()
+    beside = WeaviateBeside(
+        weaviate_address, own_place, dim=4, identity="new", choice={"embedder": "ollama"}
+    )
+    built = beside.open()
+    built.replace([file_of(chunk_of("new.py"))])
+    old = Version("test", 4).collection(own_place.alias)
+
+    beside.publish()
+    beside.publish()
+
+    assert beside.is_published()
+    assert published(weaviate_address, own_place) == (beside.name, {"embedder": "ollama"})
+    assert published(weaviate_address, other_place) == (old, {})
+    with pytest.raises(Superseded):
+        await ours.found()
+    with pytest.raises(Superseded):
+        ours.store.replace([file_of(chunk_of("late.py"))])
+    assert beside.others() == [old]
+    beside.drop(old)
+    beside.drop(old)
+    beside.drop(beside.name)
+    assert beside.others() == []
+    assert [hit.chunk.path for hit in await theirs.found()] == ["theirs.py"]
+    theirs.store.replace([file_of(chunk_of("theirs too.py"))])
+    new = open_weaviate(weaviate_address, own_place, identity="new")
+    assert [hit.chunk.path for hit in await new.found()] == ["new.py"]
+    built.close()
+    beside.close()
 
 
 async def test_a_reader_follows_to_an_index_that_was_built_anew(
@@ -172,7 +219,7 @@ async def test_a_reader_follows_to_an_index_that_was_built_anew(
     with connect(weaviate_address) as client:
         name = Version("test", 4).collection(own_place.alias)
         client.alias.delete(alias_name=own_place.alias)
-        versions.drop(client, name)
+        versions.drop(client, own_place, name)
     open_weaviate(weaviate_address, own_place).store.replace([file_of(chunk_of("new.py"))])
 
     assert [hit.chunk.path for hit in await reader.found()] == ["new.py"]

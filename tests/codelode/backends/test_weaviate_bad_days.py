@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from codelode.backends.weaviate import bulk, versions
+from codelode.backends.weaviate import bulk
 from codelode.backends.weaviate.connection import connect
 from codelode.backends.weaviate.index import Version
 from codelode.errors import Corrupt, InvalidSettings, Unavailable
@@ -143,7 +143,7 @@ async def test_an_index_that_was_removed_under_us_is_told(server, sides, chunk_o
     sides.store.replace([file_of(chunk_of())])
     await sides.found()
     with connect(server.address(KEY)) as client:
-        versions.drop(client, Version("test", 4).collection(sides.place.alias))
+        client.collections.delete(Version("test", 4).collection(sides.place.alias))
 
     for _ in range(2):
         with pytest.raises(Corrupt, match="was removed from Weaviate: index the repositories"):

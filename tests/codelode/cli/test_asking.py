@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 
@@ -69,3 +70,14 @@ def test_a_place_without_a_line_is_refused(served, gateway):
         assert answer.status == 2
         assert "PATH:LINE" in answer.err
     assert gateway.requests == []
+
+
+def test_similar_takes_a_snippet_from_standard_input(served, gateway, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"def retry(): ...")))
+
+    answer = served("similar", "-", "--in", "acme/http")
+
+    assert answer.status == 0
+    [request] = gateway.requests
+    assert (request.snippet, request.path, request.line) == ("def retry(): ...", "", 0)
+    assert list(request.filters.repositories) == ["acme/http"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from codelode import grep
+from codelode.errors import InvalidSettings
 from codelode.v1 import search_pb2
 
 
@@ -54,7 +57,7 @@ def test_metrics_are_over_all_queries_and_by_group(served, gateway, queries):
 
 def test_queries_are_asked_of_their_repository_past_the_cache(served, gateway, queries):
     served("eval", queries, "--preset", "fast")
-    served("eval", queries, "--scope", "all")
+    served("eval", queries, "--scope", "all", "--set", "rank.ranker=fused")
 
     assert [list(request.filters.repositories) for request in gateway.requests] == [
         ["acme/http"],
@@ -64,6 +67,7 @@ def test_queries_are_asked_of_their_repository_past_the_cache(served, gateway, q
     ]
     assert all(request.skip_cache for request in gateway.requests)
     assert gateway.requests[0].options.preset == "fast"
+    assert gateway.requests[2].options.rank.ranker == "fused"
 
 
 def test_a_hit_in_another_repository_is_nobodys_target(served, gateway, queries):
@@ -88,6 +92,68 @@ def test_grep_reads_whole_files_of_a_checkout(served, gateway, queries, tmp_path
     assert grep["tokens_to_first"] == (40 * 21 // 4) / 2
     text = served("eval", queries, "--grep", str(tmp_path / "checkouts")).out
     assert text.splitlines()[0].split() == ["search", "grep"]
+
+
+@pytest.fixture
+def committed(tmp_path):
+    """A repository whose work tree has moved on; returns the commit that holds the answer."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+
+    def git(*arguments):
+        who = ("-c", "user.name=n", "-c", "user.email=e@x", "-c", "commit.gpgsign=false")
+        command = ["git", "-C", folder, *who, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    (folder / "src").mkdir()
+    (folder / "src/retry.py").write_text("def retry(call): ...\n" * 40)
+    (folder / "image.png").write_bytes(b"retry call \0")
+    (folder / "link.py").symlink_to("src/retry.py")
+    (folder / "äö.py").write_text("")
+    git("add", "-A")
+    git("commit", "-qm", "answer")
+    answer = git("rev-parse", "HEAD")
+    git("rm", "-q", "src/retry.py")
+    git("commit", "-qm", "gone")
+    (folder / "ignored.py").write_text("retry call\n" * 400)
+    return folder, answer
+
+
+@pytest.mark.parametrize("name", ["acme/http", "acme/http.git", "acme-http-b850f78637.git"])
+def test_grep_reads_the_commit_out_of_git_objects(
+    served, gateway, queries, tmp_path, committed, name
+):
+    folder, answer = committed
+    bare = tmp_path / "mirrors" / name
+    subprocess.run(["git", "clone", "-q", "--bare", folder, bare], check=True)
+    [entry] = json.loads(Path(queries).read_text())
+    Path(queries).write_text(json.dumps([entry | {"revision": answer}]))
+
+    found = figures(served("eval", queries, "--json", "--grep", str(tmp_path / "mirrors")))
+
+    assert found["grep"]["metrics"]["mrr"] == 0.5
+    assert found["grep"]["tokens_to_first"] == (40 * 21 // 4) / 2
+
+
+def test_grep_leaves_out_what_is_not_committed(committed):
+    folder, answer = committed
+
+    assert sorted(grep.read(folder, answer)) == ["src/retry.py", "äö.py"]
+    assert sorted(grep.read(folder)) == ["äö.py"]
+
+
+@pytest.mark.parametrize("revision", ["0" * 40, "--help"])
+def test_a_commit_that_is_not_there_is_refused_by_name(committed, revision):
+    with pytest.raises(InvalidSettings, match=revision):
+        grep.read(committed[0], revision)
+
+
+def test_a_repository_that_is_not_there_is_refused(served, gateway, queries, tmp_path):
+    answer = served("eval", queries, "--grep", str(tmp_path))
+
+    assert answer.status == 2
+    assert "acme/http" in answer.err
 
 
 def test_the_gate_fails_when_too_much_is_lost(served, gateway, queries, tmp_path):

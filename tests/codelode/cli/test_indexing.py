@@ -120,6 +120,13 @@ def test_failures_gives_each_file_its_reason_on_one_line(served, gateway, failed
     assert gateway.requests[0].include_skipped
 
 
+def test_failures_asks_for_files_that_were_read_in_part(served, gateway):
+    served("failures", "--partial")
+
+    assert gateway.requests[0].include_partial
+    assert not gateway.requests[0].include_skipped
+
+
 def test_failures_as_json_is_a_list(served, gateway, failed_file):
     gateway.failures = [failed_file]
 

@@ -45,6 +45,20 @@ def test_status_shows_runs_queues_and_totals(served, gateway, repository):
     assert "parse  6         2" in out
 
 
+def test_status_sums_the_health_of_each_language(served, gateway, repository):
+    go = index_pb2.LanguageHealth(language="go", ok=2, partial=1)
+    c = index_pb2.LanguageHealth(language="c", ok=1, unsupported=7)
+    repository.refs[0].health.extend([go, c])
+    other = index_pb2.Repository(name="b", refs=[index_pb2.RefStatus(ref="main", health=[go])])
+    gateway.repositories = [repository, other]
+
+    lines = [line.split() for line in served("status").out.splitlines()]
+
+    at = lines.index(["language", "files", "ok", "partial", "error", "unsupported"])
+    assert lines[at + 1] == ["c", "8", "1", "0", "0", "7"]
+    assert lines[at + 2] == ["go", "6", "4", "2", "0", "0"]
+
+
 def test_status_as_json_is_one_object(served, gateway, repository):
     gateway.repositories = [repository]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from codelode.v1 import search_pb2
 
 
@@ -173,6 +175,88 @@ def test_presets_and_options_reach_the_gateway(served, gateway):
     assert (options.retrieve.file_similarity, options.retrieve.chunk_similarity) == (0.5, 0.5)
     assert options.assemble.compact
     assert request.page_token == "abc"
+
+
+def test_any_option_can_be_set_by_its_name_in_the_api(served, gateway):
+    served(
+        *("search", "q", "--mode", "staged", "--set", "retrieve.mode=hybrid"),
+        *("--set", "rank.reranker=judge", "--set", "rank.confidence=0.5"),
+        *("--set", "analyze.rewrite=true", "--set", "expand.after_lines=5"),
+    )
+    served("context", "q", "--set", "assemble.exact_tokens=true", "--set", "rank.centrality=rrf")
+
+    searched, made = (gateway.requests[0].options, gateway.requests[1].search.options)
+    assert (searched.retrieve.mode, searched.rank.reranker) == ("hybrid", "judge")
+    assert (searched.rank.confidence, searched.analyze.rewrite) == (0.5, True)
+    assert searched.expand.after_lines == 5
+    assert (made.assemble.exact_tokens, made.rank.centrality) == (True, "rrf")
+    assert made.assemble.reserved_tokens == 2_000
+
+
+def test_every_option_of_the_api_can_be_set(served, gateway):
+    """Each field of each stage, with a value of its type."""
+    values = {"bool": "true", "string": "x", "int32": "1", "double": "0.5"}
+    names = {
+        f"{stage.name}.{field.name}": values[_type(field)]
+        for stage in search_pb2.SearchOptions.DESCRIPTOR.fields
+        if stage.message_type
+        for field in stage.message_type.fields
+    }
+
+    served("search", "q", *(part for one in names.items() for part in ("--set", "=".join(one))))
+
+    [request] = gateway.requests
+    set_ = {
+        f"{stage.name}.{field.name}"
+        for stage, message in request.options.ListFields()
+        if stage.message_type
+        for field, _ in message.ListFields()
+    }
+    assert set_ == set(names)
+
+
+def _type(field):
+    types = {field.TYPE_BOOL: "bool", field.TYPE_STRING: "string", field.TYPE_INT32: "int32"}
+    return types.get(field.type, "double")
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("judge", "is no STAGE.NAME=VALUE"),
+        ("rank.reranker", "is no STAGE.NAME=VALUE"),
+        ("rerank=judge", "is no STAGE.NAME=VALUE"),
+        ("ranking.reranker=judge", "options.ranking: is no stage"),
+        ("rank.model=judge", "options.rank.model"),
+        ("rank.confidence=high", "options.rank.confidence"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_refused_by_name(served, gateway, given, complaint):
+    answer = served("search", "q", "--set", given)
+
+    assert answer.status == 2
+    assert complaint in answer.err
+    assert gateway.requests == []
+
+
+def test_explain_tells_how_the_query_was_read_and_what_is_indexed(served, gateway, around):
+    gateway.around = {**around, "entities": [search_pb2.Entity(kind="path", text="a/b.py")]}
+
+    answer = served("search", "retry", "--explain")
+    found = json.loads(served("search", "retry", "--explain", "--json").out)["explain"]
+
+    for line in (
+        "intent: general",
+        "names: a/b.py (path)",
+        "synonyms: backoff",
+        "also asked: call again",
+        "files: src/retry.py (0.75)",
+        f"searched acme/http main at {'a' * 12}, 3 files pending, 1 failed",
+    ):
+        assert line in answer.err.splitlines()
+    assert found["entities"] == [{"kind": "path", "text": "a/b.py"}]
+    assert found["coverage"][0]["pending"] == 3
+    assert (found["intent"], found["alternates"]) == ("general", ["call again"])
 
 
 def test_without_options_none_are_set(served, gateway):

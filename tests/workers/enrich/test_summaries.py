@@ -277,3 +277,18 @@ def test_source_comes_before_everything_else():
         "README.md",
         "vendor/c.py",
     ]
+
+
+def test_source_that_was_changed_lately_comes_first():
+    paths = ["src/b.py", "tests/test_a.py", "src/a.py", "src/c.py", "README.md"]
+    ordered = first_wanted(
+        [WorkItem(path, "a" * 40) for path in paths],
+        recent=["tests/test_a.py", "src/c.py", "gone.py", "src/a.py"],
+    )
+    assert [item.path for item in ordered] == [
+        "src/c.py",
+        "src/a.py",
+        "src/b.py",
+        "tests/test_a.py",
+        "README.md",
+    ]

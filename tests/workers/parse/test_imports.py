@@ -1,12 +1,8 @@
-"""Imports: what is written, and the paths it could mean."""
-
-import posixpath
+"""Imports: what is written in a file."""
 
 import pytest
 
-from codelode.model import Import
-from workers.parse import candidates, parse
-from workers.parse.imports.paths import MAX_CANDIDATES
+from workers.parse import parse
 
 WRITTEN = [
     ("a.py", "import os.path as p, sys", [("os.path", ()), ("sys", ())]),
@@ -55,96 +51,69 @@ def test_an_import_has_its_line():
     assert [imp.line for imp in parse(b"import a\n\nimport b\n", path="a.py").imports] == [1, 3]
 
 
-RESOLVED = [
-    ("python", "src/pkg/sub/x.py", "pkg.util", (), "src/pkg/util.py"),
-    ("python", "src/pkg/sub/x.py", "pkg", ("util",), "src/pkg/util.py"),
-    ("python", "src/pkg/sub/x.py", ".y", (), "src/pkg/sub/y.py"),
-    ("python", "src/pkg/sub/x.py", "..", ("y",), "src/pkg/y.py"),
-    ("python", "src/pkg/sub/x.py", "..y.z", (), "src/pkg/y/z.py"),
-    ("python", "tests/test_x.py", "pkg.util", (), "src/pkg/util.py"),
-    ("python", "tests/test_x.py", "pkg.util", (), "pkg/util/__init__.py"),
-    ("python", "tools/a.py", "b", (), "tools/b.py"),
-    ("javascript", "lib/a.js", "./b.js", (), "lib/b.js"),
-    ("javascript", "lib/a.js", "../b", (), "b/index.js"),
-    ("typescript", "src/a.ts", "./b.js", (), "src/b.ts"),
-    ("typescript", "web/src/x/a.ts", "@/b", (), "web/src/b.tsx"),
-    ("tsx", "src/a.tsx", "./Card", (), "src/Card.tsx"),
-    ("java", "app/src/main/java/com/x/A.java", "com.y.B", (), "app/src/main/java/com/y/B.java"),
-    ("java", "app/src/test/java/com/x/T.java", "com.y.B", (), "app/src/main/java/com/y/B.java"),
-    ("java", "src/main/java/com/x/A.java", "com.y.B.member", (), "src/main/java/com/y/B.java"),
-    ("kotlin", "src/com/x/A.kt", "com.y.B", (), "src/com/y/B.kt"),
-    ("rust", "crates/c/src/a/b.rs", "crate::x::Y", (), "crates/c/src/x.rs"),
-    ("rust", "src/lib.rs", "self::util", (), "src/util.rs"),
-    ("rust", "src/a.rs", "self::util", (), "src/a/util.rs"),
-    ("rust", "src/a/mod.rs", "super::b::C", (), "src/b.rs"),
-    ("c", "src/net/a.c", '"b.h"', (), "src/net/b.h"),
-    ("cpp", "lib/src/a.cpp", "<lib/b.h>", (), "lib/include/lib/b.h"),
-    ("ruby", "lib/a.rb", "./x/y", (), "lib/x/y.rb"),
-    ("ruby", "spec/a_spec.rb", "a/b", (), "lib/a/b.rb"),
-    ("php", "index.php", "App\\Models\\User", (), "app/Models/User.php"),
-    ("lua", "plugin/a.lua", "x.y", (), "lua/x/y.lua"),
-    ("zig", "src/a.zig", "x/b.zig", (), "src/x/b.zig"),
-    ("haskell", "src/A.hs", "Data.B", (), "src/Data/B.hs"),
+DECLARED = [
+    (
+        "Dockerfile",
+        "FROM acme/base:1 AS b\nFROM b\nCOPY --from=acme/tools /a /b\n",
+        ["acme/base:1", "acme/tools"],
+    ),
+    ("main.tf", 'module "v" {\n  source = "./modules/vpc"\n}\n', ["./modules/vpc"]),
+    (
+        "ci.yml",
+        "jobs:\n  a:\n    steps:\n      - uses: acme/tool@v1\n      - uses: ./act\n",
+        ["acme/tool@v1", "./act"],
+    ),
+    (
+        "compose.yml",
+        "services:\n  a:\n    build: ./app\n  b:\n    image: redis:7\n",
+        ["./app", "redis:7"],
+    ),
+    (
+        ".gitlab-ci.yml",
+        "include:\n  - local: ci/x.yml\n  - project: acme/ci\n    file: /y.yml\n",
+        ["/ci/x.yml", "acme/ci"],
+    ),
+    (".gitlab-ci.yml", "include:\n  - '/ci/x.yml'\n", ["/ci/x.yml"]),
+    (
+        "Chart.yaml",
+        "apiVersion: v2\nname: web\ndependencies:\n  - name: db\n    repository: file://../db\n",
+        ["file://../db"],
+    ),
+    (
+        "a.md",
+        "[a](b.md) `[c](d)` [e](https://x) [f](g.md#h)\n\n[r]: ../r.md\n",
+        ["b.md", "g.md#h", "../r.md"],
+    ),
+    (
+        "package.json",
+        '{"name": "a", "dependencies": {"b": "1", "@c/d": "2"}}',
+        ["npm:b", "npm:@c/d"],
+    ),
+    (
+        "pyproject.toml",
+        '[project]\nname = "a"\ndependencies = ["B_c>=1", "d[x]"]\n',
+        ["pypi:b-c", "pypi:d"],
+    ),
+    ("go.mod", "module a.b/c\n\nrequire (\n\tx.y/z v1.2.3 // indirect\n)\n", ["go:x.y/z"]),
+    ("Cargo.toml", '[package]\nname = "a"\n[dependencies]\nb-c = "1"\n', ["cargo:b-c"]),
+    (
+        "pom.xml",
+        "<project><artifactId>a</artifactId><dependency><groupId>g</groupId>"
+        "<artifactId>x</artifactId></dependency></project>",
+        ["maven:g:x"],
+    ),
+    ("composer.json", '{"require": {"acme/http": "^1"}}', ["composer:acme/http"]),
+    ("Gemfile", "gem 'rack', '~> 3'\n", ["gem:rack"]),
+    ("requirements.txt", "# c\nRequests==2\n-r other.txt\n", ["pypi:requests"]),
 ]
 
 
-@pytest.mark.parametrize(("language", "path", "module", "names", "expected"), RESOLVED)
-def test_the_meant_path_is_a_candidate(language, path, module, names, expected):
-    assert expected in candidates(Import(module, 1, names), path=path, language=language)
+@pytest.mark.parametrize(("path", "text", "expected"), DECLARED, ids=[row[0] for row in DECLARED])
+def test_configuration_and_prose_are_read_without_a_grammar(path, text, expected):
+    found = parse(text.encode(), path=path).imports
+    assert [imp.module for imp in found] == expected
 
 
-FIRST = [
-    ("python", "src/pkg/sub/x.py", "pkg.util", "src/pkg/util.py"),
-    ("c", "src/net/a.c", '"b.h"', "src/net/b.h"),
-    ("java", "src/main/java/com/x/A.java", "com.y.B", "src/main/java/com/y/B.java"),
-    ("rust", "src/main.rs", "crate::a", "src/a.rs"),
-]
-
-
-@pytest.mark.parametrize(("language", "path", "module", "expected"), FIRST)
-def test_the_likeliest_candidate_comes_first(language, path, module, expected):
-    assert candidates(Import(module, 1), path=path, language=language)[0] == expected
-
-
-EXTERNAL = [
-    ("javascript", "a.js", "react"),
-    ("rust", "src/a.rs", "std::fmt"),
-    ("go", "a.go", "fmt"),
-    ("java", "A.java", "java.util.*"),
-    ("csharp", "A.cs", "System.Text"),
-    ("swift", "a.swift", "Foundation"),
-    ("cobol", "a.cob", "x"),
-]
-
-
-@pytest.mark.parametrize(("language", "path", "module"), EXTERNAL)
-def test_what_is_outside_for_sure_has_no_candidates(language, path, module):
-    assert candidates(Import(module, 1), path=path, language=language) == ()
-
-
-def test_go_packages_resolve_with_the_module_path_only():
-    imp = Import("example.com/m/net/util", 1)
-    assert candidates(imp, path="a.go", language="go") == ()
-    found = candidates(imp, path="a.go", language="go", go_module="example.com/m")
-    assert found == ("net/util/util.go", "net/util/doc.go")
-
-
-HOSTILE = [
-    "../../../etc/passwd",
-    "/etc/passwd",
-    "." * 500,
-    "a." * 5_000,
-    "::" * 500,
-    "",
-    "\\",
-    "~/",
-]
-
-
-@pytest.mark.parametrize("module", HOSTILE, ids=lambda module: module[:12])
-@pytest.mark.parametrize("language", ["python", "javascript", "java", "rust", "c", "php", "ruby"])
-def test_candidates_are_few_and_inside_the_repository(language, module):
-    found = candidates(Import(module, 1, ("n",)), path="src/a/b.x", language=language)
-    assert len(found) <= MAX_CANDIDATES
-    assert all(path == posixpath.normpath(path) for path in found)
-    assert not any(path.startswith(("/", "..")) for path in found)
+def test_equal_contents_of_one_language_give_equal_imports_wherever_they_are():
+    text = b"services:\n  a:\n    image: redis:7\n"
+    assert parse(text, path="a/compose.yml").imports == parse(text, path="b/values.yml").imports

@@ -1,10 +1,28 @@
-"""Imports: as a file writes them, and the repository paths that each could mean.
+"""Imports: as a file writes them, and the files of the repository that each means.
 
-`read` gives what is written; `candidates` is pure and lists paths that would satisfy one import,
-most likely first. Which of them exist is the ledger's knowledge, so the caller asks it.
+`read` and `declared` give what is written, from content alone. `links` makes edges of it, and is
+pure too: they depend on the file's path and on the `Layout` of the commit, never on what is
+indexed already.
 """
 
-from workers.parse.imports.paths import candidates
+from workers.parse.imports.declared import read as declared
+from workers.parse.imports.dependents import Known, concerns_others, dependents
+from workers.parse.imports.layout import Layout, Layouts
+from workers.parse.imports.layout import read as read_layout
+from workers.parse.imports.links import Links, links
+from workers.parse.imports.packages import published
 from workers.parse.imports.written import read
 
-__all__ = ["candidates", "read"]
+__all__ = [
+    "Known",
+    "Layout",
+    "Layouts",
+    "Links",
+    "concerns_others",
+    "declared",
+    "dependents",
+    "links",
+    "published",
+    "read",
+    "read_layout",
+]

@@ -124,6 +124,13 @@ def _grouped(text: str) -> _Written:
         yield module.removeprefix("\\"), ()
 
 
+def _elixir(text: str) -> _Written:
+    """`alias A.{B, C}`, `use A, option: 1`."""
+    found = re.match(r"\s*\w+\s*\(?\s*([A-Z][\w.]*?)(?:\.\{([^}]*)\})?(?=[\s,)]|$)", text)
+    if found:
+        yield found.group(1), _names(found.group(2) or "", r"\s+as\s")
+
+
 def _php(text: str) -> _Written:
     if text.startswith("use"):
         yield from _grouped(text)
@@ -162,10 +169,10 @@ _READERS: dict[str, Callable[[str], _Written]] = {
     "c": _c,
     "cpp": _c,
     "scala": _grouped,
-    "elixir": _grouped,
+    "elixir": _elixir,
     "php": _php,
     "ruby": _ruby,
-    "csharp": _by_pattern(r"using\s+(?:static\s+)?(?:\w+\s*=\s*)?([\w.]+)"),
+    "csharp": _by_pattern(r"using\s+(?:static\s+)?(?:\w+\s*=\s*)?(?:global::)?([\w.]+)"),
     "swift": _by_pattern(r"import\s+(?:(?:class|struct|func|enum|protocol)\s+)?([\w.]+)"),
     "haskell": _by_pattern(r"import\s+(?:qualified\s+)?([\w.]+)"),
     "lua": _by_pattern(r"[\"']([^\"'\n]+)[\"']"),

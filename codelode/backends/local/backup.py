@@ -1,0 +1,100 @@
+"""An embedded index in a folder of a backup: the database and its signature.
+
+What is copied is the state of the moment in which `begin` was called, however long the copying
+takes and whatever is written meanwhile. The keyword index is made anew from the database.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from codelode.backends.local import database, pointer, repair, signature
+from codelode.backends.local.faults import translated
+from codelode.backends.local.store import LocalChunkStore
+from codelode.errors import NotIndexed, SchemaMismatch
+
+#: What an index folder is called while another one takes its place.
+_COMING, _GOING = "restoring", "replaced"
+
+
+class LocalBackup:
+    """Implements `connect.IndexBackup`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._source: sqlite3.Connection | None = None
+        self._published = pointer.Pointer(root)
+
+    def begin(self) -> dict[str, Any]:
+        with translated(self._root):
+            self._published = pointer.read(self._root)
+            facts = signature.read(self._published.folder)
+            if facts is None:
+                raise NotIndexed(f"there is no index at {self._root} yet")
+            self._source = database.connect(self._published.folder, is_writer=False)
+            self._source.execute("BEGIN")
+            database.state(self._source)  # the moment from which on nothing changes for us
+        return {**facts, "choice": dict(self._published.choice)}
+
+    def save(self, folder: Path) -> None:
+        assert self._source is not None, "after `begin`"
+        with translated(self._root):
+            with closing(sqlite3.connect(folder / database.FILE_NAME)) as target:
+                self._source.backup(target)
+            self.close()
+            shutil.copyfile(
+                self._published.folder / signature.IDENTITY_FILE, folder / signature.IDENTITY_FILE
+            )
+
+    def chunks(self) -> int:
+        folder = pointer.read(self._root).folder
+        if database.file_number(folder) is None:
+            return 0
+        with (
+            translated(folder),
+            closing(database.connect(folder, is_writer=False)) as connection,
+        ):
+            return int(connection.execute("SELECT count(*) FROM chunks").fetchone()[0])
+
+    def check(self, facts: Mapping[str, Any]) -> None:
+        if facts["schema"] != signature.SCHEMA_VERSION:
+            raise SchemaMismatch(
+                f"the backup has an embedded index of schema {facts['schema']}, this version has "
+                f"{signature.SCHEMA_VERSION}: restore it with the version that made it"
+            )
+
+    def restore(self, folder: Path, facts: Mapping[str, Any]) -> None:
+        """Built aside first; the old index leaves when the new one is complete."""
+        coming, going = (self._root.with_name(f"{self._root.name}.{n}") for n in (_COMING, _GOING))
+        with translated(self._root):
+            shutil.rmtree(coming, ignore_errors=True)
+            shutil.rmtree(going, ignore_errors=True)
+            identity, dim = str(facts["embedder"]), int(facts["dim"])
+            made = pointer.folder_for(coming, f"{facts['schema']} {identity} {dim}")
+            made.mkdir(parents=True, mode=0o700)
+            for name in (database.FILE_NAME, signature.IDENTITY_FILE):
+                shutil.copyfile(folder / name, made / name)
+            _complete(made)
+            pointer.point(coming, made, facts["choice"])
+            LocalChunkStore(made, dim=dim, identity=identity).close()  # fills the keyword index
+            if self._root.exists():
+                self._root.rename(going)
+            coming.rename(self._root)
+            shutil.rmtree(going, ignore_errors=True)
+
+    def close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+        self._source = None
+
+
+def _complete(folder: Path) -> None:
+    """Give the copy of a database what it had: readers beside a writer, and a keyword index."""
+    with closing(sqlite3.connect(folder / database.FILE_NAME)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        repair.start(folder, database.state(connection).keywords)

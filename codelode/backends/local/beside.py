@@ -1,0 +1,123 @@
+"""A new embedded index that is built beside the published one and then takes its place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from codelode.backends.local import pointer, signature
+from codelode.backends.local.database import FILE_NAME
+from codelode.backends.local.faults import translated
+from codelode.backends.local.store import LocalChunkStore
+from codelode.errors import NotIndexed, Unavailable
+from codelode.ports import ChunkStore
+
+#: What the first index of a data folder is called, which lies in the index folder itself.
+FIRST = "first"
+
+#: Room that is asked for, as a part of what the published index takes: the new one plus what
+#: folding its keyword index needs for a moment.
+ROOM = 1.2
+
+
+class LocalBeside:
+    """Implements `connect.Beside`. `choice`: the settings that name the embedder."""
+
+    readers_follow_s = 0.0  # they look before each search
+
+    def __init__(
+        self, root: Path, *, dim: int, identity: str, choice: Mapping[str, object]
+    ) -> None:
+        self._root = root
+        self._dim = dim
+        self._identity = identity
+        self._choice = choice
+        self._folder = pointer.folder_for(root, f"{signature.SCHEMA_VERSION} {identity} {dim}")
+
+    @property
+    def name(self) -> str:
+        return self._folder.name
+
+    def is_published(self) -> bool:
+        current = pointer.read(self._root).folder
+        return signature.is_signed(current, dim=self._dim, identity=self._identity)
+
+    def replaces(self) -> str:
+        current = pointer.read(self._root).folder
+        found = signature.read(current)
+        if found is None:
+            raise NotIndexed(f"there is no index at {current} yet: set CODELODE_EMBEDDER instead")
+        return str(found.get("embedder", ""))
+
+    def exists(self) -> bool:
+        return (self._folder / signature.IDENTITY_FILE).exists()
+
+    def open(self) -> ChunkStore:
+        with translated(self._root):
+            self._require_room()
+            self._folder.mkdir(parents=True, exist_ok=True)
+            (self._folder / pointer.BUILDING).touch()
+        return LocalChunkStore(self._folder, dim=self._dim, identity=self._identity)
+
+    def publish(self) -> None:
+        with translated(self._root):
+            (self._folder / pointer.BUILDING).unlink(missing_ok=True)
+            pointer.point(self._root, self._folder, self._choice)
+
+    def others(self) -> list[str]:
+        current = pointer.read(self._root).folder
+        found = [path.name for path in pointer.folders(self._root) if path != current]
+        if current != self._root and (self._root / FILE_NAME).exists():
+            found.append(FIRST)
+        return found
+
+    def drop(self, name: str) -> None:
+        if name not in self.others():
+            return
+        with translated(self._root):
+            if name == FIRST:
+                _empty(self._root)
+            else:
+                shutil.rmtree(self._root / name)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _require_room(self) -> None:
+        """Raise Unavailable when the disk will be full before the index is complete."""
+        current = pointer.read(self._root).folder
+        grows = self._dim / int(str((signature.read(current) or {}).get("dim", self._dim)))
+        wanted = ROOM * _size(current) * max(1.0, grows)
+        missing = wanted - _size(self._folder) - shutil.disk_usage(self._root).free
+        if missing > 0:
+            raise Unavailable(
+                f"the disk of {self._root} lacks about {missing / 1e6:,.0f} MB for a second index "
+                "beside the first: free them and run the command again"
+            )
+
+
+def _size(folder: Path) -> int:
+    """Bytes of one index: of the index folder itself without those inside it."""
+    inside = set(pointer.folders(folder))
+    return sum(
+        path.stat().st_size
+        for path in folder.rglob("*")
+        if path.is_file() and inside.isdisjoint(path.parents)
+    )
+
+
+def _empty(root: Path) -> None:
+    """Remove the index that lies in the index folder itself; its truth goes last."""
+    _remove(root, lambda path: path.is_dir() and path.name.startswith("keywords-"))
+    _remove(root, lambda path: path.name == signature.IDENTITY_FILE)
+    _remove(root, lambda path: path.is_file() and path.name.startswith(FILE_NAME))
+
+
+def _remove(root: Path, is_wanted: Callable[[Path], bool]) -> None:
+    for path in sorted(root.iterdir(), reverse=True):  # a database after its log
+        if is_wanted(path):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()

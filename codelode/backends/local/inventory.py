@@ -1,0 +1,57 @@
+"""What is stored in an embedded index, for comparing: counted in the database, read-only."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from codelode.backends.local import database, pointer, tables
+from codelode.backends.local.faults import translated
+from codelode.model import RefName, RepositoryName
+
+_REPOSITORIES = "SELECT DISTINCT repository FROM files"
+_COUNTS = (
+    "SELECT path, refs, count(*) FROM files JOIN chunks USING (file) WHERE repository = ? "
+    "AND (? IS NULL OR path IN (SELECT value FROM json_each(?))) GROUP BY file, refs"
+)
+
+
+class LocalInventory:
+    """Implements the port Inventory. Raises Superseded when another folder was published."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def repositories(self) -> frozenset[RepositoryName]:
+        with self._reading() as connection:
+            found = connection.execute(_REPOSITORIES) if connection else ()
+            return frozenset(RepositoryName(name) for (name,) in found)
+
+    def counts(
+        self, repository: RepositoryName, paths: Collection[str] | None = None
+    ) -> Mapping[str, Mapping[RefName, int]]:
+        named = None if paths is None else json.dumps([tables.text(path) for path in paths])
+        counts: defaultdict[str, Counter[RefName]] = defaultdict(Counter)
+        with self._reading() as connection:
+            values = (tables.text(repository), named, named)
+            for path, refs, chunks in connection.execute(_COUNTS, values) if connection else ():
+                counts[path].update(dict.fromkeys(tables.refs_from(refs), chunks))
+        return counts
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """A connection; None: there is no index yet."""
+        with translated(self._folder):
+            pointer.require_current(self._folder)
+            if database.file_number(self._folder) is None:
+                yield None
+                return
+            with closing(database.connect(self._folder, is_writer=False)) as connection:
+                yield connection

@@ -1,0 +1,90 @@
+"""Which repositories and files the tables in Redis speak of, to compare them with the ledger.
+
+One walk over all keys for the repositories; what a repository has is read from its own tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import cast
+from urllib.parse import unquote_to_bytes
+
+import redis
+
+from codelode.backends.redis import keys
+from codelode.backends.redis.connection import translated
+from codelode.model import RepositoryName, RunId
+
+#: Keys per step of a walk.
+_STEP = 5_000
+
+#: The first byte of a graph's node that is a file.
+_FILE = b"f"
+
+
+class RedisCensus:
+    """Reads what graph, symbol table, reference index, packages and hand-over hold."""
+
+    def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
+        self._client = client
+        self._prefix = prefix
+        known = re.escape(prefix.encode())
+        self._of_repository = re.compile(known + rb"(graph|symbols|references):\{(.*)\}:meta")
+        self._of_run = re.compile(known + rb"handover:([^:]+):.*", re.DOTALL)
+
+    def repositories(self) -> Mapping[RepositoryName, frozenset[str]]:
+        """Name → in which tables something of it is."""
+        found: defaultdict[RepositoryName, set[str]] = defaultdict(set)
+        with translated():
+            for key in self._walk("*:meta"):
+                if match := self._of_repository.fullmatch(key):
+                    name = keys.decode(unquote_to_bytes(match[2]))
+                    found[RepositoryName(name)].add(match[1].decode())
+            for packed in self._fields(f"{self._prefix}packages:{{all}}:of"):
+                found[RepositoryName(keys.decode(packed))].add("packages")
+        return {name: frozenset(tables) for name, tables in found.items()}
+
+    def paths(self, repository: RepositoryName) -> frozenset[str]:
+        """Files that a table of the repository has heard of; some keep them when they are gone."""
+        tables = ("symbols", "references", "graph")
+        symbols, references, graph = (self._table(table, repository) for table in tables)
+        with translated():
+            files = {*self._fields(f"{symbols}:id"), *self._fields(f"{references}:id")}
+            nodes = self._fields(f"{graph}:id")
+            files |= {node[1:] for node in nodes if node.startswith(_FILE)}
+        return frozenset(map(keys.decode, files))
+
+    def defining(self, repository: RepositoryName) -> frozenset[str]:
+        """Files that the symbol table has definitions of."""
+        with translated():
+            fields = self._fields(f"{self._table('symbols', repository)}:id")
+            return frozenset(map(keys.decode, fields))
+
+    def handed_over(self) -> Mapping[RunId, tuple[bytes, ...]]:
+        """Run → the keys of what its stages left for each other."""
+        found: defaultdict[RunId, list[bytes]] = defaultdict(list)
+        with translated():
+            for key in self._walk("handover:*"):
+                if match := self._of_run.fullmatch(key):
+                    found[RunId(match[1].decode())].append(key)
+        return {run: tuple(held) for run, held in found.items()}
+
+    def drop(self, handed_over: tuple[bytes, ...]) -> None:
+        """Forget what `handed_over` named."""
+        with translated():
+            for start in range(0, len(handed_over), _STEP):
+                self._client.unlink(*handed_over[start : start + _STEP])
+
+    def _walk(self, pattern: str) -> Iterator[bytes]:
+        yield from set(self._client.scan_iter(match=f"{self._prefix}{pattern}", count=_STEP))
+
+    def _fields(self, key: str) -> Iterator[bytes]:
+        for field, _ in cast(
+            "Iterator[tuple[bytes, bytes]]", self._client.hscan_iter(key, count=_STEP)
+        ):
+            yield field
+
+    def _table(self, name: str, repository: RepositoryName) -> str:
+        return keys.of_repository(self._prefix, name, repository)

@@ -1,0 +1,100 @@
+"""What a backup says of itself. Without it, or when a file is not as it says, it is none."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from codelode.errors import Corrupt, InvalidSettings, NotFound
+
+FILE = "backup.json"
+KEYS = "redis.dump"
+INDEX = "index"
+MIRRORS = "mirrors"
+
+#: Grows when an older version could not read what is written.
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`facts`: of the index, see `connect.IndexBackup.begin`; `files`: path → bytes and SHA-256."""
+
+    made_at: float  # seconds since the epoch
+    version: str  # of codelode
+    store: str
+    organisation: str
+    repositories: int
+    chunks: int
+    keys: int
+    facts: Mapping[str, Any]
+    files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    format: int = FORMAT
+
+
+def write(folder: Path, manifest: Manifest) -> None:
+    """The backup is complete."""
+    draft = folder / f"{FILE}.draft"
+    draft.write_text(json.dumps(asdict(manifest), indent=1), encoding="utf-8")
+    draft.replace(folder / FILE)
+
+
+def read(folder: Path) -> Manifest:
+    """Raises NotFound when there is no complete backup, Corrupt when it cannot be read."""
+    try:
+        values = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        if values.get("format") != FORMAT:
+            raise Corrupt(
+                f"the backup at {folder} was made by codelode {values.get('version')}, in a format "
+                "that this version cannot read: restore it with that version"
+            )
+        files = {name: (size, digest) for name, (size, digest) in values.pop("files").items()}
+        return Manifest(**values, files=files)
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        raise NotFound(
+            f"there is no complete backup at {folder}: {FILE}, which is written last, is missing"
+        ) from exc
+    except OSError as exc:
+        raise InvalidSettings(f"cannot read the backup at {folder}: {exc.strerror}") from exc
+    except (ValueError, TypeError, LookupError, AttributeError) as exc:
+        raise Corrupt(f"{folder / FILE} is damaged: {exc}") from exc
+
+
+def digests(folder: Path) -> dict[str, tuple[int, str]]:
+    """Of every file below the folder but the manifest."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_size, _digest(path))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path != folder / FILE
+    }
+
+
+def check(folder: Path, manifest: Manifest) -> None:
+    """Raise Corrupt unless every file is there, whole and unchanged."""
+    for name, (size, digest) in manifest.files.items():
+        path = folder / name
+        if not path.is_file():
+            raise Corrupt(f"the backup at {folder} lacks {name}")
+        if path.stat().st_size != size:
+            raise Corrupt(f"{path} has {path.stat().st_size} of {size} bytes: it was cut off")
+        if _digest(path) != digest:
+            raise Corrupt(f"{path} was changed or damaged since the backup")
+
+
+@contextmanager
+def written(folder: Path) -> Iterator[None]:
+    """Raise what goes wrong with the folder as InvalidSettings."""
+    try:
+        yield
+    except OSError as exc:
+        raise InvalidSettings(f"cannot write to {folder}: {exc.strerror or exc}") from exc
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,118 @@
+"""Bringing a backup back."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from codelode.backends import connect
+from codelode.backup import manifest as manifests
+from codelode.backup.manifest import Manifest
+from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
+from codelode.settings import Settings
+
+
+class Keys(Protocol):
+    """What restoring asks of `codelode.backends.redis.dump`."""
+
+    def wipe(self) -> None: ...
+    def load(self, source: BinaryIO) -> int: ...
+
+
+def restore(
+    settings: Settings,
+    folder: Path,
+    *,
+    is_forced: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Manifest:
+    """Make the cluster what it was. Everything is checked before anything is changed.
+
+    Raises InvalidSettings when workers run, and, unless `is_forced`, when something is indexed.
+    """
+    made = manifests.read(folder)
+    index, keys = connect.index_backup(settings), connect.redis_keys(settings)
+    try:
+        if workers := keys.workers():
+            raise InvalidSettings(
+                f"workers are running ({', '.join(workers)}): stop them, wait ten seconds, and "
+                "restore then; they would write into what is being restored"
+            )
+        _require_fit(settings, made)
+        index.check(made.facts)
+        tell("checking the files of the backup")
+        manifests.check(folder, made)
+        if not is_forced:
+            _require_nothing(settings, index)
+        _replace(settings, folder, made, index=index, keys=keys, tell=tell)
+        return made
+    finally:
+        index.close()
+
+
+def _replace(
+    settings: Settings,
+    folder: Path,
+    made: Manifest,
+    *,
+    index: connect.IndexBackup,
+    keys: Keys,
+    tell: Callable[[str], None],
+) -> None:
+    try:
+        tell("restoring the index")
+        index.restore(folder / manifests.INDEX, made.facts)
+        tell("restoring ledger, graph and symbol table")
+        ledger = connect.ledger(settings)
+        generation = max(ledger.generation() + 1, int(time.time()))
+        keys.wipe()
+        with (folder / manifests.KEYS).open("rb") as source:
+            keys.load(source)
+        # Answers that are cached anywhere are of other generations than any to come.
+        ledger.recover(generation=generation)
+        tell("restoring mirrors")
+        _bring_back(folder / manifests.MIRRORS, settings.mirrors_dir)
+    except (CodelodeError, OSError) as exc:
+        raise Unavailable(
+            f"the restoration broke off ({exc}): run the command again with --force"
+        ) from exc
+
+
+def _require_fit(settings: Settings, made: Manifest) -> None:
+    """Raise unless the settings name the store and the embedder that the backup is of."""
+    for name, found in (("store", made.store), ("organisation", made.organisation)):
+        if getattr(settings, name) != found:
+            raise InvalidSettings(
+                f"the backup is of a cluster with CODELODE_{name.upper()}={found}, this one has "
+                f"{getattr(settings, name)}: set it to the same"
+            )
+    model = connect.embedder(connect.chosen(settings, made.facts["choice"]))
+    if (model.identity, model.dim) != (made.facts["embedder"], made.facts["dim"]):
+        raise SchemaMismatch(
+            f"the backup's index is of the embedder {made.facts['embedder']}, the settings name "
+            f"{model.identity}: set CODELODE_EMBEDDER and CODELODE_EMBEDDING_MODEL to that one, "
+            "and change it with `codelode reindex` afterwards"
+        )
+
+
+def _require_nothing(settings: Settings, index: connect.IndexBackup) -> None:
+    repositories, chunks = len(connect.ledger(settings).repositories()), index.chunks()
+    if repositories or chunks:
+        raise InvalidSettings(
+            f"there are {repositories} repositories and {chunks} chunks here already: give "
+            "--force to have the backup in their place"
+        )
+
+
+def _bring_back(saved: Path, into: Path) -> None:
+    """Mirrors that are not there; one that is there is as new or newer."""
+    into.mkdir(parents=True, exist_ok=True)
+    for mirror in sorted(saved.iterdir()) if saved.is_dir() else ():
+        if not (into / mirror.name).exists():
+            coming = (into / mirror.name).with_suffix(".part")
+            shutil.rmtree(coming, ignore_errors=True)
+            shutil.copytree(mirror, coming, symlinks=True)
+            coming.rename(into / mirror.name)

@@ -1,0 +1,78 @@
+"""Making a backup."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from codelode import __version__
+from codelode.backends import connect
+from codelode.backup import manifest as manifests
+from codelode.backup.manifest import Manifest, written
+from codelode.errors import InvalidSettings
+from codelode.mirrors import folder_name, locked
+from codelode.settings import Settings
+
+
+def save(
+    settings: Settings,
+    folder: Path,
+    *,
+    with_mirrors: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Manifest:
+    """Write a backup into the folder, which must be empty or not be there."""
+    _require_empty(folder)
+    ledger, index = connect.ledger(settings), connect.index_backup(settings)
+    keys = connect.redis_keys(settings)
+    try:
+        with written(folder):
+            (folder / manifests.INDEX).mkdir(parents=True, mode=0o700)
+            tell("waiting for the workers' writes to end")
+            with (
+                connect.exchange(settings).alone() as hold,
+                (folder / manifests.KEYS).open("wb") as out,
+            ):
+                tell("saving what the workers must not change meanwhile")
+                facts = index.begin()
+                chunks = index.chunks()
+                count = keys.dump(out)
+                repositories = [one.name for one in ledger.repositories()]
+                hold.check()
+            tell("saving the index")
+            index.save(folder / manifests.INDEX)
+            for name in repositories if with_mirrors else ():
+                tell(f"saving the mirror of {name}")
+                mirror = settings.mirrors_dir / folder_name(name)
+                _copy(mirror, folder / manifests.MIRRORS, timeout_s=settings.git_timeout_s)
+            tell("computing digests")
+            made = Manifest(
+                made_at=time.time(),
+                version=__version__,
+                store=settings.store,
+                organisation=settings.organisation,
+                repositories=len(repositories),
+                chunks=chunks,
+                keys=count,
+                facts=facts,
+                files=manifests.digests(folder),
+            )
+            manifests.write(folder, made)
+            return made
+    finally:
+        index.close()
+
+
+def _require_empty(folder: Path) -> None:
+    with written(folder):
+        if folder.exists() and any(folder.iterdir()):
+            raise InvalidSettings(f"{folder} is not empty: name a new folder for the backup")
+
+
+def _copy(mirror: Path, into: Path, *, timeout_s: float) -> None:
+    """The mirror as it is while nobody fetches into it."""
+    with locked(mirror, timeout_s=timeout_s):
+        if mirror.is_dir():
+            shutil.copytree(mirror, into / mirror.name, symlinks=True)

@@ -1,0 +1,68 @@
+"""`codelode backup` and `codelode restore`: the whole cluster in a folder, and back."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from codelode import backup as backups
+from codelode.backup import Manifest
+from codelode.cli import printing
+from codelode.cli.operating import data_option, stores
+
+folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+
+
+@click.command()
+@folder_argument
+@click.option("--mirrors", is_flag=True, help="The git mirrors too, which can be cloned again.")
+@data_option
+def backup(*, folder: Path, mirrors: bool, data: Path | None) -> None:
+    """Save index, ledger, graph and symbol table into FOLDER, which must be new or empty.
+
+    Run it on a machine that reaches the stores, with the settings of the workers. The cluster may
+    run: searches go on, and the workers' writes wait for a moment. Chunks in Weaviate are saved by
+    the server, into its own backup folder; keep that together with this one.
+
+    \b
+    Examples:
+      codelode backup /backups/codelode-monday
+      codelode backup --mirrors /backups/whole
+    """
+    with stores(data) as settings:
+        made = backups.save(settings, folder, with_mirrors=mirrors, tell=printing.note)
+    click.echo(printing.plain(f"saved {_content(made)} to {folder}"))
+    if "backup" in made.facts:
+        printing.note(
+            f"the chunks are in Weaviate's own backup {made.facts['backup']}, in the folder "
+            "BACKUP_FILESYSTEM_PATH of its server"
+        )
+
+
+@click.command()
+@folder_argument
+@click.option("--force", is_flag=True, help="Replace what is indexed here.")
+@data_option
+def restore(*, folder: Path, force: bool, data: Path | None) -> None:
+    """Bring back what `codelode backup` saved into FOLDER. The cluster must be stopped.
+
+    Nothing is changed before the whole backup was checked. Runs that were under way begin again
+    when the cluster starts; `codelode index` brings repositories up to date.
+
+    \b
+    Examples:
+      codelode restore /backups/codelode-monday
+      codelode restore --force /backups/codelode-monday
+    """
+    with stores(data, is_stopped=True) as settings:
+        made = backups.restore(settings, folder, is_forced=force, tell=printing.note)
+    click.echo(printing.plain(f"restored {_content(made)}"))
+
+
+def _content(made: Manifest) -> str:
+    """`12 repositories, 34,567 chunks of 2026-11-21 17:04`."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(made.made_at))
+    several = "y" if made.repositories == 1 else "ies"
+    return f"{made.repositories} repositor{several}, {made.chunks:,} chunks of {when}"

@@ -1,0 +1,143 @@
+"""`codelode doctor`: do ledger, index, graph, symbol table and mirrors agree, and make them so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import click
+
+from codelode.backends import connect
+from codelode.cli import printing
+from codelode.cli.operating import data_option, stores
+from codelode.doctor import Doctor, Finding, Report
+from codelode.ports import ChunkStore
+from codelode.settings import Settings
+
+FOUND = 1
+
+
+@click.command()
+@click.option("--repair", is_flag=True, help="Remove what belongs to nobody, index what was lost.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object for machines.")
+@data_option
+@click.pass_context
+def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | None) -> None:
+    """Compare ledger, chunk index, graph, symbol table and mirrors; say what does not fit.
+
+    Run it on a machine that reaches the stores, with the settings of the workers; the cluster may
+    run or not. Repositories that are being indexed are left out. With --repair, what belongs to
+    nobody is removed, and files that the index lost are marked and indexed by a new run, as soon
+    as workers are there. Exit status: 0 healthy or repaired, 1 something was found, 2 error.
+
+    \b
+    Examples:
+      codelode doctor
+      codelode doctor --repair
+      codelode doctor --json | jq '.findings[].trouble'
+    """
+    with stores(data) as settings:
+        report = _examined(settings, is_repairing=repair)
+    if as_json:
+        click.echo(printing.to_json(_plain(report)))
+    else:
+        _show(report, is_repairing=repair)
+    context.exit(0 if report.is_healthy else FOUND)
+
+
+def _examined(settings: Settings, *, is_repairing: bool) -> Report:
+    store = _Store(settings)
+    inventory = connect.inventory(settings)
+    indexes = _Indexes(settings)
+    examine = Doctor(
+        ledger=connect.ledger(settings),
+        inventory=inventory,
+        store=lambda: store.opened,
+        graph=connect.graph(settings),
+        symbols=connect.symbols(settings),
+        references=connect.references(settings),
+        packages=connect.packages(settings),
+        census=connect.census(settings),
+        exchange=connect.exchange(settings),
+        indexes=indexes,
+        mirrors=settings.mirrors_dir,
+        is_repairing=is_repairing,
+    )
+    try:
+        return examine()
+    finally:
+        inventory.close()
+        indexes.close()
+        store.close()
+
+
+class _Store:
+    """The write side of the published index, opened when something is to be removed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @cached_property
+    def opened(self) -> ChunkStore:
+        return connect.chunk_store(connect.published(self._settings).settings)
+
+    def close(self) -> None:
+        if "opened" in vars(self):
+            self.opened.close()
+
+
+@dataclass(frozen=True)
+class _Indexes:
+    """Indexes that nobody builds or reads; one that is half built is not among them."""
+
+    settings: Settings
+
+    def left_over(self) -> list[str]:
+        return [] if connect.exchange(self.settings).target() else self._beside.others()
+
+    def drop(self, name: str) -> None:
+        with connect.exchange(self.settings).running():
+            self._beside.drop(name)
+
+    def close(self) -> None:
+        self._beside.close()
+
+    @cached_property
+    def _beside(self) -> connect.Beside:
+        # Which embedder it would be built for does not matter, and the built-in one asks no server.
+        return connect.beside(self.settings.model_copy(update={"embedder": "static"}))
+
+
+def _show(report: Report, *, is_repairing: bool) -> None:
+    for finding in report.findings:
+        mark = "repaired" if finding.is_repaired else "found"
+        click.echo(printing.plain(f"{mark:<9} {finding}"))
+    for run in report.runs:
+        click.echo(f"begun     run {run}, which indexes again what was lost")
+    if report.busy:
+        printing.note(f"not looked at, being indexed: {', '.join(report.busy)}")
+    if not report.findings:
+        printing.note("healthy: ledger, index, graph, symbol table and mirrors agree")
+    elif not is_repairing:
+        printing.note("`codelode doctor --repair` puts this right")
+
+
+def _plain(report: Report) -> dict[str, object]:
+    return {
+        "healthy": report.is_healthy,
+        "findings": [_row(finding) for finding in report.findings],
+        "busy": report.busy,
+        "runs": report.runs,
+    }
+
+
+def _row(finding: Finding) -> dict[str, object]:
+    return {
+        "trouble": finding.trouble.value,
+        "repository": finding.repository,
+        "ref": finding.ref,
+        "names": list(finding.names),
+        "repaired": finding.is_repaired,
+        "text": str(finding),
+    }

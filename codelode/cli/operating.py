@@ -1,0 +1,113 @@
+"""What commands share that work beside the stores: whose settings they take, and which Redis.
+
+The embedded cluster's Redis runs only while the cluster does. When that is down, it is started here
+for the length of the command, with the data folder locked, so that `codelode up` and the command
+cannot meet.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import click
+import structlog
+
+from codelode.backends import connect
+from codelode.cli import folder, redis_server
+from codelode.errors import InvalidSettings
+from codelode.settings import Settings, load
+
+#: What says which stores are meant; the workers tell theirs.
+PLACE = ("store", "organisation", "data", "weaviate_url", "weaviate_collection")
+
+_STOP_S = 30.0
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def data_option(command: Command) -> Command:
+    """Adds `--data`, the folder of an embedded cluster."""
+    return click.option(
+        "--data",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder of the cluster that `codelode up` runs here. Default: CODELODE_DATA.",
+    )(command)
+
+
+@contextmanager
+def stores(data: Path | None, *, is_stopped: bool = False) -> Iterator[Settings]:
+    """Settings with which all stores can be reached; those of the workers, where they run.
+
+    `is_stopped`: a cluster on the data folder must not run. Raises InvalidSettings when it does,
+    and when the workers have other stores.
+    """
+    with _warnings_on_stderr():
+        yield from _reached(data, is_stopped=is_stopped)
+
+
+def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
+    base = load(**({} if data is None else {"data": data}))
+    settings = base.model_copy(update={"data": base.data_dir})
+    cluster = folder.running_cluster(settings.data_dir)
+    if cluster is not None and not is_stopped:
+        found = settings.model_copy(update={"redis_url": cluster.redis})
+        _require_alike(found, connect.exchange(found).facts())
+        yield found
+    elif "redis_url" in base.model_fields_set:
+        _require_alike(settings, connect.exchange(settings).facts())
+        yield settings
+    else:
+        with folder.locked(settings.data_dir):
+            yield from _with_own_redis(settings)
+
+
+@contextmanager
+def _warnings_on_stderr() -> Iterator[None]:
+    """What the stores log would be among the results."""
+    before = structlog.get_config()
+    structlog.configure(
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _with_own_redis(settings: Settings) -> Iterator[Settings]:
+    data = settings.data_dir / "redis"
+    data.mkdir(mode=0o700, exist_ok=True)
+    port = _free_port()
+    command = redis_server.command(data, port, binary=redis_server.locate(settings.redis_bin))
+    url = redis_server.url(port)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
+            yield settings.model_copy(update={"redis_url": url})
+        finally:
+            server.terminate()
+            server.wait(_STOP_S)
+
+
+def _require_alike(own: Settings, workers: Mapping[str, str]) -> None:
+    """Raise InvalidSettings when the workers run with other stores than this command."""
+    for name in PLACE:
+        if name in workers and str(getattr(own, name)) != workers[name]:
+            raise InvalidSettings(
+                f"the workers run with CODELODE_{name.upper()}={workers[name]!r}, this command "
+                f"with {str(getattr(own, name))!r}: run it with the same settings"
+            )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,179 @@
+"""`codelode reindex`: another embedder for the index while searches go on.
+
+The work is done by `python -m workers.reindex` on this machine, which has to reach the store, Redis
+and the model; this command starts it with the right settings and shows how far it is. How the
+exchange works is told there (`workers/reindex`).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from codelode.cli import printing
+from codelode.cli.folder import running_cluster
+from codelode.cli.progress import BAR_CHARS, LOG_INTERVAL_S
+from codelode.errors import CodelodeError, Corrupt
+from codelode.settings import Settings, load
+
+_WORKER = (sys.executable, "-P", "-m", "workers.reindex")
+
+
+@click.command()
+@click.option(
+    "--embedder",
+    type=click.Choice(["static", "ollama", "openai"]),
+    help="Embedding model: built in, of an Ollama server, or of any server of OpenAI's interface. "
+    "Default: CODELODE_EMBEDDER.",
+)
+@click.option(
+    "--model", metavar="NAME", help="Model of that server. Default: CODELODE_EMBEDDING_MODEL."
+)
+@click.option(
+    "--dim",
+    type=click.IntRange(0, 16_384),
+    help="Dimensions asked for; 0: what the model has. Default: CODELODE_EMBEDDING_DIM.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the cluster that `codelode up` runs here. Default: CODELODE_DATA.",
+)
+@click.option(
+    "--skip-missing",
+    is_flag=True,
+    help="Publish also without the files that cannot be brought over.",
+)
+@click.option("--drop", is_flag=True, help="Remove what an interrupted reindex left, and end.")
+@click.pass_context
+def reindex(
+    context: click.Context,
+    *,
+    embedder: str | None,
+    model: str | None,
+    dim: int | None,
+    data: Path | None,
+    skip_missing: bool,
+    drop: bool,
+) -> None:
+    """Build the index anew for another embedder, beside the old one, and exchange them.
+
+    Searches are answered from the old index until the new one is complete; then all processes
+    change to the new index and its embedder by themselves. Nothing is parsed or summarised again
+    that is known. Run it on a machine that reaches the store, Redis, the mirrors and the model,
+    with the settings of the workers. Interrupted, the same command goes on where it was.
+
+    \b
+    Examples:
+      codelode reindex --embedder ollama
+      codelode reindex --embedder openai --model text-embedding-3-large --dim 1024
+      codelode reindex --drop
+    """
+    settings = _settings(data, embedder=embedder, model=model, dim=dim)
+    options = ["--drop"] * drop + ["--skip-missing"] * skip_missing
+    end = _shown(_run(settings, options))
+    click.echo(_outcome(end))
+
+
+def _settings(
+    data: Path | None, *, embedder: str | None, model: str | None, dim: int | None
+) -> Settings:
+    """Those of the environment, of the cluster that runs on the folder, and of the options."""
+    base = load(**({} if data is None else {"data": data}))
+    cluster = running_cluster(base.data_dir)
+    changed: dict[str, object] = {"data": base.data_dir}
+    if cluster is not None:
+        changed["redis_url"] = cluster.redis
+    if embedder is not None and embedder != base.embedder:
+        changed |= {"embedder": embedder, "embedding_model": "", "embedding_dim": 0}
+    if model is not None:
+        changed["embedding_model"] = model
+    if dim is not None:
+        changed["embedding_dim"] = dim
+    return base.model_copy(update=changed)
+
+
+def _run(settings: Settings, options: list[str]) -> Iterator[Mapping[str, Any]]:
+    """What the process tells, until it ends. Raises the error it ended with."""
+    with subprocess.Popen(
+        [*_WORKER, *options], env=settings.environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield from map(json.loads, process.stdout)
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            printing.note(
+                "interrupted: the same command goes on; `codelode reindex --drop` ends it"
+            )
+            raise
+
+
+def _shown(told: Iterator[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The last thing told, after progress was shown on stderr."""
+    last: Mapping[str, Any] = {}
+    with _Bar() as bar:
+        for last in told:
+            bar(last)
+    if "error" in last:
+        raise CodelodeError(last["error"])
+    if "state" not in last:
+        raise Corrupt("the rebuild ended without a word; run the command again to go on")
+    return last
+
+
+def _outcome(end: Mapping[str, Any]) -> str:
+    """`published for nomic-embed-text…; removed at-1a2b3c4d5e`."""
+    removed = f"; removed {', '.join(end['dropped'])}" if end["dropped"] else ""
+    if end["state"] == "dropped":
+        return f"removed {', '.join(end['dropped'])}" if removed else "nothing was left over"
+    if end["state"] == "unchanged":
+        return printing.plain(f"the index is of {end['embedder']} already{removed}")
+    missing = f", without {end['missing']} files" if end["missing"] else ""
+    return printing.plain(f"published for {end['embedder']}{missing}{removed}")
+
+
+class _Bar:
+    """One redrawn line on a terminal, a line every few seconds elsewhere."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._shown_at = float("-inf")
+        self._started_at = time.monotonic()
+        self._is_open = False
+
+    def __call__(self, told: Mapping[str, Any]) -> None:
+        line = self._line(told)
+        now = time.monotonic()
+        is_due = self._is_terminal or "exchanged" in told or now - self._shown_at > LOG_INTERVAL_S
+        if line and is_due:
+            self._shown_at, self._is_open = now, self._is_terminal
+            click.echo(
+                f"\r{line}\x1b[K" if self._is_terminal else line, err=True, nl=not self._is_open
+            )
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_open:
+            click.echo(err=True)
+
+    def _line(self, told: Mapping[str, Any]) -> str:
+        if "exchanged" in told:
+            return "published; the old index goes when its last searches are through"
+        if "total" not in told:
+            return ""
+        done, total = told["done"], max(1, told["total"])
+        filled = BAR_CHARS * done // total
+        rate = done / max(0.5, time.monotonic() - self._started_at)
+        bar = f"[{'#' * filled}{'-' * (BAR_CHARS - filled)}]"
+        return f"rebuilding  {bar}  {done}/{told['total']} files, {rate:.0f}/s"

@@ -1,0 +1,58 @@
+"""The ledger's records of a repository against the chunks that are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from codelode.model import DEFAULT_REF, FileRecord, FileState, RefName
+
+#: Of a ref by path.
+Records = Mapping[RefName, Mapping[str, FileRecord]]
+
+Place = tuple[RefName, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """Files by ref and path. Stored under DEFAULT_REF, a stray file has that ref."""
+
+    lost: frozenset[Place]
+    stray: frozenset[Place]
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(path for _, path in self.lost | self.stray)
+
+
+def compare(
+    records: Records, held: Mapping[str, Mapping[RefName, int]], *, default_ref: RefName
+) -> Differences:
+    """Where records and chunks contradict each other; `held`: path → chunks at each ref.
+
+    A file that is PENDING may be stored or not.
+    """
+    named = {**{ref: ref for ref in records}, DEFAULT_REF: default_ref}
+    return Differences(
+        frozenset(_lost(records, held, named)), frozenset(_stray(records, held, named))
+    )
+
+
+def _lost(
+    records: Records, held: Mapping[str, Mapping[RefName, int]], named: Mapping[RefName, RefName]
+) -> Iterator[Place]:
+    for label, ref in named.items():
+        for path, record in records.get(ref, {}).items():
+            stored = held.get(path, {}).get(label, 0)
+            if record.state is FileState.INDEXED and record.chunks != stored:
+                yield ref, path
+
+
+def _stray(
+    records: Records, held: Mapping[str, Mapping[RefName, int]], named: Mapping[RefName, RefName]
+) -> Iterator[Place]:
+    for path, chunks in held.items():
+        for label in chunks:
+            record = records.get(named.get(label, RefName("")), {}).get(path)
+            if record is None or record.state in (FileState.SKIPPED, FileState.FAILED):
+                yield label, path

@@ -1,0 +1,312 @@
+"""One look at everything."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from codelode.doctor import mirrors
+from codelode.doctor.comparison import Differences, Place, compare
+from codelode.doctor.findings import NO_REF, NOBODY, Finding, Report, Trouble
+from codelode.errors import Corrupt
+from codelode.model import (
+    FileChunks,
+    RefName,
+    Repository,
+    RepositoryName,
+    Run,
+    RunId,
+)
+from codelode.ports import (
+    Catalog,
+    ChunkStore,
+    DependencyGraph,
+    Files,
+    Inventory,
+    Packages,
+    ReferenceIndex,
+    Runs,
+    SymbolTable,
+)
+
+#: Files that are looked at again at a time, while no worker writes.
+FILES_AT_ONCE = 300
+
+#: What a run left behind counts as left over so long after its end, seconds: its last files may
+#: be on their way out still.
+SETTLED_S = 60.0
+
+
+class Ledger(Catalog, Runs, Files, Protocol):
+    """What an examination asks of the ledger."""
+
+
+class Hold(Protocol):
+    def check(self) -> None:
+        """Raise Unavailable when it was lost."""
+
+
+class Exchange(Protocol):
+    """What it asks of `codelode.backends.redis.exchange`."""
+
+    def alone(self) -> AbstractContextManager[Hold]: ...
+
+
+class Census(Protocol):
+    """What it asks of `codelode.backends.redis.census`."""
+
+    def repositories(self) -> Mapping[RepositoryName, frozenset[str]]: ...
+    def paths(self, repository: RepositoryName) -> frozenset[str]: ...
+    def defining(self, repository: RepositoryName) -> frozenset[str]: ...
+    def handed_over(self) -> Mapping[RunId, tuple[bytes, ...]]: ...
+    def drop(self, handed_over: tuple[bytes, ...]) -> None: ...
+
+
+class Indexes(Protocol):
+    """The indexes of the store that are not the published one."""
+
+    def left_over(self) -> Sequence[str]: ...
+    def drop(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """`store` is only made for a repair; `mirrors`: the folder they are in."""
+
+    ledger: Ledger
+    inventory: Inventory
+    store: Callable[[], ChunkStore]
+    graph: DependencyGraph
+    symbols: SymbolTable
+    references: ReferenceIndex
+    packages: Packages
+    census: Census
+    exchange: Exchange
+    indexes: Indexes
+    mirrors: Path
+    is_repairing: bool = False
+    clock: Callable[[], float] = time.time
+    report: Report = field(default_factory=Report)
+
+    def __call__(self) -> Report:
+        """Look at everything, and repair it when asked to.
+
+        Raises Corrupt instead of removing a whole index that an empty ledger does not know.
+        """
+        known = self.ledger.repositories()
+        self._removed(known)
+        for repository in known:
+            self._repository(repository)
+        self._mirrors()
+        self._handed_over()
+        self._indexes()
+        return self.report
+
+    # Repositories that are not there any more
+
+    def _removed(self, known: Sequence[Repository]) -> None:
+        tables = self.census.repositories()
+        stored = self.inventory.repositories()
+        unknown = (stored | tables.keys()) - {one.name for one in known} - self.ledger.leaving()
+        if unknown and not known and self.is_repairing:
+            raise Corrupt(
+                f"the ledger knows no repository at all, the index {len(unknown)}: restore a "
+                "backup, or point CODELODE_REDIS_URL to the right server; to begin anew, remove "
+                "the index and index the repositories again"
+            )
+        for name in sorted(unknown):
+            if self.ledger.get(name) is None:  # still
+                holders = tables.get(name, frozenset()) | ({"index"} if name in stored else set())
+                is_repaired = self.is_repairing and self._remove(name)
+                self._found(Trouble.REMOVED, name, names=holders, is_repaired=is_repaired)
+
+    def _remove(self, name: RepositoryName) -> bool:
+        """As the workers do it: no run of the name can start until it is done."""
+        if not self.ledger.expel(name):
+            return False
+        self.store().remove_repository(name)
+        for table in (self.graph, self.symbols, self.references, self.packages):
+            table.remove_repository(name)
+        self.ledger.forgotten(name)
+        return True
+
+    # Repositories that are there
+
+    def _repository(self, repository: Repository) -> None:
+        name = repository.name
+        if self.ledger.active(name):
+            self.report.busy.append(name)
+            return
+        suspects = self._differences(repository).paths
+        found = [self._settled(name, some) for some in _batches(sorted(suspects), FILES_AT_ONCE)]
+        strays = self._strays(name)
+        self._found_at(Trouble.LOST, name, (at for one in found for at in one.lost))
+        self._found_at(Trouble.STRAY, name, (at for one in found for at in one.stray))
+        if strays:
+            self._found(Trouble.ENTRIES, name, names=strays, is_repaired=self.is_repairing)
+        if self.is_repairing:
+            refs = {ref for one in found for ref, _ in one.lost}
+            self.report.runs += [self._begun(name, ref).id for ref in sorted(refs)]
+
+    def _differences(
+        self, repository: Repository, paths: Sequence[str] | None = None
+    ) -> Differences:
+        name = repository.name
+        records = {
+            status.ref: self.ledger.records(name, status.ref, paths)
+            if paths is not None
+            else {record.path: record for record in self.ledger.all(name, status.ref)}
+            for status in self.ledger.refs(name)
+        }
+        held = self.inventory.counts(name, paths)
+        return compare(records, held, default_ref=repository.default_ref)
+
+    def _settled(self, name: RepositoryName, paths: Sequence[str]) -> Differences:
+        """What is still wrong with the files while nobody writes; it is repaired at once."""
+        nothing = Differences(frozenset(), frozenset())
+        with self.exchange.alone() as hold:
+            repository = self._idle(name)
+            if repository is None:
+                return nothing
+            found = self._differences(repository, paths)
+            if self.is_repairing and found.paths:
+                hold.check()
+                if not self._doubt(repository, found):
+                    self._is_busy(name)
+                    return nothing
+                self._take_out(name, found.stray)
+            return found
+
+    def _idle(self, name: RepositoryName) -> Repository | None:
+        """The repository as it is now; None: a run of it has begun, or it was removed."""
+        found = self.ledger.get(name)
+        if found is None or self.ledger.active(name):
+            self._is_busy(name)
+            return None
+        return found
+
+    def _is_busy(self, name: RepositoryName) -> None:
+        if name not in self.report.busy:
+            self.report.busy.append(name)
+
+    def _doubt(self, repository: Repository, found: Differences) -> bool:
+        """Let the next runs do the lost files; all answers that were given so far are outdated."""
+        doubted: dict[RefName, list[str]] = {repository.default_ref: []}
+        for ref, path in sorted(found.lost):
+            doubted.setdefault(ref, []).append(path)
+        return all(self.ledger.doubt(repository.name, *one) for one in doubted.items())
+
+    def _take_out(self, name: RepositoryName, stray: Iterable[Place]) -> None:
+        refs: defaultdict[str, set[RefName]] = defaultdict(set)
+        for label, path in stray:
+            refs[path].add(label)
+        if refs:
+            self.store().replace(
+                [FileChunks(name, path, tuple(sorted(labels))) for path, labels in refs.items()]
+            )
+
+    def _begun(self, name: RepositoryName, ref: RefName) -> Run:
+        """A run that the workers find by themselves: nobody has claimed it."""
+        return self.ledger.create(name, ref)
+
+    # Entries of files in tables
+
+    def _strays(self, name: RepositoryName) -> list[str]:
+        """Files with entries that no ref has; they are taken out when that is asked for."""
+        refs = [status.ref for status in self.ledger.refs(name)]
+        known = {record.path for ref in refs for record in self.ledger.all(name, ref)}
+        suspects = self._with_entries(name, sorted(self.census.paths(name) - known))
+        strays: list[str] = []
+        for some in _batches(suspects, FILES_AT_ONCE):
+            with self.exchange.alone() as hold:
+                if self._idle(name) is None:
+                    break
+                kept = {path for ref in refs for path in self.ledger.records(name, ref, some)}
+                left = self._with_entries(name, [path for path in some if path not in kept])
+                if self.is_repairing and left:
+                    hold.check()
+                    self._take_out_entries(name, left)
+                strays += left
+        return strays
+
+    def _with_entries(self, name: RepositoryName, paths: Sequence[str]) -> list[str]:
+        """Those of the paths that a table has something of; some tables keep the mere path."""
+        defining = self.census.defining(name) if paths else frozenset()
+        found: list[str] = []
+        for some in _batches(paths, FILES_AT_ONCE):
+            edges, names = self.graph.outgoing(name, some), self.references.names(name, some)
+            found += [path for path in some if edges[path] or names[path] or path in defining]
+        return found
+
+    def _take_out_entries(self, name: RepositoryName, paths: Sequence[str]) -> None:
+        self.graph.replace(name, dict.fromkeys(paths, ()))
+        self.symbols.replace(name, dict.fromkeys(paths, ()))
+        self.references.replace(name, dict.fromkeys(paths, ()))
+
+    # What is not of one repository
+
+    def _mirrors(self) -> None:
+        for mirror in mirrors.strays(self.mirrors, self._names()):
+            if self.is_repairing:
+                mirrors.remove(mirror, is_wanted=self._is_wanted)
+            self._found(Trouble.MIRROR, names=[mirror.name], is_repaired=self.is_repairing)
+
+    def _is_wanted(self, mirror: Path) -> bool:
+        return mirror not in mirrors.strays(self.mirrors, self._names())
+
+    def _names(self) -> frozenset[RepositoryName]:
+        return self.ledger.leaving() | {one.name for one in self.ledger.repositories()}
+
+    def _handed_over(self) -> None:
+        left = {run: keys for run, keys in self.census.handed_over().items() if self._is_left(run)}
+        for keys in left.values() if self.is_repairing else ():
+            self.census.drop(keys)
+        if left:
+            self._found(Trouble.HANDOVER, names=left, is_repaired=self.is_repairing)
+
+    def _is_left(self, run: RunId) -> bool:
+        found = self.ledger.run(run)
+        return found is None or (
+            found.state.is_over and self.clock() - found.finished_at > SETTLED_S
+        )
+
+    def _indexes(self) -> None:
+        for name in self.indexes.left_over():
+            if self.is_repairing:
+                self.indexes.drop(name)
+            self._found(Trouble.INDEX, names=[name], is_repaired=self.is_repairing)
+
+    # Findings
+
+    def _found_at(
+        self, trouble: Trouble, repository: RepositoryName, places: Iterable[Place]
+    ) -> None:
+        paths: defaultdict[RefName, set[str]] = defaultdict(set)
+        for ref, path in places:
+            paths[ref].add(path)
+        for ref, names in sorted(paths.items()):
+            self._found(trouble, repository, ref, names, is_repaired=self.is_repairing)
+
+    def _found(
+        self,
+        trouble: Trouble,
+        repository: RepositoryName = NOBODY,
+        ref: RefName = NO_REF,
+        names: Iterable[str] = (),
+        *,
+        is_repaired: bool = False,
+    ) -> None:
+        finding = Finding(trouble, repository, ref, tuple(sorted(names)), is_repaired)
+        self.report.findings.append(finding)
+
+
+def _batches(items: Iterable[str], size: int) -> Iterator[list[str]]:
+    remaining = iter(items)
+    while some := list(islice(remaining, size)):
+        yield some

@@ -1,0 +1,65 @@
+"""What an examination finds, and how it is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from codelode.model import RefName, RepositoryName, RunId
+
+NOBODY = RepositoryName("")
+NO_REF = RefName("")
+
+
+class Trouble(StrEnum):
+    """What can be wrong, worst first."""
+
+    LOST = "lost"  # indexed files whose chunks the index does not have as they were stored
+    REMOVED = "removed"  # something of a repository that is not registered
+    STRAY = "stray"  # chunks of files that the ledger has not indexed at the ref
+    ENTRIES = "entries"  # of files that no ref has, in graph, symbol table or reference index
+    MIRROR = "mirror"  # of a repository that is not registered
+    HANDOVER = "handover"  # what stages of a run left for each other that is over
+    INDEX = "index"  # another index of the store, which nobody builds or reads
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One kind of trouble at one place."""
+
+    trouble: Trouble
+    repository: RepositoryName = NOBODY
+    ref: RefName = NO_REF
+    names: tuple[str, ...] = ()  # of files, tables, folders or runs
+    is_repaired: bool = False
+
+    def __str__(self) -> str:
+        """`acme/app main: 3 files: chunks are missing or too many, as src/a.py`."""
+        count, first = len(self.names), self.names[0] if self.names else ""
+        files = f"{count} file{'s' * (count != 1)}"
+        such = f", as {first}"
+        said = {
+            Trouble.LOST: f"{files}: chunks are missing or too many{such}",
+            Trouble.REMOVED: f"is not registered, but is in {' and '.join(self.names)}",
+            Trouble.STRAY: f"{files}: in the index, but not indexed according to the ledger{such}",
+            Trouble.ENTRIES: f"{files}: in graph or symbol table, but in no ref{such}",
+            Trouble.MIRROR: f"mirror of a repository that is not registered: {first}",
+            Trouble.HANDOVER: f"left over of {count} run{'s' * (count != 1)} that ended{such}",
+            Trouble.INDEX: f"an index that was replaced or given up: {first}",
+        }[self.trouble]
+        place = " ".join(part for part in (self.repository, self.ref) if part)
+        return f"{place}: {said}" if place else said
+
+
+@dataclass(slots=True)
+class Report:
+    """The findings so far, worst last looked at first."""
+
+    findings: list[Finding] = field(default_factory=list)
+    busy: list[RepositoryName] = field(default_factory=list)  # being indexed: not looked at
+    runs: list[RunId] = field(default_factory=list)  # begun to index again what was lost
+
+    @property
+    def is_healthy(self) -> bool:
+        """Nothing is wrong any more."""
+        return all(finding.is_repaired for finding in self.findings)

@@ -1,0 +1,38 @@
+"""Mirrors that belong to nobody."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from codelode.mirrors import folder_name, locked
+from codelode.model import RepositoryName
+
+#: Mirrors, and what an interrupted clone, copy or removal of one leaves.
+_SUFFIXES = frozenset((".git", ".part", ".whole", ".gone"))
+
+#: Longest wait for whoever holds a mirror, seconds; then it is in use.
+_PATIENCE_S = 1.0
+
+
+def strays(folder: Path, names: Collection[RepositoryName]) -> list[Path]:
+    """What is below the folder of mirrors and of none of these repositories."""
+    if not folder.is_dir():
+        return []
+    known = {Path(folder_name(name)).stem for name in names}
+    found = (path for path in folder.iterdir() if path.suffix in _SUFFIXES)
+    return sorted(path for path in found if path.stem not in known)
+
+
+def remove(mirror: Path, *, is_wanted: Callable[[Path], bool]) -> None:
+    """Delete it, unless it is wanted by now. Raises Busy when somebody works on it."""
+    with locked(mirror, timeout_s=_PATIENCE_S):
+        if is_wanted(mirror) or not mirror.exists():
+            return
+        # Renamed first: what is half deleted must not be taken for a mirror.
+        doomed = mirror.with_suffix(".gone")
+        if mirror != doomed:
+            shutil.rmtree(doomed, ignore_errors=True)
+            mirror.rename(doomed)
+        shutil.rmtree(doomed)

@@ -1,0 +1,162 @@
+"""Who is meant by a name: definitions of it, weighed by what the file that uses it imports.
+
+Names are resolved when they are asked for and not when a file is stored, so that an answer is true
+in whatever order files were indexed, and storing stays cheap. There are no types here: a call of a
+member is every member of that name, and its confidence says how much that is worth.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from codelode import languages
+from codelode.model import Category, Kind, Located, Reference, ReferenceKind
+
+
+class Confidence(StrEnum):
+    """How sure it is that a definition is meant; the surest first."""
+
+    EXACT = "exact"  # defined in the same file, or nowhere else and imported
+    IMPORTED = "imported"  # in a file or package that is imported
+    NAME = "name"  # it has the name, and nothing speaks against it
+
+
+#: Definitions told of a name that nothing but the name points to.
+MAX_BY_NAME = 5
+
+_TYPES = frozenset({Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.ENUM, Kind.TRAIT, Kind.TYPE})
+_CALLED = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.MACRO, Kind.CLASS, Kind.STRUCT, Kind.TYPE})
+_MEANT = {
+    ReferenceKind.CALL: _CALLED,
+    ReferenceKind.MEMBER: _CALLED,
+    ReferenceKind.CLASS: _TYPES | {Kind.MODULE},
+    ReferenceKind.IMPLEMENTATION: _TYPES | {Kind.MODULE},
+}
+
+#: Languages that see one another's names.
+_FAMILIES = {
+    **dict.fromkeys(("javascript", "typescript", "tsx", "vue", "svelte", "astro"), "ecmascript"),
+    **dict.fromkeys(("java", "kotlin", "scala", "groovy"), "jvm"),
+    **dict.fromkeys(("c", "cpp", "objc", "cuda"), "c"),
+}
+#: Families where files of one folder see one another without an import.
+_PACKAGES = frozenset({"go", "jvm", "csharp", "hcl", "php"})
+#: Families where a bare call may be of a member: `load()` for `this.load()`.
+_IMPLICIT = frozenset({"jvm", "csharp", "cpp", "c", "ruby", "swift", "scala", "dart"})
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """A definition that a use may mean."""
+
+    definition: Located
+    confidence: Confidence
+
+
+def meant(
+    use: Reference, *, path: str, imported: Collection[str], definitions: Sequence[Located]
+) -> tuple[Meant, ...]:
+    """The definitions that a use in the file may mean: those of the best confidence only.
+
+    `imported`: files that it imports, those that they pass on among them.
+    """
+    possible = [at for at in definitions if _fits(use, path, at)]
+    if not possible:
+        return ()
+    own = [at for at in possible if at.path == path]
+    if own:
+        return tuple(Meant(at, Confidence.EXACT) for at in own)
+    near = [at for at in possible if at.path in imported or is_same_package(path, at.path)]
+    if near:
+        is_only = len({at.path for at in possible}) == 1 and use.kind is not ReferenceKind.MEMBER
+        sure = Confidence.EXACT if is_only else Confidence.IMPORTED
+        return tuple(Meant(at, sure) for at in near)
+    named = [at for at in possible if at.symbol.kind in _MEANT[use.kind]]
+    return tuple(Meant(at, Confidence.NAME) for at in named[:MAX_BY_NAME])
+
+
+def _fits(use: Reference, path: str, at: Located) -> bool:
+    kind, own = at.symbol.kind, family(path)
+    if own != family(at.path) or not (kind in _MEANT[use.kind] or _is_value(kind, own)):
+        return False
+    if use.kind is ReferenceKind.CALL and kind is Kind.METHOD and own not in _IMPLICIT:
+        return False
+    return apart(at.path) in ("", apart(path))
+
+
+def _is_value(kind: Kind, own: str) -> bool:
+    """Whether it may hold a function or a class all the same, where more than its name says so."""
+    return own == "ecmascript" and kind in (Kind.CONSTANT, Kind.FUNCTION)
+
+
+@lru_cache(maxsize=65_536)
+def apart(path: str) -> str:
+    """`test`, `vendored` or `generated` for files of which only their like mean the names."""
+    category = languages.category(path)
+    return str(category) if category in _APART else ""
+
+
+_APART = (Category.TEST, Category.VENDORED, Category.GENERATED)
+
+
+@lru_cache(maxsize=65_536)
+def family(path: str) -> str:
+    """What stands for the languages whose names the file sees."""
+    language = languages.detect(path).name
+    return _FAMILIES.get(language, language)
+
+
+def is_same_package(path: str, other: str) -> bool:
+    """Whether the files see one another without an import."""
+    return (
+        family(path) in _PACKAGES and posixpath.dirname(path) == posixpath.dirname(other)
+    ) or _package_path(path) == _package_path(other) != ""
+
+
+def _package_path(path: str) -> str:
+    """`x/src/test/java/a/b/C.java` → `a/b`: tests lie in the package of what they test."""
+    roots = _SOURCE_ROOTS.get(family(path), ())
+    cut = (f"/{path}".partition(f"/{root}/") for root in roots)
+    return next((posixpath.dirname(inner) for _, found, inner in cut if found), "")
+
+
+_SOURCE_ROOTS = {
+    "jvm": ("java", "kotlin", "scala"),
+    "php": ("src", "tests", "test", "lib"),
+}
+
+
+#: Files that pass on what they import: `__init__.py`, `index.ts`, `mod.rs`, `lib.rs`.
+_PASSING = ("__init__", "index", "mod", "lib", "prelude")
+
+
+def passes_on(path: str) -> bool:
+    """Whether importing the file is to import what it imports."""
+    return posixpath.basename(path).partition(".")[0] in _PASSING
+
+
+def is_called(kind: Kind) -> bool:
+    """Whether a symbol of the kind can be called or made."""
+    return kind in _CALLED
+
+
+def named(qualified: str, name: str) -> bool:
+    """Whether a symbol goes by the name: `Client.get` by `get` and by `Client.get`."""
+    return qualified == name or qualified.endswith(f".{name}")
+
+
+def best(found: Iterable[Meant]) -> list[Meant]:
+    """Surest first, then by place."""
+    order = list(Confidence)
+    return sorted(
+        found,
+        key=lambda one: (
+            order.index(one.confidence),
+            one.definition.path,
+            one.definition.symbol.start_line,
+        ),
+    )

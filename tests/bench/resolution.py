@@ -1,0 +1,208 @@
+"""Precision and recall of imports and calls against facts that were checked by hand.
+
+    python tests/bench/resolution.py FOLDER    (with clones OWNER+NAME/repo of the repositories)
+
+The facts beside this file name places and what is meant there: `imports.tsv` one import a line,
+`calls.tsv` one use of a name in a file, with the files whose definition of it is meant. A clone at
+another commit may lack some of them; those are left out and counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import posixpath
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+
+from codelode import references
+from codelode.backends.memory.graph import MemoryGraph
+from codelode.backends.memory.symbols import MemorySymbols
+from codelode.model import EdgeKind, Reference, ReferenceKind, RepositoryName
+from codelode.relations import Confidence, meant, passes_on
+from workers.parse import imports, parse
+from workers.parse.imports.resolve import resolve
+from workers.pull import tree
+from workers.pull.objects import Objects
+
+FACTS = Path(__file__).parent
+MAX_FILE_BYTES = 1_000_000
+NAME = RepositoryName("bench")
+NOT_RIGHT = ("wrong", "invented", "unresolved")
+
+
+def main(argv=None):
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    arguments.add_argument("clones", type=Path)
+    options = arguments.parse_args(argv)
+    report = {
+        "imports": import_figures(options.clones),
+        "calls": call_figures(options.clones),
+    }
+    json.dump(report, sys.stdout, indent=2)
+    print()
+
+
+def facts(name):
+    for line in (FACTS / name).read_text("utf-8").splitlines():
+        if line and not line.startswith("#"):
+            yield line.split("\t")
+
+
+class Clone:
+    """One repository at its newest commit."""
+
+    def __init__(self, folder, name):
+        git = folder / name.replace("/", "+") / "repo"
+        asked = ("git", "--git-dir", str(git), "rev-parse", "HEAD")
+        revision = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        self.files = {file.path: file for file in tree.listing(git, revision)}
+        self._objects = Objects(git)
+        self.layout = imports.read_layout(
+            self.files.values(), lambda blob: self._objects.read(blob) or b"", name=name
+        )
+        self._parsed = {}
+
+    def parsed(self, path):
+        """None where the clone lacks the file."""
+        if path not in self._parsed:
+            file = self.files.get(path)
+            data = self._objects.read(file.blob) if file else None
+            self._parsed[path] = None if data is None else parse(data, path=path)
+        return self._parsed[path]
+
+
+@cache
+def clone(folder, name):
+    return Clone(folder, name)
+
+
+def import_figures(folder):
+    total, by_language = Counter(), defaultdict(Counter)
+    wrong = []
+    for name, path, line, module, expected in facts("imports.tsv"):
+        at = clone(folder, name)
+        parsed = at.parsed(path)
+        written = parsed and next((i for i in parsed.imports if i.module == module), None)
+        if not written:
+            total["missing"] += 1
+            continue
+        found = resolve(written, path=path, language=parsed.language, layout=at.layout).targets
+        verdict = judged_import(found, expected, path)
+        total[verdict] += 1
+        by_language[parsed.language][verdict] += 1
+        if verdict in NOT_RIGHT:
+            wrong.append(f"{name} {path}:{line} {module} → {' '.join(found[:3]) or '-'}")
+    return {
+        **scores(total),
+        "by_language": {
+            language: dict(sorted(counts.items())) for language, counts in by_language.items()
+        },
+        "not_right": wrong,
+    }
+
+
+def judged_import(found, expected, path):
+    if expected in ("-", "(itself)"):
+        return "invented" if set(found) - {path} else "external"
+    if not found:
+        return "unresolved"
+    if expected.endswith("/"):
+        tail = "/".join(expected.rstrip("/").split("/")[-2:])
+        is_right = all(posixpath.dirname(one).endswith(tail) or expected == "/" for one in found)
+        return "right" if is_right else "wrong"
+    return "right" if set(found) == {expected} else "wrong"
+
+
+def call_figures(folder):
+    total, by_confidence = Counter(), defaultdict(Counter)
+    wrong = []
+    for name, path, kind, used, expected in facts("calls.tsv"):
+        index = indexed(folder, name)
+        if path not in index.paths:
+            total["missing"] += 1
+            continue
+        found = index.meant(path, Reference(used, ReferenceKind(kind)))
+        targets = {one.definition.path for one in found}
+        wanted = set() if expected == "-" else set(expected.split(" "))
+        verdict = judged_call(targets, wanted)
+        total[verdict] += 1
+        for confidence in {one.confidence for one in found}:
+            by_confidence[confidence][verdict] += 1
+        if verdict in NOT_RIGHT:
+            wrong.append(f"{name} {path} {kind} {used} → {' '.join(sorted(targets)[:3]) or '-'}")
+    sure = sum((by_confidence[one] for one in (Confidence.EXACT, Confidence.IMPORTED)), Counter())
+    return {
+        **scores(total),
+        "precision_of_exact_and_imported": scores(sure)["precision"],
+        "by_confidence": {str(one): dict(by_confidence[one]) for one in Confidence},
+        "not_right": wrong,
+    }
+
+
+def judged_call(targets, wanted):
+    if not wanted:
+        return "invented" if targets else "external"
+    if not targets:
+        return "unresolved"
+    return "right" if targets & wanted else "wrong"
+
+
+class Indexed:
+    """All source files of a repository in the twins of symbol table and graph."""
+
+    def __init__(self, at):
+        self.symbols, self.graph, self.paths = MemorySymbols(), MemoryGraph(), {}
+        for path, file in at.files.items():
+            if not 0 < file.size_bytes <= MAX_FILE_BYTES:
+                continue
+            parsed = at.parsed(path)
+            if parsed is None or not (parsed.symbols or parsed.references):
+                continue
+            linked = imports.links(path, parsed, layout=at.layout)
+            self.paths[path] = references.uses(linked.names)
+            self.symbols.replace(NAME, {path: parsed.symbols})
+            self.graph.replace(NAME, {path: linked.edges})
+
+    def meant(self, path, use):
+        if use not in self.paths[path]:
+            return ()
+        definitions = self.symbols.lookup(use.name, repositories=[NAME])
+        return meant(use, path=path, imported=self.imported(path), definitions=definitions)
+
+    def imported(self, path):
+        own = self._targets(path)
+        return own | {t for one in own if passes_on(one) for t in self._targets(one)}
+
+    def _targets(self, path):
+        edges = self.graph.outgoing(NAME, [path])[path]
+        return {e.target for e in edges if e.kind is EdgeKind.IMPORTS and not e.is_external}
+
+
+@cache
+def indexed(folder, name):
+    return Indexed(clone(folder, name))
+
+
+def scores(total):
+    """Precision over what was resolved, recall over what is there to resolve."""
+    right, wrong, unresolved = total["right"], total["wrong"], total["unresolved"]
+    invented = total["invented"]
+    return {
+        "facts": sum(total.values()) - total["missing"],
+        "missing": total["missing"],
+        "internal_right": right,
+        "internal_wrong": wrong,
+        "external_taken_for_internal": invented,
+        "unresolved": unresolved,
+        "external_right": total["external"],
+        "precision": round(right / max(right + wrong + invented, 1), 3),
+        "recall": round(right / max(right + wrong + unresolved, 1), 3),
+    }
+
+
+if __name__ == "__main__":
+    main()

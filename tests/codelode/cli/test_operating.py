@@ -1,0 +1,70 @@
+"""`doctor`, `backup` and `restore` on a data folder whose cluster does not run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from codelode.backends import connect
+from codelode.cli.operating import stores
+from codelode.model import BlobId, FileRecord, FileState, RefName, Repository, RepositoryName
+from codelode.ports import Manifest, WorkItem
+
+APP, MAIN = RepositoryName("acme/app"), RefName("main")
+
+
+@pytest.fixture
+def damaged(tmp_path, monkeypatch):
+    """A data folder whose ledger has an indexed file and whose index is empty."""
+    monkeypatch.delenv("CODELODE_REDIS_URL", raising=False)
+    with stores(tmp_path / "data") as settings:
+        ledger = connect.ledger(settings)
+        ledger.register(Repository(APP, "https://example.org/app", MAIN))
+        run = ledger.create(APP, MAIN).id
+        blob = BlobId("b" * 40)
+        manifest = Manifest("1" * 40, (WorkItem("a.py", blob),))
+        ledger.plan(run, manifest, ref=MAIN, fingerprint="test")
+        ledger.done(run, [FileRecord("a.py", blob, FileState.INDEXED, chunks=2)])
+        connect.chunk_store(settings).close()
+    return settings.data_dir
+
+
+def test_what_is_found_and_what_became_of_it(codelode, damaged):
+    found = codelode("doctor", "--data", str(damaged))
+    assert found.status == 1
+    assert found.out == "found     acme/app main: 1 file: chunks are missing or too many, as a.py\n"
+    assert "doctor --repair" in found.err
+
+    repaired = codelode("doctor", "--repair", "--json", "--data", str(damaged))
+    report = json.loads(repaired.out)
+    assert (repaired.status, report["healthy"], len(report["runs"])) == (0, True, 1)
+    assert [one["trouble"] for one in report["findings"]] == ["lost"]
+
+    again = codelode("doctor", "--data", str(damaged))
+    assert (again.status, again.out) == (0, "")
+    assert "not looked at, being indexed: acme/app" in again.err
+
+
+def test_a_backup_comes_back_into_another_folder(codelode, damaged, tmp_path):
+    saved = codelode("backup", str(tmp_path / "saved"), "--data", str(damaged))
+    assert (saved.status, saved.out.split(" of ")[0]) == (0, "saved 1 repository, 0 chunks")
+    twice = codelode("backup", str(tmp_path / "saved"), "--data", str(damaged))
+    assert (twice.status, twice.out) == (2, "")
+    assert "is not empty: name a new folder" in twice.err
+
+    restored = codelode("restore", str(tmp_path / "saved"), "--data", str(tmp_path / "other"))
+    assert restored.status == 0, restored.err
+    with stores(tmp_path / "other") as settings:
+        assert [one.name for one in connect.ledger(settings).repositories()] == [APP]
+    refused = codelode("restore", str(tmp_path / "saved"), "--data", str(tmp_path / "other"))
+    assert (refused.status, "give --force" in refused.err) == (2, True)
+
+
+def test_stores_that_are_not_the_workers_are_not_touched(codelode, redis, redis_url, monkeypatch):
+    monkeypatch.setenv("CODELODE_REDIS_URL", redis_url)
+    redis.set("codelode:workers:settings", json.dumps({"store": "weaviate"}))
+
+    answer = codelode("doctor", "--repair")
+    assert answer.status == 2
+    assert "the workers run with CODELODE_STORE='weaviate', this command with 'local'" in answer.err

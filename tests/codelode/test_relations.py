@@ -1,0 +1,78 @@
+"""Who is meant by a name, by what the file that uses it imports."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelode.model import Kind, Located, Reference, ReferenceKind, Symbol
+from codelode.relations import MAX_BY_NAME, Confidence, meant, passes_on
+
+CALL, MEMBER = ReferenceKind.CALL, ReferenceKind.MEMBER
+
+
+def at(path, kind=Kind.FUNCTION, name="load", line=1):
+    symbol = Symbol(name, name, kind, f"def {name}", line, line, is_exported=True)
+    return Located("acme/app", path, symbol)
+
+
+def means(kind, path, *definitions, imported=(), name="load"):
+    found = meant(Reference(name, kind), path=path, imported=imported, definitions=definitions)
+    return [(one.definition.path, one.confidence) for one in found]
+
+
+EXACT, IMPORTED, NAME = Confidence
+
+
+CASES = [
+    ("the same file wins", CALL, "a.py", ["a.py", "b.py"], ["b.py"], [("a.py", EXACT)]),
+    ("the only one, imported", CALL, "a.py", ["b.py"], ["b.py"], [("b.py", EXACT)]),
+    ("one of two, imported", CALL, "a.py", ["b.py", "c.py"], ["b.py"], [("b.py", IMPORTED)]),
+    ("a member is never sure", MEMBER, "a.py", ["b.py"], ["b.py"], [("b.py", IMPORTED)]),
+    ("not imported", CALL, "a.py", ["b.py", "c.py"], [], [("b.py", NAME), ("c.py", NAME)]),
+    ("another language", CALL, "a.py", ["b.go"], ["b.go"], []),
+    ("languages that see each other", CALL, "a.ts", ["b.js"], ["b.js"], [("b.js", EXACT)]),
+    ("a package is a folder", CALL, "n/a.go", ["n/b.go", "m/b.go"], [], [("n/b.go", IMPORTED)]),
+    ("a test and its package", CALL, "src/test/java/x/T.java",
+     ["src/main/java/x/A.java", "src/main/java/y/B.java"], [],
+     [("src/main/java/x/A.java", IMPORTED)]),
+    ("tests define for tests", CALL, "src/a.py", ["tests/b.py"], [], []),
+    ("tests among themselves", CALL, "tests/a.py", ["tests/b.py"], [], [("tests/b.py", NAME)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "defined", "imported", "expected"),
+    [case[1:] for case in CASES],
+    ids=[case[0] for case in CASES],
+)
+def test_the_surest_definitions_are_meant(kind, path, defined, imported, expected):
+    assert means(kind, path, *map(at, defined), imported=imported) == expected
+
+
+def test_a_bare_call_is_no_method_where_members_are_named_by_their_object():
+    method = at("b.py", Kind.METHOD)
+    assert means(CALL, "a.py", method) == []
+    assert means(MEMBER, "a.py", method) == [("b.py", NAME)]
+    assert means(CALL, "a.rb", at("b.rb", Kind.METHOD)) == [("b.rb", NAME)]
+
+
+def test_a_base_is_a_type():
+    base = ReferenceKind.IMPLEMENTATION
+    assert means(base, "a.py", at("b.py"), imported=["b.py"]) == []
+    assert means(base, "a.py", at("b.py", Kind.CLASS), imported=["b.py"]) == [("b.py", EXACT)]
+
+
+def test_a_constant_may_hold_a_function_where_it_is_imported():
+    constant = at("b.ts", Kind.CONSTANT)
+    assert means(CALL, "a.ts", constant, imported=["b.ts"]) == [("b.ts", EXACT)]
+    assert means(CALL, "a.ts", constant) == []
+
+
+def test_of_a_common_name_some_definitions_are_told():
+    found = means(MEMBER, "a.py", *(at(f"b{number}.py", Kind.METHOD) for number in range(50)))
+    assert len(found) == MAX_BY_NAME
+
+
+def test_files_that_stand_for_their_folder_pass_on_what_they_import():
+    assert all(map(passes_on, ["a/__init__.py", "web/index.ts", "src/lib.rs", "m/mod.rs"]))
+    assert not passes_on("a/init_db.py")

@@ -1,0 +1,115 @@
+"""The contract of the port Inventory, over every implementation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codelode.backends.local import LocalChunkStore
+from codelode.backends.local.inventory import LocalInventory
+from codelode.backends.memory.chunks import MemoryChunkStore
+from codelode.backends.weaviate import WeaviateChunkStore
+from codelode.backends.weaviate.inventory import WeaviateInventory
+from codelode.model import (
+    DEFAULT_REF,
+    Category,
+    Chunk,
+    FileChunks,
+    Kind,
+    RefName,
+    RepositoryName,
+    chunk_id,
+)
+
+DIM = 4
+APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")
+MAIN, DEV = RefName("main"), RefName("dev")
+
+
+@dataclass(frozen=True)
+class Stock:
+    store: Any
+    inventory: Any
+
+
+@pytest.fixture(params=["memory", "local", "weaviate"])
+def stock(request, tmp_path):
+    if request.param == "memory":
+        twin = MemoryChunkStore(dim=DIM)
+        yield Stock(twin, twin)
+        return
+    if request.param == "local":
+        made = Stock(LocalChunkStore(tmp_path, dim=DIM, identity="test"), LocalInventory(tmp_path))
+    else:
+        address = request.getfixturevalue("weaviate_address")
+        place = request.getfixturevalue("weaviate_place")
+        store = WeaviateChunkStore(address, place, dim=DIM, identity="test")
+        made = Stock(store, WeaviateInventory(address, place))
+    yield made
+    made.inventory.close()
+    made.store.close()
+
+
+def file(path, *contents, repository=APP, refs=(MAIN,)):
+    chunks = tuple(
+        Chunk(
+            id=chunk_id(repository, path, line, content),
+            repository=repository,
+            path=path,
+            refs=refs,
+            language="python",
+            category=Category.SOURCE,
+            kind=Kind.BLOCK,
+            symbol="",
+            symbols=(),
+            header="",
+            start_line=line,
+            end_line=line,
+            content=content,
+        )
+        for line, content in enumerate(contents, 1)
+    )
+    vectors = np.array([[1, 0, 0, 0]] * len(chunks), np.float32)
+    return FileChunks(repository, path, refs, chunks, vectors)
+
+
+def test_an_empty_store_has_nothing(stock):
+    assert stock.inventory.repositories() == frozenset()
+    assert dict(stock.inventory.counts(APP)) == {}
+
+
+def test_files_are_counted_at_each_of_their_refs(stock):
+    stock.store.replace([file("a.py", "one", "two", refs=(MAIN, DEFAULT_REF)), file("b c.py", "x")])
+    stock.store.replace([file("a.py", "one", "other", "third", refs=(DEV,))])
+    stock.store.replace([file("a.py", "one", repository=LIB)])
+
+    assert stock.inventory.repositories() == {APP, LIB}
+    assert dict(stock.inventory.counts(APP)) == {
+        "a.py": {MAIN: 2, DEFAULT_REF: 2, DEV: 3},
+        "b c.py": {MAIN: 1},
+    }
+
+
+def test_some_files_are_counted_alone(stock):
+    stock.store.replace([file("a.py", "one"), file("b.py", "two", "three")])
+
+    assert dict(stock.inventory.counts(APP, ["b.py", "none.py"])) == {"b.py": {MAIN: 2}}
+    assert dict(stock.inventory.counts(APP, [])) == {}
+
+
+def test_what_was_removed_is_not_counted(stock):
+    stock.store.replace([file("a.py", "one"), file("b.py", "two"), file("c.py", repository=LIB)])
+    stock.store.replace([FileChunks(APP, "a.py", (MAIN,))])
+    assert dict(stock.inventory.counts(APP)) == {"b.py": {MAIN: 1}}
+    stock.store.remove_repository(APP)
+    assert stock.inventory.repositories() == frozenset()
+
+
+def test_more_repositories_than_a_page_are_all_named(stock):
+    names = {RepositoryName(f"acme/{number}") for number in range(130)}
+    stock.store.replace([file("a.py", "text", repository=name) for name in names])
+
+    assert stock.inventory.repositories() == names

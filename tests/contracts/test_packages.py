@@ -1,0 +1,68 @@
+"""The contract of the port Packages, over every implementation."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelode.backends.memory.packages import MemoryPackages
+from codelode.backends.redis.packages import RedisPackages
+from codelode.ports import Publication
+
+
+@pytest.fixture(params=["memory", "redis"])
+def packages(request):
+    if request.param == "memory":
+        return MemoryPackages()
+    return RedisPackages(request.getfixturevalue("redis"))
+
+
+def publication(**keys):
+    return Publication(
+        {key.replace("_", ":"): folder for key, folder in keys.items()}, {"npm": "1"}
+    )
+
+
+def test_a_key_leads_to_all_that_publish_it(packages):
+    packages.publish("acme/ui", publication(npm_ui="", npm_icons="packages/icons"))
+    packages.publish("acme/fork", publication(npm_ui="lib"))
+
+    assert packages.publishers(["npm:ui", "npm:icons", "npm:none"]) == {
+        "npm:ui": (("acme/fork", "lib"), ("acme/ui", "")),
+        "npm:icons": (("acme/ui", "packages/icons"),),
+    }
+    assert packages.publishers([]) == {}
+
+
+def test_what_is_published_is_read_back(packages):
+    packages.publish("acme/ui", publication(npm_ui="packages/ü"))
+
+    assert packages.of("acme/ui") == Publication({"npm:ui": "packages/ü"}, {"npm": "1"})
+    assert packages.of("acme/none") == Publication({}, {})
+
+
+def test_publishing_anew_withdraws_the_old(packages):
+    packages.publish("acme/ui", publication(npm_ui="", npm_old=""))
+    packages.publish("acme/ui", publication(npm_ui="lib", npm_new=""))
+
+    assert packages.publishers(["npm:ui", "npm:old", "npm:new"]) == {
+        "npm:ui": (("acme/ui", "lib"),),
+        "npm:new": (("acme/ui", ""),),
+    }
+
+
+def test_a_removed_repository_publishes_nothing(packages):
+    for name in ("acme/ui", "acme/fork"):
+        packages.publish(name, publication(npm_ui=""))
+    packages.remove_repository("acme/ui")
+    packages.remove_repository("never-seen")
+
+    assert packages.publishers(["npm:ui"]) == {"npm:ui": (("acme/fork", ""),)}
+    assert packages.of("acme/ui") == Publication({}, {})
+
+
+def test_the_last_that_goes_leaves_no_keys(redis):
+    packages = RedisPackages(redis)
+    packages.publish("acme/ui", publication(npm_ui="", npm_icons=""))
+    packages.remove_repository("acme/ui")
+
+    assert redis.keys() == []

@@ -1,0 +1,123 @@
+"""From a commit to `codelode graph`: edges of files, symbols and repositories, and that they stay
+true when files come, change and leave."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelode.errors import InvalidQuery, NotFound
+
+APP = {
+    "src/app/__init__.py": "",
+    "src/app/main.py": "from app.store import load\nimport requests\n\n\n"
+    "def run():\n    return load(1)\n",
+    "src/app/store.py": "from app.base import Base\n\n\nclass Store(Base):\n    pass\n\n\n"
+    "def load(key):\n    return key\n",
+    "src/app/base.py": "class Base:\n    pass\n",
+    "tests/test_store.py": "from app.store import load\n\n\ndef test_load():\n    assert load(1)\n",
+    "pyproject.toml": '[project]\nname = "acme-app"\n',
+}
+
+
+def indexed(client, git, name, files):
+    git.commit(files)
+    run = client.index(str(git.folder), name=name)
+    assert run.state == "complete", run.error
+    return run
+
+
+def links(client, subject, relation, **asked):
+    found = client.graph(subject, relations=[relation], **asked)
+    return [(link.source, link.target, link.confidence) for link in found.links]
+
+
+def targets(client, subject, relation, **asked):
+    return {
+        target.path or target.symbol for _, target, _ in links(client, subject, relation, **asked)
+    }
+
+
+def sources(client, subject, relation, **asked):
+    return {source.path for source, _, _ in links(client, subject, relation, **asked)}
+
+
+@pytest.mark.timeout(240)
+def test_the_graph_of_a_repository_can_be_walked_and_stays_true(cluster, git):
+    name = "graph/app"
+    client, here = cluster.client(), {"repository": name}
+    indexed(client, git, name, APP)
+
+    assert targets(client, "src/app/main.py", "imports", **here) == {
+        *("src/app/store.py", "src/app/base.py", "requests")
+    }
+    assert targets(client, "src/app/main.py", "imports", depth=1, **here) == {
+        *("src/app/store.py", "requests")
+    }
+    assert sources(client, "src/app/base.py", "importers", **here) == {
+        *("src/app/store.py", "src/app/main.py", "tests/test_store.py")
+    }
+    assert sources(client, "src/app/store.py", "tests", **here) == {"tests/test_store.py"}
+    [(source, target, sure)] = links(client, "run", "calls", **here)
+    assert (source.symbol, target.symbol, target.path, sure) == (
+        *("run", "load", "src/app/store.py"),
+        "exact",
+    )
+    assert {(s.path, s.symbol, s.line) for s, _, _ in links(client, "load", "callers", **here)} == {
+        ("src/app/main.py", "run", 6),
+        ("tests/test_store.py", "test_load", 5),
+    }
+    assert targets(client, "Store", "inherits", **here) == {"src/app/base.py"}
+    assert {s.symbol for s, _, _ in links(client, "Base", "subclasses", **here)} == {"Store"}
+
+    # A file that was missing comes: the importer, unchanged, finds it.
+    indexed(client, git, name, {"src/app/late.py": "import app.later\n"})
+    assert targets(client, "src/app/late.py", "imports", **here) == {"app.later"}
+    run = indexed(client, git, name, {"src/app/later.py": "X = 1\n"})
+    assert targets(client, "src/app/late.py", "imports", **here) == {"src/app/later.py"}
+    assert run.total == 2
+
+    # It leaves again: the importer keeps the name.
+    indexed(client, git, name, {"src/app/later.py": None})
+    assert targets(client, "src/app/late.py", "imports", **here) == {"app.later"}
+
+    # A definition moves: calls follow without touching who calls.
+    indexed(
+        client,
+        git,
+        name,
+        {
+            "src/app/store.py": "from app.keys import load\n",
+            "src/app/keys.py": "def load(key):\n    return key\n",
+        },
+    )
+    assert targets(client, "run", "calls", **here) == {"src/app/keys.py"}
+
+    with pytest.raises(NotFound):
+        client.graph("nowhere.py", repository=name)
+    with pytest.raises(InvalidQuery, match="relations"):
+        client.graph("run", relations=["cals"], repository=name)
+    with pytest.raises(InvalidQuery, match="depth"):
+        client.graph("run", depth=9, repository=name)
+    client.remove(name)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("order", [("user", "maker"), ("maker", "user")], ids="-".join)
+def test_repositories_find_each_other_in_either_order(cluster, tmp_path, git, order):
+    client = cluster.client()
+    files = {
+        "maker": {"package.json": '{"name": "@acme/ui"}', "index.js": "export function ui() {}\n"},
+        "user": {"app.js": "import {ui} from '@acme/ui/button'\nui()\n"},
+    }
+    names = {role: f"graph/{role}-{order[0]}" for role in files}
+    for role in order:
+        indexed(client, type(git)(tmp_path / f"git-{role}"), names[role], files[role])
+
+    taken = links(client, "app.js", "cross_repository", repository=names["user"])
+    assert [(t.repository, t.symbol) for _, t, _ in taken] == [(names["maker"], "npm:@acme/ui")]
+    given = links(client, "index.js", "cross_repository", repository=names["maker"], reverse=True)
+    assert [(s.repository, s.path) for s, _, _ in given] == [(names["user"], "app.js")]
+
+    client.remove(names["maker"])
+    assert links(client, "app.js", "cross_repository", repository=names["user"]) == []
+    client.remove(names["user"])

@@ -1,0 +1,83 @@
+"""What parsing finds arrives: blocks of infrastructure, queries of one's own, health."""
+
+from __future__ import annotations
+
+TERRAFORM = """\
+# Where uploads are kept.
+resource "aws_s3_bucket" "uploads" {
+  bucket = "uploads"
+}
+"""
+WORKFLOW = """\
+on: [push]
+jobs:
+  publish:
+    runs-on: ubuntu
+    steps:
+      - run: make publish uploads
+"""
+PYTHON = 'route("/uploads", list_uploads)\ndef list_uploads():\n    return uploads\n'
+ROUTES = """\
+(call
+  function: (identifier) @_route arguments: (argument_list . (string (string_content) @name))
+  (#eq? @_route "route")) @definition.constant
+"""
+QUERY = ".codelode/queries/python.scm"
+
+
+def test_blocks_of_infrastructure_are_found_by_hierarchy_and_by_type(cluster, git):
+    git.commit({"main.tf": TERRAFORM, ".github/workflows/p.yml": WORKFLOW, "a.py": PYTHON})
+    with cluster.client() as client:
+        client.index(str(git.folder), name="infrastructure")
+
+        def found(**limits):
+            hits = client.search("uploads", repositories=["infrastructure"], **limits)
+            return [(hit.path, hit.symbol, hit.block_type) for hit in hits]
+
+        bucket = ("main.tf", "resource.aws_s3_bucket.uploads", "resource")
+        job = (".github/workflows/p.yml", "job.publish", "job")
+        assert found(block_types=["resource"]) == [bucket]
+        assert sorted(found(block_types=["resource", "job"])) == sorted([bucket, job])
+        assert found(symbols=["resource.aws_s3_bucket.*"]) == [bucket]
+        assert found(languages=["terraform"]) == [bucket]
+        assert ("a.py", "list_uploads", "") in found()
+
+
+def test_a_repository_s_own_query_replaces_the_built_in_one_and_its_change_reaches_all(
+    cluster, git
+):
+    git.commit({"a.py": PYTHON, QUERY: ROUTES})
+    with cluster.client() as client:
+
+        def named(symbol):
+            hits = client.search("uploads", repositories=["own"], symbols=[symbol])
+            return [hit.path for hit in hits]
+
+        client.index(str(git.folder), name="own")
+        assert (named("/uploads"), named("list_uploads")) == (["a.py"], [])
+
+        git.commit({QUERY: f"; inherits: python\n{ROUTES}"})
+        client.index(str(git.folder), name="own")
+        assert (named("/uploads"), named("list_uploads")) == (["a.py"], ["a.py"])
+
+        git.commit({QUERY: "(no_such_node) @name"})
+        client.index(str(git.folder), name="own")
+        assert (named("/uploads"), named("list_uploads")) == ([], ["a.py"])
+        reasons = {one.path: one.reason for one in client.failures("own", include_partial=True)}
+        assert "it is no query" in reasons["a.py"]
+        assert "the built-in query was used" in reasons["a.py"]
+
+
+def test_the_health_of_each_language_is_in_the_status(cluster, git):
+    git.commit({"a.py": "def f(:\n", "b.py": PYTHON, "c.xyz": "words\n"})
+    with cluster.client() as client:
+        client.index(str(git.folder), name="health")
+        (found,) = [one for one in client.repositories() if one.repository.name == "health"]
+        health = {one.language: one for one in found.refs[0].health}
+        assert (health["python"].ok, health["python"].partial) == (1, 1)
+        assert health["text"].unsupported == 1
+        (partial,) = [
+            one for one in client.failures("health", include_partial=True) if one.path == "a.py"
+        ]
+        assert partial.state == "partial"
+        assert "syntax error" in partial.reason

@@ -1,0 +1,342 @@
+"""Another embedder for a running cluster: searches go on, nothing is lost, nothing is mixed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from itertools import count
+
+import numpy as np
+import pytest
+
+from codelode.backends import connect
+from codelode.backends.local import LocalChunkSearch, pointer, signature
+from codelode.backends.weaviate import WeaviateChunkSearch, versions
+from codelode.backends.weaviate.connection import connect as weaviate_client
+from codelode.errors import CodelodeError, SchemaMismatch
+from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
+
+APP = RepositoryName("app")
+
+#: More than two batches of the rebuild.
+FILES = {
+    f"src/part_{n}.py": f'def load_{n}(path):\n    """Part {n}."""\n    return open(path, {n})\n'
+    for n in range(300)
+}
+
+
+class Rebuild:
+    """One `codelode reindex` of a cluster."""
+
+    def __init__(self, cluster, *options):
+        self.cluster = cluster
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "codelode", "reindex", "--data", str(cluster.data), *options],
+            env=cluster.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self):
+        """Exit status and all it said."""
+        out, err = self.process.communicate(timeout=120)
+        return self.process.returncode, out + err
+
+    def kill(self):
+        """As a crash of the machine would, with the process that does the work."""
+        for pid in self.cluster.pids("workers.reindex"):
+            os.kill(pid, signal.SIGKILL)
+        self.end()
+
+
+class Searcher(threading.Thread):
+    """Searches without a pause; keeps the embedders of the answers and what went wrong."""
+
+    def __init__(self, cluster):
+        super().__init__()
+        self._cluster = cluster
+        self._ended = threading.Event()
+        self.answers = 0
+        self.failures = []
+
+    def run(self):
+        with self._cluster.client() as client:
+            while not self._ended.is_set():
+                try:
+                    answer = client.search("load_7", repositories=["app"], skip_cache=True)
+                except CodelodeError as exc:
+                    self.failures.append(repr(exc))
+                    continue
+                self.answers += 1
+                if not any(hit.path == "src/part_7.py" for hit in answer.hits):
+                    self.failures.append([hit.path for hit in answer.hits])
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self.join()
+
+
+@pytest.fixture(scope="module")
+def running(make_cluster, shared_model_server, make_git):
+    """A cluster with one repository, and what it may change its embedder to."""
+    cluster = make_cluster(
+        openai_url=f"{shared_model_server.url}/v1", openai_api_key="sk-secret", embedder="static"
+    )
+    repository = make_git()
+    repository.commit(FILES)
+    with cluster.client() as client:
+        run = client.index(str(repository.folder), name="app")
+    assert (run.state, run.failed, run.done) == (RunState.COMPLETE, 0, len(FILES))
+    return cluster, repository
+
+
+@pytest.fixture
+def git(running):
+    return running[1]
+
+
+@pytest.fixture
+def served(shared_model_server):
+    yield shared_model_server
+    shared_model_server.always = None
+
+
+@pytest.fixture
+def indexed(running, served):
+    """The cluster with the built-in embedder and nothing left over of the test before."""
+    cluster, _ = running
+    assert others(cluster) == []
+    if connect.published(cluster.settings()).settings.embedder != "static":
+        status, said = Rebuild(cluster, "--embedder", "static").end()
+        assert status == 0, said
+    return cluster
+
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def model():
+    """A model of the server whose vectors nobody has asked for yet."""
+    return f"embed{next(_numbers)}"
+
+
+def to(model):
+    return "--embedder", "openai", "--model", model
+
+
+class Gate:
+    """Lets a model server answer some calls with vectors, then none until it is opened."""
+
+    def __init__(self, server, calls):
+        self._server = server
+        self._left = calls
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+        server.always = self
+
+    def __call__(self, path, asked):
+        if path.endswith("/embeddings") and len(asked["input"]) > 1:
+            self._left -= 1
+            if self._left < 0:
+                self.reached.set()
+                self.opened.wait(120)
+        return self._server.good(path, asked)
+
+
+async def stored(cluster):
+    """Everything in the published index: chunk → its vector."""
+    search, dim = opened(cluster.settings())
+    filters = Filters(repositories=(APP,))
+    query = HybridQuery("load", np.ones(dim, np.float32), filters, 5_000, with_vectors=True)
+    found = await search.hybrid(query)
+    await search.close()
+    return {one.chunk: np.round(one.vector, 2).tolist() for one in found}
+
+
+def opened(settings):
+    """The read side of whatever is published, and its dimensions, without an embedder."""
+    if settings.store == "weaviate":
+        address, place = connect._weaviate(settings)
+        with weaviate_client(address) as client:
+            version = versions.current(client, place)
+        read = WeaviateChunkSearch(address, place, dim=version.dim, identity=version.embedder)
+        return read, version.dim
+    folder = pointer.read(settings.index_dir).folder
+    found = signature.read(folder)
+    return LocalChunkSearch(folder, dim=found["dim"], identity=found["embedder"]), found["dim"]
+
+
+def texts_asked(server):
+    """The documents that were embedded."""
+    return [text for _, asked in server.calls for text in asked.get("input", ()) if "def" in text]
+
+
+def test_searches_go_on_and_what_changes_meanwhile_is_found(indexed, served, git, model, wait_for):
+    gate = Gate(served, 1)
+    with Searcher(indexed) as searcher, indexed.client() as client:
+        before = client.status()
+        rebuild = Rebuild(indexed, *to(model))
+        wait_for(gate.reached.is_set, "the rebuild to be half through")
+        answered = searcher.answers
+        git.commit(
+            {
+                "src/new.py": "def brand_new():\n    return 'unheard of'\n",
+                "src/part_1.py": "def changed_meanwhile():\n    return 1\n",
+                "src/part_2.py": None,
+            }
+        )
+        run = client.index(str(git.folder), name="app")
+        assert (run.state, run.failed) == (RunState.COMPLETE, 0)
+        assert client.status().embedder == before.embedder
+        wait_for(lambda: searcher.answers > answered + 3, "searches during the rebuild")
+        gate.opened.set()
+        status, said = rebuild.end()
+        assert status == 0, said
+        assert f"openai-{model}" in said
+        answered = searcher.answers
+        wait_for(lambda: searcher.answers > answered + 3, "searches after the exchange")
+        assert client.status().embedder.startswith(f"openai-{model}")
+        assert not searcher.failures, searcher.failures[:3]
+
+        def found(query):
+            hits = client.search(query, repositories=["app"], skip_cache=True).hits
+            return {hit.path for hit in hits}
+
+        assert "src/new.py" in found("brand_new")
+        assert "src/part_1.py" in found("changed_meanwhile")
+        assert "src/part_2.py" not in found("load_2")
+
+        # Workers follow too, and what they take for indexed is.
+        asked = len(texts_asked(served))
+        run = client.index(str(git.folder), name="app")
+        assert (run.state, run.total) == (RunState.COMPLETE, 0)
+        assert len(texts_asked(served)) == asked
+        git.commit({"src/later.py": "def after_the_exchange():\n    return 2\n"})
+        run = client.index(str(git.folder), name="app")
+        assert (run.state, run.total, run.failed) == (RunState.COMPLETE, 1, 0)
+        assert "src/later.py" in found("after_the_exchange")
+
+
+async def test_the_new_index_is_the_one_that_indexing_anew_would_make(indexed, served, git, model):
+    status, said = Rebuild(indexed, *to(model)).end()
+    assert status == 0, said
+    rebuilt = await stored(indexed)
+    files = sum(path.is_file() for path in (git.folder / "src").iterdir())
+    with indexed.client() as client:
+        client.remove("app")
+        run = client.index(str(git.folder), name="app")
+        assert (run.state, run.done) == (RunState.COMPLETE, files)
+    assert await stored(indexed) == rebuilt
+    assert len(rebuilt) == files
+    assert {len(vector) for vector in rebuilt.values()} == {served.DIM}
+
+
+async def test_killed_half_way_it_goes_on_where_it_was(indexed, served, model, wait_for):
+    before = await stored(indexed)
+    gate = Gate(served, 2)
+    rebuild = Rebuild(indexed, *to(model))
+    wait_for(gate.reached.is_set, "the rebuild to be half through")
+    rebuild.kill()
+    gate.opened.set()
+    assert await stored(indexed) == before
+    served.always = None
+    asked = len(texts_asked(served))
+
+    status, said = Rebuild(indexed, *to(model)).end()
+    assert status == 0, said
+    again = texts_asked(served)[asked:]
+    assert 0 < len(again) <= len(FILES) - 128
+    assert len(await stored(indexed)) == len(before)
+
+
+async def test_killed_half_way_it_can_be_dropped(indexed, served, model, wait_for):
+    before = await stored(indexed)
+    gate = Gate(served, 1)
+    rebuild = Rebuild(indexed, *to(model))
+    wait_for(gate.reached.is_set, "the rebuild to be half through")
+    second = Rebuild(indexed, *to(model))
+    status, said = second.end()
+    assert status == 2
+    assert "a rebuild is running already, process" in said
+    rebuild.kill()
+    gate.opened.set()
+    status, said = Rebuild(indexed, *to("another")).end()
+    assert status == 2
+    assert f"half built (openai {model})" in said
+    assert "codelode reindex --drop" in said
+
+    status, said = Rebuild(indexed, "--drop").end()
+    assert (status, said.startswith("removed ")) == (0, True), said
+    assert others(indexed) == []
+    assert await stored(indexed) == before
+    status, said = Rebuild(indexed, "--drop").end()
+    assert (status, said) == (0, "nothing was left over\n")
+
+
+def others(cluster):
+    beside = connect.beside(cluster.settings())
+    found = beside.others()
+    beside.close()
+    return found
+
+
+def test_there_and_back_leaves_one_index(indexed, served, model):
+    for options, said in ((to(model), model), (("--embedder", "static"), "static")):
+        status, told = Rebuild(indexed, *options).end()
+        assert (status, said in told) == (0, True), told
+        assert others(indexed) == []
+        with indexed.client() as client:
+            assert client.search("load_7", repositories=["app"]).hits
+            assert said in client.status().embedder
+    status, told = Rebuild(indexed, "--embedder", "static").end()
+    assert status == 0
+    assert "already" in told
+
+
+def test_a_cluster_that_starts_again_keeps_the_chosen_embedder(indexed, served, git, model):
+    assert Rebuild(indexed, *to(model)).end()[0] == 0
+    indexed.stop()
+    indexed.start()
+    with indexed.client() as client:
+        assert client.status().embedder.startswith(f"openai-{model}")
+        git.commit({"src/later.py": "def after_the_restart():\n    return 2\n"})
+        run = client.index(str(git.folder), name="app")
+        assert (run.state, run.total, run.failed) == (RunState.COMPLETE, 1, 0)
+        assert client.search("after_the_restart", repositories=["app"]).hits
+
+
+def test_an_embedder_that_is_away_leaves_all_as_it_was(indexed, served):
+    served.always = served.json({"error": "no such model"}, 404)
+    status, said = Rebuild(indexed, "--embedder", "openai", "--model", "none").end()
+    assert status == 2
+    assert "has no such model" in said
+    with indexed.client() as client:
+        assert client.search("load_7", repositories=["app"]).hits
+
+
+def test_a_process_whose_embedder_does_not_fit_is_refused(indexed, served, model):
+    assert Rebuild(indexed, *to(model)).end()[0] == 0
+    settings = indexed.settings()
+    assert settings.embedder == "static"
+    with (
+        pytest.raises(SchemaMismatch, match="codelode reindex"),
+        closing(connect.chunk_store(settings)) as store,
+    ):
+        list(store.ids(APP, DEFAULT_REF))
+
+
+def test_other_settings_than_the_workers_have_are_refused(indexed, monkeypatch):
+    monkeypatch.setenv("CODELODE_MAX_FILE_BYTES", "5000")
+    status, said = Rebuild(indexed, "--drop").end()
+    assert status == 2
+    assert "the workers run with CODELODE_MAX_FILE_BYTES='1000000'" in said

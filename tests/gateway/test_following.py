@@ -1,0 +1,132 @@
+"""A gateway follows to another index with its embedder, and mixes nothing on the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import grpc
+import pytest
+
+from codelode.backends.memory.chunks import MemoryChunkStore
+from codelode.errors import SchemaMismatch, Superseded
+from codelode.model import FileChunks, Repository, RepositoryName
+from codelode.v1 import index_pb2, index_pb2_grpc, search_pb2, search_pb2_grpc
+from gateway.app import Gateway
+
+
+class Superseding:
+    """An index that another takes the place of between two calls."""
+
+    def __init__(self, chunks):
+        self._chunks = chunks
+        self.error = None
+
+    async def hybrid(self, query):
+        self._check()
+        return await self._chunks.hybrid(query)
+
+    async def count(self):
+        self._check()
+        return await self._chunks.count()
+
+    async def close(self):
+        pass
+
+    def _check(self):
+        if self.error is not None:
+            raise self.error
+
+
+class Other:
+    """An embedder of the same dimensions whose vectors mean something else."""
+
+    identity = "other-64"
+
+    def __init__(self, embedder):
+        self._embedder = embedder
+        self.dim = embedder.dim
+        self.queries = []
+
+    def embed_documents(self, texts):
+        return -self._embedder.embed_documents(texts)
+
+    def embed_query(self, text):
+        self.queries.append(text)
+        return -self._embedder.embed_query(text)
+
+
+class Indexes:
+    """The old index and the new one, and which of both is published."""
+
+    def __init__(self, services, embedder):
+        self.old = replace(services.backends, chunks=Superseding(services.backends.chunks))
+        self.embedder = Other(embedder)
+        self.chunks = MemoryChunkStore()
+        self.new = replace(self.old, chunks=self.chunks, embedder=self.embedder)
+        self.is_exchanged = False
+        self.looks = 0
+
+    def look(self, before):
+        self.looks += 1
+        return self.new if self.is_exchanged and before is self.old else None
+
+    def exchange(self):
+        self.is_exchanged = True
+        self.old.chunks.error = Superseded("another index has taken its place")
+
+
+@pytest.fixture
+def indexes(services, embedder, make_chunk, index, ledger):
+    ledger.register(Repository(RepositoryName("acme/http"), "https://example.org/x"))
+    made = Indexes(services, embedder)
+    chunk = make_chunk("a.py", "def retry(): pause()")
+    index(chunk)
+    vectors = made.embedder.embed_documents([chunk.content])
+    made.chunks.replace([FileChunks(chunk.repository, "a.py", chunk.refs, (chunk,), vectors)])
+    return made
+
+
+@pytest.fixture
+async def channel(services, indexes, settings):
+    gateway = Gateway(replace(services, backends=indexes.old, look=indexes.look), settings)
+    await gateway.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as opened:
+        yield opened
+    await gateway.stop(grace_s=0)
+
+
+async def asked(channel):
+    request = search_pb2.SearchRequest(query="retry with a pause", skip_cache=True)
+    response = await search_pb2_grpc.SearchServiceStub(channel).Search(request)
+    status = await index_pb2_grpc.IndexServiceStub(channel).GetStatus(index_pb2.GetStatusRequest())
+    return response, status
+
+
+async def test_the_call_that_meets_the_exchange_is_answered_from_the_new_index(channel, indexes):
+    before, status = await asked(channel)
+    assert (before.hits[0].match, status.embedder) == ("both", "hash-64")
+    indexes.exchange()
+
+    after, status = await asked(channel)
+
+    # Were the query's vector still the old one, its cosine would be below zero.
+    assert (after.hits[0].match, status.embedder) == ("both", "other-64")
+    assert indexes.embedder.queries
+
+
+async def test_an_index_that_nothing_has_replaced_keeps_its_error(channel, indexes):
+    await asked(channel)
+    indexes.old.chunks.error = SchemaMismatch("written with another embedder")
+    with pytest.raises(grpc.aio.AioRpcError, match="written with another embedder"):
+        await asked(channel)
+    assert indexes.looks
+
+
+async def test_a_gateway_that_starts_after_the_exchange_gets_well(services, indexes, settings):
+    indexes.exchange()
+    gateway = Gateway(replace(services, backends=indexes.old, look=indexes.look), settings)
+    await gateway.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as opened:
+        _, status = await asked(opened)
+    await gateway.stop(grace_s=0)
+    assert status.embedder == "other-64"

@@ -1,0 +1,188 @@
+"""GetGraph over gRPC: what is around files, symbols and repositories in the twins of every port."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import grpc
+import pytest
+from grpc import aio
+
+from codelode.backends.memory.packages import MemoryPackages
+from codelode.backends.memory.references import MemoryReferences
+from codelode.model import Edge, EdgeKind, Kind, Repository, Symbol
+from codelode.ports import Publication
+from codelode.v1 import graph_pb2, graph_pb2_grpc
+
+HERE, THERE = "acme/http", "acme/web"
+
+FILES = {
+    "src/app.py": "from store import load\nimport requests\n\ndef run():\n    return load(1)\n",
+    "src/store.py": "class Store(Base):\n    def get(self):\n        return load(2)\n\n"
+    "def load(key):\n    return parse(key)\n",
+    "src/base.py": "class Base:\n    pass\n",
+    "src/other.py": "def load(key):\n    return key\n\ndef parse(text):\n    return text\n",
+    "tests/test_store.py": "from store import load\n\ndef test_load():\n    assert load(3)\n",
+}
+SYMBOLS = {
+    "src/app.py": [("run", Kind.FUNCTION, 4, 5)],
+    "src/store.py": [
+        *(("Store", Kind.CLASS, 1, 3), ("Store.get", Kind.METHOD, 2, 3)),
+        ("load", Kind.FUNCTION, 5, 6),
+    ],
+    "src/base.py": [("Base", Kind.CLASS, 1, 2)],
+    "src/other.py": [("load", Kind.FUNCTION, 1, 2), ("parse", Kind.FUNCTION, 4, 5)],
+    "tests/test_store.py": [("test_load", Kind.FUNCTION, 3, 4)],
+}
+EDGES = {
+    "src/app.py": ["src/store.py", "!requests"],
+    "src/store.py": ["src/base.py", "src/other.py"],
+    "tests/test_store.py": ["src/store.py"],
+}
+NAMES = {
+    "src/app.py": ["c load", "p npm:ui"],
+    "src/store.py": ["c load", "c parse", "i Base"],
+    "tests/test_store.py": ["c load"],
+}
+
+
+def symbol(qualified, kind, start, end):
+    name = qualified.rpartition(".")[2]
+    return Symbol(name, qualified, kind, f"def {name}", start, end, is_exported=True)
+
+
+def edges(path, targets):
+    found = [
+        Edge(path, target.removeprefix("!"), EdgeKind.IMPORTS, is_external=target[0] == "!")
+        for target in targets
+    ]
+    return found + ([Edge(path, targets[0], EdgeKind.TESTS)] if path.startswith("tests/") else [])
+
+
+@pytest.fixture
+def backends(backends):
+    return replace(backends, references=MemoryReferences(), packages=MemoryPackages())
+
+
+@pytest.fixture
+def ask(backends, ledger, index, make_chunk, channel):
+    """`ask(subject, relation)`: source → target (confidence, depth) of each link."""
+    for name in (HERE, THERE):
+        ledger.register(Repository(name, f"https://example.com/{name}"))
+    index(*(make_chunk(path, text) for path, text in FILES.items()))
+    index(make_chunk("app.js", "ui()\n", repository=THERE))
+    for path in FILES:
+        backends.graph.replace(HERE, {path: edges(path, EDGES.get(path, []))})
+        backends.symbols.replace(HERE, {path: [symbol(*row) for row in SYMBOLS[path]]})
+        backends.references.replace(HERE, {path: NAMES.get(path, [])})
+    backends.packages.publish(THERE, Publication({"npm:ui": ""}, {}))
+
+    async def asked(subject, relation, **fields):
+        request = graph_pb2.GetGraphRequest(subject=subject, relations=[relation], **fields)
+        response = await graph_pb2_grpc.GraphServiceStub(channel).GetGraph(request)
+        return [shown(link) for link in response.links]
+
+    return asked
+
+
+def shown(link):
+    source, target = (at.symbol or at.path for at in (link.source, link.target))
+    return f"{source} → {target} {link.confidence} {link.depth}"
+
+
+CASES = [
+    ("src/app.py", "imports", {}, [
+        "src/app.py → requests exact 1", "src/app.py → src/store.py exact 1",
+        "src/store.py → src/base.py exact 2", "src/store.py → src/other.py exact 2"]),
+    ("src/app.py", "imports", {"depth": 1}, [
+        "src/app.py → requests exact 1", "src/app.py → src/store.py exact 1"]),
+    ("src/base.py", "importers", {}, [
+        "src/store.py → src/base.py exact 1", "src/app.py → src/store.py exact 2",
+        "tests/test_store.py → src/store.py exact 2"]),
+    ("src/store.py", "tests", {}, ["tests/test_store.py → src/store.py exact 1"]),
+    ("src/app.py", "calls", {}, ["src/app.py → load imported 1"]),
+    ("run", "calls", {}, ["run → load imported 1", "load → parse exact 2"]),
+    ("Store.get", "calls", {"depth": 1}, ["Store.get → load exact 1"]),
+    ("parse", "callers", {}, ["load → parse exact 1"]),
+    ("src/other.py", "callers", {}, ["load → parse exact 1"]),
+    ("Store", "inherits", {}, ["Store → Base exact 1"]),
+    ("Base", "subclasses", {}, ["Store → Base exact 1"]),
+    ("Base", "references", {}, ["Store → Base exact 1"]),
+    ("get", "definitions", {}, ["Store.get → Store.get exact 1"]),
+    ("src/app.py", "cross_repository", {}, ["src/app.py → npm:ui imported 1"]),
+    ("run", "cross_repository", {}, ["src/app.py → npm:ui imported 1"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("subject", "relation", "fields", "expected"), CASES, ids=[f"{c[0]} {c[1]}" for c in CASES]
+)
+async def test_links_lead_from_what_depends_to_what_it_depends_on(
+    ask, subject, relation, fields, expected
+):
+    assert await ask(subject, relation, **fields) == expected
+
+
+async def test_callers_of_a_name_of_two_definitions_are_told_apart_by_imports(ask):
+    assert await ask("load", "callers") == [
+        "Store.get → load exact 1",
+        "run → load imported 1",
+        "test_load → load imported 1",
+    ]
+
+
+async def test_who_takes_from_a_package_is_found_from_its_repository(ask):
+    found = await ask("app.js", "cross_repository", repository=THERE, reverse=True)
+
+    assert found == ["src/app.py → npm:ui imported 1"]
+
+
+async def test_a_definition_that_leaves_takes_its_calls_along(ask, backends):
+    backends.symbols.replace(HERE, {"src/store.py": []})
+
+    assert await ask("run", "calls") == ["run → load name 1"]
+
+
+async def test_what_the_ref_does_not_hold_is_left_out(ask, backends):
+    backends.graph.replace(HERE, {"src/base.py": edges("src/base.py", ["src/gone.py"])})
+
+    assert await ask("src/base.py", "imports") == []
+
+
+async def test_the_answer_says_what_the_subject_is_and_what_was_cut(ask, channel):
+    stub = graph_pb2_grpc.GraphServiceStub(channel)
+    whole = await stub.GetGraph(graph_pb2.GetGraphRequest(subject="./src/app.py"))
+    part = await stub.GetGraph(graph_pb2.GetGraphRequest(subject="run", limit=1))
+
+    assert (whole.subject_kind, whole.repository, list(whole.notices)) == ("file", HERE, [])
+    assert {link.relation for link in whole.links} == {"imports", "calls", "cross_repository"}
+    assert part.subject_kind == "symbol"
+    assert any("imports: the first 1" in notice for notice in part.notices)
+
+
+WRONG = [
+    ({"subject": " "}, "subject"),
+    ({"subject": "x" * 9_000}, "subject"),
+    ({"subject": "run", "relations": ["cals"]}, "relations"),
+    ({"subject": "run", "depth": 6}, "depth"),
+    ({"subject": "run", "depth": -1}, "depth"),
+    ({"subject": "run", "limit": 1_001}, "limit"),
+    ({"subject": "run", "repository": "acme/htp"}, "repository"),
+    ({"subject": "run", "ref": "nowhere"}, "ref"),
+]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"), WRONG, ids=[f"{w[1]} {i}" for i, w in enumerate(WRONG)]
+)
+async def test_a_wrong_field_is_named(ask, channel, fields, field):
+    with pytest.raises(aio.AioRpcError) as raised:
+        await graph_pb2_grpc.GraphServiceStub(channel).GetGraph(graph_pb2.GetGraphRequest(**fields))
+    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert field in raised.value.details()
+
+
+async def test_an_unknown_subject_is_not_found(ask):
+    with pytest.raises(aio.AioRpcError) as raised:
+        await ask("nowhere", "imports")
+    assert raised.value.code() is grpc.StatusCode.NOT_FOUND

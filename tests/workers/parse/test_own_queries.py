@@ -1,0 +1,78 @@
+"""Queries of one's own: they replace the built-in one, and one that does not work is no loss."""
+
+import pytest
+
+from codelode.model import HealthStatus
+from workers.parse import own_queries, parse
+
+CODE = b'route("/users", list_users)\ndef f():\n    pass\n'
+ROUTES = b"""\
+(call
+  function: (identifier) @_route arguments: (argument_list . (string (string_content) @name))
+  (#eq? @_route "route")) @definition.constant
+"""
+
+
+def queries(source, name="python.scm", origin=".codelode/queries/"):
+    return own_queries.load([(name, source)], origin=origin)
+
+
+def names(own):
+    return [symbol.name for symbol in parse(CODE, path="a.py", own=own).symbols]
+
+
+def test_a_query_of_ones_own_replaces_the_built_in_one():
+    assert names(own_queries.NONE) == ["f"]
+    assert names(queries(ROUTES)) == ["/users"]
+
+
+def test_a_query_of_ones_own_can_add_to_the_built_in_one():
+    assert names(queries(b"; inherits: python\n" + ROUTES)) == ["/users", "f"]
+
+
+def test_a_query_of_another_language_changes_nothing():
+    assert names(queries(ROUTES, name="ruby.scm")) == ["f"]
+
+
+SLOW = b"((module (_)* @a (_)* @b (_)* @c (_)* @d (_)* @e (_)* @f (_)* @name) @definition.class)"
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        pytest.param(b"(no_such_node) @name", "it is no query: Invalid node type", id="node"),
+        pytest.param(b"((identifier) @name", "it is no query: Unexpected EOF", id="syntax"),
+        pytest.param(b"\xff\xfe", "it is no query", id="no text"),
+        pytest.param(b"(module) @definition.x", "there is no @definition.x", id="kind"),
+        pytest.param(b"; x\n" * 20_000, "it is larger than 64000 bytes", id="large"),
+    ],
+)  # fmt: skip
+def test_a_query_that_does_not_work_is_a_reason_and_the_built_in_one_is_used(source, reason):
+    parsed = parse(CODE, path="a.py", own=queries(source))
+    assert [symbol.name for symbol in parsed.symbols] == ["f"]
+    assert parsed.health.status is HealthStatus.OK
+    assert parsed.health.detail.startswith(f".codelode/queries/python.scm: {reason}")
+    assert parsed.health.detail.endswith("; the built-in query was used")
+
+
+def test_a_query_that_takes_too_long_is_given_up(monkeypatch):
+    monkeypatch.setattr(own_queries, "MAX_QUERY_S", 0.05)
+    data = CODE + b"x = [1, 2, 3]\n" * 3_000
+    parsed = parse(data, path="a.py", own=queries(SLOW))
+    assert "f" in [symbol.name for symbol in parsed.symbols]
+    assert "it takes longer than 0.05 s" in parsed.health.detail
+
+
+def test_files_of_no_language_are_no_queries(tmp_path):
+    for name in ("python.scm", "klingon.scm", "notes.txt"):
+        (tmp_path / name).write_bytes(ROUTES)
+    assert list(own_queries.in_folder(tmp_path)) == ["python"]
+    assert own_queries.in_folder(tmp_path / "nothing") == {}
+
+
+def test_the_digest_names_languages_and_texts():
+    assert own_queries.digest(own_queries.NONE) == ""
+    ours = queries(ROUTES)
+    assert own_queries.digest(ours) == own_queries.digest(queries(ROUTES, origin="elsewhere/"))
+    assert own_queries.digest(ours) != own_queries.digest(queries(ROUTES + b"\n"))
+    assert own_queries.digest(ours) != own_queries.digest(queries(ROUTES, name="ruby.scm"))

@@ -1,0 +1,91 @@
+"""What holds for every file, over real ones in every way of writing them down."""
+
+import codecs
+
+import pytest
+
+from codelode.model import RefName, RepositoryName, locate
+from workers.parse import chunk, parse
+
+#: How a text may lie in git; each is undone by the reader.
+WRITTEN = {
+    "crlf": lambda text: text.replace("\n", "\r\n").encode(),
+    "order mark": lambda text: codecs.BOM_UTF8 + text.encode(),
+    "no final newline": lambda text: text.rstrip("\n").encode(),
+    "utf-16-le": lambda text: codecs.BOM_UTF16_LE + text.encode("utf-16-le"),
+    "utf-16-be": lambda text: codecs.BOM_UTF16_BE + text.encode("utf-16-be"),
+    "utf-16 unmarked": lambda text: text.encode("utf-16-le"),
+    "latin-1": lambda text: (text + "# Größe\n").encode("latin-1", "replace"),
+    "invalid utf-8": lambda text: text.encode() + b"# \xff\xfe\xe9\n",
+    "form feeds": lambda text: text.replace("\n\n", "\n\f\n").encode(),
+}
+NOTES = {
+    "utf-16-le": "decoded as utf-16-le",
+    "utf-16-be": "decoded as utf-16-be",
+    "utf-16 unmarked": "decoded as utf-16-le",
+    "latin-1": "decoded as latin-1",
+    "invalid utf-8": "decoded as latin-1",
+}
+
+
+@pytest.fixture(scope="module")
+def programs(real_files):
+    """Python files in ASCII with symbols, so that every way of writing keeps the names."""
+    plain = [(p, d) for p, d in real_files if p.endswith(".py") and d.isascii() and b"\r" not in d]
+    return [(path, data.decode()) for path, data in plain if b"def " in data and b"\f" not in data]
+
+
+def lines_of(data, path):
+    return [(s.qualified_name, s.start_line, s.end_line) for s in parse(data, path=path).symbols]
+
+
+@pytest.mark.parametrize("how", WRITTEN)
+def test_symbols_are_at_the_same_lines_however_a_file_is_written(programs, how):
+    assert len(programs) > 30
+    for path, text in programs[::4]:
+        data = WRITTEN[how](text)
+        assert lines_of(data, path) == lines_of(text.encode(), path)
+        assert parse(data, path=path).health.detail == NOTES.get(how, "")
+
+
+def test_a_symbol_s_name_is_on_its_lines(real_files):
+    for path, data in real_files:
+        parsed = parse(data, path=path)
+        lines = data.decode("utf-8", "replace").split("\n")
+        for symbol in parsed.symbols:
+            text = "\n".join(lines[symbol.start_line - 1 : symbol.end_line])
+            assert symbol.name in text
+            assert len(symbol.signature) <= 200
+            assert symbol.start_line <= symbol.end_line <= len(lines)
+
+
+def test_a_piece_starts_at_the_line_of_its_first_byte(real_files):
+    for path, data in real_files:
+        parsed = parse(data, path=path)
+        if parsed.health.detail.startswith("decoded as utf-16"):
+            continue
+        for piece in parsed.pieces:
+            assert piece.start_line == data.count(b"\n", 0, piece.start_byte) + 1
+            assert len(piece.content.encode()) <= chunk.MAX_BYTES
+
+
+def test_ids_are_the_same_every_time_and_differ_within_a_file(real_files):
+    for path, data in real_files[::3]:
+        once, again = (
+            [
+                one.id
+                for one in locate(
+                    parse(data, path=path),
+                    repository=RepositoryName("r"),
+                    path=path,
+                    refs=(RefName("main"),),
+                )
+            ]
+            for _ in range(2)
+        )
+        assert once == again
+        assert len(set(once)) == len(once)
+
+
+def test_a_binary_file_with_nuls_is_not_taken_for_utf_16():
+    assert parse(b"\0\x01" * 100 + b"\0\0", path="a.bin").health.detail == ""

@@ -1,0 +1,389 @@
+"""What imports mean: files of a commit's layout, whatever else is indexed."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+
+import pytest
+
+from codelode.model import BlobId, Edge, EdgeKind, Import, SourceFile
+from workers.parse import imports, parse
+from workers.parse.imports import Layout
+from workers.parse.imports.resolve import resolve
+
+
+def layout_of(files, *, name=""):
+    """The layout of paths, or of paths with their contents."""
+    contents = dict.fromkeys(files, "") if not isinstance(files, dict) else files
+    listing = [
+        SourceFile(path, BlobId(hashlib.sha1(text.encode()).hexdigest()), len(text))
+        for path, text in contents.items()
+    ]
+    blobs = {file.blob: contents[file.path].encode() for file in listing}
+    return imports.read_layout(listing, blobs.__getitem__, name=name)
+
+
+def meant(language, path, module, names, files):
+    layout = layout_of(
+        {**(files if isinstance(files, dict) else dict.fromkeys(files, "")), path: ""}
+    )
+    imp = Import(module, 1, tuple(names.split()))
+    return " ".join(resolve(imp, path=path, language=language, layout=layout).targets)
+
+
+PY = ["src/pkg/__init__.py", "src/pkg/util.py", "src/pkg/sub/__init__.py", "src/pkg/y.py"]
+TS = {
+    "package.json": '{"name": "root", "imports": {"#db": "./src/db.ts"}}',
+    "tsconfig.base.json": '{"compilerOptions": {"paths": {"@app/*": ["./src/app/*"]}}} // base',
+    "tsconfig.json": '{"extends": "./tsconfig.base", "compilerOptions": {"strict": true,},}',
+    "src/app/user.ts": "",
+    "src/db.ts": "",
+    "packages/ui/package.json": '{"name": "@acme/ui", "exports": {".": {"import": '
+    '"./dist/main.js"}, "./icons/*": "./src/icons/*.tsx"}}',
+    "packages/ui/src/main.ts": "",
+    "packages/ui/src/icons/cross.tsx": "",
+    "packages/web/tsconfig.json": '{"compilerOptions": {"baseUrl": "lib"}}',
+    "packages/web/lib/deep/x.js": "",
+}
+GO = {
+    **{"go.mod": "module example.com/m\n\nreplace example.com/r => ./third/r\n"},
+    **dict.fromkeys(["root.go", "net/util/a.go", "net/util/b.go", "net/util/a_test.go"], ""),
+    **{"third/r/go.mod": "module example.com/r\n", "third/r/r.go": ""},
+}
+RUST = {
+    "Cargo.toml": "[workspace]\nmembers = ['crates/*']\n",
+    "crates/a-core/Cargo.toml": '[package]\nname = "a-core"\n',
+    "crates/a-core/src/lib.rs": "",
+    "crates/a-core/src/net/mod.rs": "",
+    "crates/a-core/src/net/tcp.rs": "",
+    "crates/b/Cargo.toml": '[package]\nname = "b"\n[dependencies]\n'
+    'renamed = {package = "a-core"}\n',
+    "crates/b/src/main.rs": "",
+    "crates/b/src/x.rs": "",
+}
+PHP = {
+    "composer.json": '{"autoload": {"psr-4": {"Acme\\\\": "src/"}},'
+    ' "autoload-dev": {"psr-4": {"Acme\\\\": "tests/"}}}',
+    "src/Http/Client.php": "",
+    "src/functions.php": "",
+    "tests/Http/Fake.php": "",
+}
+CS = {
+    "src/Core/Acme.Core.csproj": "<Project><PropertyGroup/></Project>",
+    "src/Core/Main.cs": "",
+    "src/Core/Text/A.cs": "",
+    "src/Core/Text/B.cs": "",
+}
+JVM = [
+    *("core/src/main/java/com/x/A.java", "core/src/main/java/com/x/B.java"),
+    *("core/src/test/java/com/x/BTest.java", "core/src/main/kotlin/com/x/ext/IdTable.kt"),
+]
+C = ["include/net/a.h", "src/net/b.h", "src/b.h", "test/b.h", "include/uv.h"]
+RUBY = {
+    "a.gemspec": "Gem::Specification.new { |s| s.name = 'a' }",
+    "sub/b.gemspec": "",
+    **dict.fromkeys(["lib/a/x.rb", "sub/lib/b.rb", "spec/spec_helper.rb", "lib/a.rb"], ""),
+}
+
+RESOLVED = [
+    ("python", "src/pkg/sub/x.py", "pkg.util", "", PY, "src/pkg/util.py"),
+    ("python", "src/pkg/sub/x.py", "pkg", "util", PY, "src/pkg/util.py"),
+    ("python", "src/pkg/sub/x.py", "pkg", "util Thing", PY, "src/pkg/util.py src/pkg/__init__.py"),
+    ("python", "src/pkg/sub/x.py", "..", "y", PY, "src/pkg/y.py"),
+    ("python", "src/pkg/sub/x.py", ".", "y", PY, "src/pkg/sub/__init__.py"),
+    ("python", "tests/test_x.py", "pkg.util", "f", PY, "src/pkg/util.py"),
+    ("python", "tools/a.py", "b", "", ["tools/b.py"], "tools/b.py"),
+    ("python", "pkg/a.py", "json", "", ["pkg/__init__.py", "pkg/json.py"], ""),
+    ("python", "pkg/a.py", "redis", "", ["pkg/__init__.py", "pkg/redis.py"], ""),
+    ("python", "a.py", "ns.mod", "", ["ns/mod.py"], "ns/mod.py"),
+    ("javascript", "lib/a.js", "./b.js", "", ["lib/b.js"], "lib/b.js"),
+    ("javascript", "lib/a.js", "../b", "", ["b/index.js"], "b/index.js"),
+    ("typescript", "src/a.ts", "./b.js", "", ["src/b.ts"], "src/b.ts"),
+    ("typescript", "web/src/x/a.ts", "@/b", "", ["web/src/b.tsx"], "web/src/b.tsx"),
+    ("typescript", "src/a.ts", "@app/user", "", TS, "src/app/user.ts"),
+    ("typescript", "src/a.ts", "#db", "", TS, "src/db.ts"),
+    ("typescript", "src/a.ts", "@acme/ui", "", TS, "packages/ui/src/main.ts"),
+    ("tsx", "src/a.tsx", "@acme/ui/icons/cross", "", TS, "packages/ui/src/icons/cross.tsx"),
+    ("typescript", "packages/web/a.ts", "deep/x", "", TS, "packages/web/lib/deep/x.js"),
+    ("typescript", "src/a.ts", "react", "", TS, ""),
+    ("go", "root_test.go", "example.com/m/net/util", "", GO, "net/util/a.go net/util/b.go"),
+    ("go", "main.go", "example.com/m", "", GO, "root.go"),
+    ("go", "main.go", "example.com/r", "", GO, "third/r/r.go"),
+    ("go", "main.go", "example.com/other", "", GO, ""),
+    ("java", "core/src/main/java/com/y/C.java", "com.x.B", "", JVM, JVM[1]),
+    ("java", "core/src/main/java/com/y/C.java", "com.x.B.member", "", JVM, JVM[1]),
+    ("java", "core/src/main/java/com/y/C.java", "com.x.*", "", JVM, f"{JVM[0]} {JVM[1]}"),
+    ("java", "core/src/main/java/com/y/C.java", "java.util.B", "", JVM, ""),
+    ("kotlin", "app/src/main/kotlin/D.kt", "com.x.ext.IntIdTable", "", JVM, JVM[3]),
+    ("scala", "x/A.scala", "com.x", "A B", JVM, f"{JVM[0]} {JVM[1]}"),
+    ("rust", "crates/a-core/src/lib.rs", "self::net", "", RUST, "crates/a-core/src/net/mod.rs"),
+    (
+        "rust",
+        "crates/a-core/src/x.rs",
+        "crate::net::tcp::S",
+        "",
+        RUST,
+        "crates/a-core/src/net/tcp.rs",
+    ),
+    (
+        "rust",
+        "crates/a-core/src/net/tcp.rs",
+        "super::Conn",
+        "",
+        RUST,
+        "crates/a-core/src/net/mod.rs",
+    ),
+    ("rust", "crates/b/src/x.rs", "a_core::net::tcp", "", RUST, "crates/a-core/src/net/tcp.rs"),
+    ("rust", "crates/b/src/x.rs", "renamed::Thing", "", RUST, "crates/a-core/src/lib.rs"),
+    ("rust", "crates/b/src/x.rs", "std::fmt", "", RUST, ""),
+    ("rust", "crates/b/src/main.rs", "self::Shape::*", "", RUST, "crates/b/src/main.rs"),
+    ("c", "src/net/a.c", '"b.h"', "", C, "src/net/b.h"),
+    ("c", "src/fs/a.c", '"b.h"', "", C, "src/b.h"),
+    ("c", "src/net/a.c", '"net/a.h"', "", C, "include/net/a.h"),
+    ("c", "src/net/a.c", "<uv.h>", "", C, "include/uv.h"),
+    ("cpp", "src/net/a.cc", "<b.h>", "", C, ""),
+    ("c", "src/a.c", "<string.h>", "", ["include/string.h"], ""),
+    ("csharp", "app/P.cs", "Acme.Core.Text", "", CS, "src/Core/Text/A.cs src/Core/Text/B.cs"),
+    ("csharp", "app/P.cs", "Acme.Core", "", CS, "src/Core/Main.cs"),
+    ("csharp", "app/P.cs", "System.Text", "", CS, ""),
+    ("ruby", "lib/a/y.rb", "./x", "", RUBY, "lib/a/x.rb"),
+    ("ruby", "spec/y_spec.rb", "a/x", "", RUBY, "lib/a/x.rb"),
+    ("ruby", "spec/y_spec.rb", "spec_helper", "", RUBY, "spec/spec_helper.rb"),
+    ("ruby", "lib/a.rb", "b", "", RUBY, "sub/lib/b.rb"),
+    ("php", "app.php", "Acme\\Http\\Client", "", PHP, "src/Http/Client.php"),
+    ("php", "app.php", "Acme\\Http\\Fake", "", PHP, "tests/Http/Fake.php"),
+    ("php", "app.php", "Acme\\Http", "Client Fake", PHP, "src/Http/Client.php tests/Http/Fake.php"),
+    ("php", "app.php", "Acme\\helper", "", PHP, "src/functions.php"),
+    ("php", "app.php", "Psr\\Log\\Logger", "", PHP, ""),
+    ("lua", "plugin/a.lua", "x.y", "", ["lua/x/y.lua"], "lua/x/y.lua"),
+    ("zig", "src/a.zig", "x/b.zig", "", ["src/x/b.zig"], "src/x/b.zig"),
+    ("haskell", "src/A.hs", "Data.B", "", ["src/Data/B.hs"], "src/Data/B.hs"),
+    ("elixir", "lib/a.ex", "My.HTTPClient", "", ["lib/my/http_client.ex"], "lib/my/http_client.ex"),
+    ("elixir", "lib/a.ex", "Logger", "", ["lib/my/logger.ex"], ""),
+    ("bash", "bin/run.sh", "$(dirname $0)/lib.sh", "", ["bin/lib.sh"], "bin/lib.sh"),
+    ("hcl", "env/main.tf", "../modules/vpc", "", ["modules/vpc/main.tf"], "modules/vpc/main.tf"),
+    ("hcl", "env/main.tf", "terraform-aws-modules/vpc/aws", "", [], ""),
+    ("yaml", "compose.yml", "./app", "build", ["app/Dockerfile"], "app/Dockerfile"),
+    ("yaml", ".github/workflows/ci.yml", "./act", "uses", ["act/action.yml"], "act/action.yml"),
+    ("yaml", ".gitlab-ci.yml", "/ci/x.yml", "file", ["ci/x.yml"], "ci/x.yml"),
+    (
+        "yaml",
+        "charts/web/Chart.yaml",
+        "file://../db",
+        "chart",
+        ["charts/db/Chart.yaml"],
+        "charts/db/Chart.yaml",
+    ),
+    ("yaml", "compose.yml", "redis:7", "image", ["redis"], ""),
+    ("markdown", "docs/a.md", "../src/x.py#L3", "file", ["src/x.py"], "src/x.py"),
+    ("markdown", "README.md", "docs", "file", ["docs/README.md"], "docs/README.md"),
+    (
+        "json",
+        "packages/web/package.json",
+        "npm:@acme/ui",
+        "package",
+        TS,
+        "packages/ui/package.json",
+    ),
+    ("protobuf", "api/a.proto", "acme/b.proto", "", ["protos/acme/b.proto"], "protos/acme/b.proto"),
+]
+
+
+@pytest.mark.parametrize(
+    ("language", "path", "module", "names", "files", "expected"),
+    RESOLVED,
+    ids=[f"{row[0]} {row[2]} {row[3]}".strip() for row in RESOLVED],
+)
+def test_an_import_means_the_files_that_its_tools_would_take(
+    language, path, module, names, files, expected
+):
+    assert meant(language, path, module, names, files) == expected
+
+
+HOSTILE = [
+    "../../../etc/passwd",
+    "/etc/passwd",
+    "." * 500,
+    "a." * 400,
+    "::" * 400,
+    "\\",
+    "~/",
+    "\0",
+]
+LANGUAGES = (
+    *("python", "javascript", "java", "rust", "c", "php", "ruby", "go", "csharp", "elixir"),
+    *("lua", "hcl", "yaml", "markdown", "dart", "bash", "scala"),
+)
+
+
+@pytest.mark.parametrize("module", HOSTILE, ids=lambda module: ascii(module[:12]))
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_whatever_is_written_means_files_of_the_repository_or_none(language, module):
+    layout = layout_of({**TS, **GO, **RUST, **PHP, **CS})
+    for names in ((), ("n",), ("file",), ("uses",), ("package",)):
+        imp = Import(module, 1, names)
+        found = resolve(imp, path="src/a/b.x", language=language, layout=layout)
+        assert all(path in layout for path in found.targets)
+        assert all(len(key) < 2_000 for key in found.keys)
+
+
+BROKEN = [
+    "",
+    "{",
+    "[",
+    "\0",
+    '{"name": 3, "exports": [[[]]]}',
+    "module",
+    "<project>",
+    "x = [",
+    "{}",
+]
+MANIFESTS = [
+    *("package.json", "tsconfig.json", "go.mod", "Cargo.toml", "composer.json", "pom.xml"),
+    *("pyproject.toml", "a.csproj", "a.gemspec", "Chart.yaml", "compose.yml", "requirements.txt"),
+]
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=ascii)
+@pytest.mark.parametrize("path", MANIFESTS)
+def test_a_broken_manifest_says_nothing_and_breaks_nothing(path, text):
+    layout = layout_of({path: text, "a.py": "", "a.ts": ""})
+    for language in LANGUAGES:
+        resolve(Import("a.b", 1), path="x/y", language=language, layout=layout)
+    assert "a.py" in layout
+
+
+def linked(path, text, files):
+    layout = layout_of({**dict.fromkeys(files, ""), path: ""})
+    return imports.links(path, parse(text.encode(), path=path), layout=layout)
+
+
+def test_a_file_never_depends_on_itself_and_repeats_count_once():
+    found = linked("a.py", "import a\nimport b\nimport b\nimport numpy\n", ["b.py"])
+
+    assert found.edges == (
+        Edge("a.py", "b.py", EdgeKind.IMPORTS),
+        Edge("a.py", "numpy", EdgeKind.IMPORTS, is_external=True),
+    )
+
+
+TESTED = [
+    ("tests/test_store.py", "", ["src/app/store.py"], "src/app/store.py"),
+    ("tests/app/test_store.py", "", ["src/app/store.py", "src/web/store.py"], "src/app/store.py"),
+    ("tests/test_store.py", "", ["src/app/store.py", "src/web/store.py"], ""),
+    (
+        "tests/test_x.py",
+        "from app import store\n",
+        ["app/__init__.py", "app/store.py"],
+        "app/store.py",
+    ),
+    ("src/user.test.ts", "import {a} from './user'\n", ["src/user.ts"], "src/user.ts"),
+    ("pkg/store_test.go", "package pkg\n", ["pkg/store.go"], "pkg/store.go"),
+    (
+        "src/test/java/a/StoreTest.java",
+        "",
+        ["src/main/java/a/Store.java"],
+        "src/main/java/a/Store.java",
+    ),
+    ("spec/user_spec.rb", "", ["lib/user.rb"], "lib/user.rb"),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "files", "expected"), TESTED, ids=[t[0] for t in TESTED])
+def test_a_test_leads_to_what_it_tests(path, text, files, expected):
+    found = linked(path, text, files)
+    tested = [edge.target for edge in found.edges if edge.kind is EdgeKind.TESTS]
+    assert " ".join(tested) == expected
+
+
+PUBLISHED = [
+    ({"package.json": '{"name": "@acme/ui"}'}, "npm:@acme/ui", "javascript", "@acme/ui/button"),
+    ({"src/acme/__init__.py": ""}, "py:acme", "python", "acme.http"),
+    (
+        {"go.mod": "module example.com/acme/http\n"},
+        "go:example.com/acme/http",
+        "go",
+        "example.com/acme/http/retry",
+    ),
+    ({"Cargo.toml": '[package]\nname = "acme-http"\n'}, "crate:acme_http", "rust", "acme_http::X"),
+    ({"src/main/java/org/acme/http/A.java": ""}, "jvm:org.acme.http", "java", "org.acme.http.A"),
+    (
+        {
+            "composer.json": '{"autoload": {"psr-4": {"Acme\\\\Http\\\\": "src"}}}',
+        },
+        None,
+        "php",
+        "Acme\\Http\\Client",
+    ),
+    (
+        {
+            "composer.json": '{"name": "acme/http", '
+            '"autoload": {"psr-4": {"Acme\\\\Http\\\\": "src"}}}'
+        },
+        "php:Acme\\Http",
+        "php",
+        "Acme\\Http\\Client",
+    ),
+    ({"acme.gemspec": "s.name = 'acme'"}, "gem:acme", "ruby", "acme/http"),
+    (
+        {"compose.yml": "services:\n  a:\n    build: .\n    image: ghcr.io/acme/app:1\n"},
+        "image:ghcr.io/acme/app",
+        "dockerfile",
+        "ghcr.io/acme/app:2@sha256:0",
+    ),
+    ({"action.yml": "runs: {}\n"}, "repo:acme/http", "yaml", "acme/http@v2"),
+    ({"main.tf": ""}, "repo:acme/http", "hcl", "git::https://git.example.com/acme/http.git//vpc"),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "key", "language", "module"), PUBLISHED, ids=lambda v: str(v)[:30]
+)
+def test_what_a_repository_publishes_is_what_others_take(files, key, language, module):
+    published = imports.published(layout_of(files, name="git.example.com/acme/http"))
+    kind = ("uses",) if language == "yaml" else ()
+    taken = imports.packages.consumed(Import(module, 1, kind), language=language)
+
+    assert (key in published) is (key is not None)
+    assert key is None or key in taken
+
+
+def test_manifests_and_sources_of_one_package_agree_on_its_name():
+    for path, text, module in (
+        (
+            "pyproject.toml",
+            '[project]\nname = "x"\ndependencies = ["Acme_HTTP>=1"]\n',
+            "pypi:acme-http",
+        ),
+        ("Cargo.toml", '[package]\nname="x"\n[dependencies]\nacme-http = "1"\n', "crate:acme_http"),
+        ("go.mod", "module a.b/x\nrequire example.com/acme v1.0.0\n", "go:example.com/acme"),
+    ):
+        found = parse(text.encode(), path=path)
+        taken = {key for i in found.imports for key in imports.packages.consumed(i, language="")}
+        assert module in taken, posixpath.basename(path)
+
+
+def test_the_fingerprint_changes_with_what_manifests_say_about_imports_alone():
+    def fingerprint(text):
+        return layout_of({"package.json": text}).fingerprints()["npm"]
+
+    same = fingerprint('{"name": "a", "version": "1", "main": "./x.js"}')
+    assert same == fingerprint('{"name": "a", "version": "2", "main": "./x.js"}')
+    assert same != fingerprint('{"name": "a", "version": "1", "main": "./y.js"}')
+
+
+def test_layouts_are_forgotten_by_their_size():
+    made = []
+
+    def make(name, size):
+        def made_now():
+            made.append(name)
+            return Layout(f"{number}" for number in range(size))
+
+        return made_now
+
+    layouts = imports.Layouts(max_paths=10)
+    for name, size in (("a", 4), ("b", 4), ("a", 4), ("c", 4), ("a", 4), ("b", 4)):
+        layouts.get(name, "1", make(name, size))
+    assert made == ["a", "b", "c", "b"]

@@ -1,0 +1,37 @@
+"""What was changed lately, from the commits of a real repository."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelode.errors import NotFound
+from workers.pull import recent, recently_changed
+
+A, B, C = ("src/a.py", "src/b.py", "src/c.py")
+
+
+def test_the_last_changed_comes_first_and_each_path_once(source):
+    source.commit({A: "1", B: "1", C: "1"})
+    source.commit({A: "2"})
+    source.commit({C: "2"})
+    last = source.commit({C: "3", b"od\xffd\nname.py": "1"})
+    assert recently_changed(source.path, last) == ("od\\xffd\nname.py", C, A, B)
+
+
+def test_a_commit_that_changes_everything_says_nothing(source, monkeypatch):
+    monkeypatch.setattr(recent, "MOST_FILES", 2)
+    source.commit({A: "1"})
+    last = source.commit({A: "2", B: "2", C: "2"})
+    assert recently_changed(source.path, last) == (A,)
+
+
+def test_only_so_many_commits_are_looked_at(source, monkeypatch):
+    monkeypatch.setattr(recent, "COMMITS", 1)
+    source.commit({A: "1"})
+    last = source.commit({B: "1"})
+    assert recently_changed(source.path, last) == (B,)
+
+
+def test_an_option_is_no_revision(source):
+    with pytest.raises(NotFound):
+        recently_changed(source.path, "--output=x")

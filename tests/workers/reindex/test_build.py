@@ -1,0 +1,333 @@
+"""The new index is what the ledger says, whatever happens while it is built."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from codelode.backends.local import LocalBeside, LocalChunkSearch, LocalChunkStore, pointer
+from codelode.backends.memory.derivations import MemoryDerivations
+from codelode.backends.memory.ledger import MemoryLedger
+from codelode.backends.redis.exchange import RedisExchange
+from codelode.errors import NotFound, Superseded, Unavailable
+from codelode.model import (
+    DEFAULT_REF,
+    BlobId,
+    FileRecord,
+    FileState,
+    Filters,
+    HybridQuery,
+    RefName,
+    Repository,
+    RepositoryName,
+    Revision,
+)
+from codelode.ports import Manifest, WorkItem
+from workers.parse import parse
+from workers.reindex import Build, Contents, Missing, content
+
+APP = RepositoryName("acme/app")
+MAIN, DEV = RefName("main"), RefName("dev")
+DIM = 8
+
+
+class HashEmbedder:
+    """Any text has a vector; nothing is downloaded."""
+
+    identity, dim = "new", DIM
+
+    def __init__(self):
+        self.texts = []
+        self.away = 0
+
+    def embed_documents(self, texts):
+        if self.away:
+            self.away -= 1
+            raise Unavailable("the embedder does not answer")
+        self.texts += texts
+        return np.array([self.embed_query(text) for text in texts], np.float32).reshape(-1, DIM)
+
+    def embed_query(self, text):
+        vector = np.frombuffer(hashlib.sha256(text.encode()).digest()[:DIM], np.uint8) + 1.0
+        return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+class Blobs(dict):
+    """Contents by id."""
+
+    def read(self, repository, blob):
+        if blob not in self:
+            raise NotFound(f"the mirror of {repository} no longer has {blob}")
+        return self[blob]
+
+    def add(self, text):
+        blob = BlobId(hashlib.sha1(text.encode()).hexdigest())
+        self[blob] = text.encode()
+        return blob
+
+
+class World:
+    """A ledger with files, an old index, and a build of a new one."""
+
+    def __init__(self, root, redis):
+        self.root = root / "index"
+        self.ledger = MemoryLedger()
+        self.exchange = RedisExchange(redis)
+        self.blobs = Blobs()
+        self.embedder = HashEmbedder()
+        self.derivations = MemoryDerivations(max_bytes=1_000_000)
+        self.contents = Contents(self.derivations, self.blobs, 1_000_000, timeout_s=20)
+        self.beside = LocalBeside(self.root, dim=DIM, identity="new", choice={"embedder": "ollama"})
+        LocalChunkStore(self.root, dim=4, identity="old").close()
+        self.ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
+        self.told = []
+
+    def index(self, files, *, ref=MAIN, repository=APP, complete=True):
+        """A run of the ref that indexes these (None: removes); the old index is not looked at."""
+        items = [
+            WorkItem(path, BlobId("") if text is None else self.blobs.add(text))
+            for path, text in files.items()
+        ]
+        run = self.ledger.create(repository, ref)
+        manifest = Manifest(Revision("1" * 40), tuple(items))
+        self.ledger.plan(run.id, manifest, ref=ref, fingerprint="p old")
+        if complete:
+            self.ledger.done(run.id, [_record(item) for item in items])
+        return run
+
+    def build(self, **more):
+        """What `codelode reindex` builds, with real Redis and a real store."""
+        return Build(
+            ledger=self.ledger,
+            exchange=self.exchange,
+            contents=self.contents,
+            embedder=self.embedder,
+            derivations=self.derivations,
+            beside=self.beside,
+            store=self.beside.open(),
+            tell=self.told.append,
+            sleep=lambda _: None,
+            **more,
+        )
+
+    async def stored(self, ref=DEFAULT_REF):
+        """Path → contents in the published index at the ref."""
+        found = await self._search(HybridQuery("x", np.ones(DIM, np.float32), Filters(ref=ref), 99))
+        return {one.chunk.path: one.chunk.content for one in found}
+
+    async def _search(self, query):
+        search = LocalChunkSearch(pointer.read(self.root).folder, dim=DIM, identity="new")
+        found = await search.hybrid(query)
+        await search.close()
+        return found
+
+
+def _record(item):
+    state = FileState.INDEXED if item.blob else FileState.PENDING
+    return FileRecord(item.path, item.blob, state)
+
+
+@pytest.fixture
+def world(tmp_path, redis):
+    made = World(tmp_path, redis)
+    yield made
+    made.contents.close()
+
+
+async def test_every_ref_and_repository_is_built(world):
+    world.index({"a.py": "def a(): 1\n", "b.py": "def b(): 2\n"})
+    world.index({"a.py": "def a(): 1\n", "c.py": "def c(): 3\n"}, ref=DEV)
+    other = RepositoryName("acme/other")
+    world.ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
+    world.index({"d.py": "def d(): 4\n"}, repository=other)
+
+    world.build()(before="old")
+
+    assert set(await world.stored()) == {"a.py", "b.py", "d.py"}
+    assert set(await world.stored(DEV)) == {"a.py", "c.py"}
+    assert world.ledger.refs(APP)[0].fingerprint == "p new"
+    assert pointer.read(world.root).choice == {"embedder": "ollama"}
+    assert (world.told[-1].done, world.told[-1].total) == (5, 5)
+    assert world.exchange.target() == {}
+    assert len(world.embedder.texts) == 4  # what two refs share is embedded once
+
+
+async def test_what_changes_between_two_looks_is_caught_up(world):
+    world.index({"a.py": "def a(): 1\n", "b.py": "def b(): 2\n", "c.py": "def c(): 3\n"})
+    other = RepositoryName("acme/other")
+    world.ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
+    world.index({"d.py": "def d(): 4\n"}, repository=other)
+    build = world.build()
+    build.look()
+    world.index({"a.py": "def changed(): 1\n", "b.py": None})
+    world.ledger.forget(other)
+
+    build(before="old")
+
+    assert await world.stored() == {"a.py": "def changed(): 1\n", "c.py": "def c(): 3\n"}
+
+
+async def test_a_file_that_is_written_just_before_the_exchange_is_in_it(world, redis):
+    world.index({"a.py": "def a(): 1\n"})
+
+    class LastMoment:
+        """The exchange, before which a worker gets one more file in."""
+
+        def __getattr__(self, name):
+            return getattr(world.exchange, name)
+
+        @contextmanager
+        def alone(self):
+            world.index({"late.py": "def late(): 1\n"})
+            with world.exchange.alone() as hold:
+                yield hold
+
+    build = world.build()
+    build.exchange = LastMoment()
+    build(before="old")
+
+    assert set(await world.stored()) == {"a.py", "late.py"}
+
+
+async def test_a_default_ref_that_moves_takes_its_chunks_along(world):
+    world.index({"both.py": "def main(): 1\n", "main.py": "def m(): 1\n"})
+    world.index({"both.py": "def dev(): 2\n", "dev.py": "def d(): 1\n"}, ref=DEV)
+    build = world.build()
+    build.look()
+    world.ledger.register(Repository(APP, "https://example.org/acme/app", DEV))
+
+    build(before="old")
+
+    assert await world.stored() == {"both.py": "def dev(): 2\n", "dev.py": "def d(): 1\n"}
+    assert (await world.stored(MAIN))["both.py"] == "def main(): 1\n"
+
+
+async def test_a_file_that_leaves_another_ref_stays_at_the_default(world):
+    same = {"a.py": "def a(): 1\n"}
+    world.index(same)
+    world.index(same, ref=DEV)
+    build = world.build()
+    build.look()
+    world.index({"a.py": None}, ref=DEV)
+
+    build(before="old")
+
+    assert await world.stored() == same
+    assert await world.stored(DEV) == {}
+
+
+async def test_files_of_a_run_under_way_are_built_as_they_will_be(world):
+    world.index({"a.py": "def old(): 1\n"})
+    world.index({"a.py": "def wanted(): 1\n"}, complete=False)
+
+    world.build()(before="old")
+
+    assert await world.stored() == {"a.py": "def wanted(): 1\n"}
+
+
+async def test_going_on_makes_only_what_is_missing(world):
+    world.index({f"{n}.py": f"def f{n}(): 1\n" for n in range(3)})
+    world.build().look()
+    made = len(world.embedder.texts)
+    world.index({"new.py": "def new(): 1\n"})
+
+    world.build()(before="old")
+
+    assert len(world.embedder.texts) == made + 1
+    assert len(await world.stored()) == 4
+
+
+async def test_a_server_that_is_away_for_a_while_is_waited_for(world):
+    world.index({"a.py": "def a(): 1\n"})
+    world.embedder.away = 3
+    world.build()(before="old")
+    assert set(await world.stored()) == {"a.py"}
+
+
+def test_a_server_that_stays_away_leaves_the_old_index(world):
+    world.index({"a.py": "def a(): 1\n"})
+    world.embedder.away = 1_000
+    with pytest.raises(Unavailable, match="does not answer"):
+        world.build()(before="old")
+    assert pointer.read(world.root).folder == world.root
+
+
+async def test_a_file_that_cannot_be_brought_over_is_named_and_needs_consent(world):
+    world.index({"a.py": "def a(): 1\n", "lost.py": "def lost(): 1\n"})
+    del world.blobs[world.blobs.add("def lost(): 1\n")]
+
+    with pytest.raises(Missing, match=r"1 indexed files .* acme/app lost\.py: .*--skip-missing"):
+        world.build()(before="old")
+    assert pointer.read(world.root).folder == world.root
+
+    world.build()(before="old", may_lack=True)
+    assert set(await world.stored()) == {"a.py"}
+
+
+async def test_the_old_index_refuses_readers_and_writers_that_hold_it(world):
+    world.index({"a.py": "def a(): 1\n"})
+    writer = LocalChunkStore(world.root, dim=4, identity="old")
+    reader = LocalChunkSearch(world.root, dim=4, identity="old")
+    query = HybridQuery("a", None, Filters(), 9)
+    build = world.build()
+    build.look()
+    assert await reader.hybrid(query) == []
+    writer.remove_repository(APP)
+
+    build(before="old")
+
+    for _ in range(2):  # before and after the old one is removed
+        with pytest.raises(Superseded):
+            await reader.hybrid(query)
+        with pytest.raises(Superseded):
+            writer.remove_repository(APP)
+        with pytest.raises(Superseded):
+            LocalChunkStore(world.root, dim=4, identity="old")
+        for name in world.beside.others():
+            world.beside.drop(name)
+    assert set(await world.stored()) == {"a.py"}
+    assert world.beside.others() == []
+    writer.close()
+    await reader.close()
+
+
+def test_a_disk_without_room_is_noticed_before_anything_is_built(world, monkeypatch):
+    (world.root / "chunks.db").write_bytes(b"x" * 50_000_000)
+    usage = type("Usage", (), {"free": 1_000_000})
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    with pytest.raises(Unavailable, match=r"lacks about \d+ MB"):
+        world.beside.open()
+
+
+# Contents
+
+
+def _dies(data, path):
+    if path == "loops.py":
+        multiprocessing.Event().wait()
+    if path == "dies.py":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return content.wire.dump_parsed(parse(data, path=path))
+
+
+def test_a_parser_that_loops_or_dies_costs_its_own_file(world, monkeypatch):
+    monkeypatch.setattr(content, "_parse", _dies)
+    monkeypatch.setattr(content, "get_context", lambda _: multiprocessing.get_context("fork"))
+    paths = ("loops.py", "a.py", "dies.py", "b.py")
+    files = [content.Wanted(APP, path, world.blobs.add(f"def f(): '{path}'\n")) for path in paths]
+
+    found = {}
+    for timeout_s, some in ((3, files[:2]), (60, files[2:])):
+        world.contents.timeout_s = timeout_s
+        found |= {file.path: made for file, made in world.contents.of(some).items()}
+
+    assert "longer than 3 s" in found["loops.py"]
+    assert "crashed" in found["dies.py"]
+    assert found["a.py"].parsed.pieces
+    assert found["b.py"].parsed.pieces

@@ -1,0 +1,44 @@
+"""A parsed file → its edges, and the names by which others find it (`codelode.references`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codelode.model import Category, Edge, EdgeKind, ParsedFile
+from codelode.references import distinct_names, of_package, of_use, of_waiting
+from workers.parse.imports import packages
+from workers.parse.imports.layout import Layout
+from workers.parse.imports.resolve import resolve
+from workers.parse.imports.tested import tested
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What the graph and the reference index hold of a file."""
+
+    edges: tuple[Edge, ...] = ()  # sorted: files first, then external names
+    names: tuple[str, ...] = ()  # sorted, distinct
+
+
+def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
+    """One edge per distinct target of each kind. A file never depends on itself."""
+    imported: dict[str, None] = {}
+    external: dict[str, None] = {}
+    names = set(map(of_use, parsed.references))
+    for imp in parsed.imports:
+        found = resolve(imp, path=path, language=parsed.language, layout=layout)
+        imported |= dict.fromkeys(found.targets)
+        names.update(map(of_waiting, found.keys))
+        if not found.targets:
+            external[imp.module] = None
+            taken = packages.consumed(imp, language=parsed.language)
+            names.update(map(of_package, taken))
+    imported.pop(path, None)
+    subjects: tuple[str, ...] = ()
+    if parsed.category is Category.TEST:
+        subjects, missing = tested(path, tuple(imported), layout)
+        names |= {of_waiting(f"b:{missing}")} if missing else set()
+    edges = [Edge(path, target, EdgeKind.IMPORTS) for target in sorted(imported)]
+    edges += [Edge(path, target, EdgeKind.TESTS) for target in sorted(subjects)]
+    edges += [Edge(path, target, EdgeKind.IMPORTS, is_external=True) for target in sorted(external)]
+    return Links(tuple(edges), distinct_names(names))

@@ -1,0 +1,366 @@
+"""What manifests say about names: modules, packages, aliases and roots, per folder of a repository.
+
+Each reader takes the text of one manifest and gives its facts as plain values; a text that cannot
+be read gives none. Only what changes how imports resolve, or what a repository is known by, is
+kept, so that a version bump changes nothing. XML and YAML are read by expression: the few lines
+that matter have one form everywhere, and hostile documents cannot grow.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+#: A larger manifest is data.
+MAX_MANIFEST_BYTES = 1_000_000
+
+#: Facts of one kind in one manifest; more are machine-made.
+MAX_FACTS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one manifest says. Paths are as written, relative to its folder."""
+
+    kind: str  # the ecosystem: `npm`, `ts`, `go`, `cargo`, `maven` …
+    name: str = ""  # what the package is published as
+    pairs: tuple[tuple[str, str], ...] = ()  # aliases, entries, replacements: from → to
+    extends: tuple[str, ...] = ()  # other manifests that it builds on
+    uses: tuple[str, ...] = ()  # names of packages it depends on
+
+
+def read(path: str, text: str) -> Facts | None:
+    """The facts of the manifest at `path`; None when it is none or says nothing."""
+    reader = _reader(path.rpartition("/")[2])
+    if reader is None or len(text) > MAX_MANIFEST_BYTES:
+        return None
+    try:
+        return reader(text, path)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return None
+
+
+def is_manifest(path: str) -> bool:
+    """Whether the file of that path may say something, by its name alone."""
+    return _reader(path.rpartition("/")[2]) is not None
+
+
+def loose_json(text: str) -> Any:
+    """JSON with comments and trailing commas, as configurations of JavaScript tools are."""
+    without = _JSON_NOISE.sub(lambda found: found.group(1) or "", text.lstrip("\ufeff"))
+    return json.loads(_TRAILING_COMMA.sub(lambda found: found.group(1) or found.group(2), without))
+
+
+_JSON_NOISE = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*")|,\s*([}\]])')
+
+
+def _package_json(text: str, path: str) -> Facts:
+    data = _object(loose_json(text))
+    entries = {
+        **_entries(data.get("exports"), "."),
+        **{f"#{name[1:]}": to for name, to in _entries(data.get("imports"), "#").items()},
+    }
+    for field in ("types", "main", "module", "source"):  # the last one that is there is source
+        if isinstance(data.get(field), str):
+            entries.setdefault(f"<{field}>", data[field])
+    uses = [
+        name
+        for field in ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
+        for name in _object(data.get(field))
+    ]
+    return Facts("npm", _text(data.get("name")), _pairs(entries), uses=_distinct(uses))
+
+
+def _entries(value: Any, prefix: str) -> dict[str, str]:
+    """`exports` and `imports`: subpath → file, of nested conditions the first file."""
+    if isinstance(value, str):
+        return {prefix: value}
+    if not isinstance(value, dict):
+        return {}
+    if not any(str(key).startswith(prefix) for key in value):
+        found = _first_file(value)
+        return {prefix: found} if found else {}
+    entries = {str(key): _first_file(to) for key, to in value.items()}
+    return {key: to for key, to in entries.items() if to}
+
+
+_CONDITIONS = ("source", "development", "import", "module", "default", "require", "node", "types")
+
+
+def _first_file(value: Any, depth: int = 0) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return next((found for one in value if (found := _first_file(one, depth))), "")
+    if not isinstance(value, dict) or depth > 8:
+        return ""
+    ordered = [*(value.get(name) for name in _CONDITIONS), *value.values()]
+    return next((found for one in ordered if (found := _first_file(one, depth + 1))), "")
+
+
+def _tsconfig(text: str, path: str) -> Facts:
+    data = _object(loose_json(text))
+    options = _object(data.get("compilerOptions"))
+    pairs = {
+        f"paths {pattern} {number}": to
+        for pattern, targets in _object(options.get("paths")).items()
+        for number, to in enumerate(targets if isinstance(targets, list) else ())
+    }
+    if isinstance(options.get("baseUrl"), str):
+        pairs["baseUrl"] = options["baseUrl"]
+    extends = data.get("extends", ())
+    return Facts(
+        "ts",
+        pairs=_pairs(pairs),
+        extends=_distinct([extends] if isinstance(extends, str) else extends),
+    )
+
+
+def _go_mod(text: str, path: str) -> Facts | None:
+    text = re.sub(r"//[^\n]*", "", text)
+    module = re.search(r'^\s*module\s+"?([^\s"]+)', text, re.MULTILINE)
+    if not module:
+        return None
+    replaced = re.findall(
+        r"^\s*(?:replace\s+)?([^\s()]+)(?:\s+v\S+)?\s+=>\s+(\.[^\s]*)", text, re.MULTILINE
+    )
+    uses = re.findall(r"^\s*(?:require\s+)?([\w.~-]+\.[\w./~-]+)\s+v\d\S*", text, re.MULTILINE)
+    return Facts("go", module.group(1), _pairs(dict(replaced)), uses=_distinct(uses))
+
+
+def _cargo(text: str, path: str) -> Facts:
+    data = tomllib.loads(text)
+    package = _object(data.get("package"))
+    library = _object(data.get("lib"))
+    name = _text(library.get("name")) or _text(package.get("name")).replace("-", "_")
+    uses: list[str] = []
+    renamed: dict[str, str] = {}
+    for field in ("dependencies", "dev-dependencies", "build-dependencies"):
+        for key, value in _object(data.get(field)).items():
+            real = _text(value.get("package")) if isinstance(value, dict) else ""
+            uses.append(real or key)
+            if real:
+                renamed[key.replace("-", "_")] = real.replace("-", "_")
+    root = _text(library.get("path"))
+    pairs = {**renamed, **({"<lib>": root} if root else {})}
+    return Facts("cargo", name, _pairs(pairs), uses=_distinct(uses))
+
+
+def _composer(text: str, path: str) -> Facts:
+    data = _object(json.loads(text))
+    pairs: dict[str, str] = {}
+    for field in ("autoload", "autoload-dev"):
+        for style in ("psr-4", "psr-0"):
+            for prefix, folders in _object(_object(data.get(field)).get(style)).items():
+                listed = [folders] if isinstance(folders, str) else folders
+                for folder in listed:
+                    kept = prefix if style == "psr-0" else ""
+                    under = "/".join(part for part in (folder.strip("/"), _slashes(kept)) if part)
+                    pairs[f"{prefix} {len(pairs)}"] = under
+    uses = [*_object(data.get("require")), *_object(data.get("require-dev"))]
+    return Facts("composer", _text(data.get("name")).lower(), _pairs(pairs), uses=_distinct(uses))
+
+
+def _slashes(namespace: str) -> str:
+    return namespace.strip("\\").replace("\\", "/")
+
+
+def _pom(text: str, path: str) -> Facts:
+    uses = _distinct(
+        ":".join(pair)
+        for block in re.findall(r"<dependency>(.*?)</dependency>", text, re.DOTALL)
+        if all(pair := (_tag(block, "groupId"), _tag(block, "artifactId")))
+    )
+    parent = "".join(re.findall(r"<parent>(.*?)</parent>", text, re.DOTALL)[:1])
+    nested = r"<(parent|dependencies|dependencyManagement|build|profiles|reporting)\b.*?</\1>"
+    own = re.sub(nested, "", text, flags=re.DOTALL)
+    group, artifact = _tag(own, "groupId") or _tag(parent, "groupId"), _tag(own, "artifactId")
+    return Facts("maven", f"{group}:{artifact}" if artifact else "", uses=uses)
+
+
+def _tag(text: str, name: str) -> str:
+    found = re.search(rf"<{name}>\s*([^<\s]+)\s*</{name}>", text)
+    return found.group(1) if found else ""
+
+
+_COORDINATES = re.compile(
+    r"^\s*\w*(?:implementation|api|compile|compileOnly|runtimeOnly|kapt|ksp|annotationProcessor)"
+    r"\w*[\s(]+(?:platform\()?[\"']([\w.-]+:[\w.-]+)",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def _gradle(text: str, path: str) -> Facts:
+    group = re.search(r"^\s*group\s*=?\s*[\"']([\w.-]+)[\"']", text, re.MULTILINE)
+    folder = path.rpartition("/")[0].rpartition("/")[2]
+    name = f"{group.group(1)}:{folder}" if group and folder else ""
+    return Facts("maven", name, uses=_distinct(_COORDINATES.findall(text)))
+
+
+def _pyproject(text: str, path: str) -> Facts:
+    data = tomllib.loads(text)
+    project = _object(data.get("project"))
+    poetry = _object(_object(data.get("tool")).get("poetry"))
+    listed = [*_list(project.get("dependencies"))]
+    for group in _object(project.get("optional-dependencies")).values():
+        listed += _list(group)
+    uses = [_requirement(one) for one in listed] + list(_object(poetry.get("dependencies")))
+    name = _text(project.get("name")) or _text(poetry.get("name"))
+    return Facts("pypi", distribution(name), uses=_distinct(map(distribution, uses)))
+
+
+def _setup_py(text: str, path: str) -> Facts:
+    name = re.search(r"\bname\s*=\s*[\"']([\w.-]+)[\"']", text)
+    return Facts("pypi", distribution(name.group(1)) if name else "")
+
+
+def _setup_cfg(text: str, path: str) -> Facts:
+    name = re.search(r"^name\s*=\s*([\w.-]+)\s*$", text, re.MULTILINE)
+    return Facts("pypi", distribution(name.group(1)) if name else "")
+
+
+def _requirements(text: str, path: str) -> Facts:
+    lines = (line.split("#", 1)[0].strip() for line in text.splitlines())
+    return Facts("pypi", uses=_distinct(distribution(_requirement(line)) for line in lines if line))
+
+
+def _requirement(text: str) -> str:
+    found = re.match(r"[A-Za-z0-9][\w.-]*", text) if isinstance(text, str) else None
+    return found.group() if found else ""
+
+
+def distribution(name: str) -> str:
+    """A distribution's name as the Python index compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _csproj(text: str, path: str) -> Facts:
+    stem = path.rpartition("/")[2].rpartition(".")[0]
+    root = _tag(text, "RootNamespace") or _tag(text, "AssemblyName") or stem
+    root = stem if "$(" in root else root
+    name = _tag(text, "PackageId") or _tag(text, "AssemblyName") or stem
+    uses = re.findall(r"<PackageReference\s[^>]*\b(?:Include|Update)=\"([^\"]+)\"", text)
+    pairs = {"<root>": root}
+    return Facts(
+        "nuget", (stem if "$(" in name else name).lower(), _pairs(pairs), uses=_distinct(uses)
+    )
+
+
+def _gemspec(text: str, path: str) -> Facts:
+    stem = path.rpartition("/")[2].rpartition(".")[0]
+    named = re.search(r"\.name\s*=\s*[\"']([\w.-]+)[\"']", text)
+    uses = re.findall(r"\.add_(?:\w+_)?dependency[\s(]+[\"']([\w.-]+)", text)
+    return Facts("gem", named.group(1) if named else stem, uses=_distinct(uses))
+
+
+def _gemfile(text: str, path: str) -> Facts:
+    uses = re.findall(r"^\s*gem[\s(]+[\"']([\w.-]+)", text, re.MULTILINE)
+    return Facts("gem", uses=_distinct(uses))
+
+
+def _chart(text: str, path: str) -> Facts:
+    name = re.search(r"^name:\s*[\"']?([\w.-]+)", text, re.MULTILINE)
+    return Facts("chart", name.group(1) if name else "")
+
+
+def _action(text: str, path: str) -> Facts | None:
+    return Facts("action") if re.search(r"^runs:", text, re.MULTILINE) else None
+
+
+def _pubspec(text: str, path: str) -> Facts:
+    name = re.search(r"^name:\s*(\w+)", text, re.MULTILINE)
+    return Facts("pub", name.group(1) if name else "")
+
+
+def _compose(text: str, path: str) -> Facts:
+    """Images that the services build, which is how others come to know them."""
+    services = re.split(r"^  (?=[\w.-]+:\s*$)", text, flags=re.MULTILINE)[1:]
+    built = [one for one in services if re.search(r"^\s+build:", one, re.MULTILINE)]
+    images = (re.search(r"^\s+image:\s*[\"']?([^\s\"'#]+)", one, re.MULTILINE) for one in built)
+    return Facts("image", pairs=_pairs({image(one.group(1)): "." for one in images if one}))
+
+
+_PUSHED = re.compile(r"^\s*(?:-\s+)?(?:tags|images):\s*[|>]?-?\s*([^\s|>#][^\s#]*)", re.MULTILINE)
+
+
+def _workflow(text: str, path: str) -> Facts | None:
+    """Images that a workflow pushes."""
+    if "build-push-action" not in text and "docker push" not in text:
+        return None
+    found = [*_PUSHED.findall(text), *re.findall(r"docker push\s+([^\s]+)", text)]
+    named = {image(one.split(",")[0]): "." for one in found if "/" in one and "$" not in one}
+    return Facts("image", pairs=_pairs(named))
+
+
+def image(written: str) -> str:
+    """An image's name without tag and digest: `ghcr.io/acme/app:1.2` → `ghcr.io/acme/app`."""
+    name = written.strip("\"'").split("@", 1)[0]
+    head, slash, last = name.rpartition("/")
+    name = f"{head}{slash}{last.split(':', 1)[0]}"
+    return name.removeprefix("docker.io/").removeprefix("library/").lower()
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _pairs(found: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    whole = {key: to for key, to in found.items() if isinstance(to, str)}
+    return tuple(sorted(whole.items())[:MAX_FACTS])
+
+
+def _distinct(names: Any) -> tuple[str, ...]:
+    found: Iterator[str] = (name for name in names if isinstance(name, str) and name)
+    return tuple(dict.fromkeys(found))[:MAX_FACTS]
+
+
+_Reader = Callable[[str, str], Facts | None]
+
+_BY_NAME: dict[str, _Reader] = {
+    "package.json": _package_json,
+    "go.mod": _go_mod,
+    "Cargo.toml": _cargo,
+    "composer.json": _composer,
+    "pom.xml": _pom,
+    "build.gradle": _gradle,
+    "build.gradle.kts": _gradle,
+    "pyproject.toml": _pyproject,
+    "setup.py": _setup_py,
+    "setup.cfg": _setup_cfg,
+    "Gemfile": _gemfile,
+    "Chart.yaml": _chart,
+    "action.yml": _action,
+    "action.yaml": _action,
+    "pubspec.yaml": _pubspec,
+}
+_BY_PATTERN: tuple[tuple[re.Pattern[str], _Reader], ...] = (
+    (re.compile(r"(?:ts|js)config[\w.-]*\.json"), _tsconfig),
+    (re.compile(r".*\.csproj"), _csproj),
+    (re.compile(r".*\.gemspec"), _gemspec),
+    (re.compile(r"(?:docker-)?compose[\w.-]*\.ya?ml"), _compose),
+    (re.compile(r"requirements[\w.-]*\.txt"), _requirements),
+    (re.compile(r".*(?:release|docker|publish|image|build|deploy|ci)[\w.-]*\.ya?ml"), _workflow),
+)
+
+
+def _reader(name: str) -> _Reader | None:
+    found = _BY_NAME.get(name)
+    if found is not None or not name.endswith(_SUFFIXES):
+        return found
+    return next((reader for pattern, reader in _BY_PATTERN if pattern.fullmatch(name)), None)
+
+
+_SUFFIXES = (".json", ".csproj", ".gemspec", ".yaml", ".yml", "s.txt")

@@ -1,0 +1,2 @@
+(model_block . (identifier) @name) @definition.struct
+(enum_block . (identifier) @name) @definition.enum

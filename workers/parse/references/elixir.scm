@@ -1,0 +1,2 @@
+(call target: (identifier) @reference.call)
+(call target: (dot right: (identifier) @reference.member))

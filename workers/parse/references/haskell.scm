@@ -1,0 +1,1 @@
+(apply function: (variable) @reference.call)

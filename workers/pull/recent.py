@@ -1,0 +1,49 @@
+"""What people work on now: the paths that a repository's last commits changed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from codelode.model import Revision, path_from_bytes
+from workers.pull import git
+from workers.pull.tree import checked
+
+#: Commits that are looked at; merges repeat what others changed and do not count.
+COMMITS = 200
+
+#: A commit that changed more files (a reformatting, an import of another's code) does not count.
+MOST_FILES = 200
+
+#: Longest look, seconds.
+_TIMEOUT_S = 30.0
+
+_COMMIT = re.compile(rb"[0-9a-f]{40}")
+
+
+def recently_changed(mirror: Path, revision: Revision) -> tuple[str, ...]:
+    """Paths that commits up to the revision changed, the last changed first.
+
+    Some may be gone by now. About 50 ms, in a repository with large trees half a second.
+    """
+    at = ("--git-dir", str(mirror))
+    listing = ("rev-list", "--no-merges", f"--max-count={COMMITS}", checked(revision), "--")
+    commits = git.run(*at, *listing, timeout_s=_TIMEOUT_S)
+    asked = ("diff-tree", "--stdin", "--root", "-r", "-z", "--name-only", "--no-renames")
+    changed = git.run(*at, *asked, stdin=commits, timeout_s=_TIMEOUT_S)
+    paths: dict[str, None] = {}
+    for commit in _commits(changed):
+        if len(commit) <= MOST_FILES:
+            paths.update(dict.fromkeys(map(path_from_bytes, commit)))
+    return tuple(paths)
+
+
+def _commits(changed: bytes) -> list[list[bytes]]:
+    """The paths of each commit, from its id and its paths in turn."""
+    commits: list[list[bytes]] = []
+    for entry in changed.split(b"\0")[:-1]:
+        if _COMMIT.fullmatch(entry):
+            commits.append([])
+        elif commits:
+            commits[-1].append(entry)
+    return commits

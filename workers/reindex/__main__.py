@@ -1,0 +1,184 @@
+"""`python -m workers.reindex`: what `codelode reindex` starts.
+
+It tells its progress on stdout, one JSON object a line, and logs to stderr. The last line says how
+it ended: `state` is published, unchanged or dropped, or there is an `error`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from codelode import logs
+from codelode.backends import connect
+from codelode.errors import CodelodeError, InvalidSettings
+from codelode.settings import Settings, load
+from workers.app import Services, shaping
+from workers.enrich import Enricher
+from workers.reindex.build import Build, Progress
+from workers.reindex.content import Contents, Nothing
+
+#: Between two reports, seconds.
+REPORT_S = 0.2
+
+#: After the exchange the old index stays for searches under way, seconds.
+GRACE_S = 1.0
+
+INTERRUPTED = 130
+ERROR = 2
+
+
+@dataclass(slots=True)
+class Report:
+    """Tells the parent process."""
+
+    out: TextIO
+    _told_at: float = field(default=float("-inf"), init=False)
+
+    def say(self, **facts: object) -> None:
+        print(json.dumps(facts), file=self.out, flush=True)
+
+    def progress(self, progress: Progress) -> None:
+        if time.monotonic() - self._told_at > REPORT_S:
+            self._told_at = time.monotonic()
+            self.say(done=progress.done, total=progress.total)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m workers.reindex", description=__doc__)
+    parser.add_argument("--drop", action="store_true")
+    parser.add_argument("--skip-missing", action="store_true")
+    args = parser.parse_args()
+    with _own_stdout() as out:
+        sys.exit(_run(args, Report(out)))
+
+
+def _run(args: argparse.Namespace, report: Report) -> int:
+    """The exit status."""
+    try:
+        settings = load()
+        quiet = "debug" if settings.log_level == "debug" else "warning"
+        logs.configure(settings.model_copy(update={"log_level": quiet}))
+        if args.drop:
+            drop(settings, report)
+        else:
+            rebuild(settings, report, may_lack=args.skip_missing)
+    except CodelodeError as exc:
+        report.say(error=str(exc))
+        return ERROR
+    except (KeyboardInterrupt, BrokenPipeError):
+        os._exit(INTERRUPTED)  # nobody listens any more; what is built stays
+    return 0
+
+
+def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
+    """Build the index for the embedder of the settings, publish it, remove the old one."""
+    services = Services(settings)
+    _require_alike(shaping(settings), services.exchange.facts())
+    beside = connect.beside(settings)
+    with services.exchange.running():
+        before = beside.replaces()
+        if beside.is_published():
+            if services.exchange.target().get("name") == beside.name:
+                services.exchange.forget()
+            report.say(state="unchanged", embedder=before, dropped=_drop(beside, beside.others()))
+            return
+        _begin(services, beside, settings)
+        build = _build(services, beside, settings, report)
+        try:
+            build(before=before, may_lack=may_lack)
+        finally:
+            build.contents.close()
+            services.blobs.close()
+        report.say(exchanged=True)
+        time.sleep(beside.readers_follow_s + GRACE_S)
+        dropped = _drop(beside, beside.others())
+        report.say(
+            state="published",
+            embedder=build.embedder.identity,
+            missing=len(build.missing),
+            dropped=dropped,
+        )
+    beside.close()
+
+
+def drop(settings: Settings, report: Report) -> None:
+    """Remove what is half built or left over."""
+    beside = connect.beside(settings.model_copy(update={"embedder": "static"}))  # asks no server
+    exchange = connect.exchange(settings)
+    _require_alike(shaping(settings), exchange.facts())
+    with exchange.running():
+        dropped = _drop(beside, beside.others())
+        exchange.forget()
+    beside.close()
+    report.say(state="dropped", dropped=dropped)
+
+
+def _begin(services: Services, beside: connect.Beside, settings: Settings) -> None:
+    """Go on with what was begun for this embedder, or begin."""
+    begun = services.exchange.target()
+    if begun and begun["name"] != beside.name:
+        raise InvalidSettings(
+            f"an index for another embedder is half built ({begun['embedder']} "
+            f"{begun['embedding_model']}): finish that one, or remove it with "
+            "`codelode reindex --drop`"
+        )
+    if not begun or not beside.exists():
+        _drop(beside, [beside.name])
+        chosen = {name: str(getattr(settings, name)) for name in connect.CHOICE}
+        services.exchange.begin({"name": beside.name, **chosen})
+
+
+def _build(services: Services, beside: connect.Beside, settings: Settings, report: Report) -> Build:
+    model = connect.language_model(settings)
+    known = services.derivations
+    enricher = Enricher(model, known, Nothing(), pause_s=0.0) if model else None
+    return Build(
+        ledger=services.ledger,
+        exchange=services.exchange,
+        contents=Contents(
+            known,
+            services.blobs,
+            max_file_bytes=settings.max_file_bytes,
+            timeout_s=settings.parse_timeout_s,
+            enricher=enricher,
+        ),
+        embedder=connect.embedder(settings),
+        derivations=known,
+        beside=beside,
+        store=beside.open(),
+        tell=report.progress,
+    )
+
+
+def _drop(beside: connect.Beside, names: Sequence[str]) -> list[str]:
+    for name in names:
+        beside.drop(name)
+    return list(names)
+
+
+def _require_alike(own: Mapping[str, str], workers: Mapping[str, str]) -> None:
+    """Raise InvalidSettings when the workers run with other settings than this command."""
+    for name, value in workers.items():
+        if own.get(name) != value:
+            raise InvalidSettings(
+                f"the workers run with CODELODE_{name.upper()}={value!r}, this command with "
+                f"{own.get(name, '')!r}: run it with the same settings"
+            )
+
+
+def _own_stdout() -> TextIO:
+    """Stdout for this module alone; whatever else prints goes to stderr."""
+    own = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return own
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""The new index, brought up to the ledger again and again, and the moment of the exchange."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Protocol, TypeVar
+
+import structlog
+
+from codelode.backends import connect
+from codelode.errors import Corrupt, Rejected, Unavailable
+from codelode.model import (
+    DEFAULT_REF,
+    FileChunks,
+    FileRecord,
+    FileState,
+    RefName,
+    RefStatus,
+    Repository,
+    RepositoryName,
+    Vectors,
+    locate,
+)
+from codelode.ports import ChunkStore, Derivations, Embedder
+from workers import wire
+from workers.embed import embed
+from workers.reindex.content import Content, Contents, Wanted
+
+#: Files per call of the model and per commit.
+BATCH_FILES = 128
+
+#: The exchange follows a look that found at most so many changes, or the last of so many looks.
+FEW_CHANGES = 500
+MOST_LOOKS = 10
+
+#: Back-off while a server is away: 1, 2, 4 … seconds, jittered, so many times.
+MAX_RETRIES = 8
+MAX_BACKOFF_S = 20.0
+
+#: Ends the note of a file that was built under the default ref as well.
+_DEFAULT_MARK = "*"
+
+Place = tuple[RepositoryName, RefName]
+T = TypeVar("T")
+
+log = structlog.get_logger("workers")
+
+
+class Hold(Protocol):
+    def check(self) -> None:
+        """Raise Unavailable when it was lost."""
+
+
+class Exchange(Protocol):
+    """What a rebuild asks of `codelode.backends.redis.exchange`."""
+
+    def places(self) -> set[Place]: ...
+    def built(self, place: Place) -> dict[str, str]: ...
+    def note(
+        self, place: Place, built: Mapping[str, str], *, gone: tuple[str, ...] = ()
+    ) -> None: ...
+    def drop_place(self, place: Place) -> None: ...
+    def alone(self) -> AbstractContextManager[Hold]: ...
+    def forget(self) -> None: ...
+
+
+class Missing(Corrupt):
+    """Indexed files that the new index would lack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What has to be done for one ref; `leaving`: path → its note."""
+
+    place: Place
+    refs: tuple[RefName, ...]
+    stale: Sequence[FileRecord]
+    leaving: Mapping[str, str]
+    kept: int = 0
+
+
+@dataclass(slots=True)
+class Build:
+    """Builds into `store`, which is that of `beside`. `tell` hears of every step."""
+
+    ledger: connect.Ledger
+    exchange: Exchange
+    contents: Contents
+    embedder: Embedder
+    derivations: Derivations
+    beside: connect.Beside
+    store: ChunkStore
+    tell: Callable[[Progress], None]
+    sleep: Callable[[float], None] = time.sleep
+    missing: dict[Wanted, str] = field(default_factory=dict)
+    _unchanged: dict[RepositoryName, tuple[object, ...]] = field(default_factory=dict)
+    _done: int = 0
+    _total: int = 0
+
+    def __call__(self, *, before: str, may_lack: bool = False) -> None:
+        """Build, catch up, publish. `before`: the identity of the old embedder.
+
+        Raises Missing when files could not be brought over, unless it `may_lack` them.
+        """
+        for _ in range(MOST_LOOKS):
+            if self.look() <= FEW_CHANGES:
+                break
+        self._require_all(may_lack=may_lack)
+        self.store.maintain()  # here, because workers wait inside
+        with self.exchange.alone() as hold:
+            self.look(hold)
+            self._require_all(may_lack=may_lack)
+            self.store.close()
+            hold.check()
+            self.beside.publish()
+            self.ledger.restamp(before, self.embedder.identity)
+            self.exchange.forget()
+
+    def look(self, hold: Hold | None = None) -> int:
+        """Bring the new index to what the ledger says now; how many files that changed."""
+        repositories = {one.name: one for one in self.ledger.repositories()}
+        gone = {name for name, _ in self.exchange.places()} - repositories.keys()
+        self._forgive(gone)
+        self._count(repositories)
+        return sum(map(self._drop, gone)) + sum(
+            self._repository(repository, hold) for repository in repositories.values()
+        )
+
+    def _repository(self, repository: Repository, hold: Hold | None) -> int:
+        """All refs of one. What leaves goes first: the default ref may have moved between two."""
+        refs = self.ledger.refs(repository.name)
+        state = (repository.default_ref, refs)
+        is_settled = all(ref.is_clean for ref in refs)
+        if is_settled and self._unchanged.get(repository.name) == state:
+            self._tell(sum(ref.files for ref in refs))
+            return 0
+        self._forgive({repository.name})
+        plans = [self._plan(repository, ref.ref) for ref in refs] + self._left(repository, refs)
+        for plan in plans:
+            self._take_out(plan)
+        for plan in plans:
+            self._tell(plan.kept)
+            for some in _batches(plan.stale, BATCH_FILES):
+                if hold is not None:
+                    hold.check()
+                self._bring_in(plan, some)
+                self._tell(len(some))
+        if is_settled:
+            self._unchanged[repository.name] = state
+        return sum(len(plan.stale) + len(plan.leaving) for plan in plans)
+
+    def _plan(self, repository: Repository, ref: RefName) -> _Plan:
+        place = (repository.name, ref)
+        refs = _refs(ref, repository.default_ref)
+        built = self.exchange.built(place)
+        wanted = {one.path: one for one in self.ledger.all(*place) if _is_wanted(one)}
+        stale = [one for path, one in wanted.items() if built.get(path) != _note(one, refs)]
+        moved = (one.path for one in stale if _was_default(built.get(one.path)))
+        leaving = {path: built[path] for path in moved if DEFAULT_REF not in refs}
+        leaving |= {path: note for path, note in built.items() if path not in wanted}
+        return _Plan(place, refs, stale, leaving, kept=len(wanted) - len(stale))
+
+    def _left(self, repository: Repository, refs: Sequence[RefStatus]) -> list[_Plan]:
+        """What is built of refs that are not there any more."""
+        there = {(repository.name, ref.ref) for ref in refs}
+        gone = (at for at in self.exchange.places() if at[0] == repository.name)
+        return [_Plan(at, (), [], self.exchange.built(at)) for at in gone if at not in there]
+
+    def _forgive(self, names: Collection[RepositoryName]) -> None:
+        self.missing = {f: why for f, why in self.missing.items() if f.repository not in names}
+
+    def _count(self, names: Iterable[RepositoryName]) -> None:
+        self._total = sum(ref.files for name in names for ref in self.ledger.refs(name))
+        self._done = 0
+        self._tell(0)
+
+    def _tell(self, files: int) -> None:
+        self._done += files
+        self.tell(Progress(min(self._done, self._total), self._total))
+
+    def _drop(self, name: RepositoryName) -> int:
+        self._trying(lambda: self.store.remove_repository(name))
+        places = [place for place in self.exchange.places() if place[0] == name]
+        for place in places:
+            self.exchange.drop_place(place)
+        return 1
+
+    def _take_out(self, plan: _Plan) -> None:
+        name, ref = plan.place
+        for some in _batches(list(plan.leaving), BATCH_FILES):
+            files = [
+                FileChunks(name, path, _refs(ref, ref if _was_default(plan.leaving[path]) else ""))
+                for path in some
+            ]
+            self._trying(partial(self.store.replace, files))
+            self.exchange.note(plan.place, {}, gone=tuple(some))
+
+    def _bring_in(self, plan: _Plan, records: Sequence[FileRecord]) -> None:
+        files = {Wanted(plan.place[0], one.path, one.blob): one for one in records}
+        contents = self._trying(lambda: self.contents.of(list(files)))
+        ready = {file: found for file, found in contents.items() if isinstance(found, Content)}
+        left_out = {file: found for file, found in contents.items() if isinstance(found, str)}
+        left_out |= self._stored(plan.refs, ready)
+        for file, why in left_out.items():
+            if files[file].state is FileState.INDEXED:
+                self.missing[file] = why
+        stored = [record for file, record in files.items() if file not in left_out]
+        self.exchange.note(plan.place, {one.path: _note(one, plan.refs) for one in stored})
+
+    def _stored(
+        self, refs: tuple[RefName, ...], files: Mapping[Wanted, Content]
+    ) -> dict[Wanted, str]:
+        """Store the files; by file why it was refused, which is found out one by one."""
+        if not files:
+            return {}
+        try:
+            self._trying(lambda: self._store(refs, files))
+        except (Rejected, ValueError) as exc:
+            if len(files) == 1:
+                return dict.fromkeys(files, str(exc))
+            return {
+                file: why
+                for one in files.items()
+                for file, why in self._stored(refs, dict([one])).items()
+            }
+        return {}
+
+    def _store(self, refs: tuple[RefName, ...], files: Mapping[Wanted, Content]) -> None:
+        vectors = embed(
+            [(file.path, found.parsed, found.summaries) for file, found in files.items()],
+            embedder=self.embedder,
+            known=self.derivations,
+        )
+        self.store.replace(
+            [
+                _placed(file, found, refs, self._rounded(rows))
+                for (file, found), rows in zip(files.items(), vectors, strict=True)
+            ]
+        )
+
+    def _rounded(self, rows: Vectors) -> Vectors:
+        """As they are after the hand-over between two jobs: both ways give the same index."""
+        return wire.load_vectors(wire.dump_vectors(rows), dim=self.embedder.dim)
+
+    def _trying(self, work: Callable[[], T]) -> T:
+        """Do the work; while a server is away, again after a pause."""
+        for retry in range(MAX_RETRIES):
+            try:
+                return work()
+            except Unavailable as exc:
+                pause_s = min(MAX_BACKOFF_S, 2.0**retry) * random.uniform(0.5, 1.0)
+                log.warning("rebuild_waits", reason=str(exc), seconds=round(pause_s, 1))
+                self.sleep(pause_s)
+        return work()
+
+    def _require_all(self, *, may_lack: bool) -> None:
+        if self.missing and not may_lack:
+            file, why = next(iter(self.missing.items()))
+            raise Missing(
+                f"{len(self.missing)} indexed files cannot be brought over, as {file.repository} "
+                f"{file.path}: {why}; index their repositories again and repeat, or go without "
+                "them with --skip-missing"
+            )
+
+
+def _is_wanted(record: FileRecord) -> bool:
+    """Indexed, or about to be: its run may have been abandoned, and the old index have it still."""
+    return bool(record.blob) and record.state in (FileState.INDEXED, FileState.PENDING)
+
+
+def _refs(ref: RefName, default: str) -> tuple[RefName, ...]:
+    return tuple({ref, DEFAULT_REF} if ref == default else {ref})
+
+
+def _note(record: FileRecord, refs: tuple[RefName, ...]) -> str:
+    """What is noted of a file: another blob, or another default ref, and it is made anew."""
+    return f"{record.blob}{_DEFAULT_MARK if DEFAULT_REF in refs else ''}"
+
+
+def _was_default(note: str | None) -> bool:
+    return note is not None and note.endswith(_DEFAULT_MARK)
+
+
+def _placed(
+    file: Wanted, found: Content, refs: tuple[RefName, ...], vectors: Vectors
+) -> FileChunks:
+    chunks = locate(
+        found.parsed,
+        repository=file.repository,
+        path=file.path,
+        refs=refs,
+        summaries=found.summaries,
+    )
+    return FileChunks(file.repository, file.path, refs, chunks, vectors)
+
+
+def _batches(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while some := list(islice(remaining, size)):
+        yield some

@@ -1,0 +1,161 @@
+"""Parsed files with their summaries: what was derived before is used, the rest is parsed now.
+
+A grammar may loop or crash, so what has to be parsed is parsed in processes that may die; then the
+file is left out with the reason. A summary that is not kept any more is not asked for again.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+from codelode import derivations
+from codelode.errors import NotFound
+from codelode.model import BlobId, ParsedFile, RepositoryName, RunId
+from codelode.ports import BlobSource, DerivationKey, Derivations
+from workers import wire
+from workers.enrich import Enricher
+from workers.parse import PARSER_VERSION, guard, parse
+
+#: Processes that parse, and the memory that each may take.
+PARSERS = 2
+PARSER_MEMORY_BYTES = 4 << 30
+
+_NO_RUN = RunId("reindex")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One file of the ledger."""
+
+    repository: RepositoryName
+    path: str
+    blob: BlobId
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What of it goes into the index."""
+
+    parsed: ParsedFile
+    summaries: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Contents:
+    """The contents of files. `enricher`: its summaries are looked up, no new ones are made."""
+
+    known: Derivations
+    blobs: BlobSource
+    max_file_bytes: int
+    timeout_s: float
+    enricher: Enricher | None = None
+    _pool: ProcessPoolExecutor | None = field(default=None, init=False)
+
+    def of(self, files: Sequence[Wanted]) -> dict[Wanted, Content | str]:
+        """By file its content, or why it has none."""
+        parsed = self._parsed(files)
+        ready = {file: found for file, found in parsed.items() if isinstance(found, ParsedFile)}
+        summaries = self._summaries(ready)
+        return {
+            file: Content(found, summaries[file]) if isinstance(found, ParsedFile) else found
+            for file, found in parsed.items()
+        }
+
+    def close(self) -> None:
+        if self._pool is not None:
+            _end(self._pool)
+        self._pool = None
+
+    def _parsed(self, files: Sequence[Wanted]) -> dict[Wanted, ParsedFile | str]:
+        keys = {file: _key(file) for file in files}
+        stored = zip(files, self.known.get(list(keys.values())), strict=True)
+        found: dict[Wanted, ParsedFile | str] = {
+            file: wire.load_parsed(data) for file, data in stored if data is not None
+        }
+        unknown = [file for file in files if file not in found]
+        for start in range(0, len(unknown), PARSERS):
+            made = self._parse(unknown[start : start + PARSERS])
+            self.known.put({keys[file]: d for file, d in made.items() if isinstance(d, bytes)})
+            found |= {
+                f: wire.load_parsed(d) if isinstance(d, bytes) else d for f, d in made.items()
+            }
+        return found
+
+    def _parse(self, files: Sequence[Wanted]) -> dict[Wanted, bytes | str]:
+        """Each parsed in a process of its own, or why not; after a crash each alone."""
+        read = {file: self._read(file) for file in files}
+        asked = {file: self._ask(file, d) for file, d in read.items() if isinstance(d, bytes)}
+        made: dict[Wanted, bytes | str] = {f: d for f, d in read.items() if isinstance(d, str)}
+        for file, future in asked.items():
+            try:
+                made[file] = future.result(self.timeout_s)
+            except TimeoutError:
+                self.close()
+                made[file] = f"parsing took longer than {self.timeout_s:.0f} s"
+            except BrokenProcessPool:
+                self.close()
+                alone = len(asked) == 1
+                made[file] = "its parser crashed" if alone else self._parse([file])[file]
+        return made
+
+    def _read(self, file: Wanted) -> bytes | str:
+        try:
+            data = self.blobs.read(file.repository, file.blob)
+        except NotFound as exc:
+            return str(exc)
+        return guard(data, path=file.path, max_bytes=self.max_file_bytes) or data
+
+    def _ask(self, file: Wanted, data: bytes) -> Future[bytes | str]:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                PARSERS, mp_context=get_context("spawn"), initializer=_confine
+            )
+        return self._pool.submit(_parse, data, file.path)
+
+    def _summaries(self, files: Mapping[Wanted, ParsedFile]) -> dict[Wanted, tuple[str, ...]]:
+        if self.enricher is None or not files:
+            return dict.fromkeys(files, ())
+        pairs = [(file.path, parsed) for file, parsed in files.items()]
+        found = self.enricher(_NO_RUN, pairs, importers={})
+        return {file: one.texts for file, one in zip(files, found, strict=True)}
+
+
+class Nothing:
+    """The summary budget that grants nothing."""
+
+    def take(self, run: RunId, wanted: int, *, share: float = 1.0) -> int:
+        return 0
+
+    def settle(self, run: RunId, *, made: int, failed: int) -> bool:
+        return failed > 0
+
+    def is_stopped(self, run: RunId) -> bool:
+        return False
+
+
+def _key(file: Wanted) -> DerivationKey:
+    version = f"{PARSER_VERSION} {wire.PARSED_SHAPE}"
+    return derivations.of_parse(file.blob, file.path, version=version)
+
+
+def _parse(data: bytes, path: str) -> bytes | str:
+    try:
+        return wire.dump_parsed(parse(data, path=path))
+    except Exception as exc:  # noqa: BLE001 - whatever it is is the reason
+        return f"{type(exc).__name__}: {exc}"
+
+
+def _confine() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (PARSER_MEMORY_BYTES, PARSER_MEMORY_BYTES))
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End its processes, also one that never answers."""
+    for process in list((pool._processes or {}).values()):
+        process.kill()
+    pool.shutdown(wait=True, cancel_futures=True)
