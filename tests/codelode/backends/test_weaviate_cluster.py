@@ -49,7 +49,7 @@ class Node:
             "RAFT_INTERNAL_RPC_PORT": str(self.ports["raft"] + 1),
             "RAFT_JOIN": raft,
             "RAFT_BOOTSTRAP_EXPECT": str(NODES),
-            "RAFT_TIMEOUTS_MULTIPLIER": "1",
+            "RAFT_TIMEOUTS_MULTIPLIER": "2",  # 1: a busy machine loses its leader
             "GRPC_PORT": str(self.ports["grpc"]),
             **({"CLUSTER_JOIN": f"127.0.0.1:{ports[0]['gossip']}"} if number else {}),
         }
@@ -153,7 +153,7 @@ def _free_pair(held):
         return port
 
 
-def wait_until(is_so, *, timeout_s=60.0):
+def wait_until(is_so, *, timeout_s=120.0):
     deadline = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline
