@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codelode.backends.memory.graph import MemoryGraph
@@ -194,6 +194,7 @@ POOL = {
 commits = st.lists(st.sets(st.sampled_from(sorted(POOL))), min_size=1, max_size=5)
 
 
+@example(commits=[{"src/m.rs"}, {"src/m.rs", "src/lib.rs"}])
 @settings(max_examples=150)
 @given(commits=commits)
 def test_commits_one_by_one_leave_the_edges_of_the_last_one_alone(commits):

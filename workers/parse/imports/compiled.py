@@ -225,8 +225,11 @@ def _rust_module(
     keys = at(*(posixpath.join(base, *parts[:n]) for n in range(1, len(parts) + 1)))
     files = ("lib.rs", "main.rs", "mod.rs")
     roots = [posixpath.join(base, file) for file in files] + ([f"{base}.rs"] if base else [])
-    found = next((p for p in roots if p in layout), None) if owner else None
-    return Resolved((found,) if found else (), keys)
+    if not owner:
+        return Resolved((), keys)
+    found = next((p for p in roots if p in layout), None)
+    likelier = roots[: roots.index(found)] if found else roots
+    return Resolved((found,) if found else (), (*keys, *at(*likelier)))
 
 
 # C, C++
