@@ -7,6 +7,7 @@ part of the type. `codelode settings` and the README's table are printed from he
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -301,3 +302,13 @@ def load(**overrides: object) -> Settings:
             for error in exc.errors()
         )
         raise InvalidSettings(problems) from exc
+
+
+def require_alike(own: Mapping[str, str], workers: Mapping[str, str]) -> None:
+    """Raise InvalidSettings when the workers tell of other settings than this command has."""
+    for name, value in workers.items():
+        if own.get(name) != value:
+            raise InvalidSettings(
+                f"the workers run with CODELODE_{name.upper()}={value!r}, this command with "
+                f"{own.get(name, '')!r}: run it with the same settings"
+            )

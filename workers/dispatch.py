@@ -154,9 +154,14 @@ def operators_queries() -> OwnQueries:
 
 def parse_key(job: Job) -> DerivationKey:
     """What parsing the file is known by."""
-    queries = own_queries.digest(queries_of(job.run))
-    version = f"{PARSER_VERSION} {wire.PARSED_SHAPE} {queries}".rstrip()
-    return derivations.of_parse(job.blob, job.path, version=version)
+    return derivations.of_parse(job.blob, job.path, version=_parse_version(job.run))
+
+
+@lru_cache(maxsize=64)
+def _parse_version(run: RunId) -> str:
+    """What parsing in a run depends on besides the file; for each file it would cost a digest."""
+    queries = own_queries.digest(queries_of(run))
+    return f"{PARSER_VERSION} {wire.PARSED_SHAPE} {queries}".rstrip()
 
 
 def after_parse() -> str:

@@ -110,15 +110,15 @@ def _pull(run: RunId) -> None:
     ledger = services().ledger
     if not ledger.claim(run, worker=identity()):
         return
+    asked = existing(run)
     prepared = prepare(
-        existing(run),
+        asked,
         ledger=ledger,
         mirrors=services().mirrors,
         fingerprint=_fingerprint(),
         max_file_bytes=settings.max_file_bytes,
     )
-    repository = existing(run).repository
-    manifest = prepared.manifest
+    repository, manifest = asked.repository, prepared.manifest
     if settings.language_model != "none":
         recent = _recent(repository, manifest.revision)
         manifest = replace(manifest, items=first_wanted(manifest.items, recent=recent))

@@ -21,8 +21,7 @@ import structlog
 
 from codelode.backends import connect
 from codelode.cli import folder, redis_server
-from codelode.errors import InvalidSettings
-from codelode.settings import Settings, load
+from codelode.settings import Settings, load, require_alike
 
 #: What says which stores are meant; the workers tell theirs.
 PLACE = ("store", "organisation", "data", "weaviate_url", "weaviate_collection")
@@ -99,12 +98,8 @@ def _with_own_redis(settings: Settings) -> Iterator[Settings]:
 
 def _require_alike(own: Settings, workers: Mapping[str, str]) -> None:
     """Raise InvalidSettings when the workers run with other stores than this command."""
-    for name in PLACE:
-        if name in workers and str(getattr(own, name)) != workers[name]:
-            raise InvalidSettings(
-                f"the workers run with CODELODE_{name.upper()}={workers[name]!r}, this command "
-                f"with {str(getattr(own, name))!r}: run it with the same settings"
-            )
+    told = {name: workers[name] for name in PLACE if name in workers}
+    require_alike({name: str(getattr(own, name)) for name in told}, told)
 
 
 def _free_port() -> int:

@@ -59,10 +59,15 @@ def progress_line(run: Run, *, elapsed_s: float) -> str:
     parts = [plain(run.repository), run.state.value]
     if run.total:
         through = min(run.done + run.failed, run.total)
-        filled = BAR_CHARS * through // run.total
-        parts.append(f"[{'#' * filled}{'-' * (BAR_CHARS - filled)}]")
+        parts.append(bar(through, run.total))
         rate = f", {through / elapsed_s:.0f}/s" if through >= elapsed_s > 0.5 else ""
         parts.append(f"{through}/{run.total} files{rate}")
     if run.failed:
         parts.append(f"{run.failed} failed")
     return "  ".join(parts)
+
+
+def bar(done: int, total: int) -> str:
+    """`[######------]`."""
+    filled = BAR_CHARS * done // total
+    return f"[{'#' * filled}{'-' * (BAR_CHARS - filled)}]"

@@ -20,7 +20,8 @@ import click
 
 from codelode.cli import printing
 from codelode.cli.folder import running_cluster
-from codelode.cli.progress import BAR_CHARS, LOG_INTERVAL_S
+from codelode.cli.operating import data_option
+from codelode.cli.progress import LOG_INTERVAL_S, bar
 from codelode.errors import CodelodeError, Corrupt
 from codelode.settings import Settings, load
 
@@ -42,11 +43,7 @@ _WORKER = (sys.executable, "-P", "-m", "workers.reindex")
     type=click.IntRange(0, 16_384),
     help="Dimensions asked for; 0: what the model has. Default: CODELODE_EMBEDDING_DIM.",
 )
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the cluster that `codelode up` runs here. Default: CODELODE_DATA.",
-)
+@data_option
 @click.option(
     "--skip-missing",
     is_flag=True,
@@ -120,9 +117,9 @@ def _run(settings: Settings, options: list[str]) -> Iterator[Mapping[str, Any]]:
 def _shown(told: Iterator[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The last thing told, after progress was shown on stderr."""
     last: Mapping[str, Any] = {}
-    with _Bar() as bar:
+    with _Bar() as shown:
         for last in told:
-            bar(last)
+            shown(last)
     if "error" in last:
         raise CodelodeError(last["error"])
     if "state" not in last:
@@ -172,8 +169,6 @@ class _Bar:
             return "published; the old index goes when its last searches are through"
         if "total" not in told:
             return ""
-        done, total = told["done"], max(1, told["total"])
-        filled = BAR_CHARS * done // total
+        done, total = told["done"], told["total"]
         rate = done / max(0.5, time.monotonic() - self._started_at)
-        bar = f"[{'#' * filled}{'-' * (BAR_CHARS - filled)}]"
-        return f"rebuilding  {bar}  {done}/{told['total']} files, {rate:.0f}/s"
+        return f"rebuilding  {bar(done, max(1, total))}  {done}/{total} files, {rate:.0f}/s"

@@ -11,14 +11,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from codelode import logs
 from codelode.backends import connect
 from codelode.errors import CodelodeError, InvalidSettings
-from codelode.settings import Settings, load
+from codelode.settings import Settings, load, require_alike
 from workers.app import Services, shaping
 from workers.enrich import Enricher
 from workers.reindex.build import Build, Progress
@@ -80,7 +80,7 @@ def _run(args: argparse.Namespace, report: Report) -> int:
 def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
     """Build the index for the embedder of the settings, publish it, remove the old one."""
     services = Services(settings)
-    _require_alike(shaping(settings), services.exchange.facts())
+    require_alike(shaping(settings), services.exchange.facts())
     beside = connect.beside(settings)
     with services.exchange.running():
         before = beside.replaces()
@@ -112,7 +112,7 @@ def drop(settings: Settings, report: Report) -> None:
     """Remove what is half built or left over."""
     beside = connect.beside(settings.model_copy(update={"embedder": "static"}))  # asks no server
     exchange = connect.exchange(settings)
-    _require_alike(shaping(settings), exchange.facts())
+    require_alike(shaping(settings), exchange.facts())
     with exchange.running():
         dropped = _drop(beside, beside.others())
         exchange.forget()
@@ -161,16 +161,6 @@ def _drop(beside: connect.Beside, names: Sequence[str]) -> list[str]:
     for name in names:
         beside.drop(name)
     return list(names)
-
-
-def _require_alike(own: Mapping[str, str], workers: Mapping[str, str]) -> None:
-    """Raise InvalidSettings when the workers run with other settings than this command."""
-    for name, value in workers.items():
-        if own.get(name) != value:
-            raise InvalidSettings(
-                f"the workers run with CODELODE_{name.upper()}={value!r}, this command with "
-                f"{own.get(name, '')!r}: run it with the same settings"
-            )
 
 
 def _own_stdout() -> TextIO:
