@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -30,7 +31,7 @@ from codelode.backends.weaviate.index import VECTOR, Place, Version
 from codelode.backends.weaviate.objects import SHOWN, unpack
 from codelode.backends.weaviate.patience import Patience
 from codelode.backends.weaviate.predicate import FilePlace, admission, condition, in_files
-from codelode.errors import Corrupt, SchemaMismatch
+from codelode.errors import Corrupt, SchemaMismatch, TimedOut
 from codelode.model import Candidate, Chunk, ChunkId, HybridQuery, RefName, Vector
 
 #: The searched properties, each with the weight of its score.
@@ -42,6 +43,9 @@ FIELDS = [
 
 #: How long the collection behind the alias is taken for the current one, seconds.
 FOLLOW_S = 5.0
+
+#: Longest wait to be told of another one, seconds.
+LOOK_S = 0.5
 
 #: A glob that the server knows only roughly costs hits: then this many times as many are asked
 #: for, up to the server's own bound.
@@ -139,12 +143,29 @@ class WeaviateChunkSearch:
         return empty if objects is None else await self._patience(call(objects))
 
     async def _objects(self) -> _Objects | None:
-        """The tenant's objects in the collection that is current now."""
+        """The tenant's objects in the collection that is current now.
+
+        The alias is the leader's to tell, of several nodes: while they elect one, which takes
+        ten seconds, the collection known so far cannot be replaced and goes on answering.
+        """
         async with self._opening:
-            if self._current is None or time.monotonic() - self._looked_at > FOLLOW_S:
+            if self._current is None:
                 self._current = await self._open()
-                self._looked_at = time.monotonic()
+            elif time.monotonic() - self._looked_at > FOLLOW_S:
+                with suppress(TimedOut):
+                    self._current = await self._followed()
+            else:
+                return self._current
+            self._looked_at = time.monotonic()
             return self._current
+
+    async def _followed(self) -> _Objects | None:
+        """Raises TimedOut when nobody tells what the alias points to."""
+        try:
+            async with asyncio.timeout(LOOK_S):
+                return await self._open()
+        except TimeoutError as exc:
+            raise TimedOut(f"Weaviate did not tell its aliases within {LOOK_S:g} s") from exc
 
     async def _open(self) -> _Objects | None:
         if self._client is None:
