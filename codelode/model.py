@@ -18,6 +18,8 @@ from typing import NewType
 import numpy as np
 import numpy.typing as npt
 
+from codelode.names import Names
+
 RepositoryName = NewType("RepositoryName", str)
 RefName = NewType("RefName", str)
 Revision = NewType("Revision", str)  # 40 hex digits: a commit
@@ -380,6 +382,7 @@ class Candidate:
     keyword_score: float | None  # BM25; None: not among the keyword side's candidates
     similarity: float | None  # cosine in [-1, 1]; None: not among the vector side's candidates
     vector: Vector | None = field(default=None, compare=False)  # the chunk's, when it was asked for
+    names: Names | None = field(default=None, compare=False)  # where the store keeps them
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Set
 
 import numpy as np
 
-from codelode.model import Category
-from gateway.rank.facts import Facts
+from codelode.model import Category, Chunk
+from codelode.names import Names, is_constructor
 from gateway.rank.fuse import Scores
 from gateway.rank.scene import Scene
 from gateway.state import QueryKind
@@ -61,24 +61,23 @@ def file_body(scene: Scene) -> Scores:
 def repository_said(scene: Scene) -> Scores:
     """How much of the name of its repository the query says."""
     spoken = set(scene.analysis.words)
-    names = [fact.repository for fact in scene.facts]
-    shares = {name: _said_literally(name, spoken) for name in set(names)}
-    return np.array([shares[name] for name in names])
+    shares = {name: _said_literally(name, spoken) for name in set(scene.repositories)}
+    return np.array([shares[name] for name in scene.repositories])
 
 
 def folder_said(scene: Scene) -> Scores:
     """How much of the name of its folder the query says."""
-    return scene.said([fact.folder for fact in scene.facts])
+    return scene.said([place.folder for place in scene.places])
 
 
 def stem_said(scene: Scene) -> Scores:
     """How much of the name of its file the query says."""
-    return scene.said([fact.stem for fact in scene.facts])
+    return scene.said([place.stem for place in scene.places])
 
 
 def symbol(scene: Scene) -> Scores:
     """How much of the query the names of what it defines hold."""
-    return scene.covered_by([fact.terms for fact in scene.facts])
+    return scene.covered_by([names.terms for names in scene.names])
 
 
 # What it defines
@@ -89,29 +88,28 @@ def definition(scene: Scene) -> Scores:
     ½ where that is continued or a constructor, or has the name beside others.
     """
     if scene.analysis.kind is not QueryKind.IDENTIFIER:
-        return np.zeros(len(scene.facts))
-    return np.array([_defines(fact, scene.identifiers) for fact in scene.facts])
+        return np.zeros(len(scene.candidates))
+    return _defining(scene, scene.identifiers)
 
 
 def mentioned(scene: Scene) -> Scores:
     """The same for the names in a query of several words, also those with their parts apart."""
-    names = scene.identifiers | scene.compounds
     if scene.analysis.kind is QueryKind.IDENTIFIER:
-        return np.zeros(len(scene.facts))
-    return np.array([_defines(fact, names) for fact in scene.facts])
+        return np.zeros(len(scene.candidates))
+    return _defining(scene, scene.identifiers | scene.compounds)
 
 
 def named(scene: Scene) -> Scores:
     """1 where what starts there is called by one word of a query of several words."""
     if scene.analysis.kind is QueryKind.IDENTIFIER:
-        return np.zeros(len(scene.facts))
+        return np.zeros(len(scene.candidates))
     words = set(scene.words)
-    return _flags(fact.symbol in words and fact.symbol in fact.defined for fact in scene.facts)
+    return _flags(names.symbol in words and _starts(names) for names in scene.names)
 
 
 def starts(scene: Scene) -> Scores:
     """1 where a definition starts."""
-    return _flags(bool(fact.defined) for fact in scene.facts)
+    return _flags(bool(names.defined) for names in scene.names)
 
 
 # What it is
@@ -119,7 +117,7 @@ def starts(scene: Scene) -> Scores:
 
 def first(scene: Scene) -> Scores:
     """1 for the beginning of a file: licence, imports, what a file says of itself."""
-    return _flags(c.chunk.start_line == 1 for c in scene.candidates)
+    return _flags(chunk.start_line == 1 for chunk in scene.chunks)
 
 
 def test(scene: Scene) -> Scores:
@@ -135,8 +133,8 @@ def docs(scene: Scene) -> Scores:
 def example(scene: Scene) -> Scores:
     """1 for an example, a benchmark, a script or the like that the query does not ask for."""
     if not EXAMPLE_WORDS.isdisjoint(scene.analysis.words):
-        return np.zeros(len(scene.facts))
-    return _flags(fact.is_example for fact in scene.facts)
+        return np.zeros(len(scene.candidates))
+    return _flags(place.is_example for place in scene.places)
 
 
 def configuration(scene: Scene) -> Scores:
@@ -168,13 +166,24 @@ def _said_literally(name: tuple[str, ...], spoken: Set[str]) -> float:
     return sum(word in spoken for word in name) / len(name) if name else 0.0
 
 
-def _defines(fact: Facts, names: Set[str]) -> float:
-    if fact.symbol in names:
-        return 1.0 if fact.symbol in fact.defined and not fact.is_constructor else 0.5
-    return 0.0 if names.isdisjoint(fact.defined) else 0.5
+def _defining(scene: Scene, wanted: Set[str]) -> Scores:
+    """How far each candidate is what one of the wanted names stands for."""
+    pairs = zip(scene.names, scene.chunks, strict=True)
+    return np.array([_defines(names, chunk, wanted) for names, chunk in pairs])
+
+
+def _defines(names: Names, chunk: Chunk, wanted: Set[str]) -> float:
+    if names.symbol in wanted:
+        return 1.0 if _starts(names) and not is_constructor(chunk.symbol) else 0.5
+    return 0.0 if wanted.isdisjoint(names.defined.split("\n")) else 0.5
+
+
+def _starts(names: Names) -> bool:
+    """Whether what it is mainly about starts there."""
+    return f"\n{names.symbol}\n" in names.defined
 
 
 def _unasked(scene: Scene, words: Set[str], categories: Set[Category]) -> Scores:
     if not words.isdisjoint(scene.analysis.words):
         return np.zeros(len(scene.candidates))
-    return _flags(c.chunk.category in categories for c in scene.candidates)
+    return _flags(chunk.category in categories for chunk in scene.chunks)

@@ -11,8 +11,8 @@ from collections.abc import Sequence, Set
 import numpy as np
 
 from codelode.model import Candidate, Chunk
+from codelode.names import is_constructor, spelling
 from gateway.options import Fusion
-from gateway.rank.facts import is_constructor, spelling
 from gateway.rank.fuse import RRF_K, Scores, ranks
 from gateway.state import Analysis, QueryKind, Ranked
 

@@ -8,6 +8,7 @@ them from another and counts as no word of the query.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from codelode.model import Candidate
-from gateway.rank.facts import Facts, facts, spelling
+from codelode.model import Candidate, Chunk
+from codelode.names import Names, names_of, spelling
 from gateway.rank.fuse import Scores
+from gateway.rank.paths import Place, place, repository_words
 from gateway.state import Analysis
 
 Matches = npt.NDArray[np.float64]  # (candidates, words), 1 where it matches
@@ -42,9 +44,25 @@ class Scene:
     candidates: Sequence[Candidate]
 
     @cached_property
-    def facts(self) -> list[Facts]:
-        """What is known of each candidate's chunk."""
-        return [facts(candidate.chunk) for candidate in self.candidates]
+    def chunks(self) -> list[Chunk]:
+        return [candidate.chunk for candidate in self.candidates]
+
+    @cached_property
+    def names(self) -> list[Names]:
+        """What each chunk defines."""
+        return [
+            one.names or names_of(one.chunk.symbol, one.chunk.symbols) for one in self.candidates
+        ]
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """Where each chunk stands."""
+        return [place(chunk.path) for chunk in self.chunks]
+
+    @cached_property
+    def repositories(self) -> list[tuple[str, ...]]:
+        """The words of the name of each chunk's repository."""
+        return [repository_words(chunk.repository) for chunk in self.chunks]
 
     @cached_property
     def similarities(self) -> Scores:
@@ -55,17 +73,16 @@ class Scene:
     @cached_property
     def words(self) -> tuple[str, ...]:
         """The words of the query that can tell candidates apart."""
-        repositories = {fact.repository for fact in self.facts}
-        if len(repositories) > 1:
+        own, *more = set(self.repositories)
+        if more:
             return self.analysis.words
-        (own,) = repositories
         others = [word for word in self.analysis.words if word not in (*own, "".join(own))]
         return tuple(others) or self.analysis.words
 
     @cached_property
     def bodies(self) -> Matches:
         """Which words of the query each chunk holds."""
-        texts = [fact.text for fact in self.facts]
+        texts = [chunk.content.casefold() for chunk in self.chunks]
         held = [[word in text for text in texts] for word in self.words]
         return np.array(held, float).reshape(len(self.words), len(texts)).T
 
@@ -80,7 +97,8 @@ class Scene:
     def files(self) -> npt.NDArray[np.int64]:
         """The number of each candidate's file, from 0."""
         numbers: dict[tuple[str, str], int] = {}
-        return np.array([numbers.setdefault(fact.file, len(numbers)) for fact in self.facts])
+        files = [(chunk.repository, chunk.path) for chunk in self.chunks]
+        return np.array([numbers.setdefault(file, len(numbers)) for file in files])
 
     @cached_property
     def identifiers(self) -> frozenset[str]:
@@ -109,11 +127,17 @@ class Scene:
         covered: Scores = matches @ self.idf / total if total else np.zeros(len(matches))
         return covered
 
-    def covered_by(self, terms: Sequence[frozenset[str]]) -> Scores:
-        """How much of the query each candidate's terms hold, by how telling the words are."""
-        alike = self._alike(frozenset().union(*terms))
+    def covered_by(self, terms: Sequence[str]) -> Scores:
+        """How much of the query each candidate's terms hold, by how telling the words are.
+
+        `terms`: a list in one text for each.
+        """
         telling = (self.idf / (self.idf.sum() or 1.0)).tolist()
-        held = ({at for term in alike.keys() & own for at in alike[term]} for own in terms)
+        starts = "|".join(map(re.escape, self._by_start))
+        starting = re.compile(rf"\n((?:{starts}).*)")  # does not read over a line break
+        found = list(map(starting.findall, terms))
+        alike = self._alike(set(chain.from_iterable(found)))
+        held = ({at for term in own for at in alike.get(term, ())} for own in found)
         return np.array([sum(telling[at] for at in places) for places in held])
 
     def said(self, names: Sequence[tuple[str, ...]]) -> Scores:
@@ -140,8 +164,8 @@ class Scene:
     @cached_property
     def _by_start(self) -> dict[str, list[int]]:
         places: defaultdict[str, list[int]] = defaultdict(list)
-        for place, word in enumerate(self.words):
-            places[word[:STEM_CHARS]].append(place)
+        for at, word in enumerate(self.words):
+            places[word[:STEM_CHARS]].append(at)
         return dict(places)
 
 

@@ -26,6 +26,7 @@ from codelode.model import (
     RepositoryName,
     chunk_id,
 )
+from codelode.names import names_of
 
 DIM = 4
 APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")
@@ -204,6 +205,14 @@ async def test_what_a_stored_chunk_derives_from_its_surroundings_is_renewed(inde
     assert hit.chunk.header == "class New"
     assert hit.similarity == pytest.approx(1, abs=1e-3)
     assert await index.found("old") == []
+
+
+async def test_names_that_come_with_a_candidate_are_the_chunks(index):
+    one = chunk(symbol="Pool.get_user", symbols=("Pool.get_user", "Pool.größe"))
+    index.store.replace([file(one)])
+    (found,) = await index.found("shared")
+
+    assert found.names in (None, names_of(one.symbol, one.symbols))
 
 
 async def test_remove_repository_removes_all_of_it_and_nothing_else(index):

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from codelode.model import Candidate, Category, Kind
+from codelode.names import names_of
 from gateway.analyze import analysis
 from gateway.rank import features, ranked, same_file
-from gateway.rank.facts import REMEMBERED, facts, remembered, spelling, stem_of
 from gateway.rank.fuse import fuse, ranks
+from gateway.rank.paths import stem_of
 from gateway.rank.scene import Scene, same
 from gateway.rank.weights import SAME_FILE, WEIGHTS
 
@@ -272,17 +273,6 @@ def test_words_with_a_long_common_beginning_are_the_same(one, other, are_same):
     assert same(other, one) is are_same
 
 
-def test_names_are_compared_in_one_spelling():
-    assert spelling("getUser") == spelling("get_user") == spelling("GetUser") == "getuser"
-    assert [spelling(name) for name in ("a.b.c", "absl::StrCat", "Foo#bar()", "x", "::")] == [
-        "c",
-        "strcat",
-        "bar",
-        "x",
-        "",
-    ]
-
-
 def test_the_stem_of_a_file_is_its_name_without_the_last_extension():
     assert [stem_of(path) for path in ("a/b.py", "Sql.Async.cs", ".env", "Makefile", "")] == [
         "b",
@@ -293,15 +283,10 @@ def test_the_stem_of_a_file_is_its_name_without_the_last_extension():
     ]
 
 
-def test_a_chunk_that_was_named_anew_is_looked_at_anew(make_chunk):
-    chunk = make_chunk("a.py", "x", symbol="old", symbols=("old",))
+def test_names_that_the_store_keeps_are_not_made_again(candidate):
+    found = candidate("a.py", symbol="old", symbols=("old",))
+    kept = replace(found, names=names_of("new", ("new",)))
 
-    assert facts(chunk) is facts(replace(chunk))
-    assert facts(replace(chunk, symbol="new", symbols=("new",))).symbol == "new"
-
-
-def test_remembered_chunks_are_bounded(make_chunk):
-    for number in range(REMEMBERED + 10):
-        facts(make_chunk("a.py", "x", start_line=number + 1))
-
-    assert len(remembered) <= REMEMBERED
+    assert [place.score for place in ranked(analysis("new"), [kept])] > [
+        place.score for place in ranked(analysis("new"), [found])
+    ]

@@ -125,6 +125,7 @@ class LocalChunkSearch:
                 keyword.get(at),
                 similarity.get(at),
                 _vector(shown[at].vector) if query.with_vectors else None,
+                shown[at].names,
             )
             for at in keyword.keys() | similarity.keys()
         ]

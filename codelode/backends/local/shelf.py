@@ -11,6 +11,7 @@ from codelode.backends.local import tables
 from codelode.backends.local.columns import Columns
 from codelode.backends.local.tables import Text
 from codelode.model import Chunk
+from codelode.names import Names
 
 #: Chunks kept, 4 kB each; then it starts over.
 MAX_CHUNKS = 4_096
@@ -20,6 +21,7 @@ _PLACE = ("repositories", "paths", "refs", "languages", "categories", "kinds")
 
 class Shown(NamedTuple):
     chunk: Chunk
+    names: Names
     refs: str  # as stored
     vector: bytes  # 16 bits a number
 
@@ -51,22 +53,14 @@ class Shelf:
 def _decoded(
     columns: Columns, texts: Sequence[Text], positions: Sequence[int]
 ) -> Iterator[tuple[int, Shown]]:
-    places = (columns.texts_at(name, positions) for name in _PLACE)
-    for text, repository, path, refs, language, category, kind in zip(texts, *places, strict=True):
-        chunk = tables.chunk(
-            text,
-            repository=repository,
-            path=path,
-            refs=tables.refs_from(refs),
-            language=language,
-            category=category,
-            kind=kind,
-        )
-        yield text.row, Shown(chunk, refs, text.vector)
+    places = zip(*(columns.texts_at(name, positions) for name in _PLACE), strict=True)
+    for text, place in zip(texts, places, strict=True):
+        names = Names(text.spelling, text.defined, text.terms)
+        yield text.row, Shown(tables.chunk(text, *place), names, place[2], text.vector)
 
 
 def _under(shown: Shown, refs: str) -> Shown:
     """The same under these refs; all else of a row never changes."""
     if refs == shown.refs:
         return shown
-    return Shown(replace(shown.chunk, refs=tables.refs_from(refs)), refs, shown.vector)
+    return shown._replace(chunk=replace(shown.chunk, refs=tables.refs_from(refs)), refs=refs)
