@@ -266,13 +266,13 @@ async def test_killed_half_way_it_can_be_dropped(indexed, served, model, wait_fo
     wait_for(gate.reached.is_set, "the rebuild to be half through")
     second = Rebuild(indexed, *to(model))
     status, said = second.end()
-    assert status == 2
-    assert "a rebuild is running already, process" in said
+    assert status == 2, said
+    assert "a rebuild is running already, process" in said, said
     rebuild.kill()
     gate.opened.set()
     status, said = Rebuild(indexed, *to("another")).end()
-    assert status == 2
-    assert f"half built (openai {model})" in said
+    assert status == 2, said
+    assert f"half built (openai {model})" in said, said
     assert "codelode reindex --drop" in said
 
     status, said = Rebuild(indexed, "--drop").end()
@@ -299,7 +299,7 @@ def test_there_and_back_leaves_one_index(indexed, served, model):
             assert client.search("load_7", repositories=["app"]).hits
             assert said in client.status().embedder
     status, told = Rebuild(indexed, "--embedder", "static").end()
-    assert status == 0
+    assert status == 0, told
     assert "already" in told
 
 
@@ -318,7 +318,7 @@ def test_a_cluster_that_starts_again_keeps_the_chosen_embedder(indexed, served, 
 def test_an_embedder_that_is_away_leaves_all_as_it_was(indexed, served):
     served.always = served.json({"error": "no such model"}, 404)
     status, said = Rebuild(indexed, "--embedder", "openai", "--model", "none").end()
-    assert status == 2
+    assert status == 2, said
     assert "has no such model" in said
     with indexed.client() as client:
         assert client.search("load_7", repositories=["app"]).hits
@@ -338,5 +338,5 @@ def test_a_process_whose_embedder_does_not_fit_is_refused(indexed, served, model
 def test_other_settings_than_the_workers_have_are_refused(indexed, monkeypatch):
     monkeypatch.setenv("CODELODE_MAX_FILE_BYTES", "5000")
     status, said = Rebuild(indexed, "--drop").end()
-    assert status == 2
+    assert status == 2, said
     assert "the workers run with CODELODE_MAX_FILE_BYTES='1000000'" in said

@@ -40,8 +40,9 @@ WIDER = 8
 #: Below this share of all rows the vectors inside the filters are copied out to be compared.
 SPARSE = 1 / 4
 
-#: So many vectors are compared on several cores, which takes 2 ms for 121,000 instead of 4.
-MANY = 20_000
+#: So many vectors are compared on several cores, which takes 2 ms for 121,000 instead of 4. Fewer
+#: are not: the threads wait for each other busily, which costs more on a machine with other work.
+MANY = 100_000
 THREADS = min(4, os.cpu_count() or 1)
 
 #: By position in the columns.
