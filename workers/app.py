@@ -34,7 +34,7 @@ from celery.signals import (
 from kombu import Queue
 
 from codelode import garbage, jobs, logs
-from codelode.backends import connect
+from codelode.backends import connect, operating
 from codelode.errors import SchemaMismatch, Unavailable
 from codelode.ports import (
     ChunkStore,
@@ -224,7 +224,7 @@ class Services:
         return GitBlobs(self.mirrors)
 
     @cached_property
-    def ledger(self) -> connect.Ledger:
+    def ledger(self) -> operating.Ledger:
         return connect.ledger(self.settings)
 
     @cached_property

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from codelode.backends import connect
+from codelode.backends import connect, operating
 from codelode.backup import manifest as manifests
 from codelode.backup.manifest import Manifest
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
@@ -58,7 +58,7 @@ def _replace(
     folder: Path,
     made: Manifest,
     *,
-    index: connect.IndexBackup,
+    index: operating.IndexBackup,
     keys: Keys,
     tell: Callable[[str], None],
 ) -> None:
@@ -98,7 +98,7 @@ def _require_fit(settings: Settings, made: Manifest) -> None:
         )
 
 
-def _require_nothing(settings: Settings, index: connect.IndexBackup) -> None:
+def _require_nothing(settings: Settings, index: operating.IndexBackup) -> None:
     repositories, chunks = len(connect.ledger(settings).repositories()), index.chunks()
     if repositories or chunks:
         raise InvalidSettings(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from codelode.backends import connect
+from codelode.backends import connect, operating
 from codelode.cli import printing
 from codelode.cli.operating import data_option, stores
 from codelode.doctor import Doctor, Finding, Report
@@ -104,7 +104,7 @@ class _Indexes:
         self._beside.close()
 
     @cached_property
-    def _beside(self) -> connect.Beside:
+    def _beside(self) -> operating.Beside:
         # Which embedder it would be built for does not matter, and the built-in one asks no server.
         return connect.beside(self.settings.model_copy(update={"embedder": "static"}))
 

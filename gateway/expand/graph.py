@@ -2,7 +2,7 @@
 
 Files are walked along stored edges, level by level in bulk reads. Calls, bases and what other
 repositories publish are matched when they are asked for, from names that files use
-(`gateway.expand.uses`). Every path is checked against the index: the graph knows those of whatever
+(`uses`, `users`). Every path is checked against the index: the graph knows those of whatever
 ref was indexed last.
 """
 
@@ -20,7 +20,9 @@ from codelode.graph import walk
 from codelode.model import Edge, EdgeKind, Located, RefName, RepositoryName
 from codelode.relations import Confidence, named
 from gateway.expand.links import Link, Place
-from gateway.expand.uses import Asked, bases, callees, callers, subclasses
+from gateway.expand.subject import Asked
+from gateway.expand.users import callers, subclasses
+from gateway.expand.uses import bases, callees
 from gateway.state import Backends
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from codelode import logs
-from codelode.backends import connect
+from codelode.backends import connect, operating
 from codelode.errors import CodelodeError, InvalidSettings
 from codelode.settings import Settings, load, require_alike
 from workers.app import Services, shaping
@@ -120,7 +120,7 @@ def drop(settings: Settings, report: Report) -> None:
     report.say(state="dropped", dropped=dropped)
 
 
-def _begin(services: Services, beside: connect.Beside, settings: Settings) -> None:
+def _begin(services: Services, beside: operating.Beside, settings: Settings) -> None:
     """Go on with what was begun for this embedder, or begin."""
     begun = services.exchange.target()
     if begun and begun["name"] != beside.name:
@@ -135,7 +135,9 @@ def _begin(services: Services, beside: connect.Beside, settings: Settings) -> No
         services.exchange.begin({"name": beside.name, **chosen})
 
 
-def _build(services: Services, beside: connect.Beside, settings: Settings, report: Report) -> Build:
+def _build(
+    services: Services, beside: operating.Beside, settings: Settings, report: Report
+) -> Build:
     model = connect.language_model(settings)
     known = services.derivations
     enricher = Enricher(model, known, Nothing(), pause_s=0.0) if model else None
@@ -157,7 +159,7 @@ def _build(services: Services, beside: connect.Beside, settings: Settings, repor
     )
 
 
-def _drop(beside: connect.Beside, names: Sequence[str]) -> list[str]:
+def _drop(beside: operating.Beside, names: Sequence[str]) -> list[str]:
     for name in names:
         beside.drop(name)
     return list(names)

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from codelode.backends import connect
+from codelode.backends import operating
 from codelode.errors import Corrupt, Rejected, Unavailable
 from codelode.model import (
     DEFAULT_REF,
@@ -95,12 +95,12 @@ class _Plan:
 class Build:
     """Builds into `store`, which is that of `beside`. `tell` hears of every step."""
 
-    ledger: connect.Ledger
+    ledger: operating.Ledger
     exchange: Exchange
     contents: Contents
     embedder: Embedder
     derivations: Derivations
-    beside: connect.Beside
+    beside: operating.Beside
     store: ChunkStore
     tell: Callable[[Progress], None]
     sleep: Callable[[float], None] = time.sleep

@@ -22,7 +22,7 @@ ROOM = 1.2
 
 
 class LocalBeside:
-    """Implements `connect.Beside`. `choice`: the settings that name the embedder."""
+    """Implements `operating.Beside`. `choice`: the settings that name the embedder."""
 
     readers_follow_s = 0.0  # they look before each search
 

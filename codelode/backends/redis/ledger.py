@@ -150,7 +150,7 @@ class RedisLedger:
         self._run_script("restamp", before, after)
 
     def recover(self, *, generation: int) -> None:
-        """See `connect.Ledger`."""
+        """See `operating.Ledger`."""
         for repository in self.repositories():
             for status in self.refs(repository.name):
                 self._recount(repository.name, status.ref)

@@ -26,7 +26,7 @@ _WHERE = BackupStorage.FILESYSTEM
 
 
 class WeaviateBackup:
-    """Implements `connect.IndexBackup`."""
+    """Implements `operating.IndexBackup`."""
 
     def __init__(self, address: Address, place: Place) -> None:
         self._address = address

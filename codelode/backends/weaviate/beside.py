@@ -17,7 +17,7 @@ from codelode.ports import ChunkStore
 
 
 class WeaviateBeside:
-    """Implements `connect.Beside`. `choice`: the settings that name the embedder."""
+    """Implements `operating.Beside`. `choice`: the settings that name the embedder."""
 
     #: Readers keep to the collection that they know for so long, seconds.
     readers_follow_s = FOLLOW_S

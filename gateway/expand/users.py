@@ -1,0 +1,169 @@
+"""Who uses the subject: callers, references and subclasses, surest first."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from codelode import references
+from codelode.model import Chunk, Located, Reference, ReferenceKind
+from codelode.relations import Confidence, meant
+from gateway.expand.links import Link, Place
+from gateway.expand.subject import CALLS, Asked, files_imported, key, stored
+from gateway.state import Backends
+
+#: Files of which the text is read to place a use.
+MAX_FILES = 200
+#: Lines told of one name in one file.
+MAX_LINES = 5
+
+
+async def callers(asked: Asked, backends: Backends, *, relation: str) -> list[Link]:
+    """Where the subject's symbols are used, surest first.
+
+    Of a file: uses of what it defines and shows to others.
+    """
+    kinds = CALLS if relation == "callers" else tuple(ReferenceKind)
+    return await _users(asked, backends, kinds=kinds, relation=relation)
+
+
+async def subclasses(asked: Asked, backends: Backends) -> list[Link]:
+    """What inherits or implements the subject."""
+    kinds = (ReferenceKind.IMPLEMENTATION,)
+    return await _users(asked, backends, kinds=kinds, relation="subclasses")
+
+
+async def _users(
+    asked: Asked, backends: Backends, *, kinds: Sequence[ReferenceKind], relation: str
+) -> list[Link]:
+    if backends.references is None or backends.symbols is None:
+        return []
+    names = await _defined_names(asked, backends)
+    found = await asyncio.to_thread(_using_files, asked, names, kinds, backends)
+    order = list(Confidence)
+    found = sorted(found, key=lambda one: (order.index(one.confidence), one.path, one.name))
+    found = found[:MAX_FILES]
+    paths = [one.path for one in found]
+    texts, defined = await asyncio.gather(
+        stored(asked, paths, backends), _defined(asked, paths, backends)
+    )
+    links: list[Link] = []
+    for one in found:
+        target = Place(
+            asked.repository, one.of.path, one.of.symbol.qualified_name, one.of.symbol.start_line
+        )
+        links += [
+            Link(relation, source, target, 1, one.confidence)
+            for source in _places(one, texts[one.path], defined[one.path])
+        ]
+        if len(links) >= asked.limit:
+            break
+    return links[: asked.limit]
+
+
+async def _defined_names(asked: Asked, backends: Backends) -> Mapping[str, tuple[Located, ...]]:
+    """Names of the subject with its own definitions of them."""
+    if asked.definitions:
+        return {asked.name: asked.definitions}
+    found = await _defined(asked, asked.paths, backends)
+    names: dict[str, tuple[Located, ...]] = {}
+    for at in (at for some in found.values() for at in some if at.symbol.is_exported):
+        names[at.symbol.name] = (*names.get(at.symbol.name, ()), at)
+    return names
+
+
+async def _defined(
+    asked: Asked, paths: Sequence[str], backends: Backends
+) -> Mapping[str, tuple[Located, ...]]:
+    assert backends.symbols is not None
+    distinct = list(dict.fromkeys(paths))
+    return await asyncio.to_thread(backends.symbols.defined_in, asked.repository, distinct)
+
+
+@dataclass(frozen=True, slots=True)
+class _User:
+    """A file that uses a name for one of the subject's definitions."""
+
+    path: str
+    name: str
+    of: Located
+    confidence: Confidence
+
+
+def _using_files(
+    asked: Asked,
+    names: Mapping[str, tuple[Located, ...]],
+    kinds: Sequence[ReferenceKind],
+    backends: Backends,
+) -> list[_User]:
+    """Files whose use of a name may mean the subject rather than another definition of it."""
+    assert backends.references is not None
+    assert backends.symbols is not None
+    uses = {
+        references.of_use(Reference(name, kind)): Reference(name, kind)
+        for name in names
+        for kind in kinds
+    }
+    held = backends.references.files(asked.repository, list(uses))
+    paths = sorted({path for some in held.values() for path in some})
+    if not asked.definitions:
+        paths = [path for path in paths if path not in asked.paths]
+    imported = files_imported(asked.repository, paths, backends)
+    definitions = backends.symbols.lookup_all(sorted(names), repository=asked.repository)
+    found: dict[tuple[str, str], _User] = {}
+    for written, use in uses.items():
+        for path in held[written]:
+            if path not in imported:
+                continue
+            meanings = meant(
+                use,
+                path=path,
+                imported=imported[path],
+                definitions=_own_first(definitions[use.name], names[use.name]),
+            )
+            mine = next((m for m in meanings if _is_of(m.definition, names[use.name])), None)
+            if mine is not None:
+                user = _User(path, use.name, mine.definition, mine.confidence)
+                found.setdefault((path, use.name), user)
+    return list(found.values())
+
+
+def _own_first(all_: Sequence[Located], own: Sequence[Located]) -> list[Located]:
+    """So that the subject is among those that are kept of a name of many definitions."""
+    keys = {key(at) for at in own}
+    return sorted(all_, key=lambda at: key(at) not in keys)
+
+
+def _is_of(at: Located, own: Iterable[Located]) -> bool:
+    return any(key(at) == key(one) for one in own)
+
+
+def _places(user: _User, chunks: Sequence[Chunk], defined: Sequence[Located]) -> list[Place]:
+    """Where the name stands in the file, with the definition around it; not at the definition."""
+    repository = user.of.repository
+    lines = [number for number, _ in _lines_with(user, chunks)][:MAX_LINES]
+    if not lines:
+        return [Place(repository, user.path)] if chunks else []
+    return [Place(repository, user.path, _around(line, defined), line) for line in lines]
+
+
+def _lines_with(user: _User, chunks: Sequence[Chunk]) -> Iterator[tuple[int, str]]:
+    expression = re.compile(rf"(?<![\w$]){re.escape(user.name)}(?![\w$])")
+    for chunk in chunks:
+        if user.name not in chunk.content:
+            continue
+        for number, line in enumerate(chunk.content.splitlines(), chunk.start_line):
+            is_definition = user.of.path == user.path and number == user.of.symbol.start_line
+            if not is_definition and expression.search(line) and not _IMPORTING.match(line):
+                yield number, line
+
+
+def _around(line: int, defined: Sequence[Located]) -> str:
+    """The innermost definition that holds the line; they are ordered by their first line."""
+    around = [at.symbol for at in defined if at.symbol.start_line <= line <= at.symbol.end_line]
+    return around[-1].qualified_name if around else ""
+
+
+_IMPORTING = re.compile(r"\s*(?:from\s+\S+\s+import|import\b|use\b|using\b|#\s*include|require\b)")
