@@ -280,7 +280,7 @@ async def test_killed_half_way_it_can_be_dropped(indexed, served, model, wait_fo
     assert others(indexed) == []
     assert await stored(indexed) == before
     status, said = Rebuild(indexed, "--drop").end()
-    assert (status, said) == (0, "nothing was left over\n")
+    assert (status, said.startswith("nothing was left over\n")) == (0, True), said
 
 
 def others(cluster):
