@@ -1,5 +1,12 @@
 """The clustered chunk store: a Weaviate server, any number of writing and reading processes."""
 
+import warnings
+
+from authlib.deprecate import AuthlibDeprecationWarning
+
+# It comes with the client library and would ask our users for another HTTP library.
+warnings.simplefilter("ignore", AuthlibDeprecationWarning)
+
 from codelode.backends.weaviate.beside import WeaviateBeside
 from codelode.backends.weaviate.connection import Address
 from codelode.backends.weaviate.glance import published

@@ -151,12 +151,11 @@ class WeaviateChunkSearch:
         async with self._opening:
             if self._current is None:
                 self._current = await self._open()
+                self._looked_at = time.monotonic()
             elif time.monotonic() - self._looked_at > FOLLOW_S:
                 with suppress(TimedOut):
                     self._current = await self._followed()
-            else:
-                return self._current
-            self._looked_at = time.monotonic()
+                    self._looked_at = time.monotonic()
             return self._current
 
     async def _followed(self) -> _Objects | None:

@@ -376,3 +376,14 @@ async def test_a_summary_is_searched(sides, chunk_of, file_of):
 
     (hit,) = await sides.found("configuration", None)
     assert hit.chunk.summary == "Reads the configuration."
+
+
+def test_users_are_not_told_what_the_client_library_would_have_them_install():
+    done = subprocess.run(
+        [sys.executable, "-c", "import codelode.backends.weaviate"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stderr == ""
