@@ -18,6 +18,7 @@ class Family(StrEnum):
     HELM_CHART = "helm_chart"
     HELM_VALUES = "helm_values"
     HELM_TEMPLATE = "helm_template"
+    KUSTOMIZATION = "kustomization"
     KUBERNETES = "kubernetes"  # by content only
 
 
@@ -29,13 +30,14 @@ _PATHS = (
     (Family.GITLAB_CI, r"(?:.*/)?(?:[^/]*\.)?gitlab-ci[^/]*\.ya?ml|(?:.*/)?\.gitlab/.*\.ya?ml"),
     (Family.COMPOSE, r"(?:.*/)?(?:docker-)?compose[^/]*\.ya?ml|(?:.*/)?[^/]*\.compose\.ya?ml"),
     (Family.HELM_CHART, r"(?:.*/)?chart\.ya?ml"),
+    (Family.KUSTOMIZATION, r"(?:.*/)?kustomization(?:\.ya?ml)?"),
     (Family.HELM_TEMPLATE, r"(?:.*/)?templates/.+\.(?:ya?ml|tpl)|.*\.gotmpl"),
     (Family.HELM_VALUES, r"(?:.*/)?(?:[^/]*[-_.])?values[^/]*\.ya?ml"),
 )
 _BY_PATH = tuple((family, re.compile(pattern, re.DOTALL)) for family, pattern in _PATHS)
 
 #: Ends of all of these paths, to answer for nearly every file without a pattern.
-_ENDS = (".yml", ".yaml", ".tpl", ".gotmpl")
+_ENDS = (".yml", ".yaml", ".tpl", ".gotmpl", "kustomization")
 
 
 def family_of(path: str) -> Family | None:

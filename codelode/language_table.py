@@ -295,7 +295,7 @@ LANGUAGES: tuple[Language, ...] = (
         ".yaml .yml",
         "#",
         aliases="yml",
-        filenames=".clang-format .clang-tidy",
+        filenames=".clang-format .clang-tidy kustomization",
         category=_CONF,
     ),
     _row(

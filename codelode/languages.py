@@ -112,6 +112,8 @@ def _by_shebang(head: bytes) -> Language | None:
 def _settle(name: str, found: Language, head: bytes) -> Language:
     if not head:
         return found
+    if found.name == "starlark" and "." not in name:  # `BUILD`, or a script called `build`
+        return _by_shebang(head) or found
     if found.name == "c" and name.endswith(".h"):
         return _header(head)
     if found.name == "objc" and name.endswith(".m"):
@@ -140,14 +142,24 @@ _VENDORED_DIRS = _words(
     "bower_components jspm_packages godeps pods carthage site-packages .yarn extern external "
     "_vendored vendored"
 )
+#: Folders below these are packages, and `com.acme.external` is one's own.
+_PACKAGE_ROOTS = _words("java kotlin scala groovy")
+_PACKAGES = _words("external extern vendor")
 _VENDORED_NAMES = _words("gradlew gradlew.bat mvnw mvnw.cmd")
 _TEST_DIRS = _words(
-    "test tests __tests__ testing testdata test-data test_data spec specs __mocks__ mocks "
+    "test tests __tests__ testdata test-data test_data spec specs __mocks__ mocks "
     "fixtures __fixtures__ __snapshots__ snapshots e2e cypress androidtest integrationtest "
-    "integration_tests unittests unit_tests testutil testutils functional_tests"
+    "integration_tests unittests unit_tests testutil testutils functional_tests "
+    "test-fixtures test-resources test_suite test-suite testsuite test-utils test_utils"
 )
+_TEST_ENDS = ("tests", ".test", "-test", "_test")
+#: Source sets, by their capital: `commonTest`, `jvmTest`.
+_TEST_FOLDER = re.compile(r"[a-z0-9]Tests?\Z")
+#: Words that end like folders of tests.
+_NOT_TESTS = _words("contests protests")
 _TEST_NAME = re.compile(
     r"^test[_-].+|^tests?\.\w+$|.+[_.-](?:test|tests|spec|specs|e2e|cy|bench|stories)\.\w+$"
+    r"|.+_test_(?:utils?|helpers?|common)\.(?:cc?|cpp|hh?|hpp|go)$"
     r"|^conftest\.py$|.+\.(?:bats|snap|t)$|.+_(?:test|spec)\.exs$"
 )
 #: Written in capitals, so that `latest.py` and `Contest.java` are not tests.
@@ -162,9 +174,12 @@ _DOCS_NAME = re.compile(
     r"^(?:readme|license|licence|copying|changelog|changes|history|news|authors|contributing"
     r"|contributors|code_of_conduct|security|notice|maintainers)(?:[._-][\w.-]*)?$"
 )
+#: Formats of such files besides those of prose: `history.js` is source.
+_DOCS_FORMATS = _words("text html xml")
 _CONF_DIRS = _words(".github .gitlab .circleci .vscode .idea .devcontainer .husky .cargo")
 _CONF_NAME = re.compile(
-    r"^\.[\w-]+(?:rc|ignore|config)(?:\.\w+)?$|.+\.(?:config|conf)\.(?:js|ts|mjs|cjs|mts)$"
+    r"^\.|.+\.(?:gemspec|podspec)$|^(?:build|workspace|module)\.bazel$|^flake\.nix$"
+    r"|.+\.(?:config|conf)\.(?:js|ts|mjs|cjs|mts)$"
     r"|^(?:setup\.py|build\.gradle(?:\.kts)?|settings\.gradle(?:\.kts)?|gemfile|rakefile|podfile"
     r"|package\.swift|build\.sbt|build\.zig|mix\.exs|project\.clj|gulpfile\.\w+|gruntfile\.\w+)$"
 )
@@ -181,7 +196,7 @@ _GENERATED_DIRS = _words("generated __generated__ .generated auto-generated")
 _GENERATED_NAME = re.compile(
     r".+(?:\.pb\.(?:go|cc|h|c|swift|dart)|\.pb\.gw\.go|_grpc\.pb\.\w+|_pb2(?:_grpc)?\.pyi?"
     r"|_pb\.(?:js|ts|d\.ts|rb)|_generated\.(?:go|rs|ts|js|h|cpp)"
-    r"|\.(?:g|freezed|gr)\.dart|\.(?:designer|g|g\.i)\.cs|\.generated\.\w+|\.gen\.\w+"
+    r"|\.(?:g|freezed|gr)\.dart|\.(?:designer|g|g\.i)\.cs|\.generated\.\w+|\.gen\.(?!py$)\w+"
     r"|[.-]min\.(?:js|css|mjs)|\.bundle\.js|\.(?:js|css|mjs)\.map)$"
     r"|^zz_generated.+|^(?:parser|lexer)\.tab\.[ch]$"
 )
@@ -211,11 +226,11 @@ _API_PAGE = re.compile(
 )
 
 
-def category(path: str, head: str = "") -> Category:
+def category(path: str, head: str = "", *, language: Language | None = None) -> Category:
     """What the file is for: vendored, generated, test, docs, configuration, else source.
 
     The first of these that holds. `head` is the start of the content: generated-markers stand
-    there, and it tells the languages of one extension apart.
+    there, and it tells the languages of one extension apart where `language` is not known.
     """
     by_path = _category_by_path(path)
     if by_path is Category.VENDORED:
@@ -224,7 +239,7 @@ def category(path: str, head: str = "") -> Category:
         return Category.GENERATED
     if by_path is not None:
         return by_path
-    by_language = detect(path, head.encode("utf-8", "replace")).category
+    by_language = (language or detect(path, head.encode("utf-8", "replace"))).category
     is_docs = by_language is not Category.SOURCE and _may_hold_docs(path)
     return Category.DOCS if is_docs else by_language
 
@@ -233,17 +248,39 @@ def _category_by_path(path: str) -> Category | None:
     """What folders and name alone decide; None: the content does."""
     *folders, name = path.lower().split("/")
     dirs = frozenset(folders)
-    if dirs & _VENDORED_DIRS or name in _VENDORED_NAMES or folders[:1] == ["deps"]:
+    if _is_vendored(folders) or name in _VENDORED_NAMES:
         return Category.VENDORED
     if dirs & _GENERATED_DIRS or is_lock_file(path) or _GENERATED_NAME.match(name):
         return Category.GENERATED
     if _is_test(path, dirs, name):
         return Category.TEST
-    if dirs & _DOCS_DIRS or _DOCS_NAME.match(name):
+    if dirs & _DOCS_DIRS or _is_docs_name(name):
         return Category.DOCS
     if dirs & _CONF_DIRS or _CONF_NAME.match(name):
         return Category.CONFIGURATION
     return None
+
+
+def _is_vendored(folders: list[str]) -> bool:
+    """Whether the outermost folder that tells says so: `tests/vendor` is a fixture."""
+    if folders[:1] == ["deps"]:
+        return True
+    is_package = False
+    for folder in folders:
+        if folder in _VENDORED_DIRS and not (is_package and folder in _PACKAGES):
+            return True
+        if folder in _TEST_DIRS:
+            return False
+        is_package = is_package or folder in _PACKAGE_ROOTS
+    return False
+
+
+def _is_docs_name(name: str) -> bool:
+    if not _DOCS_NAME.match(name):
+        return False
+    found = _by_name(name)
+    is_prose = found is None or found.category is Category.DOCS or found.name in _DOCS_FORMATS
+    return is_prose or name.startswith("readme")
 
 
 def _may_hold_docs(path: str) -> bool:
@@ -303,6 +340,7 @@ def names() -> Iterable[str]:
 def _is_test(path: str, dirs: frozenset[str], name: str) -> bool:
     if dirs & _TEST_DIRS or _TEST_NAME.match(name):
         return True
-    if any(folder.endswith(("tests", ".test", "-test", "_test")) for folder in dirs):
+    if any(folder.endswith(_TEST_ENDS) and folder not in _NOT_TESTS for folder in dirs):
         return True
-    return bool(_TEST_CAMEL.match(path.rsplit("/", 1)[-1]))
+    *folders, written = path.split("/")
+    return bool(_TEST_CAMEL.match(written)) or any(map(_TEST_FOLDER.search, folders))

@@ -64,6 +64,9 @@ def test_names_and_aliases_resolve_to_one_language_each():
         ("a.m", b"function y = f(x)\n", "matlab"),
         ("de.ts", b'<?xml version="1.0"?>', "xml"),
         ("notes", b"", "text"),
+        ("BUILD", b"cc_library(\n", "starlark"),
+        ("scripts/build", b"#!/bin/sh -e\n", "bash"),
+        ("overlays/prod/Kustomization", b"", "yaml"),
         ("a.unheardof", b"", "text"),
         ("", b"", "text"),
         ("a/", b"\xff\xfe", "text"),
@@ -97,17 +100,25 @@ CATEGORIES = {
     Category.SOURCE: """
         src/main.py lib/latest.py Contest.java internal/server.go app/models/user.rb doc/render.go
         src/attest/x.rs core/vendors/Dialect.kt index.html a.sql main.tf examples/demo.py
-        testify.go spec.rb src/inspector.ts protest.c
+        testify.go spec.rb src/inspector.ts protest.c src/history.ts lib/security_utils.rb
+        lib/changelog.rb bin/contributors.js src/main/java/com/acme/external/Client.java
+        lib/active_support/testing/assertions.rb src/testing/fakes.py contests/round.py
+        podspec.gen.py scripts/release.sh lib/contest/Round.kt
     """,
     Category.TEST: """
         tests/a.py test/a.js src/test/java/A.java pkg/a_test.go test_a.py a_test.py conftest.py
         src/a.test.ts src/a.spec.tsx __tests__/a.js spec/a_spec.rb FooTest.java FooTests.cs
         ASpec.scala Tests/FooTests/Foo.swift t/01.t a_test.exs testdata/x.json fixtures/a.yml
         a.bats AppTests/AppTests.swift src/FooTest.php e2e/login.js
+        src/commonTest/kotlin/Data.kt src/jvmTest/resources/a.json test_suite/src/main.rs
+        core/test-fixtures/Data.kt base/cord_test_helpers.h base/random_test_util.cc
+        tests/fixtures/vendor/a.php test/mocks/node_modules/a/package.json
+        src/test/java/org/acme/external/A.java
     """,
     Category.VENDORED: """
         vendor/a.go third_party/a.cc web/node_modules/a/index.js Pods/A/A.m deps/lua/src/lua.c
         a/site-packages/b.py gradlew external/x.h vendor/a_test.go
+        vendor/a/tests/b.go java/third_party/a/B.java packages/server/src/vendor/cookie.ts
     """,
     Category.GENERATED: """
         package-lock.json Cargo.lock go.sum a.pb.go a_pb2.py a_pb2_grpc.py a.min.js a.g.dart
@@ -115,10 +126,12 @@ CATEGORIES = {
     """,
     Category.DOCS: """
         README.md LICENSE docs/conf.py CHANGELOG doc/man.md a.rst guide.adoc CONTRIBUTING.md
-        docs/img/a.svg
+        docs/img/a.svg LICENSE.txt README.ja.md security.md HISTORY.rst NOTICE src/changes.xml
     """,
     Category.CONFIGURATION: """
         config.yaml package.json pyproject.toml Dockerfile Makefile CMakeLists.txt .eslintrc.js
+        .php-cs-fixer.php .formatter.exs .mailmap a.gemspec A.podspec pkg/BUILD.bazel flake.nix
+        config/security.yaml
         .github/workflows/ci.yml setup.py vite.config.ts build.gradle.kts pom.xml .editorconfig
     """,
 }

@@ -24,7 +24,7 @@ from workers.parse.own_queries import OwnQueries
 __all__ = ["PARSER_VERSION", "OwnQueries", "decode", "guard", "own_queries", "parse"]
 
 #: Part of every derivation key: raised whenever any input could parse differently.
-PARSER_VERSION = "3"
+PARSER_VERSION = "4"
 
 #: A tree takes about 30 times the memory of its text; larger files are cut as text, bytes.
 MAX_TREE_BYTES = 4_000_000
@@ -39,7 +39,7 @@ def parse(data: bytes, *, path: str, own: OwnQueries = own_queries.NONE) -> Pars
     decoded = read(data)
     head = decoded.text[:HEAD_BYTES]
     language = languages.detect(path, head.encode())
-    category = languages.category(path, head)
+    category = languages.category(path, head, language=language)
     family = family_of(path)
     return _with_grammar(decoded, language, category, family, own) or _as_text(
         decoded, language, category, family
@@ -72,7 +72,7 @@ def _with_grammar(
         ),
         pieces=pieces.build(spans, found.definitions, decoded, plain=Kind.BLOCK),
         symbols=tuple(d.symbol(lines) for d in found.definitions if d.kind),
-        imports=found.imports + imports.declared(decoded.text, language.name),
+        imports=found.imports + imports.declared(decoded.text, language.name, family),
         references=found.references,
     )
 
@@ -94,7 +94,7 @@ def _as_text(
         ),
         pieces=pieces.build(spans, blocks, decoded, plain=Kind.TEXT),
         symbols=tuple(block.symbol(lines) for block in blocks) if lines else (),
-        imports=imports.declared(decoded.text, language.name),
+        imports=imports.declared(decoded.text, language.name, family),
     )
 
 

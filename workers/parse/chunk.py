@@ -9,8 +9,8 @@ are not whitespace, so that deep indentation does not make chunks smaller.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from tree_sitter import Node
 
@@ -44,23 +44,21 @@ _ATTRIBUTES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    """Rows [first, last) that one cut at `depth` opens."""
+class _Segment(NamedTuple):
+    """Rows [first, last) that one cut at `depth` opens. A tuple because files have thousands."""
 
     first: int
     last: int
+    size: int  # bytes
     ink: int
     depth: int  # of the cut before it: how many nodes the cut divides
-    nodes: tuple[
-        Node | Composed, ...
-    ] = ()  # those over several rows: where it can be divided further
+    nodes: Sequence[Node | Composed] = ()  # over several rows: where it can be divided further
     opens_next: bool = False  # too small to stand alone, and what follows is inside it
 
 
 def spans(root: Node | Composed, lines: Lines, comments: Comments) -> list[tuple[int, int]]:
     """Byte ranges that partition the file, in order; none for an empty file."""
-    segments = _join_runts(_leaves(root, lines, comments), lines)
+    segments = _join_runts(_leaves(root, lines, comments))
     out = []
     for segment in segments:
         start, end = lines.start(segment.first), lines.start(segment.last)
@@ -71,9 +69,9 @@ def spans(root: Node | Composed, lines: Lines, comments: Comments) -> list[tuple
 
 def _hard_cuts(segment: _Segment, lines: Lines) -> Iterator[int]:
     """Cuts in what no line start of the grammar divides: a long string, a long line."""
-    start, end = lines.start(segment.first), lines.start(segment.last)
-    if end - start <= MAX_BYTES and segment.ink <= HEADED_INK:
+    if _fits(segment, HEADED_INK):
         return iter(())
+    start, end = lines.start(segment.first), lines.start(segment.last)
     return prose.cuts(lines.data, start, end, size_bytes=TARGET_INK)
 
 
@@ -82,14 +80,14 @@ def _leaves(root: Node | Composed, lines: Lines, comments: Comments) -> Iterator
 
     A file stays whole up to TARGET_INK only: its definitions hold less together than one's parts.
     """
-    whole = _Segment(0, lines.count, lines.ink(0, lines.count), 0, (root,))
-    if _fits(whole, lines, TARGET_INK):
+    whole = _Segment(0, lines.count, len(lines.data), lines.ink(0, lines.count), 0, (root,))
+    if _fits(whole, TARGET_INK):
         yield whole
         return
     stack = _parts(whole, lines, comments)
     while stack:
         segment = stack.pop()
-        if _fits(segment, lines) or not segment.nodes or segment.depth > MAX_DEPTH:
+        if _fits(segment) or not segment.nodes or segment.depth > MAX_DEPTH:
             yield segment
         else:
             stack += _parts(segment, lines, comments)
@@ -97,12 +95,11 @@ def _leaves(root: Node | Composed, lines: Lines, comments: Comments) -> Iterator
 
 def _parts(segment: _Segment, lines: Lines, comments: Comments) -> list[_Segment]:
     """The segment divided and its small parts merged, last first."""
-    return _merge(_divide(segment, lines, comments), lines)[::-1]
+    return _merge(_divide(segment, lines, comments))[::-1]
 
 
-def _fits(segment: _Segment, lines: Lines, limit_ink: int = WHOLE_INK) -> bool:
-    size = lines.start(segment.last) - lines.start(segment.first)
-    return segment.ink <= limit_ink and size <= MAX_BYTES
+def _fits(segment: _Segment, limit_ink: int = WHOLE_INK) -> bool:
+    return segment.ink <= limit_ink and segment.size <= MAX_BYTES
 
 
 def _divide(segment: _Segment, lines: Lines, comments: Comments) -> list[_Segment]:
@@ -116,16 +113,17 @@ def _divide(segment: _Segment, lines: Lines, comments: Comments) -> list[_Segmen
             bounds = [*rows, segment.last]
             return [
                 _Segment(
-                    first=bounds[i],
-                    last=bounds[i + 1],
-                    ink=lines.ink(bounds[i], bounds[i + 1]),
-                    depth=depth if i else segment.depth,
-                    nodes=tuple(members[i]),
+                    first,
+                    last,
+                    lines.start(last) - lines.start(first),
+                    lines.ink(first, last),
+                    depth if first > segment.first else segment.depth,
+                    inside,
                 )
-                for i in range(len(rows))
+                for (first, last), inside in zip(pairwise(bounds), members, strict=True)
             ]
-        nodes = tuple(members[0])
-    return [replace(segment, nodes=())]
+        nodes = members[0]
+    return [segment._replace(nodes=())]
 
 
 def _cut_rows(
@@ -133,18 +131,23 @@ def _cut_rows(
 ) -> tuple[list[int], list[list[Node | Composed]]]:
     """Rows where a part starts, and the children over several rows in each part."""
     rows, members = [segment.first], [list[Node | Composed]()]
-    belongs_to_next = False
+    row, next_row = 0, 0  # of the child, and the offset of the one below
+    begins = belongs_to_next = False
     for node in nodes:
         for child in node.children:
             start = child.start_byte
-            row = lines.row(start)
-            begins = lines.begins(start, row)
+            if start >= next_row:
+                row = lines.row(start)
+                next_row = lines.start(row + 1)
+                begins = lines.begins(start, row)
+            elif begins:  # again only behind a node without text
+                begins = lines.begins(start, row)
             if begins and not belongs_to_next and rows[-1] < row < segment.last:
                 cut = comments.start(row)
                 if rows[-1] < cut:
                     rows.append(cut)
                     members.append([])
-            if child.child_count and child.end_byte > lines.start(row + 1):
+            if child.child_count and child.end_byte > next_row:
                 members[-1].append(child)
             belongs_to_next = begins and _is_attribute(child, lines)
     return rows, members
@@ -156,49 +159,63 @@ def _is_attribute(node: Node | Composed, lines: Lines) -> bool:
     return node.type in _ATTRIBUTES
 
 
-def _merge(segments: Sequence[_Segment], lines: Lines) -> list[_Segment]:
+def _merge(segments: Sequence[_Segment]) -> list[_Segment]:
     """Runs of neighbours that fit, merged into evenly sized ones of at most about TARGET_INK."""
     out: list[_Segment] = []
     run: list[_Segment] = []
     for segment in segments:
-        if _fits(segment, lines):
+        if _fits(segment):
             run.append(segment)
             continue
-        out += _merge_run(run, lines)
+        out += _merge_run(run)
         out.append(segment)
         run = []
-    return out + _merge_run(run, lines)
+    return out + _merge_run(run)
 
 
-def _merge_run(run: Sequence[_Segment], lines: Lines) -> list[_Segment]:
+def _merge_run(run: Sequence[_Segment]) -> list[_Segment]:
     total = sum(segment.ink for segment in run)
     goal = total / max(1, -(-total // TARGET_INK))
     out: list[_Segment] = []
-    for segment in run:
-        if out and out[-1].ink + segment.ink / 2 <= goal:
-            joined = _joined(out[-1], segment)
-            if _fits(joined, lines):
-                out[-1] = joined
-                continue
-        out.append(segment)
-    return out
+    first = 0  # of those that become one
+    size = ink = 0
+    for at, segment in enumerate(run):
+        size += segment.size
+        ink += segment.ink
+        is_far = ink - segment.ink / 2 > goal
+        if at > first and (is_far or ink > WHOLE_INK or size > MAX_BYTES):
+            out.append(_united(run[first:at]))
+            first, size, ink = at, segment.size, segment.ink
+    return [*out, _united(run[first:])] if run else out
+
+
+def _united(run: Sequence[_Segment]) -> _Segment:
+    if len(run) == 1:
+        return run[0]
+    return _Segment(
+        run[0].first,
+        run[-1].last,
+        sum(segment.size for segment in run),
+        sum(segment.ink for segment in run),
+        run[0].depth,
+    )
 
 
 def _joined(a: _Segment, b: _Segment) -> _Segment:
-    return _Segment(a.first, b.last, a.ink + b.ink, a.depth)
+    return _Segment(a.first, b.last, a.size + b.size, a.ink + b.ink, a.depth)
 
 
-def _join_runts(segments: Iterable[_Segment], lines: Lines) -> list[_Segment]:
+def _join_runts(segments: Iterable[_Segment]) -> list[_Segment]:
     """Each runt joined to what it opens (a class line), else to the next, else to the one before.
 
     A class line never ends the chunk before it: a reader would not look for the class there.
     """
-    opened = _join_openings(list(segments), lines)
-    forward = _join(opened, lines, lambda a, b: _is_runt(a) and b.depth >= a.depth)
-    return _join(forward, lines, lambda a, b: _is_runt(b) and not b.opens_next)
+    opened = _join_openings(list(segments))
+    forward = _join(opened, lambda a, b: _is_runt(a) and b.depth >= a.depth)
+    return _join(forward, lambda a, b: _is_runt(b) and not b.opens_next)
 
 
-def _join_openings(segments: Sequence[_Segment], lines: Lines) -> list[_Segment]:
+def _join_openings(segments: Sequence[_Segment]) -> list[_Segment]:
     """Each runt before a deeper cut joined to the part that the cut begins, inner ones first."""
     out: list[_Segment] = []
     for segment in reversed(segments):
@@ -206,20 +223,20 @@ def _join_openings(segments: Sequence[_Segment], lines: Lines) -> list[_Segment]
             out.append(segment)
             continue
         joined = _joined(segment, out[-1])
-        if _fits(joined, lines, HEADED_INK) or not _fits(out[-1], lines, HEADED_INK):
+        if _fits(joined, HEADED_INK) or not _fits(out[-1], HEADED_INK):
             out[-1] = joined
         else:
-            out.append(replace(segment, opens_next=True))
+            out.append(segment._replace(opens_next=True))
     return out[::-1]
 
 
 def _join(
-    segments: Iterable[_Segment], lines: Lines, belong: Callable[[_Segment, _Segment], bool]
+    segments: Iterable[_Segment], belong: Callable[[_Segment, _Segment], bool]
 ) -> list[_Segment]:
     """Neighbours joined from the left where they belong together and fit."""
     out: list[_Segment] = []
     for segment in segments:
-        if out and belong(out[-1], segment) and _fits(joined := _joined(out[-1], segment), lines):
+        if out and belong(out[-1], segment) and _fits(joined := _joined(out[-1], segment)):
             out[-1] = joined
         else:
             out.append(segment)

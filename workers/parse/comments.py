@@ -16,41 +16,41 @@ MAX_BLOCK_BYTES = 8_000
 class Comments:
     """Where comments start. Answers are kept, so asking for every row is linear."""
 
-    __slots__ = ("_closer", "_line_mark", "_lines", "_opener", "_starts")
+    __slots__ = ("_closers", "_line_marks", "_lines", "_opener", "_starts")
 
     def __init__(self, language: Language, lines: Lines) -> None:
         opener, closer = language.block_comment or ("", "")
         self._lines = lines
-        self._line_mark = language.line_comment.encode()
+        # As tuples: nothing starts with one of none.
+        self._line_marks = (language.line_comment.encode(),) if language.line_comment else ()
+        self._closers = (closer.encode(),) if closer else ()
         self._opener = opener.encode()
-        self._closer = closer.encode()
         self._starts: dict[int, int] = {}
 
     def start(self, row: int) -> int:
         """The first row of the comments that end right above `row`; `row` when there are none."""
-        known = self._starts.get(row)
-        if known is not None:
-            return known
+        starts = self._starts
+        if row in starts:
+            return starts[row]
         passed = []
         at = row
-        while at > 0 and at not in self._starts:
+        while at > 0 and at not in starts:
             passed.append(at)
             above = self._above(at)
             if above is None:
                 break
             at = above
-        start = self._starts.get(at, at)
-        self._starts.update((at, start) for at in passed)
+        start = starts.get(at, at)
+        for at in passed:
+            starts[at] = start
         return start
 
     def _above(self, row: int) -> int | None:
         """The first row of the one comment that ends right above `row`."""
         text = self._lines.text(row - 1).strip()
-        if not text:
-            return None
-        if self._line_mark and text.startswith(self._line_mark):
+        if text.startswith(self._line_marks):
             return row - 1
-        if self._closer and text.endswith(self._closer):
+        if text.endswith(self._closers):
             return self._block_start(row)
         return None
 

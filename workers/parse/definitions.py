@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from tree_sitter import Node, QueryCursor
@@ -42,6 +42,11 @@ MAX_DEFINITIONS = 10_000
 
 _KINDS = {kind.value: kind for kind in Kind}
 
+#: What a capture says its node is.
+_DEFINED = {f"definition.{name}": name for name in _KINDS} | {
+    name: name for name in ("scope", "namespace")
+}
+
 Matches = Sequence[tuple[int, dict[str, list[Node]]]]  # pattern, captures
 
 _NAME_BYTES = 300
@@ -49,9 +54,8 @@ _SEPARATOR = re.compile(r"\s*(?:::|\.|:)\s*")
 _NOT_NAME = re.compile(r"[\s*&()\[\]'\"`]+|<.*", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A definition with its place in the names around it."""
+class Definition(NamedTuple):
+    """A definition with its place in the names around it. A tuple because files have thousands."""
 
     start: int
     end: int
@@ -107,6 +111,7 @@ class _Context:
     lines: Lines
     comments: Comments
     exported: frozenset[str]  # names in export lists
+    body_field: int | None  # the grammar's number of it: a name is compared with all of them
 
 
 def capture(
@@ -140,11 +145,17 @@ def capture(
         for node in captures.get("exported", ()):
             exported.add(_text(node, lines.data))
     ordered = _closed(_without_imports(found.values(), sorted(imports)), root.end_byte)
-    nested = _nest(ordered, _Context(language.name, lines, comments, frozenset(exported)))
+    context = _Context(language.name, lines, comments, frozenset(exported), _body_field(language))
+    nested = _nest(ordered, context)
     return Captured(
         tuple(_join_clauses(nested) if language.name in _CLAUSES else nested),
         tuple(imports[start] for start in sorted(imports)),
     )
+
+
+def _body_field(language: Language) -> int | None:
+    grammar = grammars.grammar(language.grammar or "")
+    return grammar.field_id_for_name("body") if grammar else None
 
 
 def _match(pattern: int, captures: dict[str, list[Node]], data: bytes) -> _Match | None:
@@ -152,14 +163,16 @@ def _match(pattern: int, captures: dict[str, list[Node]], data: bytes) -> _Match
     if not names or names[0].start_byte == names[0].end_byte:  # a grammar makes up missing names
         return None
     for label, nodes in captures.items():
-        if label in ("scope", "namespace") or label.startswith("definition."):
+        kind = _DEFINED.get(label)
+        if kind is not None:
+            node = nodes[0]
             return _Match(
                 pattern=pattern,
-                start=nodes[0].start_byte,
-                end=captures["body"][0].end_byte if "body" in captures else nodes[0].end_byte,
-                node=nodes[0],
+                start=node.start_byte,
+                end=captures["body"][0].end_byte if "body" in captures else node.end_byte,
+                node=node,
                 name=_text(names[0], data),
-                kind=label.removeprefix("definition."),
+                kind=kind,
                 receiver=_text(captures["receiver"][0], data) if "receiver" in captures else "",
                 is_open="open" in captures,
             )
@@ -167,8 +180,8 @@ def _match(pattern: int, captures: dict[str, list[Node]], data: bytes) -> _Match
 
 
 def _text(node: Node, data: bytes) -> str:
-    end = min(node.end_byte, node.start_byte + _NAME_BYTES)
-    return data[node.start_byte : end].decode("utf-8", "ignore")
+    start = node.start_byte
+    return data[start : min(node.end_byte, start + _NAME_BYTES)].decode("utf-8", "ignore")
 
 
 def _without_imports(matches: Iterable[_Match], imports: Sequence[int]) -> list[_Match]:
@@ -201,7 +214,9 @@ def _nest(matches: Sequence[_Match], context: _Context) -> Iterator[Definition]:
             around.pop()
         if len(around) == MAX_NESTING:
             continue
-        parent = next((d for d in reversed(around) if not _is_typedef(d)), None)
+        parent = around[-1] if around else None
+        if parent is not None and _is_typedef(parent):
+            parent = next((d for d in reversed(around) if not _is_typedef(d)), None)
         definition = _define(match, parent, context)
         around.append(definition)
         yield definition
@@ -220,14 +235,14 @@ def _is_typedef(definition: Definition) -> bool:
 
 
 def _define(match: _Match, parent: Definition | None, context: _Context) -> Definition:
+    node, lines = match.node, context.lines
     names = [*_parts(match.receiver), *_parts(match.name)]
-    signature = "" if match.kind == "namespace" else describe.signature(match.node, context.lines)
+    body = node.child_by_field_id(context.body_field) if context.body_field else None
+    signature = "" if match.kind == "namespace" else describe.signature(node, body, lines)
     kind = _KINDS.get(match.kind)
     if kind is Kind.FUNCTION and (len(names) > 1 or _is_class(parent)):
         kind = Kind.METHOD
-    declared = exports.Declared(
-        names[-1], signature, match.node.type, parent.kind if parent else None
-    )
+    declared = exports.Declared(names[-1], signature, node.type, parent.kind if parent else None)
     return Definition(
         start=match.start,
         end=match.end,
@@ -241,12 +256,15 @@ def _define(match: _Match, parent: Definition | None, context: _Context) -> Defi
             or (_is_listable(parent, context) and names[-1] in context.exported)
             or exports.is_exported(context.language, declared)
         ),
-        doc=describe.doc(
-            match.node, context.lines, context.comments, docstrings=context.language == "python"
-        )
-        if kind
-        else "",
+        doc=_doc(match, body, context) if kind else "",
     )
+
+
+def _doc(match: _Match, body: Node | None, context: _Context) -> str:
+    """The first line of the docstring, or of the comment right above; empty without either."""
+    if context.language == "python":
+        return describe.docstring(body, context.lines.data)
+    return describe.comment_above(match.start, context.lines, context.comments)
 
 
 def _is_listable(parent: Definition | None, context: _Context) -> bool:
@@ -284,7 +302,7 @@ def _join_clauses(definitions: Iterable[Definition]) -> list[Definition]:
                 definition.kind,
             )
         ):
-            out[-1] = replace(last, end=definition.end)
+            out[-1] = last._replace(end=definition.end)
         else:
             out.append(definition)
     return out

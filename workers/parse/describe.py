@@ -24,6 +24,7 @@ _ATTRIBUTE_MARKS = (b"@", b"#", b"[", b"t")
 #: How a text that one of the two could change begins and ends: asked first, as few do.
 _ATTRIBUTE_STARTS = ("@", "#", "[")
 _TAIL_ENDS = ("{", "=>", "=", ":", ";", ",", "do", "where", "begin", "then")
+_HEAD_MARKS = re.compile(r"[(\[)\]{\n]")
 _DOCSTRING = re.compile(rb"[rRuUbBfF]{0,2}(\"{3}|'{3}|\"|')\s*([^\n]*)")
 _CLOSED = re.compile(rb"[{};]")
 _SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
@@ -37,7 +38,7 @@ _ATTRIBUTES = re.compile(
 _ATTRIBUTE_LINE = re.compile(rb"\s*(?:@[^;{}]*|#?\[.*\]\s*|template\s*<[^;{}]*)\Z", re.DOTALL)
 
 
-def signature(node: Node, lines: Lines) -> str:
+def signature(node: Node, body: Node | None, lines: Lines) -> str:
     """The head of a definition without its body, at most MAX_SIGNATURE_CHARS.
 
     Words before the node on its line belong to it: `export const`, `pub`, `type`.
@@ -45,11 +46,9 @@ def signature(node: Node, lines: Lines) -> str:
     start, data = node.start_byte, lines.data
     before = _words_before(start, lines)
     stop = min(node.end_byte, start + _HEAD_BYTES)
-    body = node.child_by_field_name("body")
-    has_body = body is not None and start < body.start_byte < stop
-    if body is not None and has_body:
-        stop = body.start_byte
-    text = data[start:stop].decode("utf-8", "ignore")
+    inside = body.start_byte if body else stop
+    has_body = start < inside < stop
+    text = data[start : inside if has_body else stop].decode("utf-8", "ignore")
     if text.startswith(_ATTRIBUTE_STARTS):
         text = _ATTRIBUTES.sub("", text)
     text = text if has_body else _head(text)
@@ -70,25 +69,19 @@ def _words_before(start: int, lines: Lines) -> str:
 def _head(text: str) -> str:
     """Up to the first `{` or line end outside of parentheses."""
     depth = 0
-    for at, char in enumerate(text):
+    for found in _HEAD_MARKS.finditer(text):
+        char = found.group()
         if char in "([":
             depth += 1
         elif char in ")]":
             depth -= 1
-        elif depth <= 0 and char in "{\n":
-            return text[:at]
+        elif depth <= 0:
+            return text[: found.start()]
     return text
 
 
-def doc(node: Node, lines: Lines, comments: Comments, *, docstrings: bool) -> str:
-    """The first line of the docstring, or of the comment right above; empty without either."""
-    if docstrings:
-        return _docstring(node, lines.data)
-    return comment_above(node.start_byte, lines, comments)
-
-
-def _docstring(node: Node, data: bytes) -> str:
-    body = node.child_by_field_name("body")
+def docstring(body: Node | None, data: bytes) -> str:
+    """The first line of the string that a body begins with; empty without one."""
     if body is None:
         return ""
     found = _DOCSTRING.match(data, body.start_byte, min(body.end_byte, body.start_byte + 500))

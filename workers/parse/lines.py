@@ -8,16 +8,20 @@ are rows + 1.
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
 
 #: Further right nothing begins a line; keeps the work on one very long line linear.
 MAX_INDENT = 400
 
 _BLANKS = b" \t\r\f\v"
+_NEWLINE = ord("\n")
 
 
-def _past_newline(start: int, length: int) -> int:
-    return start + length + 1
+def _newlines(data: bytes) -> npt.NDArray[np.intp]:
+    """Their offsets, ascending."""
+    return np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
 
 
 class Lines:
@@ -26,20 +30,20 @@ class Lines:
     __slots__ = ("_ink", "_starts", "count", "data")
 
     def __init__(self, data: bytes) -> None:
-        lengths = list(map(len, data.split(b"\n")))
-        inks = list(map(len, data.translate(None, _BLANKS).split(b"\n")))
-        if lengths[-1] == 0 and len(lengths) > 1:  # behind the last newline is no line
-            lengths.pop()
-            inks.pop()
+        ink = data.translate(None, _BLANKS)
+        newlines = _newlines(data)
+        rows = len(newlines)
         self.data = data
-        self._starts = list(accumulate(lengths, _past_newline, initial=0))
-        self._starts[-1] = len(data)  # the last line may lack its newline
-        self._ink = [0, *accumulate(inks)]
+        self._starts: list[int] = [0, *(newlines + 1).tolist()]
+        self._ink: list[int] = [0, *(_newlines(ink) - np.arange(rows)).tolist()]
+        if not rows or self._starts[-1] < len(data):  # the last line lacks its newline
+            self._starts.append(len(data))
+            self._ink.append(len(ink) - rows)
         self.count = len(self._starts) - 1
 
     def row(self, offset: int) -> int:
         """The row that holds the byte at `offset`; the last row for the end of the file."""
-        return min(bisect_right(self._starts, offset) - 1, self.count - 1)
+        return bisect_right(self._starts, offset, 0, self.count) - 1
 
     def start(self, row: int) -> int:
         """Offset of the first byte of a row; of the end of the file for `count`."""

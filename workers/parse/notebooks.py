@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tree_sitter import Node
 
@@ -36,7 +36,7 @@ class Notebook:
     def placed(self, definition: Definition, first: int, last: int) -> Definition:
         """A definition of rows `first` to `last` of the code, at its offsets in the file."""
         start, end = self._origin(first)[0], self._origin(last)[1]
-        return replace(definition, start=start, end=end)
+        return definition._replace(start=start, end=end)
 
     def row(self, code_row: int) -> int:
         """The offset in the file of a row of the code."""

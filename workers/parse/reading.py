@@ -20,6 +20,7 @@ from workers.parse.comments import Comments
 from workers.parse.definitions import Definition, Matches, capture
 from workers.parse.lines import Lines
 from workers.parse.own_queries import OwnQuery
+from workers.parse.references import Uses
 from workers.parse.sections import Composed, Section
 
 #: Queries take time in the square of an error's children; beyond this they are not asked.
@@ -69,47 +70,57 @@ def _section(
     section: Section, lines: Lines, comments: Comments, errors: int, own: OwnQuery | None
 ) -> Reading:
     language = section.language
-    matches, note = _matches(section, own)
+    matches, uses, note = _matches(section, own)
     found = capture(language, section.root, lines, comments, matches=matches)
     return Reading(
         root=section.root,
         definitions=infrastructure.typed(found.definitions, language.name),
         imports=imports.read(found.imports, language.name, lines),
-        references=_references(section, lines, matches, is_own=own is not None and not note),
+        references=references.among(uses, lines.data),
         errors=errors,
         note=note,
     )
 
 
-def _references(
-    section: Section, lines: Lines, matches: Matches, *, is_own: bool
-) -> tuple[Reference, ...]:
-    if is_own:  # which looks for definitions only
-        return references.read(section.language, section.root, lines.data)
-    return references.among(matches, lines.data)
+def _matches(section: Section, own: OwnQuery | None) -> tuple[Matches, Uses, str]:
+    """By the query of one's own where it works, else by the built-in one and why.
 
-
-def _matches(section: Section, own: OwnQuery | None) -> tuple[Matches, str]:
-    """By the query of one's own where it works, else by the built-in one and why."""
+    A query of one's own looks for definitions only; uses of names are always the built-in ones.
+    """
     if own is None or own.language != section.language.name:
-        return _built_in(section), ""
+        return *_built_in(section), ""
     matches = own.matches(section.root)
     if isinstance(matches, str):
-        return _built_in(section), f"{own.origin}: {matches}; the built-in query was used"
-    return matches, ""
+        return *_built_in(section), f"{own.origin}: {matches}; the built-in query was used"
+    return matches, references.uses(section.language, section.root), ""
 
 
-def _built_in(section: Section) -> Matches:
-    query = _query(section.language.name, section.language.grammar or "")
-    return QueryCursor(query).matches(section.root) if query else ()
+def _built_in(section: Section) -> tuple[Matches, Uses]:
+    asked = _query(section.language.name, section.language.grammar or "")
+    if asked is None:
+        return (), ()
+    query, first_use = asked
+    found = QueryCursor(query).matches(section.root)
+    return (
+        [match for match in found if match[0] < first_use],
+        [captures for pattern, captures in found if pattern >= first_use],
+    )
 
 
 @cache
-def _query(language: str, grammar_name: str) -> Query | None:
-    """Definitions, imports and uses of names in one query: the walk costs more than patterns."""
+def _query(language: str, grammar_name: str) -> tuple[Query, int] | None:
+    """Definitions, imports and uses of names in one query: the walk costs more than patterns.
+
+    The number is that of the first pattern about uses.
+    """
     grammar = grammars.grammar(grammar_name)
-    texts = grammars.query_source(language), references.source(language)
-    return Query(grammar, "\n".join(texts)) if grammar and any(texts) else None
+    defined, used = grammars.query_source(language), references.source(language)
+    if grammar is None or not (defined or used):
+        return None
+    query = Query(grammar, f"{defined}\n{used}")
+    size = len(defined.encode())
+    starts = map(query.start_byte_for_pattern, range(query.pattern_count))
+    return query, sum(start < size for start in starts)
 
 
 def _joined(parts: Iterable[Section], lines: Lines) -> Reading:

@@ -51,6 +51,51 @@ def test_an_import_has_its_line():
     assert [imp.line for imp in parse(b"import a\n\nimport b\n", path="a.py").imports] == [1, 3]
 
 
+KUSTOMIZATION = """\
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+namespace: prod
+resources:
+- ../../base
+- ingress.yaml # c
+- https://github.com/acme/infra//deploy?ref=v1
+components: [../../components/tls, "../x"]
+patches:
+  - path: replicas.yaml
+  # - path: commented.yaml
+    target: {kind: Deployment}
+  - target:
+      kind: Deployment
+    patch: |-
+      - op: replace
+        path: /spec/replicas
+        value: 3
+patchesStrategicMerge:
+  - memory.yaml
+  - |-
+    apiVersion: v1
+    metadata:
+      args:
+        - inner.yaml
+images:
+  - name: nginx
+    newName: registry.acme.org/team/nginx
+    newTag: "1"
+  - newTag: "2"
+    name: redis
+configMapGenerator:
+  - name: settings
+    files:
+      - application.properties
+      - key.json=config/real.json
+    envs:
+      - .env
+secretGenerator:
+- name: tls
+  files:
+  - certs/tls.key
+"""
+
 DECLARED = [
     (
         "Dockerfile",
@@ -78,6 +123,30 @@ DECLARED = [
         "Chart.yaml",
         "apiVersion: v2\nname: web\ndependencies:\n  - name: db\n    repository: file://../db\n",
         ["file://../db"],
+    ),
+    (
+        "web.json",
+        '{"apiVersion": "v1", "kind": "Pod", "x": {"image": "acme/web:1"}}',
+        ["acme/web:1"],
+    ),
+    (
+        "overlays/prod/kustomization.yaml",
+        KUSTOMIZATION,
+        [
+            "../../base",
+            "ingress.yaml",
+            "https://github.com/acme/infra//deploy?ref=v1",
+            "../../components/tls",
+            "../x",
+            "replicas.yaml",
+            "memory.yaml",
+            "registry.acme.org/team/nginx",
+            "redis",
+            "application.properties",
+            "config/real.json",
+            ".env",
+            "certs/tls.key",
+        ],
     ),
     (
         "a.md",
@@ -117,3 +186,10 @@ def test_configuration_and_prose_are_read_without_a_grammar(path, text, expected
 def test_equal_contents_of_one_language_give_equal_imports_wherever_they_are():
     text = b"services:\n  a:\n    image: redis:7\n"
     assert parse(text, path="a/compose.yml").imports == parse(text, path="b/values.yml").imports
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("line", ["a: [\n", "resources:\n", "- a\n", "- files:\n  - a\n", " [,a"])
+def test_a_machine_made_kustomization_ends_in_time(line):
+    text = "resources:\n" + line * (380_000 // len(line))
+    assert parse(text.encode(), path="kustomization.yaml").pieces

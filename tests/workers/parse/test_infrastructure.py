@@ -156,6 +156,63 @@ FILES = {
         "ApplicationSet: ApplicationSet/all; generators: ApplicationSet/all.generators;"
         "template: ApplicationSet/all.template; source: ApplicationSet/all.template.source",
     ),
+    "k8s/web.json": (
+        """
+        {
+          "apiVersion": "apps/v1",
+          "kind": "Deployment",
+          "metadata": {"name": "web"},
+          "spec": {"template": {"spec": {"containers": [{"name": "app", "image": "x"}]}}}
+        }
+        """,
+        "Deployment: Deployment/web; container: Deployment/web.container.app",
+    ),
+    "k8s/all.json": (
+        """
+        {"apiVersion": "v1", "kind": "List", "items": [
+          {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}},
+          {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"},
+           "spec": {"initContainers": [{"name": "migrate"}]}}
+        ]}
+        """,
+        "List: List; Service: Service/web; Pod: Pod/one; container: Pod/one.container.migrate",
+    ),
+    "k8s/all.yaml": (
+        """
+        apiVersion: v1
+        kind: List
+        items:
+          - apiVersion: v1
+            kind: Service
+            metadata: {name: web}
+          - {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}
+        """,
+        "List: List; Service: Service/web; ConfigMap: ConfigMap/settings",
+    ),
+    "overlays/prod/kustomization.yaml": (
+        """
+        apiVersion: kustomize.config.k8s.io/v1beta1
+        kind: Kustomization
+        namespace: prod
+        resources:
+        - ../../base
+        components: [../../tls]
+        patches:
+          - path: replicas.yaml
+        images:
+          - name: nginx
+            newTag: "1"
+          - newName: registry.acme.org/web
+            name: web
+        configMapGenerator:
+          - name: settings
+            files: [a.properties]
+        """,
+        "namespace: namespace; resources: resources; components: components; patches: patches;"
+        "images: images; image: images.image.nginx; image: images.image.web;"
+        "configMapGenerator: configMapGenerator;"
+        "configMap: configMapGenerator.configMap.settings",
+    ),
     "charts/web/Chart.yaml": (
         """
         apiVersion: v2
@@ -226,6 +283,13 @@ def test_blocks_of(path):
         ("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", ("Pod/p", "Pod")),
         ("a.sh", "deploy() {\n  make\n}\n", ("deploy", "function")),
         ("a.yaml", "kind: of\nthing: x\n", ("", "")),
+        (
+            "a.json",
+            '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}',
+            ("Pod/p", "Pod"),
+        ),
+        ("a.json", '{"properties": {"apiVersion": {}, "kind": {}}}', ("", "")),
+        ("b/kustomization.yml", "resources:\n  - a.yaml\n", ("resources", "resources")),
         ("a.py", "def f(): ...\n", ("f", "")),
     ],
 )
@@ -284,6 +348,9 @@ def test_machine_made_templates_end_in_time(text):
         ("charts/a/Chart.yaml", Family.HELM_CHART),
         ("charts/a/values-prod.yml", Family.HELM_VALUES),
         ("charts/a/templates/x/y.yaml", Family.HELM_TEMPLATE),
+        ("overlays/prod/kustomization.yaml", Family.KUSTOMIZATION),
+        ("Kustomization", Family.KUSTOMIZATION),
+        ("apps/my-kustomization.yaml", None),
         (".github/dependabot.yml", None),
         ("src/action.py", None),
         ("config.yaml", None),

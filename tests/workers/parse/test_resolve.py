@@ -175,6 +175,17 @@ RESOLVED = [
         ["charts/db/Chart.yaml"],
         "charts/db/Chart.yaml",
     ),
+    (
+        "yaml",
+        "overlays/prod/kustomization.yaml",
+        "../../base",
+        "base",
+        ["base/kustomization.yaml", "base/web.yaml"],
+        "base/kustomization.yaml",
+    ),
+    ("yaml", "k/Kustomization", "web.yaml", "base", ["k/web.yaml", "web.yaml"], "k/web.yaml"),
+    ("yaml", "k/kustomization.yml", "github.com/acme/x/web", "base", ["web.yaml"], ""),
+    ("yaml", "k/kustomization.yml", "https://h/a/b//c?ref=1", "base", ["c/kustomization.yaml"], ""),
     ("yaml", "compose.yml", "redis:7", "image", ["redis"], ""),
     ("markdown", "docs/a.md", "../src/x.py#L3", "file", ["src/x.py"], "src/x.py"),
     ("markdown", "README.md", "docs", "file", ["docs/README.md"], "docs/README.md"),
@@ -347,6 +358,25 @@ def test_what_a_repository_publishes_is_what_others_take(files, key, language, m
 
     assert (key in published) is (key is not None)
     assert key is None or key in taken
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "https://git.example.com/acme/http//deploy/base?ref=v1",
+        "https://github.com/acme/http.git//deploy",
+        "github.com/acme/http/deploy/base",
+        "git@github.com:acme/http.git",
+    ],
+)
+def test_a_base_in_another_repository_is_taken_from_it(module):
+    taken = imports.packages.consumed(Import(module, 1, ("base",)), language="yaml")
+    assert taken == ("repo:acme/http",)
+
+
+def test_a_base_that_is_not_there_is_of_no_other_repository():
+    taken = imports.packages.consumed(Import("../../base/web.yaml", 1, ("base",)), language="yaml")
+    assert taken == ()
 
 
 def test_manifests_and_sources_of_one_package_agree_on_its_name():

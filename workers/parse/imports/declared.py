@@ -1,8 +1,8 @@
 """What configuration and prose refer to, from their text: no grammar is needed for a line or two.
 
-Only the content decides what is read, not the path, so that equal files give equal imports. What a
-reference is stands in `names`: `uses`, `image`, `build`, `chart`, `file`, or `package` for a
-dependency that a manifest declares.
+Only the content and the family decide what is read, not the path, so that equal files give equal
+imports. What a reference is stands in `names`: `uses`, `image`, `build`, `chart`, `file`, `base`,
+or `package` for a dependency that a manifest declares.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from codelode.infrastructure import Family
 from codelode.model import Import
-from workers.parse.imports import manifests
+from workers.parse.imports import kustomize, manifests
 
 #: References of one file; more are generated.
 MAX_DECLARED = 2_000
@@ -21,9 +22,11 @@ MAX_CHARS = 400_000
 _Found = Iterator[tuple[int, str, str]]  # offset, module, kind
 
 
-def read(text: str, language: str) -> tuple[Import, ...]:
+def read(text: str, language: str, family: Family | None = None) -> tuple[Import, ...]:
     """The references in file order; none for a language that is read by its grammar."""
     reader = _READERS.get(language)
+    if family is Family.KUSTOMIZATION and language == "yaml":
+        reader = kustomize.read
     if reader is None or len(text) > MAX_CHARS:
         return ()
     found: dict[Import, None] = {}
@@ -121,6 +124,9 @@ def _json(text: str) -> _Found:
         yield from _manifest("composer.json")(text)
     elif 'ependencies"' in text:
         yield from _manifest("package.json")(text)
+    elif '"apiVersion"' in text and '"kind"' in text:
+        for found in re.finditer(r"\"image\"\s*:\s*\"([^\"\s]+)\"", text):
+            yield found.start(1), found.group(1), "image"
 
 
 def _toml(text: str) -> _Found:

@@ -42,6 +42,7 @@ _INSIDE = {
     "uses": ("action.yml", "action.yaml", ""),
     "chart": ("Chart.yaml",),
     "file": ("",),
+    "base": ("", "kustomization.yaml", "kustomization.yml", "Kustomization"),
 }
 
 
@@ -51,7 +52,9 @@ def yaml(imp: Import, path: str, layout: Layout) -> Resolved:
     if kind not in _INSIDE:
         return EXTERNAL
     written = imp.module.removeprefix("file://")
-    is_relative = written.startswith(".") or kind in ("build", "file")
+    if ":" in written:  # of another repository
+        return EXTERNAL
+    is_relative = written.startswith(".") or kind in ("build", "file", "base")
     if not is_relative and not written.startswith("/"):
         return EXTERNAL
     if kind == "uses" or written.startswith("/"):  # from the repository's root on

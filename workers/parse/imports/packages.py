@@ -183,8 +183,17 @@ def _yaml(imp: Import) -> Iterator[str]:
         yield f"repo:{_last_two(imp.module)}"
     elif kind == "dependency":
         yield f"chart:{imp.module}"
+    elif kind == "base":
+        found = _REMOTE.match(imp.module)
+        if found:
+            yield f"repo:{found.group(1).removesuffix('.git').lower()}"
 
 
+#: A base in another repository: `https://host/a/b//c?ref=d`, `github.com/a/b/c`, `git@host:a/b`.
+_REMOTE = re.compile(
+    r"(?:(?:git::)?\w+://(?:[^@/]+@)?[\w.:-]+/|[\w.-]+@[\w.-]+:|(?:github|gitlab)\.com/)"
+    r"([\w.-]+/[\w.-]+)"
+)
 _REGISTRY = re.compile(r"^(?:[\w.-]+\.[\w.-]+/)?([\w-]+)/([\w-]+)/([\w-]+)$")
 
 
@@ -211,6 +220,6 @@ _TAKERS: dict[str, Callable[[Import], Iterator[str]]] = {
     "php": _php,
     "ruby": _ruby,
     "dockerfile": _image,
-    "yaml": _yaml,
+    **dict.fromkeys(("yaml", "json"), _yaml),
     "hcl": _terraform,
 }

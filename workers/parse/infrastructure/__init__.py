@@ -9,7 +9,6 @@ families are tables of `blocks.Rule`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from tree_sitter import Node
@@ -26,6 +25,7 @@ from workers.parse.infrastructure import (
     gitlab,
     helm,
     kubernetes,
+    kustomize,
     mappings,
     terraform,
 )
@@ -69,7 +69,7 @@ def typed(definitions: tuple[Definition, ...], language: str) -> tuple[Definitio
     if types is None:
         return definitions
     return tuple(
-        replace(one, block_type=types.get(one.kind, "") if one.kind else "") for one in definitions
+        one._replace(block_type=types.get(one.kind, "") if one.kind else "") for one in definitions
     )
 
 
@@ -86,12 +86,16 @@ def _blocks(
         return dockerfile.stages(root)
     if language == "yaml":
         return _yaml(family, root, data)
+    if language == "json" and kubernetes.may_hold_json(data):
+        return kubernetes.objects(root, data)
     return None
 
 
 def _yaml(family: Family | None, root: Node, data: bytes) -> Iterable[Block] | None:
     if family is Family.HELM_CHART:
         return helm.chart(root, data)
+    if family is Family.KUSTOMIZATION:
+        return kustomize.blocks(root, data)
     if family is not None and family in _TABLES:
         return _by_table(root, data, _TABLES[family])
     return kubernetes.objects(root, data) if kubernetes.holds_objects(data) else None

@@ -1,4 +1,7 @@
-"""Objects of Kubernetes and, in the same form, of Argo CD and other operators: `Deployment/web`."""
+"""Objects of Kubernetes and, in the same form, of Argo CD and other operators: `Deployment/web`.
+
+In YAML or in JSON: the trees of both are read as mappings.
+"""
 
 from __future__ import annotations
 
@@ -46,17 +49,28 @@ def holds_objects(data: bytes) -> bool:
     return {b"a", b"k"} <= {found.group()[:1] for found in _HEAD.finditer(data)}
 
 
+def may_hold_json(data: bytes) -> bool:
+    """The same of a file of JSON, which has no lines to go by."""
+    return b'"apiVersion"' in data and b'"kind"' in data
+
+
 def objects(root: Node, data: bytes) -> Iterator[Block]:
-    """Each document that is an object, and its containers or parts."""
+    """Each document that is an object and each object of a list, with its containers or parts."""
     for document in mappings.documents(root):
-        kind = mappings.scalar(mappings.get(document, data, "kind"), data)
-        if not kind or mappings.get(document, data, "apiVersion") is None:
-            continue
-        name = _name(mappings.get(document, data, "metadata", "name"), data)
-        hierarchy = f"{kind}/{name}" if name else kind
-        yield Block(document.start_byte, document.end_byte, hierarchy, name or kind, kind)
-        yield from _containers(document, data, kind, hierarchy)
-        yield from find(mappings.get(document, data, "spec"), data, _PARTS.get(kind, ()), hierarchy)
+        yield from _object(document, data)
+        for item in mappings.items(mappings.get(document, data, "items")):
+            yield from _object(item, data)
+
+
+def _object(node: Node, data: bytes) -> Iterator[Block]:
+    kind = mappings.scalar(mappings.get(node, data, "kind"), data)
+    if not kind or mappings.get(node, data, "apiVersion") is None:
+        return
+    name = _name(mappings.get(node, data, "metadata", "name"), data)
+    hierarchy = f"{kind}/{name}" if name else kind
+    yield Block(node.start_byte, node.end_byte, hierarchy, name or kind, kind)
+    yield from _containers(node, data, kind, hierarchy)
+    yield from find(mappings.get(node, data, "spec"), data, _PARTS.get(kind, ()), hierarchy)
 
 
 def _containers(document: Node, data: bytes, kind: str, around: str) -> Iterator[Block]:

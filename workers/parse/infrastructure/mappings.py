@@ -1,4 +1,4 @@
-"""YAML trees as mappings and sequences, whatever style they are written in.
+"""Trees of YAML and JSON as mappings and sequences, whatever style they are written in.
 
 Text is taken from `data` and not from the tree, which may be one of the masked text.
 """
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 _WRAPPERS = frozenset({"block_node", "flow_node", "document", "block_sequence_item"})
-_MAPPINGS = frozenset({"block_mapping", "flow_mapping"})
-_SEQUENCES = frozenset({"block_sequence", "flow_sequence"})
-_PAIRS = frozenset({"block_mapping_pair", "flow_pair"})
+_MAPPINGS = frozenset({"block_mapping", "flow_mapping", "object"})
+_SEQUENCES = frozenset({"block_sequence", "flow_sequence", "array"})
+_PAIRS = frozenset({"block_mapping_pair", "flow_pair", "pair"})
 
 MAX_SCALAR_BYTES = 300
 

@@ -8,6 +8,8 @@ is asked, with the symbol table and the imports of that moment.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 
@@ -16,38 +18,48 @@ from tree_sitter import Node, Query, QueryCursor
 from codelode.languages import Language
 from codelode.model import Reference, ReferenceKind
 from workers.parse import grammars
-from workers.parse.definitions import Matches
 
 #: Distinct uses kept of one file; more are a table of data.
 MAX_REFERENCES = 2_000
 
+Uses = Sequence[Mapping[str, Sequence[Node]]]  # what patterns captured
+
 _MAX_NAME_BYTES = 120
-_KINDS = {f"reference.{kind.value}": kind for kind in ReferenceKind}
+_KINDS = {f"reference.{kind.value}": kind for kind in sorted(ReferenceKind)}
 _INHERITS = "; inherits:"
 
 
 def read(language: Language, root: Node, data: bytes) -> tuple[Reference, ...]:
     """The distinct uses, by kind and name; none for a language without a query."""
+    return among(uses(language, root), data)
+
+
+def uses(language: Language, root: Node) -> Uses:
+    """All that the language's query captures, which `among` makes distinct."""
     query = _query(language.name, language.grammar or "")
-    if query is None:
-        return ()
-    return among([(0, QueryCursor(query).captures(root))], data)
+    return [QueryCursor(query).captures(root)] if query else ()
 
 
-def among(matches: Matches, data: bytes) -> tuple[Reference, ...]:
-    """The same out of the matches of a query that looks for more than uses."""
-    found: set[tuple[ReferenceKind, bytes]] = set()
-    for _, captures in matches:
+def among(captured: Uses, data: bytes) -> tuple[Reference, ...]:
+    """The distinct uses out of what patterns captured."""
+    named: dict[str, set[bytes]] = defaultdict(set)
+    for captures in captured:
         for label, nodes in captures.items():
-            kind = _KINDS.get(label)
-            if kind is not None:
-                found.update((kind, data[node.start_byte : node.end_byte]) for node in nodes)
-    named = [
-        (kind, name.decode("utf-8", "replace"))
-        for kind, name in found
-        if 1 < len(name) <= _MAX_NAME_BYTES and name not in _COMMON
+            names = named[label]
+            for node in nodes:
+                names.add(data[node.start_byte : node.end_byte])
+    found = [
+        Reference(name, kind)
+        for label, kind in _KINDS.items()
+        for name in sorted(_decoded(named.get(label, ())))
     ]
-    return tuple(Reference(name, kind) for kind, name in sorted(named)[:MAX_REFERENCES])
+    return tuple(found[:MAX_REFERENCES])
+
+
+def _decoded(names: Iterable[bytes]) -> Iterator[str]:
+    for name in names:
+        if 1 < len(name) <= _MAX_NAME_BYTES and name not in _COMMON:
+            yield name.decode("utf-8", "replace")
 
 
 #: Names that no repository is asked for: what languages bring along.

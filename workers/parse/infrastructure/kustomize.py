@@ -1,0 +1,37 @@
+"""Kustomizations: each field is a block, and so is each item of a field whose items have names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from workers.parse.infrastructure import mappings
+from workers.parse.infrastructure.blocks import Block
+
+#: Fields whose items have names, and what an item is.
+_ITEMS = {
+    "images": "image",
+    "replicas": "replica",
+    "configMapGenerator": "configMap",
+    "secretGenerator": "secret",
+    "helmCharts": "chart",
+    "vars": "variable",
+}
+#: What says which kind of file this is, and no more.
+_HEADS = frozenset({"apiVersion", "kind", "metadata"})
+
+
+def blocks(root: Node, data: bytes) -> Iterator[Block]:
+    """`resources`, `patches`, `images.image.nginx`."""
+    for document in mappings.documents(root):
+        for pair in mappings.pairs(document, data):
+            if pair.key in _HEADS:
+                continue
+            yield Block(pair.start, pair.end, pair.key, pair.key, pair.key)
+            block_type = _ITEMS.get(pair.key)
+            for item in mappings.items(pair.value) if block_type else ():
+                name = mappings.scalar(mappings.get(item, data, "name"), data)
+                if block_type and name:
+                    hierarchy = f"{pair.key}.{block_type}.{name}"
+                    yield Block(item.start_byte, item.end_byte, hierarchy, name, block_type)
