@@ -102,7 +102,7 @@ CATEGORIES = {
         src/attest/x.rs core/vendors/Dialect.kt index.html a.sql main.tf examples/demo.py
         testify.go spec.rb src/inspector.ts protest.c src/history.ts lib/security_utils.rb
         lib/changelog.rb bin/contributors.js src/main/java/com/acme/external/Client.java
-        lib/active_support/testing/assertions.rb src/testing/fakes.py contests/round.py
+        contests/round.py
         podspec.gen.py scripts/release.sh lib/contest/Round.kt
     """,
     Category.TEST: """
@@ -110,6 +110,7 @@ CATEGORIES = {
         src/a.test.ts src/a.spec.tsx __tests__/a.js spec/a_spec.rb FooTest.java FooTests.cs
         ASpec.scala Tests/FooTests/Foo.swift t/01.t a_test.exs testdata/x.json fixtures/a.yml
         a.bats AppTests/AppTests.swift src/FooTest.php e2e/login.js
+        lib/active_support/testing/assertions.rb src/testing/fakes.py
         src/commonTest/kotlin/Data.kt src/jvmTest/resources/a.json test_suite/src/main.rs
         core/test-fixtures/Data.kt base/cord_test_helpers.h base/random_test_util.cc
         tests/fixtures/vendor/a.php test/mocks/node_modules/a/package.json
