@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import wraps
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -21,6 +22,7 @@ T = TypeVar("T")
 class Batcher(Generic[T]):
     """Calls `work` with up to `max_items` items: those that came until none came for `lull_s`, or
     until `max_wait_s` after the first. So a lone item goes at once, and a stream in large calls.
+    `expects_more` of those gathered says that a lull ends nothing: the next are on their way.
 
     Before that `admit` sees each item once and says whether it goes on, or why it fails. Both run
     in one thread, never twice at a time.
@@ -34,9 +36,11 @@ class Batcher(Generic[T]):
         max_items: int,
         lull_s: float,
         max_wait_s: float,
+        expects_more: Callable[[Sequence[T]], bool] = lambda _: False,
     ) -> None:
         self._work = work
         self._admit = admit
+        self._expects_more = expects_more
         self._max_items = max_items
         self._lull_s = lull_s
         self._max_wait_s = max_wait_s
@@ -57,11 +61,12 @@ class Batcher(Generic[T]):
         batch = [self._queue.get()]
         deadline = time.monotonic() + self._max_wait_s
         while len(batch) < self._max_items:
-            left_s = deadline - time.monotonic()
+            left_s = max(0.0, deadline - time.monotonic())
             try:
-                batch.append(self._queue.get(timeout=max(0.0, min(self._lull_s, left_s))))
+                batch.append(self._queue.get(timeout=min(self._lull_s, left_s)))
             except queue.Empty:
-                break
+                if not left_s or not self._expects_more([item for item, _ in batch]):
+                    break
         return batch
 
     def _admitted(self, batch: list[tuple[T, Future[None]]]) -> list[tuple[T, Future[None]]]:
@@ -93,6 +98,24 @@ class Batcher(Generic[T]):
             return
         for pair in batch:
             self._run([pair])
+
+
+def made_once(make: Callable[[], T]) -> Callable[[], T]:
+    """`make`, called by the first who asks; all get what it made.
+
+    Unlike `functools.cache`, which calls it once for each thread that asks before it is through.
+    """
+    lock = threading.Lock()
+    made: list[T] = []
+
+    @wraps(make)
+    def found() -> T:
+        with lock:
+            if not made:
+                made.append(make())
+            return made[0]
+
+    return found
 
 
 _running: set[Hashable] = set()

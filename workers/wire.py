@@ -9,6 +9,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -16,6 +17,9 @@ from pydantic import TypeAdapter
 from codelode.model import ParsedFile, Vectors
 
 _PARSED = TypeAdapter(ParsedFile)
+
+#: Parsed files that a process remembers: about as many as are in flight.
+LOADED = 256
 
 #: Names the shape of a dumped parsed file; what was kept in another shape cannot be loaded.
 PARSED_SHAPE = hashlib.sha256(json.dumps(_PARSED.json_schema()).encode()).hexdigest()[:8]
@@ -25,7 +29,10 @@ def dump_parsed(parsed: ParsedFile) -> bytes:
     return zlib.compress(_PARSED.dump_json(parsed), 1)
 
 
+@lru_cache(maxsize=LOADED)
 def load_parsed(data: bytes) -> ParsedFile:
+    """Remembered: a file whose content is known from before is read where it is sent off and, in
+    the same process, where it is stored."""
     return _PARSED.validate_json(zlib.decompress(data))
 
 

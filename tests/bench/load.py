@@ -23,7 +23,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,7 @@ def _measure(
     started = time.monotonic()
     first = _index(client, next(corpus))
     unchanged_s = _unchanged(client, first.repository)
+    again = _second_copy(client, first)
     more: list[Indexing] = []
     while time.monotonic() - started < scale.limit_s and client.status().chunks < scale.chunks:
         repository = next(corpus, None)
@@ -148,6 +149,7 @@ def _measure(
     return {
         "first": asdict(first),
         "unchanged_s": unchanged_s,
+        "second_copy": {"seconds": again.seconds, "share": again.seconds / first.seconds},
         "indexings": [asdict(one) for one in indexings],
         "chunks": client.status().chunks,
         "search_fresh": fresh,
@@ -178,6 +180,17 @@ def _unchanged(client: Client, repository: Repository) -> float:
     return seconds
 
 
+def _second_copy(client: Client, first: Indexing) -> Indexing:
+    """The same repository under another name; removed again, so that searches find one of it."""
+    name = f"{first.repository.name}-again"
+    again = _index(client, replace(first.repository, name=name))
+    if (again.files, again.chunks) != (first.files, first.chunks):
+        raise SystemExit(f"{name} differs from its original: {again}, not {first}")
+    client.remove(name)
+    _await(lambda: client.status().chunks == first.chunks, f"{name} to be removed")
+    return again
+
+
 def _search(client: Client, queries: dict[str, list[str]]) -> dict[str, dict[str, float]]:
     """Latency in ms at the caller, one search at a time, the query cache left out; by kind."""
     timed = [(kind, text) for kind, texts in queries.items() for text in texts]
@@ -205,6 +218,14 @@ def _settle(cluster: embedded.Cluster) -> float:
         if time.monotonic() > due and spent < 2 * IDLE_CPU:
             break
     return time.monotonic() - started
+
+
+def _await(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + SETTLE_LIMIT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{what} took longer than {SETTLE_LIMIT_S} s")
+        time.sleep(embedded.POLL_S)
 
 
 def _throughput(client: Client, queries: dict[str, list[str]]) -> dict[str, float]:
@@ -338,6 +359,9 @@ def _text(report: dict[str, Any]) -> str:
     rows: dict[str, object] = {
         f"{first['repository']['lines']:,} lines, index to searchable": f"{first['seconds']:.1f} s",
         "unchanged again": f"{report['unchanged_s']:.2f} s",
+        "second copy": "{seconds:.1f} s, {share:.2f} of the first's".format(
+            **report["second_copy"]
+        ),
         "files through the chain": _rate(large, "files"),
         "chunks through the chain": _rate(large, "chunks"),
         f"search, {report['chunks']:,} chunks, cache off": _latency(report["search"]["all"]),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from workers.batcher import Batcher, only_once
+from workers.batcher import Batcher, made_once, only_once
 
 
 def batcher_of(
@@ -19,8 +20,16 @@ def batcher_of(
     admit: Callable[[Sequence[int]], Sequence[bool | Exception]] = lambda items: (
         [True] * len(items)
     ),
+    expects_more: Callable[[Sequence[int]], bool] = lambda items: False,
 ) -> Batcher[int]:
-    return Batcher(work, admit=admit, max_items=max_items, lull_s=lull_s, max_wait_s=max_wait_s)
+    return Batcher(
+        work,
+        admit=admit,
+        max_items=max_items,
+        lull_s=lull_s,
+        max_wait_s=max_wait_s,
+        expects_more=expects_more,
+    )
 
 
 def test_items_submitted_together_share_a_call() -> None:
@@ -50,6 +59,38 @@ def test_a_lone_item_does_not_wait_for_company_for_long() -> None:
 
 def test_a_stream_without_a_lull_does_not_keep_its_first_item_for_ever() -> None:
     batcher = batcher_of(lambda items: None, max_items=1000, max_wait_s=0.01, lull_s=600)
+    assert batcher.submit(1).result(timeout=10) is None
+
+
+def test_a_lull_does_not_end_a_batch_while_more_is_expected() -> None:
+    calls: list[list[int]] = []
+    second: list[Future[None]] = []
+
+    def expects_more(items: Sequence[int]) -> bool:
+        if list(items) == [1]:
+            second.append(batcher.submit(2))
+        return len(items) < 2
+
+    batcher = batcher_of(
+        lambda items: calls.append(list(items)),
+        max_items=1000,
+        max_wait_s=600,
+        lull_s=0.01,
+        expects_more=expects_more,
+    )
+    batcher.submit(1).result(timeout=10)
+    second[0].result(timeout=10)
+    assert calls == [[1, 2]]
+
+
+def test_what_was_expected_and_does_not_come_is_not_waited_for_for_ever() -> None:
+    batcher = batcher_of(
+        lambda items: None,
+        max_items=1000,
+        max_wait_s=0.05,
+        lull_s=0.01,
+        expects_more=lambda items: True,
+    )
     assert batcher.submit(1).result(timeout=10) is None
 
 
@@ -125,3 +166,21 @@ def test_the_same_job_delivered_again_while_it_runs_is_dropped() -> None:
         assert (first, again, other) == (True, False, True)
     with only_once("job") as later:
         assert later
+
+
+def test_what_is_made_once_is_made_once_for_threads_that_ask_at_the_same_time() -> None:
+    all_ask = threading.Barrier(8)
+    made: list[object] = []
+
+    @made_once
+    def make() -> object:
+        made.append(object())
+        return made[-1]
+
+    def ask() -> object:
+        all_ask.wait(timeout=10)
+        return make()
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: ask(), range(8)))
+    assert found == made * 8

@@ -1,21 +1,107 @@
-"""Kombu's Redis transport with one client per channel.
+"""Kombu's Redis transport, with fewer clients and fewer round trips.
 
 Kombu makes a client object for every acknowledgement, publication and event, and making one costs
-more than the command it sends: a tenth to a fifth of every worker's processor time. A client is
-safe to share, because each command takes a connection of the pool for itself.
+more than the command it sends: a tenth to a fifth of every worker's processor time. Here a channel
+has one; a client is safe to share, because each command takes a connection of the pool for itself.
+
+Kombu also takes, notes and acknowledges each message by itself, three round trips and two
+transactions that were half of the time of a worker's main process. Here a message brings those
+that wait behind it, as far as the worker may hold them, and what is acknowledged at about the same
+time goes in one. Messages are taken and noted in one step, so none is lost in between; one whose
+acknowledgement is lost comes again, as it may with kombu.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from kombu.transport import redis
+from kombu.asynchronous import get_event_loop
+from kombu.transport import redis, virtual
+from kombu.utils.json import dumps, loads
+
+from codelode.backends.redis import scripts
+
+#: Messages taken in one step.
+TAKEN_AT_ONCE = 64
+
+#: How long an acknowledgement waits for others, seconds: far less than it takes until a message
+#: without one comes again.
+ACKNOWLEDGED_AFTER_S = 0.05
+
+_TAKE = scripts.load("transport.lua")["take"]
+
+
+class QoS(redis.QoS):  # type: ignore[misc]
+    """The messages that a channel has taken and not acknowledged yet."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._noted: set[str] = set()
+        self._acknowledged: list[str] = []
+
+    def noted(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Redis knows already that these are about to be delivered."""
+        self._noted.update(_tag(message) for message in messages)
+
+    def append(self, message: Any, delivery_tag: str) -> None:
+        if delivery_tag not in self._noted:
+            super().append(message, delivery_tag)
+            return
+        self._noted.discard(delivery_tag)
+        virtual.QoS.append(self, message, delivery_tag)
+
+    def ack(self, delivery_tag: str) -> None:
+        """Frees the message's place at once; Redis hears of it a moment later."""
+        virtual.QoS.ack(self, delivery_tag)
+        self._acknowledged.append(delivery_tag)
+        loop = get_event_loop()
+        if loop is None or self.channel.closed:
+            self.settle()
+        elif len(self._acknowledged) == 1:
+            loop.call_later(ACKNOWLEDGED_AFTER_S, self.settle)
+
+    def settle(self) -> None:
+        """Let Redis forget what was acknowledged."""
+        tags, self._acknowledged = self._acknowledged, []
+        if not tags:
+            return
+        with suppress(*self.channel.connection_errors), self.pipe_or_acquire() as pipe:
+            pipe.zrem(self.unacked_index_key, *tags).hdel(self.unacked_key, *tags).execute()
 
 
 class Channel(redis.Channel):  # type: ignore[misc]
     """A channel that remembers its client for as long as its connection pool lives."""
 
+    QoS = QoS
+
     _pool_and_client: tuple[Any, Any] = (None, None)
+
+    def take(self, message: Mapping[str, Any], queue: str) -> list[Mapping[str, Any]]:
+        """The message, noted as unacknowledged, and others of the queue that wait behind it."""
+        room = self.qos.can_consume_max_estimate() or 1
+        client = self._create_client()
+        of = message["properties"]["delivery_info"]
+        entry = dumps([message, of["exchange"], of["routing_key"]])
+        names = (queue, self.unacked_key, self.unacked_index_key)
+        most = min(TAKEN_AT_ONCE, room - 1)
+        args = [*names, time.time(), most, _tag(message), entry]
+        more = client.register_script(_TAKE)(keys=[""], args=args)  # the client adds the prefix
+        messages = [message, *map(loads, more)]
+        self.qos.noted(messages)
+        return messages
+
+    def close(self) -> None:
+        if not self.closed and self._qos is not None:
+            self._qos.settle()
+        super().close()
+
+    @property
+    def is_taking(self) -> bool:
+        """Whether what is delivered now was taken off a queue to be worked on."""
+        return bool(self._in_poll) and not self._closing
 
     def _create_client(self, asynchronous: bool = False) -> Any:
         if asynchronous:
@@ -31,3 +117,15 @@ class Transport(redis.Transport):  # type: ignore[misc]
     """What Celery's setting `broker_transport` names."""
 
     Channel = Channel
+
+    def _deliver(self, message: Mapping[str, Any], queue: str) -> None:
+        messages = [message]
+        for channel in self.channels:
+            if channel.is_taking and queue in channel.active_queues:
+                messages = channel.take(message, queue)
+        for one in messages:
+            super()._deliver(one, queue)
+
+
+def _tag(message: Mapping[str, Any]) -> str:
+    return str(message["properties"]["delivery_tag"])

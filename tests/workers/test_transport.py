@@ -1,0 +1,120 @@
+"""Messages are taken and acknowledged by the dozen, and none is lost between queue and worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kombu import Connection, Consumer, Message, Queue
+from kombu.asynchronous import Hub, get_event_loop, set_event_loop
+from redis import Redis
+
+from codelode import jobs
+from codelode.settings import load
+
+PREFIX = jobs.KEY_PREFIX
+
+
+class Worker:
+    """A consumer of one queue that may hold so many messages."""
+
+    def __init__(self, url: str, *, queue: str, may_hold: int) -> None:
+        options = jobs.broker_settings(load(redis_url=url))["broker_transport_options"]
+        self.connection = Connection(url, transport_options=options)
+        self.messages: list[Message] = []
+        channel = self.connection.channel()
+        channel.basic_qos(prefetch_count=may_hold)
+        consumer = Consumer(channel, [Queue(queue)], on_message=self.messages.append)
+        consumer.consume()
+
+    def send(self, queue: str, count: int) -> None:
+        with self.connection.Producer() as producer:
+            for number in range(count):
+                producer.publish({"number": number}, routing_key=queue)
+
+    def numbers(self) -> list[int]:
+        return [message.payload["number"] for message in self.messages]
+
+
+@pytest.fixture
+def loop() -> Iterator[Hub]:
+    before, hub = get_event_loop(), Hub()
+    set_event_loop(hub)
+    yield hub
+    hub.close()
+    set_event_loop(before)
+
+
+@pytest.fixture
+def worker(redis_url: str, redis: Redis) -> Iterator[Worker]:
+    made = Worker(redis_url, queue="parse", may_hold=5)
+    yield made
+    made.connection.release()
+
+
+def unacknowledged(redis: Redis) -> Any:
+    """How many, by the messages and by their index."""
+    return redis.hlen(f"{PREFIX}unacked"), redis.zcard(f"{PREFIX}unacked_index")
+
+
+def test_a_message_brings_those_behind_it_as_far_as_the_worker_may_hold_them(
+    worker: Worker, redis: Redis
+) -> None:
+    worker.send("parse", 12)
+    worker.connection.drain_events(timeout=5)
+    assert worker.numbers() == [0, 1, 2, 3, 4]
+    assert unacknowledged(redis) == (5, 5)
+    assert redis.llen(f"{PREFIX}parse") == 7
+
+
+def test_a_worker_that_acknowledged_gets_more(worker: Worker, redis: Redis) -> None:
+    worker.send("parse", 7)
+    worker.connection.drain_events(timeout=5)
+    for message in worker.messages[:]:
+        message.ack()
+    assert unacknowledged(redis) == (0, 0)
+    worker.connection.drain_events(timeout=5)
+    assert worker.numbers() == [0, 1, 2, 3, 4, 5, 6]
+    assert unacknowledged(redis) == (2, 2)
+
+
+def test_what_is_not_acknowledged_goes_back_with_the_connection(
+    worker: Worker, redis: Redis, redis_url: str
+) -> None:
+    worker.send("parse", 5)
+    worker.connection.drain_events(timeout=5)
+    worker.messages[0].ack()
+    worker.connection.release()
+    assert unacknowledged(redis) == (0, 0)
+    other = Worker(redis_url, queue="parse", may_hold=9)
+    other.connection.drain_events(timeout=5)
+    other.connection.release()
+    assert sorted(other.numbers()) == [1, 2, 3, 4]
+
+
+def test_acknowledgements_of_one_moment_go_together(
+    loop: Hub, worker: Worker, redis: Redis
+) -> None:
+    worker.send("parse", 5)
+    worker.connection.drain_events(timeout=5)
+    before = redis.info("commandstats").get("cmdstat_hdel", {"calls": 0})["calls"]
+    for message in worker.messages:
+        message.ack()
+    assert unacknowledged(redis) == (5, 5)
+    while loop.timer.queue:
+        loop.fire_timers()
+    assert unacknowledged(redis) == (0, 0)
+    assert redis.info("commandstats")["cmdstat_hdel"]["calls"] == before + 1
+
+
+def test_a_connection_that_closes_acknowledges_first(
+    loop: Hub, worker: Worker, redis: Redis
+) -> None:
+    worker.send("parse", 3)
+    worker.connection.drain_events(timeout=5)
+    for message in worker.messages:
+        message.ack()
+    worker.connection.release()
+    assert unacknowledged(redis) == (0, 0)
+    assert redis.llen(f"{PREFIX}parse") == 0
