@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from codelode import tokens
 
-#: Paths, and names, that are remembered.
-REMEMBERED = 1 << 13
+#: Paths, and names, that are remembered, about 400 bytes each.
+REMEMBERED = 1 << 15
 
 #: Below this folder stand packages, whose names say nothing: `src/main/java/tools/jackson`.
 PACKAGES = "/src/main/"
