@@ -6,6 +6,7 @@ hand-over. All messages of a step go out in one round trip.
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,14 +21,18 @@ from codelode.languages import QUERIES_FOLDER
 from codelode.model import BlobId, ParsedFile, RepositoryName, Run, RunId, Vectors
 from codelode.ports import Advance, DerivationKey, Embedder, WorkItem
 from workers import wire
-from workers.app import app, services, settings
+from workers.app import app
 from workers.embed import known_vectors
 from workers.parse import PARSER_VERSION, OwnQueries, own_queries
+from workers.services import services, settings
 
 log = structlog.get_logger("workers")
 
 #: Nobody needs an index optimisation that waited longer: the next one is on its way, seconds.
 MAINTAIN_EXPIRES_S = 60
+
+#: Longest wait before a job is tried again, seconds.
+MAX_BACKOFF_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +205,8 @@ def _by_queue(items: Iterable[WorkItem]) -> Iterable[tuple[str, list[WorkItem]]]
     for item in items:
         queues[item.queue].append(item)
     return queues.items()
+
+
+def backoff(retries: int) -> float:
+    """Seconds before a job is tried again: 1, 2, 4 …, jittered."""
+    return min(MAX_BACKOFF_S, 2.0**retries) * random.uniform(0.5, 1.0)

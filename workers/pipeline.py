@@ -1,9 +1,10 @@
-"""The write pipeline: pull → parse → enrich → embed → store, one job per file and stage.
+"""The stages of a file: parse → enrich → embed → store, one job per file and stage.
 
-A run's files wait in the ledger; a window of them is in flight as messages, and every file that
-is counted hands out the next. No chord, no result backend: the ledger knows what is missing. A
-job may run twice or die at any point, so each stage claims its file first, leaves its result
-under the file's name, and publishes the next stage before its own message is acknowledged.
+What pulling found (`planning`) waits in the ledger; a window of it is in flight as messages, and
+every file that is counted hands out the next. No chord, no result backend: the ledger knows what
+is missing. A job may run twice or die at any point, so each stage claims its file first, leaves
+its result under the file's name, and publishes the next stage before its own message is
+acknowledged.
 
 Files that will not be in the index (skipped, failed, removed) pass the store stage too, because an
 earlier content of theirs may be in it. The enrich stage is passed only when there is a language
@@ -13,10 +14,9 @@ model. What parsing, a summary or a vector gave for a content before is used aga
 from __future__ import annotations
 
 import json
-import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -33,40 +33,35 @@ from codelode.model import (
     FileState,
     ParsedFile,
     RefName,
-    RepositoryName,
-    Revision,
     RunId,
-    RunState,
 )
-from codelode.ports import Embedder, Manifest, Publication, WorkItem
+from codelode.ports import Embedder
 from workers import wire
-from workers.app import app, identity, services, settings
+from workers.app import app
 from workers.batcher import Batcher, made_once, only_once
 from workers.dispatch import (
     Job,
     after_parse,
+    backoff,
     existing,
-    operators_queries,
     parse_key,
     pass_on,
     planned,
     publish,
     queries_of,
-    send_pull,
     vectors_part,
 )
 from workers.embed import embed
-from workers.enrich import Summaries, first_wanted
-from workers.parse import PARSER_VERSION, guard, imports, own_queries, parse
-from workers.pull import RULES_VERSION, prepare, recently_changed
+from workers.enrich import Summaries
+from workers.parse import guard, imports, parse
+from workers.planning import layout_at
+from workers.services import identity, services, settings
 from workers.store import StoredFile, write
 
 log = structlog.get_logger("workers")
 
-#: Back-off of a job whose server is away: 1, 2, 4 … seconds, jittered, so many times.
+#: How often a job whose server is away is tried again.
 MAX_RETRIES = 8
-MAX_PULL_RETRIES = 4
-MAX_BACKOFF_S = 20.0
 
 #: Files whose chunks compete for summaries, the lull that ends their gathering, and its end.
 ENRICH_FILES = 8
@@ -83,137 +78,6 @@ EMBED_WAIT_S = 0.5
 STORE_FILES = 128
 STORE_LULL_S = 0.15
 STORE_WAIT_S = 1.5
-
-
-# pull
-
-
-@app.task(name=jobs.PULL_TASK, bind=True, max_retries=MAX_PULL_RETRIES)
-def pull_run(self: Task, run: str) -> None:
-    """Bring the mirror up to date, find what changed, open the run."""
-    with only_once((jobs.PULL, run)) as is_first:
-        if not is_first:
-            return
-        try:
-            _pull(RunId(run))
-        except Unavailable as exc:
-            if self.request.retries < MAX_PULL_RETRIES:
-                raise self.retry(exc=exc, countdown=_backoff(self.request.retries)) from exc
-            _end(RunId(run), str(exc))
-        except CodelodeError as exc:
-            _end(RunId(run), str(exc))
-        except Exception as exc:
-            log.exception("pull_failed", run=run)
-            _end(RunId(run), f"{type(exc).__name__}: {exc}")
-
-
-def _pull(run: RunId) -> None:
-    ledger = services().ledger
-    if not ledger.claim(run, worker=identity()):
-        return
-    asked = existing(run)
-    prepared = prepare(
-        asked,
-        ledger=ledger,
-        mirrors=services().mirrors,
-        fingerprint=_fingerprint(),
-        max_file_bytes=settings.max_file_bytes,
-    )
-    repository, manifest = asked.repository, prepared.manifest
-    if settings.language_model != "none":
-        recent = _recent(repository, manifest.revision)
-        manifest = replace(manifest, items=first_wanted(manifest.items, recent=recent))
-    manifest, layout = _with_dependents(manifest, prepared.ref, repository)
-    advance = ledger.plan(run, manifest, ref=prepared.ref, fingerprint=_fingerprint())
-    log.info(
-        "run_planned",
-        run=run,
-        revision=manifest.revision,
-        files=len(manifest.items),
-        skipped=len(manifest.skipped),
-    )
-    if layout is not None:
-        _announce(repository, layout, layout.fingerprints())
-    publish(run, advance)
-
-
-def _recent(repository: RepositoryName, revision: Revision) -> Sequence[str]:
-    """Paths that were changed lately; none when that cannot be told, which costs order only."""
-    try:
-        return recently_changed(services().mirrors.git_dir(repository), revision)
-    except CodelodeError as exc:
-        log.warning("history_unknown", repository=repository, reason=str(exc))
-        return ()
-
-
-def _with_dependents(
-    manifest: Manifest, ref: RefName, repository: RepositoryName
-) -> tuple[Manifest, imports.Layout | None]:
-    """The manifest with the files whose imports mean something else now, ahead of the others.
-
-    Ahead, so that a plan that is cut off has not taken a file for known that others wait for. The
-    layout is that of the commit; None: it is as it was.
-    """
-    before = services().packages.of(repository).fingerprints
-    known = imports.Known(
-        exists=partial(services().ledger.exists, repository, ref),
-        incoming=partial(services().graph.incoming, repository),
-        waiting=partial(_having, repository),
-        records=partial(services().ledger.all, repository, ref),
-        fingerprints=before,
-    )
-    if not imports.concerns_others(manifest, known):
-        return manifest, None
-    layout = _layout(repository, manifest.revision)
-    _announce(repository, layout, before)
-    found = imports.dependents(manifest, layout, known)
-    listed = services().blobs.listing(repository, manifest.revision) if found else ()
-    again = [WorkItem(f.path, f.blob, f.size_bytes) for f in listed if f.path in found]
-    return replace(manifest, items=(*again, *manifest.items)), layout
-
-
-def _announce(
-    repository: RepositoryName, layout: imports.Layout, resolved: Mapping[str, str]
-) -> None:
-    """What the repository publishes, and by which manifests its files are resolved or will be."""
-    said = Publication(imports.published(layout), resolved)
-    services().packages.publish(repository, said)
-
-
-def _having(repository: RepositoryName, names: Sequence[str]) -> frozenset[str]:
-    files = services().references.files(repository, names)
-    return frozenset(path for paths in files.values() for path in paths)
-
-
-_layouts = imports.Layouts()
-
-
-def _layout(repository: RepositoryName, revision: Revision) -> imports.Layout:
-    """What of a commit decides what imports mean."""
-    blobs = services().blobs
-
-    def make() -> imports.Layout:
-        content = partial(blobs.read, repository)
-        return imports.read_layout(blobs.listing(repository, revision), content, name=repository)
-
-    return _layouts.get(repository, revision, make)
-
-
-def _end(run: RunId, reason: str) -> None:
-    log.warning("run_failed", run=run, reason=reason)
-    send_pull(services().ledger.end(run, RunState.FAILED, reason))
-
-
-def _fingerprint() -> str:
-    """Names everything that shapes the index of a file besides its content; the embedder last."""
-    queries = own_queries.digest(operators_queries())
-    return (
-        f"rules {RULES_VERSION} ≤ {settings.max_file_bytes} bytes, parser {PARSER_VERSION}, "
-        f"{f'queries {queries}, ' if queries else ''}{services().index.embedder.identity}"
-    )
-
-
-# files
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +101,7 @@ def stage(queue: str, **options: object) -> Callable[[Callable[[Delivery], None]
                         body(Delivery(job, retries))
                 except Unavailable as exc:
                     if retries < MAX_RETRIES:
-                        raise self.retry(exc=exc, countdown=_backoff(retries)) from exc
+                        raise self.retry(exc=exc, countdown=backoff(retries)) from exc
                     _fail(job, str(exc), queue=queue)
                 except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
                     _fail(job, _reason(exc, job, queue), queue=queue)
@@ -494,7 +358,7 @@ def _stored_files(
 def _layout_of(run: RunId) -> imports.Layout:
     at = planned(run)
     assert at.revision, "a run with files has a revision"
-    return _layout(at.repository, at.revision)
+    return layout_at(at.repository, at.revision)
 
 
 @lru_cache(maxsize=256)
@@ -567,8 +431,3 @@ def _fail(job: Job, reason: str, *, queue: str) -> None:
         return
     record = FileRecord(job.path, job.blob, FileState.FAILED, reason)
     publish(job.run, services().ledger.done(job.run, [record]))
-
-
-def _backoff(retries: int) -> float:
-    """Seconds before a job is tried again."""
-    return min(MAX_BACKOFF_S, 2.0**retries) * random.uniform(0.5, 1.0)

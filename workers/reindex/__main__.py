@@ -19,10 +19,10 @@ from codelode import logs
 from codelode.backends import connect, operating
 from codelode.errors import CodelodeError, InvalidSettings
 from codelode.settings import Settings, load, require_alike
-from workers.app import Services, shaping
 from workers.enrich import Enricher
 from workers.reindex.build import Build, Progress
 from workers.reindex.content import Contents, Nothing
+from workers.services import Services, shaping
 
 #: Between two reports, seconds.
 REPORT_S = 0.2

@@ -1,0 +1,156 @@
+"""The first stage of a run: pull, find what changed, and plan the files that are worked on.
+
+Files whose imports mean something else since the last commit are planned too, though their content
+is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import structlog
+from celery import Task
+
+from codelode import jobs
+from codelode.errors import CodelodeError, Unavailable
+from codelode.model import RefName, RepositoryName, Revision, RunId, RunState
+from codelode.ports import Manifest, Publication, WorkItem
+from workers.app import app
+from workers.batcher import only_once
+from workers.dispatch import backoff, existing, operators_queries, publish, send_pull
+from workers.enrich import first_wanted
+from workers.parse import PARSER_VERSION, imports, own_queries
+from workers.pull import RULES_VERSION, prepare, recently_changed
+from workers.services import identity, services, settings
+
+log = structlog.get_logger("workers")
+
+#: How often a pull is tried again when its remote or a server is away.
+MAX_RETRIES = 4
+
+
+@app.task(name=jobs.PULL_TASK, bind=True, max_retries=MAX_RETRIES)
+def pull_run(self: Task, run: str) -> None:
+    """Bring the mirror up to date, find what changed, open the run."""
+    with only_once((jobs.PULL, run)) as is_first:
+        if not is_first:
+            return
+        try:
+            _pull(RunId(run))
+        except Unavailable as exc:
+            if self.request.retries < MAX_RETRIES:
+                raise self.retry(exc=exc, countdown=backoff(self.request.retries)) from exc
+            _end(RunId(run), str(exc))
+        except CodelodeError as exc:
+            _end(RunId(run), str(exc))
+        except Exception as exc:
+            log.exception("pull_failed", run=run)
+            _end(RunId(run), f"{type(exc).__name__}: {exc}")
+
+
+def _pull(run: RunId) -> None:
+    ledger = services().ledger
+    if not ledger.claim(run, worker=identity()):
+        return
+    asked = existing(run)
+    prepared = prepare(
+        asked,
+        ledger=ledger,
+        mirrors=services().mirrors,
+        fingerprint=_fingerprint(),
+        max_file_bytes=settings.max_file_bytes,
+    )
+    repository, manifest = asked.repository, prepared.manifest
+    if settings.language_model != "none":
+        recent = _recent(repository, manifest.revision)
+        manifest = replace(manifest, items=first_wanted(manifest.items, recent=recent))
+    manifest, layout = _with_dependents(manifest, prepared.ref, repository)
+    advance = ledger.plan(run, manifest, ref=prepared.ref, fingerprint=_fingerprint())
+    log.info(
+        "run_planned",
+        run=run,
+        revision=manifest.revision,
+        files=len(manifest.items),
+        skipped=len(manifest.skipped),
+    )
+    if layout is not None:
+        _announce(repository, layout, layout.fingerprints())
+    publish(run, advance)
+
+
+def _recent(repository: RepositoryName, revision: Revision) -> Sequence[str]:
+    """Paths that were changed lately; none when that cannot be told, which costs order only."""
+    try:
+        return recently_changed(services().mirrors.git_dir(repository), revision)
+    except CodelodeError as exc:
+        log.warning("history_unknown", repository=repository, reason=str(exc))
+        return ()
+
+
+def _with_dependents(
+    manifest: Manifest, ref: RefName, repository: RepositoryName
+) -> tuple[Manifest, imports.Layout | None]:
+    """The manifest with the files whose imports mean something else now, ahead of the others.
+
+    Ahead, so that a plan that is cut off has not taken a file for known that others wait for. The
+    layout is that of the commit; None: it is as it was.
+    """
+    before = services().packages.of(repository).fingerprints
+    known = imports.Known(
+        exists=partial(services().ledger.exists, repository, ref),
+        incoming=partial(services().graph.incoming, repository),
+        waiting=partial(_having, repository),
+        records=partial(services().ledger.all, repository, ref),
+        fingerprints=before,
+    )
+    if not imports.concerns_others(manifest, known):
+        return manifest, None
+    layout = layout_at(repository, manifest.revision)
+    _announce(repository, layout, before)
+    found = imports.dependents(manifest, layout, known)
+    listed = services().blobs.listing(repository, manifest.revision) if found else ()
+    again = [WorkItem(f.path, f.blob, f.size_bytes) for f in listed if f.path in found]
+    return replace(manifest, items=(*again, *manifest.items)), layout
+
+
+def _announce(
+    repository: RepositoryName, layout: imports.Layout, resolved: Mapping[str, str]
+) -> None:
+    """What the repository publishes, and by which manifests its files are resolved or will be."""
+    said = Publication(imports.published(layout), resolved)
+    services().packages.publish(repository, said)
+
+
+def _having(repository: RepositoryName, names: Sequence[str]) -> frozenset[str]:
+    files = services().references.files(repository, names)
+    return frozenset(path for paths in files.values() for path in paths)
+
+
+_layouts = imports.Layouts()
+
+
+def layout_at(repository: RepositoryName, revision: Revision) -> imports.Layout:
+    """What of a commit decides what imports mean."""
+    blobs = services().blobs
+
+    def make() -> imports.Layout:
+        content = partial(blobs.read, repository)
+        return imports.read_layout(blobs.listing(repository, revision), content, name=repository)
+
+    return _layouts.get(repository, revision, make)
+
+
+def _end(run: RunId, reason: str) -> None:
+    log.warning("run_failed", run=run, reason=reason)
+    send_pull(services().ledger.end(run, RunState.FAILED, reason))
+
+
+def _fingerprint() -> str:
+    """Names everything that shapes the index of a file besides its content; the embedder last."""
+    queries = own_queries.digest(operators_queries())
+    return (
+        f"rules {RULES_VERSION} ≤ {settings.max_file_bytes} bytes, parser {PARSER_VERSION}, "
+        f"{f'queries {queries}, ' if queries else ''}{services().index.embedder.identity}"
+    )

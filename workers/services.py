@@ -1,0 +1,207 @@
+"""What a worker process works with: settings, backends, its name.
+
+Every backend is made at first use, never before a fork and never shared with another process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codelode.backends import connect, operating
+from codelode.errors import SchemaMismatch, Unavailable
+from codelode.ports import (
+    ChunkStore,
+    DependencyGraph,
+    Derivations,
+    Embedder,
+    Handover,
+    Packages,
+    ReferenceIndex,
+    SymbolTable,
+)
+from codelode.settings import Settings, load
+from workers.enrich import Enricher
+from workers.pull import GitBlobs, Mirrors
+
+if TYPE_CHECKING:
+    from codelode.backends.redis.exchange import RedisExchange
+
+#: How old a worker's knowledge may be of which index is the published one, seconds. A stage that
+#: embeds for an old one is put right by the stage that stores.
+FOLLOW_S = 2.0
+
+#: The settings that shape an index or say where it is: a rebuild must have the workers' own.
+SHAPING = ("store", "organisation", "language_model", "summary_model", "max_file_bytes")
+PLACING = {"local": ("data",), "weaviate": ("weaviate_url", "weaviate_collection")}
+
+settings = load()
+
+#: Names this worker in claims; set before the pool forks, so that its children share it.
+_identity = ""
+
+
+def name_worker(name: str) -> None:
+    global _identity
+    _identity = name
+
+
+def identity() -> str:
+    return _identity
+
+
+class Index:
+    """The published index as this process knows it: an embedder and the store of its vectors."""
+
+    def __init__(self, published: connect.Published) -> None:
+        self.published = published
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        return connect.embedder(self.published.settings)
+
+    @cached_property
+    def store(self) -> ChunkStore:
+        return connect.chunk_store(self.published.settings)
+
+    def close(self) -> None:
+        if "store" in vars(self):
+            self.store.close()
+
+
+class Services:
+    """The backends of this process, each made at first use: never before a fork, never shared."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.store_lock = threading.Lock()  # one thread writes to the chunk store at a time
+        self._looking = threading.Lock()
+        self._index: Index | None = None
+        self._looked_at = 0.0
+
+    @property
+    def index(self) -> Index:
+        """What is published. Do not ask with `store_lock` held."""
+        with self._looking:
+            now = before = self._index
+            if now is None or time.monotonic() - self._looked_at > FOLLOW_S:
+                now = self._index = self._look(before)
+        if before is not None and before is not now:
+            with self.store_lock:
+                before.close()
+        return now
+
+    def _look(self, known: Index | None) -> Index:
+        try:
+            found = connect.published(self.settings)
+        except Unavailable:
+            if known is None:
+                raise
+            return known
+        self._looked_at = time.monotonic()
+        return known if known is not None and known.published == found else Index(found)
+
+    @contextmanager
+    def writing(self) -> Iterator[Index]:
+        """The published index, which no other takes the place of meanwhile.
+
+        Raises Unavailable when one has done so just before, or is about to.
+        """
+        index = self.index
+        try:
+            with self.exchange.writing(identity()):
+                yield index
+        except SchemaMismatch as exc:
+            self._looked_at = 0.0
+            if self.index is index:
+                raise
+            raise Unavailable(f"the index was exchanged; the job is repeated ({exc})") from exc
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+
+    @cached_property
+    def exchange(self) -> RedisExchange:
+        return connect.exchange(self.settings)
+
+    @cached_property
+    def mirrors(self) -> Mirrors:
+        found = self.settings
+        return Mirrors(
+            found.mirrors_dir, timeout_s=found.git_timeout_s, local_paths=found.local_paths
+        )
+
+    @cached_property
+    def blobs(self) -> GitBlobs:
+        return GitBlobs(self.mirrors)
+
+    @cached_property
+    def ledger(self) -> operating.Ledger:
+        return connect.ledger(self.settings)
+
+    @cached_property
+    def handover(self) -> Handover:
+        return connect.handover(self.settings)
+
+    @cached_property
+    def derivations(self) -> Derivations:
+        return connect.derivations(self.settings)
+
+    @cached_property
+    def enricher(self) -> Enricher | None:
+        """None when no language model is configured."""
+        model = connect.language_model(self.settings)
+        if model is None:
+            return None
+        return Enricher(
+            model,
+            self.derivations,
+            connect.summary_budget(self.settings),
+            concurrency=self.settings.model_concurrency,
+        )
+
+    @cached_property
+    def graph(self) -> DependencyGraph:
+        return connect.graph(self.settings)
+
+    @cached_property
+    def symbols(self) -> SymbolTable:
+        return connect.symbols(self.settings)
+
+    @cached_property
+    def references(self) -> ReferenceIndex:
+        return connect.references(self.settings)
+
+    @cached_property
+    def packages(self) -> Packages:
+        return connect.packages(self.settings)
+
+
+def shaping(settings: Settings) -> dict[str, str]:
+    """The settings that a rebuild of the index must share with the workers."""
+    placed = settings.model_copy(update={"data": settings.data_dir})
+    return {name: str(getattr(placed, name)) for name in (*SHAPING, *PLACING[settings.store])}
+
+
+_services: dict[int, Services] = {}
+
+
+def services() -> Services:
+    """The services of the calling process; a forked child gets its own."""
+    pid = os.getpid()
+    if pid not in _services:
+        _services.clear()
+        _services[pid] = Services(settings)
+    return _services[pid]
+
+
+def close_services() -> None:
+    """Those of the calling process, if it has made any."""
+    if found := _services.get(os.getpid()):
+        found.close()
