@@ -7,6 +7,7 @@ cost. A first run has none.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,10 @@ from workers.parse.imports.layout import Layout
 from workers.parse.imports.manifests import is_manifest
 from workers.parse.imports.resolve import LANGUAGES_OF
 from workers.parse.imports.resolved import keys_of_path
+
+#: Languages of which the nearest file is meant where several have the name.
+_JVM = (".java", ".kt", ".kts", ".scala", ".groovy")
+_NEAREST = (*_JVM, ".rb", ".lua", ".php")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ def dependents(manifest: Manifest, layout: Layout, known: Known) -> frozenset[st
     arrived = frozenset(held) - known.exists(held) if held else frozenset()
     gone = [item.path for item in manifest.items if not item.blob]
     found = _importers(gone, known) | _waiting(arrived, layout, known)
+    found |= _importers(_rivals(arrived, layout), known)
     found |= _of_languages(_changed(layout, known), known)
     listed = {item.path for item in manifest.items}
     return frozenset(path for path in found if path in layout and path not in listed)
@@ -66,6 +72,34 @@ def _waiting(arrived: frozenset[str], layout: Layout, known: Known) -> set[str]:
     new_folders = layout.folders - before.folders
     keys = {key for path in arrived for key in keys_of_path(path, new_folders=new_folders)}
     return set(known.waiting(sorted(map(of_waiting, keys))))
+
+
+def _rivals(arrived: frozenset[str], layout: Layout) -> list[str]:
+    """Files that one which arrived may be nearer than to those who import them: files of its name,
+    and those of its package where it is the first in a folder of its own.
+    """
+    names = {posixpath.basename(path) for path in arrived if path.endswith(_NEAREST)}
+    before = layout.paths - arrived
+    folders = {posixpath.dirname(path) for path in before} if names else set()
+    packages = {
+        _package(path)
+        for path in arrived
+        if path.endswith(_JVM) and posixpath.dirname(path) not in folders
+    }
+    return [
+        path
+        for path in before
+        if names
+        and (
+            posixpath.basename(path) in names
+            or (path.endswith(_JVM) and _package(path) in packages)
+        )
+    ]
+
+
+def _package(path: str) -> tuple[str, ...]:
+    """The end of its name, which files of one package share in every source set."""
+    return tuple(path.split("/")[-3:-1])
 
 
 def _changed(layout: Layout, known: Known) -> set[str]:
