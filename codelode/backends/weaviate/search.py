@@ -31,7 +31,7 @@ from codelode.backends.weaviate.index import VECTOR, Place, Version
 from codelode.backends.weaviate.objects import SHOWN, unpack
 from codelode.backends.weaviate.patience import Patience
 from codelode.backends.weaviate.predicate import FilePlace, admission, condition, in_files
-from codelode.errors import Corrupt, SchemaMismatch, TimedOut
+from codelode.errors import Corrupt, SchemaMismatch
 from codelode.model import Candidate, Chunk, ChunkId, HybridQuery, RefName, Vector
 
 #: The searched properties, each with the weight of its score.
@@ -153,18 +153,11 @@ class WeaviateChunkSearch:
                 self._current = await self._open()
                 self._looked_at = time.monotonic()
             elif time.monotonic() - self._looked_at > FOLLOW_S:
-                with suppress(TimedOut):
-                    self._current = await self._followed()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        self._current = await self._open()
                     self._looked_at = time.monotonic()
             return self._current
-
-    async def _followed(self) -> _Objects | None:
-        """Raises TimedOut when nobody tells what the alias points to."""
-        try:
-            async with asyncio.timeout(LOOK_S):
-                return await self._open()
-        except TimeoutError as exc:
-            raise TimedOut(f"Weaviate did not tell its aliases within {LOOK_S:g} s") from exc
 
     async def _open(self) -> _Objects | None:
         if self._client is None:

@@ -64,7 +64,7 @@ def _but(path: str, files: Sequence[str]) -> tuple[str, ...]:
 
 # Java, Kotlin, Scala
 
-_JVM_FILES = (".java", ".kt", ".scala", ".groovy", ".kts")
+JVM_FILES = (".java", ".kt", ".scala", ".groovy", ".kts")
 _JVM_PLATFORM = ("java.", "javax.", "kotlin.", "scala.", "jdk.", "sun.")
 
 
@@ -85,7 +85,7 @@ def jvm(imp: Import, path: str, layout: Layout) -> Resolved:
         found = _jvm_class(member, path, layout)
         targets |= dict.fromkeys([found] if found else ())
         if not found:
-            keys += [f"b:{name}{ext}" for name in member[-2:] if name for ext in _JVM_FILES[:3]]
+            keys += [f"b:{name}{ext}" for name in member[-2:] if name for ext in JVM_FILES[:3]]
     return Resolved(tuple(targets), tuple(dict.fromkeys(keys)))
 
 
@@ -95,7 +95,7 @@ def _jvm_class(parts: Sequence[str], path: str, layout: Layout) -> str | None:
         if length < len(parts) and not parts[length - 1][:1].isupper():
             break  # a package: its members are files of their own
         tail = "/".join(parts[:length])
-        found = [file for ext in _JVM_FILES for file in layout.ending(tail + ext)]
+        found = [file for ext in JVM_FILES for file in layout.ending(tail + ext)]
         if found:
             return nearest_to(path, likely(path, found) or found)
     return _jvm_namesake(parts, path, layout)
@@ -136,7 +136,7 @@ def _jvm_package(parts: Sequence[str], path: str, layout: Layout) -> Resolved:
         return EXTERNAL
     folders = layout.folders_ending("/".join(parts))
     ranked = sorted(likely(path, folders), key=lambda one: _jvm_rank(one, path))
-    files = [file for folder in ranked for file in layout.files(folder, *_JVM_FILES)]
+    files = [file for folder in ranked for file in layout.files(folder, *JVM_FILES)]
     if not files:  # an object of that name, or one in the package object
         packages = layout.ending("/".join((*parts[:-1], "package.scala")))
         found = layout.ending("/".join(parts) + ".scala") or packages

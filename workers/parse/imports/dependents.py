@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from codelode.model import Edge, FileRecord, FileState
 from codelode.ports import Manifest
 from codelode.references import of_waiting
+from workers.parse.imports.compiled import JVM_FILES
 from workers.parse.imports.layout import Layout
 from workers.parse.imports.manifests import is_manifest
 from workers.parse.imports.resolve import LANGUAGES_OF
 from workers.parse.imports.resolved import keys_of_path
 
 #: Languages of which the nearest file is meant where several have the name.
-_JVM = (".java", ".kt", ".kts", ".scala", ".groovy")
-_NEAREST = (*_JVM, ".rb", ".lua", ".php")
+_NEAREST = (*JVM_FILES, ".rb", ".lua", ".php")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +79,18 @@ def _rivals(arrived: frozenset[str], layout: Layout) -> list[str]:
     and those of its package where it is the first in a folder of its own.
     """
     names = {posixpath.basename(path) for path in arrived if path.endswith(_NEAREST)}
+    if not names:
+        return []
     before = layout.paths - arrived
-    folders = {posixpath.dirname(path) for path in before} if names else set()
-    packages = {
-        _package(path)
-        for path in arrived
-        if path.endswith(_JVM) and posixpath.dirname(path) not in folders
-    }
-    return [
-        path
-        for path in before
-        if names
-        and (
-            posixpath.basename(path) in names
-            or (path.endswith(_JVM) and _package(path) in packages)
-        )
-    ]
+    folders = set(map(posixpath.dirname, before))
+    comers = [path for path in arrived if path.endswith(JVM_FILES)]
+    packages = {_package(path) for path in comers if posixpath.dirname(path) not in folders}
+
+    def is_rival(path: str) -> bool:
+        is_of_package = path.endswith(JVM_FILES) and _package(path) in packages
+        return is_of_package or posixpath.basename(path) in names
+
+    return list(filter(is_rival, before))
 
 
 def _package(path: str) -> tuple[str, ...]:
