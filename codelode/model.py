@@ -117,12 +117,36 @@ class Match(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class FilePatterns:
+    """Which files of a repository its operator wants, as lines of gitignore(5).
+
+    They are kept outside of the repository and go before its own ignore files.
+    """
+
+    include: tuple[str, ...] = ()  # only files that match one of them; none: all
+    exclude: tuple[str, ...] = ()  # left out; what `!pattern` matches is not
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits that tell these patterns from others; empty without any."""
+        if not self.include and not self.exclude:
+            return ""
+        lines = "\n".join((*self.include, "", *self.exclude))
+        return hashlib.sha256(lines.encode()).hexdigest()[:16]
+
+
+#: What a repository has that nobody gave patterns.
+ALL_FILES = FilePatterns()
+
+
+@dataclass(frozen=True, slots=True)
 class Repository:
     """A repository as it was registered. `url` never holds credentials."""
 
     name: RepositoryName
     url: str
     default_ref: RefName = RefName("")  # branch or tag; empty until the first pull resolved it
+    patterns: FilePatterns = ALL_FILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +189,7 @@ class RefStatus:
     indexed_at: float = 0.0
     summaries_missing: int = 0  # chunks without the summary they should have
     health: tuple[LanguageHealth, ...] = ()  # by language
+    patterns: str = ""  # digest of the patterns that chose its files
 
 
 @dataclass(frozen=True, slots=True)

@@ -347,7 +347,19 @@ class Catalog(Protocol):
     """Which repositories there are, and what of them is indexed."""
 
     def register(self, repository: Repository) -> None:
-        """Add the repository, or update its URL and default ref."""
+        """Add the repository, without patterns, or update its URL and default ref only."""
+
+    def limit(
+        self,
+        name: RepositoryName,
+        *,
+        include: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+    ) -> None:
+        """Let these be the patterns of a registered repository; None: those it has stay.
+
+        What is indexed follows with the next run of each ref.
+        """
 
     def get(self, name: RepositoryName) -> Repository | None: ...
 
@@ -408,6 +420,7 @@ class Manifest:
     revision: Revision
     items: tuple[WorkItem, ...]
     skipped: tuple[FileRecord, ...] = ()
+    patterns: str = ""  # digest of the repository's patterns that it was made with
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
@@ -31,6 +32,25 @@ wait_option = click.option(
 @click.argument("urls", nargs=-1, required=True, metavar="URL_OR_PATH...")
 @click.option("--name", default="", help="Name of the repository. Default: the URL's end.")
 @click.option("--ref", default="", help="Branch, tag or commit. Default: the default branch.")
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="PATTERN",
+    help="Index only files that match this pattern of a .gitignore, or another of them: src/, "
+    "*.py. May be given again.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="Leave such files out, whatever else says to take them; '!PATTERN' forces files in that "
+    "a pattern before it or the repository leaves out. May be given again.",
+)
+@click.option(
+    "--no-patterns",
+    is_flag=True,
+    help="Forget the patterns given before, on both sides; those of this call count.",
+)
 @wait_option
 @server_option
 @click.pass_context
@@ -41,6 +61,9 @@ def index(
     urls: tuple[str, ...],
     name: str,
     ref: str,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    no_patterns: bool,
     wait: bool,
 ) -> None:
     """Bring the index of git repositories up to date; new ones are registered.
@@ -48,15 +71,34 @@ def index(
     Only what changed since the last time is worked on. A path is one on this machine, and the
     server must be allowed to read it. Exit status: 0 done (or started, without --wait), 2 error.
 
+    Patterns are kept with the repository: all its refs follow them, each with its next run, until
+    the same option is given again. What --exclude names is out, what no --include matches is out,
+    what --exclude '!PATTERN' or else .codelodeignore forces in is in, and other files are judged by
+    their folders (node_modules and the like) and .gitignore. `codelode repos` shows the patterns,
+    `codelode failures --all` what they leave out.
+
     \b
     Examples:
       codelode index https://github.com/psf/requests --wait
       codelode index . ../other --wait
       codelode index git@git.example.com:team/app.git --name team/app --ref release-2
+      codelode index https://host/acme/monorepo --include services/ --exclude '*.snap'
+      codelode index https://host/acme/monorepo --no-patterns
     """
     if name and len(urls) > 1:
         raise click.UsageError("--name is the name of one repository; index the others apart")
-    starts = [_start(client, locator(url), name=name, ref=ref) for url in urls]
+    starts = [
+        partial(
+            client.index,
+            locator(url),
+            name=name,
+            ref=ref,
+            include=_given(include, no_patterns=no_patterns),
+            exclude=_given(exclude, no_patterns=no_patterns),
+            wait=False,
+        )
+        for url in urls
+    ]
     context.exit(_run_all(client, starts, wait=wait))
 
 
@@ -182,8 +224,9 @@ def run_line(run: Run) -> str:
     return printing.plain("  ".join(parts))
 
 
-def _start(client: Client, url: str, *, name: str, ref: str) -> Callable[[], Run]:
-    return lambda: client.index(url, name=name, ref=ref, wait=False)
+def _given(patterns: tuple[str, ...], *, no_patterns: bool) -> tuple[str, ...] | None:
+    """None: those that are kept stay."""
+    return patterns if patterns or no_patterns else None
 
 
 def _already(run: Run) -> Callable[[], Run]:

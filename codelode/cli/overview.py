@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 
@@ -11,10 +12,13 @@ from pydantic.fields import FieldInfo
 from codelode.cli import printing
 from codelode.cli.options import server_option
 from codelode.client import Client, IndexedRepository, Status
-from codelode.model import LanguageHealth, Run
+from codelode.model import FilePatterns, LanguageHealth, Run
 from codelode.settings import Settings
 
-_REPOSITORY_COLUMNS = ("repository", "ref", "commit", "files", "chunks", "failed", "indexed", "url")
+_REPOSITORY_COLUMNS = (
+    *("repository", "ref", "commit", "files", "chunks", "failed", "indexed"),
+    *("url", "patterns"),
+)
 _RUN_COLUMNS = ("run", "repository", "ref", "state", "files", "failed", "started", "error")
 _HEALTH_COLUMNS = ("language", "files", "ok", "partial", "error", "unsupported")
 _SETTING_COLUMNS = ("variable", "default", "range", "description")
@@ -76,12 +80,19 @@ def _repository_rows(
 ) -> Iterator[tuple[object, ...]]:
     for each in repositories:
         name, url = each.repository.name, each.repository.url
+        patterns = _options(each.repository.patterns)
         if not each.refs:
-            yield name, "-", "-", 0, 0, 0, "-", url
+            yield name, "-", "-", 0, 0, 0, "-", url, patterns
         for ref in each.refs:
             commit = (ref.indexed or "-")[:12]
             indexed = printing.moment(ref.indexed_at)
-            yield name, ref.ref, commit, ref.files, ref.chunks, ref.failed, indexed, url
+            yield name, ref.ref, commit, ref.files, ref.chunks, ref.failed, indexed, url, patterns
+
+
+def _options(patterns: FilePatterns) -> str:
+    """The patterns as they are typed: `--include src/ --exclude '*.snap'`."""
+    sides = (("--include", patterns.include), ("--exclude", patterns.exclude))
+    return shlex.join(word for option, some in sides for one in some for word in (option, one))
 
 
 def _health(repositories: tuple[IndexedRepository, ...]) -> list[LanguageHealth]:

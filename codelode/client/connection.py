@@ -18,7 +18,7 @@ from codelode.client.channel import opened
 from codelode.client.failures import error
 from codelode.client.graph import Graph
 from codelode.client.overview import FileFailure, IndexedRepository, Status
-from codelode.client.request import Options, Search, count, search_request
+from codelode.client.request import Options, Search, count, run_request, search_request
 from codelode.client.results import About, Context, SearchResult
 from codelode.model import Run
 from codelode.v1 import (
@@ -191,6 +191,8 @@ class Client:
         *,
         name: str = "",
         ref: str = "",
+        include: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
         wait: bool = True,
         on_progress: Callable[[Run], None] | None = None,
     ) -> Run:
@@ -198,8 +200,12 @@ class Client:
 
         With `wait`, the run when it is over, which may be as failed: see `Run.error`.
         Without, the run as it was created. Empty name: taken from the URL; empty ref: default.
+        `include`, `exclude`: patterns as in a .gitignore at the root. Only files that match one
+        of those to include are indexed; those to exclude are left out, whatever the repository's
+        own ignore files say. They are kept: None uses what was given before, an empty list clears
+        it. Raises InvalidQuery with the field that is wrong.
         """
-        request = index_pb2.StartRunRequest(url=url, name=name, ref=ref)
+        request = run_request(url, name=name, ref=ref, include=include, exclude=exclude)
         with self._translated():
             run = overview.run(self._index.StartRun(request, timeout=self.timeout_s).run)
         if not wait:

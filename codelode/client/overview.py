@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codelode.model import (
+    FilePatterns,
     LanguageHealth,
     RefName,
     RefStatus,
@@ -86,6 +87,7 @@ def indexed(message: index_pb2.Repository) -> IndexedRepository:
             name=RepositoryName(message.name),
             url=message.url,
             default_ref=RefName(message.default_ref),
+            patterns=FilePatterns(tuple(message.include), tuple(message.exclude)),
         ),
         refs=tuple(map(_ref, message.refs)),
     )

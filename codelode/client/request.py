@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
 from codelode import errors
-from codelode.v1 import search_pb2
+from codelode.v1 import index_pb2, search_pb2
 
 #: Options by stage and name, as in `SearchOptions` of the proto: `{"rank": {"reranker": "judge"}}`.
 Options = Mapping[str, Mapping[str, object]]
@@ -52,13 +52,13 @@ def search_request(
 ) -> search_pb2.SearchRequest:
     """The request without a number of hits."""
     filters = search_pb2.Filters(
-        repositories=texts("repositories", repositories),
-        languages=texts("languages", languages),
-        paths=texts("paths", paths),
-        kinds=texts("kinds", kinds),
-        symbols=texts("symbols", symbols),
-        categories=texts("categories", categories),
-        block_types=texts("block_types", block_types),
+        repositories=texts("filters.repositories", repositories),
+        languages=texts("filters.languages", languages),
+        paths=texts("filters.paths", paths),
+        kinds=texts("filters.kinds", kinds),
+        symbols=texts("filters.symbols", symbols),
+        categories=texts("filters.categories", categories),
+        block_types=texts("filters.block_types", block_types),
         ref=ref,
     )
     return search_pb2.SearchRequest(
@@ -85,11 +85,36 @@ def search_options(preset: str, options: Options) -> search_pb2.SearchOptions:
     return message
 
 
+def run_request(
+    url: str,
+    *,
+    name: str = "",
+    ref: str = "",
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
+) -> index_pb2.StartRunRequest:
+    """The request; patterns that are None are left out of it, empty ones are not."""
+    return index_pb2.StartRunRequest(
+        url=url,
+        name=name,
+        ref=ref,
+        include=_patterns("include", include),
+        exclude=_patterns("exclude", exclude),
+    )
+
+
+def _patterns(field: str, values: Iterable[str] | None) -> index_pb2.Patterns | None:
+    if values is None:
+        return None
+    try:
+        return index_pb2.Patterns(patterns=texts(field, values))
+    except (TypeError, ValueError) as exc:
+        raise errors.InvalidQuery(field, f"holds what is no text: {exc}") from exc
+
+
 def texts(field: str, values: Iterable[str]) -> list[str]:
     if isinstance(values, str):
-        raise errors.InvalidQuery(
-            f"filters.{field}", f"is a list of texts, not the text {values!r}"
-        )
+        raise errors.InvalidQuery(field, f"is a list of texts, not the text {values!r}")
     return list(values)
 
 

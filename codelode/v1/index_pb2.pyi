@@ -25,26 +25,64 @@ class StartRunRequest(_message.Message):
     URL_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     REF_FIELD_NUMBER: _builtins.int
+    INCLUDE_FIELD_NUMBER: _builtins.int
+    EXCLUDE_FIELD_NUMBER: _builtins.int
     url: _builtins.str
     """https:// or ssh:// URL, host:path, or an absolute local path that the server allows."""
     name: _builtins.str
     """Letters, digits, ".", "_", "-", "/"; empty: taken from the end of the URL."""
     ref: _builtins.str
     """Branch, tag or commit; empty: the remote's default branch."""
+    @_builtins.property
+    def include(self) -> Global___Patterns:
+        """Only files that match one of them are indexed, at every ref; at most 100.
+        Absent: what the repository has stays. Empty: all files.
+        """
+
+    @_builtins.property
+    def exclude(self) -> Global___Patterns:
+        """Files left out, at every ref, whatever the repository says; "!pattern" brings in what its own
+        rules leave out. At most 100. Absent: what the repository has stays. Empty: none.
+        """
+
     def __init__(
         self,
         *,
         url: _builtins.str = ...,
         name: _builtins.str = ...,
         ref: _builtins.str = ...,
+        include: Global___Patterns | None = ...,
+        exclude: Global___Patterns | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["exclude", b"exclude", "include", b"include"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "ref", b"ref", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclude", b"exclude", "include", b"include", "name", b"name", "ref", b"ref", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartRunRequest: _TypeAlias = StartRunRequest  # noqa: Y015
+
+@_typing.final
+class Patterns(_message.Message):
+    """Lines of a .gitignore at the root of the repository, each at most 500 characters."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATTERNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        patterns: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["patterns", b"patterns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Patterns: _TypeAlias = Patterns  # noqa: Y015
 
 @_typing.final
 class StartRunResponse(_message.Message):
@@ -252,11 +290,19 @@ class Repository(_message.Message):
     URL_FIELD_NUMBER: _builtins.int
     DEFAULT_REF_FIELD_NUMBER: _builtins.int
     REFS_FIELD_NUMBER: _builtins.int
+    INCLUDE_FIELD_NUMBER: _builtins.int
+    EXCLUDE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     url: _builtins.str
     default_ref: _builtins.str
     @_builtins.property
     def refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefStatus]: ...
+    @_builtins.property
+    def include(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As given to StartRun. A ref follows them with its next run."""
+
+    @_builtins.property
+    def exclude(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -264,10 +310,12 @@ class Repository(_message.Message):
         url: _builtins.str = ...,
         default_ref: _builtins.str = ...,
         refs: _abc.Iterable[Global___RefStatus] | None = ...,
+        include: _abc.Iterable[_builtins.str] | None = ...,
+        exclude: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_ref", b"default_ref", "name", b"name", "refs", b"refs", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_ref", b"default_ref", "exclude", b"exclude", "include", b"include", "name", b"name", "refs", b"refs", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -195,6 +195,8 @@ def repository(item: model.Repository, refs: Iterable[model.RefStatus]) -> index
         url=item.url,
         default_ref=item.default_ref,
         refs=[ref_status(status) for status in refs],
+        include=item.patterns.include,
+        exclude=item.patterns.exclude,
     )
 
 

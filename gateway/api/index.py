@@ -149,7 +149,9 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
     def _start(self, request: index_pb2.StartRunRequest) -> Run:
         repository = self._registered(request)
         ref = addresses.check_ref(request.ref) if request.ref else DEFAULT_REF
+        include, exclude = validate.included(request), validate.excluded(request)
         self.ledger.register(repository)
+        self.ledger.limit(repository.name, include=include, exclude=exclude)
         return self._begin(repository.name, ref)
 
     def _registered(self, request: index_pb2.StartRunRequest) -> Repository:

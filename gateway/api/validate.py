@@ -11,11 +11,11 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TypeVar
 
-from codelode import languages
+from codelode import languages, patterns
 from codelode.errors import InvalidQuery
 from codelode.model import DEFAULT_REF, Category, Filters, Kind, RefName, RepositoryName
 from codelode.ports import Catalog
-from codelode.v1 import search_pb2
+from codelode.v1 import index_pb2, search_pb2
 from gateway.api import choose
 from gateway.state import SearchQuery
 
@@ -29,6 +29,10 @@ DEFAULT_PAGE_SIZE = 200
 MAX_GLOB_CHARS = 1_024
 #: Alternatives in one filter field; beyond it a filter is a mistake or an attack.
 MAX_ALTERNATIVES = 1_000
+
+#: Patterns that choose the files of a repository, on each side; every file is compared with each.
+MAX_PATTERNS = 100
+MAX_PATTERN_CHARS = 500
 
 Closed = TypeVar("Closed", bound=StrEnum)
 
@@ -166,6 +170,57 @@ def known_ref(
     if name not in known:
         raise InvalidQuery(field, unknown("ref", name, known))
     return RefName(name)
+
+
+def included(request: index_pb2.StartRunRequest) -> tuple[str, ...] | None:
+    """The patterns to include; None: those that are kept."""
+    if not request.HasField("include"):
+        return None
+    for pattern in request.include.patterns:
+        if pattern.startswith("!"):
+            raise InvalidQuery(
+                "include", f"{pattern[:100]!r} starts with '!'; exclude it, without the '!'"
+            )
+    return _patterns("include", request.include.patterns)
+
+
+def excluded(request: index_pb2.StartRunRequest) -> tuple[str, ...] | None:
+    """The patterns to exclude, in their order; None: those that are kept."""
+    if not request.HasField("exclude"):
+        return None
+    return _patterns("exclude", request.exclude.patterns)
+
+
+def _patterns(field: str, given: Sequence[str]) -> tuple[str, ...]:
+    if len(given) > MAX_PATTERNS:
+        raise InvalidQuery(
+            field,
+            f"has {len(given):,} patterns, at most {MAX_PATTERNS} are allowed; "
+            "name folders, or commit a .codelodeignore",
+        )
+    return tuple(_file_pattern(field, pattern) for pattern in given)
+
+
+def _file_pattern(field: str, pattern: str) -> str:
+    if not pattern.strip():
+        raise InvalidQuery(field, "holds an empty pattern; give no patterns at all to clear them")
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise InvalidQuery(
+            field,
+            f"holds a pattern of {len(pattern):,} characters, at most {MAX_PATTERN_CHARS} are "
+            "allowed; match a part of the path with '*' or '**'",
+        )
+    if not pattern.isprintable():
+        raise InvalidQuery(
+            field, f"{pattern[:100]!r} holds control characters; give each pattern by itself"
+        )
+    if not patterns.can_match(pattern):
+        raise InvalidQuery(
+            field,
+            f"{pattern[:100]!r} can match no path; write it as in a .gitignore, relative to the "
+            r"repository's root ('src/', '*.min.js'; '\#' and '\[' for the characters themselves)",
+        )
+    return pattern
 
 
 def _languages(names: Iterable[str]) -> tuple[str, ...]:

@@ -280,6 +280,27 @@ def test_status_and_repositories_carry_the_whole_picture(client, gateway):
     assert (repository.refs[0].indexed, repository.refs[0].chunks) == ("c" * 40, 9)
 
 
+def test_patterns_that_are_not_given_differ_from_none_at_all(client, gateway):
+    client.index("https://x", wait=False)
+    client.index("https://x", include=iter(["src/"]), exclude=[], wait=False)
+
+    kept, given = gateway.requests
+    assert not kept.HasField("include")
+    assert not kept.HasField("exclude")
+    assert list(given.include.patterns) == ["src/"]
+    assert given.HasField("exclude")
+    assert list(given.exclude.patterns) == []
+
+
+@pytest.mark.parametrize("wrong", ["src/", [7], ["caf\udce9/"]])
+def test_patterns_that_are_no_list_of_texts_are_refused(client, gateway, wrong):
+    with pytest.raises(errors.InvalidQuery) as caught:
+        client.index("https://x", include=wrong)
+
+    assert caught.value.field == "include"
+    assert gateway.requests == []
+
+
 def test_a_run_or_its_id_can_be_cancelled(client, gateway):
     run = client.index("https://x", wait=False)
 

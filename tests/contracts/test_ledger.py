@@ -12,6 +12,7 @@ from codelode.backends.redis.ledger import RedisLedger
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
+    FilePatterns,
     FileRecord,
     FileState,
     HealthStatus,
@@ -101,6 +102,57 @@ def test_registering_again_updates_url_and_default_ref(ledger):
     ledger.register(Repository(APP, "https://example.org/moved", RefName("trunk")))
     assert ledger.get(APP).default_ref == "trunk"
     assert len(ledger.repositories()) == 1
+
+
+def patterns(ledger, name=APP):
+    """As `get` and `repositories` tell them."""
+    (listed,) = [found.patterns for found in ledger.repositories() if found.name == name]
+    assert ledger.get(name).patterns == listed
+    return listed
+
+
+def test_patterns_are_kept_until_others_are_given_for_their_side(ledger):
+    assert patterns(ledger) == FilePatterns()
+    ledger.limit(APP, include=["src/", "*.md"])
+    ledger.limit(APP, exclude=["ünï ' \" *"])
+    assert patterns(ledger) == FilePatterns(("src/", "*.md"), ("ünï ' \" *",))
+    ledger.limit(APP)
+    assert patterns(ledger) == FilePatterns(("src/", "*.md"), ("ünï ' \" *",))
+    ledger.limit(APP, include=["lib/"])
+    assert patterns(ledger) == FilePatterns(("lib/",), ("ünï ' \" *",))
+    ledger.limit(APP, include=[], exclude=[])
+    assert patterns(ledger) == FilePatterns()
+
+
+def test_registering_again_leaves_the_patterns_alone(ledger):
+    ledger.limit(APP, include=["src/"])
+    ledger.register(Repository(APP, "https://example.org/moved", MAIN))
+    assert patterns(ledger) == FilePatterns(("src/",))
+    ledger.register(replace(ledger.get(APP), patterns=FilePatterns(("other/",))))
+    assert patterns(ledger) == FilePatterns(("src/",))
+
+
+def test_a_name_that_is_registered_anew_has_no_patterns(ledger):
+    ledger.limit(APP, include=["src/"], exclude=["gen/"])
+    ledger.forget(APP)
+    ledger.limit(APP, include=["src/"], exclude=["gen/"])
+    ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
+    assert patterns(ledger) == FilePatterns()
+
+
+def test_a_ref_tells_the_patterns_of_its_last_complete_run(ledger):
+    run, advance = start(ledger, item(1), patterns="p1")
+    assert [ref.patterns for ref in ledger.refs(APP)] == [""]
+    drain(ledger, run, advance)
+    following, advance = start(ledger, item(2), patterns="p2")
+    assert [ref.patterns for ref in ledger.refs(APP)] == ["p1"]
+    ledger.end(following.id, RunState.FAILED)
+    ledger.doubt(APP, MAIN, [])
+    ledger.restamp("static", "served")
+    assert [ref.patterns for ref in ledger.refs(APP)] == ["p1"]
+    run, advance = start(ledger, item(2), patterns="")
+    drain(ledger, run, advance)
+    assert [ref.patterns for ref in ledger.refs(APP)] == [""]
 
 
 def test_the_default_ref_is_listed_first(ledger):
@@ -594,3 +646,15 @@ def test_only_a_name_that_is_not_registered_is_expelled(ledger):
     assert not ledger.expel(APP)
     assert ledger.expel(RepositoryName("nobody"))
     assert ledger.leaving() == {"nobody"}
+
+
+def test_what_older_releases_wrote_of_a_repository_is_read(redis):
+    ledger = RedisLedger(redis)
+    ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
+    redis.hset(f"codelode:refs:{APP}", MAIN, f'["{ONE}", "{PRINT}", 1, 5000]')
+    (status,) = ledger.refs(APP)
+    assert (status.indexed, status.is_clean, status.patterns) == (ONE, True, "")
+    assert ledger.doubt(APP, MAIN, [])
+    ledger.restamp("static", "served")
+    (status,) = ledger.refs(APP)
+    assert (status.fingerprint, status.is_clean, status.patterns) == ("parser-1 served", False, "")

@@ -48,6 +48,9 @@ func ListenAndRetry(handler http.Handler, address string) error {
 """
 
 
+STUB = "def generated_stub_name():\n    return 1\n"
+
+
 def codelode(cluster, *args):
     return subprocess.run(
         [sys.executable, "-m", "codelode", *args],
@@ -153,6 +156,50 @@ def test_files_left_out_are_listed_with_their_reason(cluster, git):
     assert all(reasons.values())
 
 
+def test_patterns_choose_the_files_until_they_change_or_are_cleared(cluster, git):
+    git.commit(
+        {
+            "app/cache.py": CACHE,
+            "app/gen/stubs.py": STUB,
+            "server/main.go": SERVER,
+            "node_modules/ours/index.js": "function ourVendoredName() { return 1 }\n",
+        }
+    )
+
+    def indexed(*options):
+        """How many files a run with the options worked on, and which can be found after it."""
+        done = codelode(cluster, "index", str(git.folder), "--name", "chosen", "--wait", *options)
+        assert done.returncode == 0, done.stderr
+        run = next(run for run in client.status().runs if run.repository == "chosen")
+        hits = client.search("return", repositories=["chosen"], top_k=50)
+        return run.total, {hit.path for hit in hits}
+
+    with cluster.client() as client:
+        assert indexed("--include", "app/", "--exclude", "gen/") == (1, {"app/cache.py"})
+        assert indexed() == (0, {"app/cache.py"})
+        left_out = client.failures("chosen", include_skipped=True)
+        assert {found.path: found.reason for found in left_out} == {
+            "app/gen/stubs.py": "excluded",
+            "server/main.go": "not_included",
+            "node_modules/ours/index.js": "not_included",
+        }
+
+        git.commit({"app/gen/more.py": STUB, "app/more.py": CACHE})
+        assert indexed() == (1, {"app/cache.py", "app/more.py"})
+        only = {"app/gen/stubs.py", "app/gen/more.py"}
+        assert indexed("--exclude", "*.py", "--exclude", "!gen/*.py") == (2, set())
+        assert indexed("--exclude", "*.py", "--exclude", "!/app/gen/*.py") == (2, only)
+        shown = json.loads(codelode(cluster, "repos", "--json").stdout)
+        (patterns,) = [one["patterns"] for one in shown if one["name"] == "chosen"]
+        assert patterns == {"include": ["app/"], "exclude": ["*.py", "!/app/gen/*.py"]}
+
+        everything = {*only, "app/cache.py", "app/more.py", "server/main.go"}
+        assert indexed("--no-patterns") == (3, everything)
+        vendored = "node_modules/ours/index.js"
+        assert indexed("--exclude", "!node_modules/ours/") == (1, {*everything, vendored})
+        assert indexed() == (0, {*everything, vendored})
+
+
 def test_a_file_that_stalls_its_parser_is_one_failure_and_the_run_completes(cluster, git):
     git.commit({"poison.cob": "x", "fine.py": CACHE})
     with cluster.client() as client:
@@ -190,6 +237,9 @@ def test_a_repository_that_cannot_be_read_fails_its_run_with_the_reason(cluster,
         (["index", "ext::sh -c touch% /tmp/owned"], "url"),
         (["index", "--", "--upload-pack=touch"], "url"),
         (["index", "/nowhere/at/all"], "url"),
+        (["index", "https://host.example/x", "--include", "!src/"], "include"),
+        (["index", "https://host.example/x", "--exclude", "a[" * 250], "exclude"),
+        (["index", "https://host.example/x", *["--exclude", "x/"] * 101], "exclude"),
         (["search", "x", "--repo", "no-such-repository"], "no-such-repository"),
         (["search", "x", "--language", "klingon"], "klingon"),
         (["search", "x", "--kind", "gizmo"], "gizmo"),

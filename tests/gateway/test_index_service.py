@@ -13,6 +13,7 @@ from grpc_status import rpc_status
 
 from codelode.model import (
     BlobId,
+    FilePatterns,
     FileRecord,
     FileState,
     HealthStatus,
@@ -132,6 +133,75 @@ async def test_registering_again_keeps_the_default_ref_that_was_found(indexing, 
     await start(indexing)
 
     assert ledger.get(NAME).default_ref == "main"
+
+
+def some(*patterns):
+    return index_pb2.Patterns(patterns=patterns)
+
+
+async def test_patterns_are_kept_until_others_are_given_and_shown(indexing, ledger):
+    await start(indexing, include=some("src/", "*.md"), exclude=some("gen/", "!gen/api/"))
+    await start(indexing)
+    assert ledger.get(NAME).patterns == FilePatterns(("src/", "*.md"), ("gen/", "!gen/api/"))
+
+    await start(indexing, include=some())
+    assert ledger.get(NAME).patterns == FilePatterns((), ("gen/", "!gen/api/"))
+
+    response = await indexing.ListRepositories(index_pb2.ListRepositoriesRequest())
+    (shown,) = response.repositories
+    assert (list(shown.include), list(shown.exclude)) == ([], ["gen/", "!gen/api/"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "remedy"),
+    [
+        ("", "to clear them"),
+        ("  ", "to clear them"),
+        ("a\nb", "each pattern by itself"),
+        ("a\0b", "each pattern by itself"),
+        ("a\u202eb", "each pattern by itself"),
+        ("a" * 501, "'**'"),
+        ("# a comment", r"'\#'"),
+        ("src[", r"'\['"),
+        ("./src", "relative to the repository's root"),
+        ("../src", "relative to the repository's root"),
+        ("a//b", "relative to the repository's root"),
+        ("/", "relative to the repository's root"),
+    ],
+)
+@pytest.mark.parametrize("field", ["include", "exclude"])
+async def test_a_pattern_that_means_nothing_is_refused_with_the_remedy(
+    indexing, ledger, jobs, field, pattern, remedy
+):
+    request = index_pb2.StartRunRequest(url=URL, **{field: some("fine/", pattern)})
+
+    code, message, named = await refusal(indexing.StartRun(request))
+
+    assert (code, named) == (grpc.StatusCode.INVALID_ARGUMENT, field)
+    assert remedy in message
+    assert len(message) < 400
+    assert ledger.repositories() == ()
+    assert jobs.sent == []
+
+
+async def test_too_many_patterns_are_refused_and_as_many_as_allowed_taken(indexing, ledger):
+    await start(indexing, exclude=some(*(f"{n}/" + "x" * 490 for n in range(100))))
+    assert len(ledger.get(NAME).patterns.exclude) == 100
+
+    request = index_pb2.StartRunRequest(url=URL, exclude=some(*map(str, range(101))))
+    code, message, field = await refusal(indexing.StartRun(request))
+
+    assert (code, field) == (grpc.StatusCode.INVALID_ARGUMENT, "exclude")
+    assert "101 patterns, at most 100" in message
+
+
+async def test_what_is_not_to_be_included_is_to_be_excluded(indexing):
+    request = index_pb2.StartRunRequest(url=URL, include=some("!gen/"))
+
+    _, message, field = await refusal(indexing.StartRun(request))
+
+    assert field == "include"
+    assert "exclude it" in message
 
 
 async def test_a_run_that_cannot_be_sent_ends_as_failed(indexing, ledger, jobs):

@@ -1,21 +1,33 @@
 """What a run has to do: the wanted commit against what the index holds, as a manifest.
 
 Three ways, from dear to cheap: the whole listing (nothing is indexed yet), the listing against
-the ledger's records (the indexed commit is gone after a forced push, a rule changed, or the last
-run did not end), or the difference of two commits. All of them leave the same index.
+the ledger's records (the indexed commit is gone after a forced push, a rule or the operator's
+patterns changed, or the last run did not end), or the difference of two commits. All of them
+leave the same index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from codelode.languages import QUERIES_FOLDER
-from codelode.model import BlobId, FileRecord, FileState, Revision, SourceFile
+from codelode.model import (
+    ALL_FILES,
+    BlobId,
+    FilePatterns,
+    FileRecord,
+    FileState,
+    Revision,
+    SourceFile,
+)
 from codelode.ports import Manifest, WorkItem
 from workers.pull import ignore, tree
 from workers.pull.objects import Objects
+
+Read = Callable[[str], bytes | None]
 
 
 def plan(
@@ -25,6 +37,7 @@ def plan(
     indexed: Revision | None,
     known: Callable[[], Iterable[FileRecord]],
     max_file_bytes: int,
+    patterns: FilePatterns = ALL_FILES,
     full: bool = False,
     reindex: bool = False,
 ) -> Manifest:
@@ -32,23 +45,24 @@ def plan(
 
     `known` gives the ledger's records of the ref; it is called at most once, and not for a
     difference. `full` compares with them even when a difference would do (the last run did not
-    end, or `max_file_bytes` changed); `reindex` works on every file, unchanged ones too. A file
+    end, or was of other `patterns`); `reindex` works on every file, unchanged ones too. A file
     that was indexed and is left out now is in both parts of the manifest: its chunks must go.
     Raises NotFound when the mirror does not have `wanted`.
     """
     if wanted == indexed and not full and not reindex:
         return Manifest(wanted, ())
+    rules = partial(ignore.Rules, max_file_bytes=max_file_bytes, operators=patterns)
     with Objects(mirror) as objects:
         if indexed is not None and not full and not reindex and objects.has_commit(indexed):
             changes = tree.difference(mirror, indexed, wanted)
             reindex = any(map(_changes_queries, changes))
             if not reindex and not any(map(_changes_rules, changes)):
-                return _from_difference(wanted, changes, _rules_of(wanted, objects, max_file_bytes))
+                return _from_difference(wanted, changes, rules(_reader(wanted, objects)))
         files = {file.path: file for file in tree.listing(mirror, wanted)}
-        rules = _rules_of_listing(files, objects, max_file_bytes)
         records = {record.path: record for record in known()}
         reindex = reindex or _have_other_queries(files, records)
-        return _from_listing(wanted, files, rules, records, reindex=reindex)
+        chosen = rules(_listed_reader(files, objects))
+        return _from_listing(wanted, files, chosen, records, reindex=reindex)
 
 
 @dataclass(slots=True)
@@ -136,17 +150,16 @@ def _have_other_queries(files: Mapping[str, SourceFile], records: Mapping[str, F
     return wanted != used
 
 
-def _rules_of(revision: Revision, objects: Objects, max_file_bytes: int) -> ignore.Rules:
-    return ignore.Rules(lambda path: objects.read(f"{revision}:{path}"), max_file_bytes)
+def _reader(revision: Revision, objects: Objects) -> Read:
+    """The content of a path in the commit, None if there is none."""
+    return lambda path: objects.read(f"{revision}:{path}")
 
 
-def _rules_of_listing(
-    files: Mapping[str, SourceFile], objects: Objects, max_file_bytes: int
-) -> ignore.Rules:
+def _listed_reader(files: Mapping[str, SourceFile], objects: Objects) -> Read:
     """The same without asking git for the many folders that have no ignore file."""
 
     def read(path: str) -> bytes | None:
         file = files.get(path)
         return objects.read(file.blob) if file is not None else None
 
-    return ignore.Rules(read, max_file_bytes)
+    return read

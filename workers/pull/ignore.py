@@ -3,8 +3,13 @@
 Everything in a commit is tracked, and git applies `.gitignore` to untracked files only. It is
 applied here all the same: what was committed in spite of it is generated or vendored as a rule,
 and `.codelodeignore` brings a file back. In order, the first that decides: the kind of entry, its
-extension, its size; `.codelodeignore`, where `!pattern` forces a file in and the verdict nearest to
-the file wins; the folders below; `.gitignore` as git reads it.
+extension, its size; what the operator excludes, and where something is included, all else;
+`.codelodeignore`, where `!pattern` forces a file in and the verdict nearest to the file wins; the
+folders below; `.gitignore` as git reads it.
+
+The operator's patterns are read as a `.codelodeignore` at the root would be, so that `!pattern`
+among the excluded forces a file in as well. To be included alone forces nothing: with `*.py` nobody
+asks for all of `node_modules`.
 
 A folder that is source in one project and output in another (`dist`, `vendor`, `target`) is left
 out only where a file beside it says that a tool fills it.
@@ -15,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from codelode.model import SourceFile
-from workers.pull import patterns, tree
+from codelode import patterns
+from codelode.model import ALL_FILES, FilePatterns, SourceFile
+from workers.pull import tree
 
 #: Grows when a rule below changes, so that what an older one left out is looked at again.
 VERSION = "1"
@@ -85,10 +91,14 @@ EXTENSIONS = {
 #: Every reason that is given here, before a file was read.
 REASONS = frozenset(
     {
-        "submodule", "symlink", "missing", "too_deep", "too_large", "codelodeignore", "gitignore",
+        "submodule", "symlink", "missing", "too_deep", "too_large", "excluded", "not_included",
+        "codelodeignore", "gitignore",
         *EXTENSIONS.values(), *FOLDERS.values(), *(reason for reason, _ in FILLED_FOLDERS.values()),
     }
 )  # fmt: skip
+
+#: Kinds of patterns that are not in the repository: fields of `FilePatterns`.
+_OPERATORS = (_INCLUDE, _EXCLUDE) = ("include", "exclude")
 
 _Chain = tuple[tuple[int, patterns.Patterns], ...]
 
@@ -99,15 +109,22 @@ class Rules:
 
     read: Callable[[str], bytes | None]
     max_file_bytes: int
+    operators: FilePatterns = ALL_FILES
     _chains: dict[tuple[str, str], _Chain] = field(default_factory=dict, repr=False)
-    _forced: dict[str, bool | None] = field(default_factory=dict, repr=False)
+    _nearest: dict[tuple[str, str], bool | None] = field(default_factory=dict, repr=False)
     _folders: dict[str, str] = field(default_factory=dict, repr=False)
 
     def reason(self, file: SourceFile) -> str:
         """Why the file is left out, as a stable word; empty: it is to be indexed."""
         if by_itself := self._reason_in_file(file):
             return by_itself
-        verdict = self._forced_verdict(file.path, is_folder=False)
+        verdict = self._nearest_verdict(_EXCLUDE, file.path)
+        if verdict:
+            return "excluded"
+        if self.operators.include and not self._nearest_verdict(_INCLUDE, file.path):
+            return "not_included"
+        if verdict is None:
+            verdict = self._nearest_verdict(".codelodeignore", file.path)
         if verdict is not None:
             return "codelodeignore" if verdict else ""
         folder = _folder(file.path)
@@ -129,17 +146,18 @@ class Rules:
             return reason
         return "too_large" if file.size_bytes > self.max_file_bytes else ""
 
-    def _forced_verdict(self, path: str, *, is_folder: bool) -> bool | None:
-        """What `.codelodeignore` files say of the path, else of the nearest folder they name."""
+    def _nearest_verdict(self, kind: str, path: str, *, is_folder: bool = False) -> bool | None:
+        """What the patterns say of the path, else of the nearest folder they name."""
         if not path:
             return None
-        if is_folder and path in self._forced:
-            return self._forced[path]
-        verdict = self._verdict(".codelodeignore", path, is_folder=is_folder)
+        key = (kind, path)
+        if is_folder and key in self._nearest:
+            return self._nearest[key]
+        verdict = self._verdict(kind, path, is_folder=is_folder)
         if verdict is None:
-            verdict = self._forced_verdict(_folder(path), is_folder=True)
+            verdict = self._nearest_verdict(kind, _folder(path), is_folder=True)
         if is_folder:
-            self._forced[path] = verdict
+            self._nearest[key] = verdict
         return verdict
 
     def _folder_reason(self, folder: str) -> str:
@@ -178,11 +196,18 @@ class Rules:
         key = (kind, folder)
         if key not in self._chains:
             above = self._chain(kind, _folder(folder)) if folder else ()
-            content = self.read(f"{folder}/{kind}" if folder else kind)
+            content = self._content(kind, folder)
             depth = folder.count("/") + 1 if folder else 0
             own = ((depth, patterns.parse(content)),) if content is not None else ()
             self._chains[key] = own + above
         return self._chains[key]
+
+    def _content(self, kind: str, folder: str) -> bytes | None:
+        """The ignore file of a folder; what the operator gave stands for one at the root."""
+        if kind in _OPERATORS:
+            lines: tuple[str, ...] = () if folder else getattr(self.operators, kind)
+            return "\n".join(lines).encode() if lines else None
+        return self.read(f"{folder}/{kind}" if folder else kind)
 
 
 def _folder(path: str) -> str:

@@ -1,8 +1,8 @@
 """A run → its ref, its revision and the files that need work.
 
 What is indexed is compared by commit when the ledger can vouch for it: the last run of the ref
-completed, and parser and embedder are the ones that wrote it. Otherwise the whole tree is compared
-with the ledger's records, file by file.
+completed, the repository's patterns are those it had, and parser and embedder are the ones that
+wrote it. Otherwise the whole tree is compared with the ledger's records, file by file.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from codelode.errors import NotFound, Unavailable
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
+    FilePatterns,
     FileRecord,
     FileState,
     Redo,
@@ -63,15 +64,18 @@ def prepare(
     ref, revision = mirrors.resolve(repository.name, run.ref)
     abandoned = _settle_default(repository, run.ref, ref, ledger=ledger)
     status = _status(ledger, repository.name, ref)
+    patterns = repository.patterns
     manifest = plan(
         mirrors.git_dir(repository.name),
         revision,
         indexed=status.indexed if status else None,
         known=partial(_records, ledger, repository.name, ref, redo=run.redo),
         max_file_bytes=max_file_bytes,
-        full=bool(run.redo) or status is None or not status.is_clean,
+        patterns=patterns,
+        full=bool(run.redo) or not _is_settled(status, patterns),
         reindex=bool(abandoned) or status is None or status.fingerprint != fingerprint,
     )
+    manifest = replace(manifest, patterns=patterns.digest)
     return Prepared(ref, _with_removals(manifest, abandoned))
 
 
@@ -94,6 +98,11 @@ def _settle_default(
 
 def _status(ledger: Ledger, name: RepositoryName, ref: RefName) -> RefStatus | None:
     return next((status for status in ledger.refs(name) if status.ref == ref), None)
+
+
+def _is_settled(status: RefStatus | None, patterns: FilePatterns) -> bool:
+    """Whether the last run of the ref ended, with the same patterns."""
+    return status is not None and status.is_clean and status.patterns == patterns.digest
 
 
 def _records(

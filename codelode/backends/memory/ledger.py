@@ -16,7 +16,9 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from codelode.model import (
+    ALL_FILES,
     BlobId,
+    FilePatterns,
     FileRecord,
     FileState,
     LanguageHealth,
@@ -53,6 +55,7 @@ class _Plan:
     todo: list[WorkItem] = field(default_factory=list)
     in_flight: dict[str, _InFlight] = field(default_factory=dict)
     fingerprint: str = ""
+    patterns: str = ""
     owner: str = ""  # the worker that pulls it
     since: float = 0.0
 
@@ -102,7 +105,27 @@ class MemoryLedger:
 
     @_atomic
     def register(self, repository: Repository) -> None:
-        self._repositories[repository.name] = repository
+        known = self._repositories.get(repository.name)
+        patterns = known.patterns if known else ALL_FILES
+        self._repositories[repository.name] = replace(repository, patterns=patterns)
+
+    @_atomic
+    def limit(
+        self,
+        name: RepositoryName,
+        *,
+        include: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+    ) -> None:
+        known = self._repositories.get(name)
+        if known is None:
+            return
+        kept = known.patterns
+        patterns = FilePatterns(
+            kept.include if include is None else tuple(include),
+            kept.exclude if exclude is None else tuple(exclude),
+        )
+        self._repositories[name] = replace(known, patterns=patterns)
 
     @_atomic
     def get(self, name: RepositoryName) -> Repository | None:
@@ -254,6 +277,7 @@ class MemoryLedger:
         self._runs[run] = found
         plan = self._plans[run]
         plan.todo, plan.fingerprint = list(manifest.items), fingerprint
+        plan.patterns = manifest.patterns
         self._mark_unclean(found.repository, ref, fingerprint)
         self._record(self._files.setdefault((found.repository, ref), {}), manifest)
         return self._advance(found)
@@ -447,6 +471,7 @@ class MemoryLedger:
             self._plans[run.id].fingerprint,
             is_clean=True,
             indexed_at=self._now(),
+            patterns=self._plans[run.id].patterns,
         )
         self._generation += 1
 

@@ -2,7 +2,9 @@
 --
 -- Keys, all below the prefix in KEYS[1]:
 --   repositories      HASH name -> JSON [url, default_ref]
---   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at]
+--   include, exclude  HASH name -> JSON list of patterns
+--   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at, patterns];
+--                     those of old releases end before the patterns
 --   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks,
 --                     summaries, summaries_missing, 1]; records of old releases end before
 --                     one of those, and only those with the 1 are among the counts of health
@@ -101,10 +103,15 @@ local function feed(run, window)
   end
   return items
 end
+-- What is known of a ref as JSON; the next run of it is to compare every file.
+local function unclean(record)
+  return cjson.encode({record[1], record[2], 0, record[4], record[5]})
+end
 local function publish(run)
   local repository, ref = run_field(run, 'repository'), run_field(run, 'resolved')
   redis.call('HSET', key('refs:' .. repository), ref, cjson.encode({
-    run_field(run, 'revision'), run_field(run, 'fingerprint'), 1, now_ms()}))
+    run_field(run, 'revision'), run_field(run, 'fingerprint'), 1, now_ms(),
+    run_field(run, 'patterns') or ''}))
   redis.call('INCR', key('generation'))
 end
 -- After a step of an open run: the next items, or its completion.
@@ -173,16 +180,16 @@ end
 return found
 
 --- plan_open
--- run, revision, ref, fingerprint -> 1 when the run may be planned
+-- run, revision, ref, fingerprint, digest of patterns -> 1 when the run may be planned
 local run, revision, ref, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if run_field(run, 'state') ~= 'pulling' then return 0 end
 redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
 redis.call('HSET', key('run:' .. run), 'revision', revision, 'resolved', ref,
-  'fingerprint', fingerprint, 'since_ms', now_ms())
+  'fingerprint', fingerprint, 'patterns', ARGV[5], 'since_ms', now_ms())
 local refs = key('refs:' .. run_field(run, 'repository'))
 local known = redis.call('HGET', refs, ref)
 local record = known and cjson.decode(known) or {'', fingerprint, 0, 0}
-redis.call('HSET', refs, ref, cjson.encode({record[1], record[2], 0, record[4]}))
+redis.call('HSET', refs, ref, unclean(record))
 return 1
 
 --- plan_items
@@ -307,6 +314,12 @@ for i = 2, #active, 2 do
 end
 return found
 
+--- limit
+-- name, then include or exclude and the JSON list of its patterns -> 0 when it is not registered
+if redis.call('HEXISTS', key('repositories'), ARGV[1]) == 0 then return 0 end
+for i = 2, #ARGV, 2 do redis.call('HSET', key(ARGV[i]), ARGV[1], ARGV[i + 1]) end
+return 1
+
 --- expel
 -- name -> 0 when it is registered
 if redis.call('HEXISTS', key('repositories'), ARGV[1]) == 1 then return 0 end
@@ -321,7 +334,7 @@ local refs, at = key('refs:' .. repository), repository .. ':' .. ref
 local known = redis.call('HGET', refs, ref)
 if not known then return 1 end
 local status = cjson.decode(known)
-redis.call('HSET', refs, ref, cjson.encode({status[1], status[2], 0, status[4]}))
+redis.call('HSET', refs, ref, unclean(status))
 redis.call('INCR', key('generation'))
 for i = 3, #ARGV do
   local json = redis.call('HGET', key('files:' .. at), ARGV[i])
@@ -353,8 +366,7 @@ for _, repository in ipairs(redis.call('HKEYS', key('repositories'))) do
     local pending = redis.call('HGET', key('counts:' .. repository .. ':' .. refs[i]), 'pending')
     if is_active or tonumber(pending or 0) > 0 then
       local record = cjson.decode(refs[i + 1])
-      redis.call('HSET', key('refs:' .. repository), refs[i],
-        cjson.encode({record[1], record[2], 0, record[4]}))
+      redis.call('HSET', key('refs:' .. repository), refs[i], unclean(record))
     end
   end
 end
@@ -376,7 +388,7 @@ for _, repository in ipairs(redis.call('HKEYS', key('repositories'))) do
     local new = restamped(record[2])
     if new then
       redis.call('HSET', key('refs:' .. repository), refs[i],
-        cjson.encode({record[1], new, record[3], record[4]}))
+        cjson.encode({record[1], new, record[3], record[4], record[5]}))
     end
   end
 end

@@ -21,6 +21,7 @@ from codelode.backends.redis.connection import translated
 from codelode.errors import NotFound
 from codelode.model import (
     BlobId,
+    FilePatterns,
     FileRecord,
     FileState,
     HealthStatus,
@@ -40,6 +41,9 @@ from codelode.ports import Advance, Manifest, WorkItem
 
 #: Elements per script call: long calls block every other client of the server.
 BATCH = 500
+
+#: What is known of a repository by its name: how it was registered, and its patterns.
+_CATALOG = ("repositories", "include", "exclude")
 
 #: Ended runs are kept for people to look at: so many in all, newest first.
 RUNS_KEPT = 1000
@@ -80,16 +84,33 @@ class RedisLedger:
         with translated():
             self._client.hset(self._key("repositories"), repository.name, value)
 
+    def limit(
+        self,
+        name: RepositoryName,
+        *,
+        include: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+    ) -> None:
+        given = {"include": include, "exclude": exclude}
+        lists = {side: json.dumps(list(some)) for side, some in given.items() if some is not None}
+        self._run_script("limit", name, *(part for pair in lists.items() for part in pair))
+
     def get(self, name: RepositoryName) -> Repository | None:
         with translated():
-            value = cast("bytes | None", self._client.hget(self._key("repositories"), name))
-        return _repository(name, value) if value else None
+            pipe = self._client.pipeline()
+            for table in _CATALOG:
+                pipe.hget(self._key(table), name)
+            value, include, exclude = pipe.execute()
+        return _repository(name, value, include, exclude) if value else None
 
     def repositories(self) -> tuple[Repository, ...]:
         with translated():
-            found = cast("dict[bytes, bytes]", self._client.hgetall(self._key("repositories")))
+            pipe = self._client.pipeline()
+            for table in _CATALOG:
+                pipe.hgetall(self._key(table))
+            found, include, exclude = pipe.execute()
         return tuple(
-            _repository(RepositoryName(name.decode()), value)
+            _repository(RepositoryName(name.decode()), value, include.get(name), exclude.get(name))
             for name, value in sorted(found.items())
         )
 
@@ -125,7 +146,8 @@ class RedisLedger:
             keys = [f"refs:{name}", f"runs:{name}", f"queue:{name}"]
             keys += [f"files:{at}" for at in places] + [f"counts:{at}" for at in places]
             self._client.unlink(*map(self._key, keys))
-            self._client.hdel(self._key("repositories"), name)
+            for table in _CATALOG:  # the patterns last: none are added to a name that is gone
+                self._client.hdel(self._key(table), name)
             self._client.incr(self._key("generation"))
 
     def expel(self, name: RepositoryName) -> bool:
@@ -213,7 +235,8 @@ class RedisLedger:
     # Feeder
 
     def plan(self, run: RunId, manifest: Manifest, *, ref: RefName, fingerprint: str) -> Advance:
-        if not self._run_script("plan_open", run, manifest.revision, ref, fingerprint):
+        opening = (manifest.revision, ref, fingerprint, manifest.patterns)
+        if not self._run_script("plan_open", run, *opening):
             return Advance()
         for items in _batches(manifest.items):
             flat = [part for item in items for part in (item.path, item.blob, item.size_bytes)]
@@ -384,9 +407,19 @@ def _record(path: str, value: bytes) -> FileRecord:
     )
 
 
-def _repository(name: RepositoryName, value: bytes) -> Repository:
+def _repository(
+    name: RepositoryName,
+    value: bytes,
+    include: bytes | None = None,
+    exclude: bytes | None = None,
+) -> Repository:
     url, default_ref = json.loads(value)
-    return Repository(name, url, default_ref)
+    patterns = FilePatterns(_patterns(include), _patterns(exclude))
+    return Repository(name, url, default_ref, patterns)
+
+
+def _patterns(value: bytes | None) -> tuple[str, ...]:
+    return tuple(json.loads(value)) if value else ()
 
 
 def _standing(
@@ -406,7 +439,7 @@ def _standing(
 
 
 def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> RefStatus:
-    revision, fingerprint, is_clean, indexed_ms = json.loads(value)
+    revision, fingerprint, is_clean, indexed_ms, *patterns = json.loads(value)
     return RefStatus(
         ref=ref,
         indexed=Revision(revision) if revision else None,
@@ -419,6 +452,7 @@ def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> Re
         indexed_at=indexed_ms / 1000,
         summaries_missing=int(counts.get(b"summaries_missing", 0)),
         health=_health(counts),
+        patterns=patterns[0] if patterns else "",
     )
 
 

@@ -27,6 +27,30 @@ def test_index_prints_the_run_and_returns(served, gateway):
     assert (start.url, start.name, start.ref) == ("https://x/http.git", "acme/http", "v1")
 
 
+@pytest.mark.parametrize(
+    ("options", "include", "exclude"),
+    [
+        ([], None, None),
+        (["--include", "src/", "--include", "*.md"], ["src/", "*.md"], None),
+        (["--exclude", "gen/", "--exclude", "!gen/api/"], None, ["gen/", "!gen/api/"]),
+        (["--no-patterns"], [], []),
+        (["--no-patterns", "--include", "src/"], ["src/"], []),
+    ],
+)
+def test_index_sends_the_patterns_that_are_given_and_no_others(
+    served, gateway, options, include, exclude
+):
+    assert served("index", "https://x/http.git", "https://x/tls.git", *options).status == 0
+
+    for request in gateway.requests:
+        sent = [
+            list(getattr(request, side).patterns) if request.HasField(side) else None
+            for side in ("include", "exclude")
+        ]
+        assert sent == [include, exclude]
+    assert len(gateway.requests) == 2
+
+
 def test_index_with_wait_shows_progress_and_the_end(served, gateway, make_run):
     gateway.watches = [
         [

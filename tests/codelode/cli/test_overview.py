@@ -28,6 +28,20 @@ def test_repos_lists_what_is_indexed(served, gateway, repository):
     assert new.split()[0] == "new"
 
 
+def test_repos_shows_patterns_as_they_are_typed(served, gateway, repository):
+    repository.include.append("src/")
+    repository.exclude.extend(["*.snap", "!a b"])
+    gateway.repositories = [repository]
+
+    _, line = served("repos").out.splitlines()
+    (as_json,) = json.loads(served("repos", "--json").out)
+
+    assert line.endswith("--include src/ --exclude '*.snap' --exclude '!a b'")
+    assert as_json["patterns"] == {"include": ["src/"], "exclude": ["*.snap", "!a b"]}
+    state = json.loads(served("status", "--json").out)
+    assert state["repositories"] == [as_json]
+
+
 def test_repos_of_an_empty_index_says_what_to_do(served):
     answer = served("repos")
 

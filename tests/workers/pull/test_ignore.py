@@ -1,8 +1,9 @@
 import re
+import time
 
 import pytest
 
-from codelode.model import BlobId, SourceFile
+from codelode.model import BlobId, FilePatterns, SourceFile
 from workers.pull.ignore import MAX_DEPTH, REASONS, Rules
 
 BLOB = BlobId("0" * 40)
@@ -123,6 +124,80 @@ def test_codelodeignore_cannot_force_in_what_is_no_text_or_too_large(path):
     assert reason("a.py", tree, size=5000) == "too_large"
 
 
+def chosen(path, tree=None, *, include=(), exclude=(), size=10):
+    """The same for a repository with patterns of its operator."""
+    files = {name: content.encode() for name, content in (tree or {}).items()}
+    rules = Rules(files.get, 1000, FilePatterns(tuple(include), tuple(exclude)))
+    return rules.reason(SourceFile(path, BLOB, size))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "is_matched"),
+    [
+        ("src/", "src/a/b.py", True),
+        ("src/", "lib/src/b.py", True),
+        ("/src/", "lib/src/b.py", False),
+        ("src/", "src", False),
+        ("*.py", "a/b/c.py", True),
+        ("*.py", "c.pyi", False),
+        ("src/**/*.py", "src/a/b/c.py", True),
+        ("a/b", "a/b/c.py", True),
+        (r"\!a", "!a", True),
+    ],
+)
+def test_patterns_of_the_operator_are_read_as_at_the_root(pattern, path, is_matched):
+    assert chosen(path, include=[pattern]) == ("" if is_matched else "not_included")
+    assert chosen(path, exclude=[pattern]) == ("excluded" if is_matched else "")
+
+
+def test_a_file_is_in_when_any_included_pattern_matches_and_no_excluded_one():
+    patterns = {"include": ["src/", "*.md"], "exclude": ["gen/", "/src/old.py"]}
+    assert chosen("src/a.py", **patterns) == ""
+    assert chosen("docs/a.md", **patterns) == ""
+    assert chosen("docs/a.py", **patterns) == "not_included"
+    assert chosen("src/gen/a.py", **patterns) == "excluded"
+    assert chosen("gen/a.md", **patterns) == "excluded"
+    assert chosen("src/old.py", **patterns) == "excluded"
+
+
+def test_what_is_excluded_or_not_included_is_out_though_the_repository_forces_it_in():
+    tree = {".codelodeignore": "!*\n", "gen/.codelodeignore": "!*\n"}
+    assert chosen("gen/a.py", tree, exclude=["gen/"]) == "excluded"
+    assert chosen("gen/a.py", tree, include=["src/"]) == "not_included"
+    assert chosen("gen/a.py", include=["src/"], exclude=["!gen/"]) == "not_included"
+
+
+@pytest.mark.parametrize("path", ["node_modules/a.py", "out/a.py", "old/a.py"])
+def test_to_be_included_forces_nothing_in_and_to_be_taken_back_does(path):
+    tree = {".gitignore": "out/\n", ".codelodeignore": "old/\n"}
+    why = chosen(path, tree)
+    assert why in ("vendored", "gitignore", "codelodeignore")
+    assert chosen(path, tree, include=["*.py", "out/"]) == why
+    assert chosen(path, tree, exclude=["*.js", f"!{path}"]) == ""
+    assert chosen(path, tree, include=["*.py"], exclude=["*.js", f"!{path}"]) == ""
+
+
+def test_of_excluded_patterns_the_last_one_about_the_nearest_decides():
+    assert chosen("a/b.py", exclude=["*.py", "!b.py"]) == ""
+    assert chosen("a/b.py", exclude=["!b.py", "*.py"]) == "excluded"
+    assert chosen("a/keep/b.py", exclude=["a/", "!a/keep/"]) == ""
+
+
+def test_the_operator_cannot_force_in_what_is_no_text_or_too_large():
+    assert chosen("a.png", include=["*.png"], exclude=["!*"]) == "media"
+    assert chosen("a.py", include=["*"], exclude=["!*"], size=5000) == "too_large"
+
+
+def test_as_many_hostile_patterns_as_are_allowed_cost_no_more_than_their_length():
+    hostile = ("**/" * 150 + "*a*a*a*b", "*a" * 240 + "b", "[a-z]*" * 80 + "!")
+    lines = [line[:500] for line in hostile for _ in range(33)]
+    path = "/".join(["a" * 200] * 20)
+    start = time.process_time()
+    assert chosen(path, include=lines, exclude=lines) == "not_included"
+    assert time.process_time() - start < 5
+
+
 def test_reasons_are_stable_words():
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", word) for word in REASONS)
     assert {"gitignore", "codelodeignore", "vendored", "build_output", "too_deep"} <= REASONS
+    assert {"excluded", "not_included"} <= REASONS

@@ -1,8 +1,9 @@
 """Patterns of one ignore file, matched as git matches them and in linear time.
 
-The patterns come from repositories that nobody vouches for. Libraries translate a pattern into one
-backtracking expression, where a line such as `*a*a*a*ab` takes 40 seconds for one deep path; here a
-path is matched name by name and every star but the last is an atomic group.
+The patterns come from repositories that nobody vouches for, and from whoever may index one.
+Libraries translate a pattern into one backtracking expression, where a line such as `*a*a*a*ab`
+takes 40 seconds for one deep path; here a path is matched name by name and every star but the last
+is an atomic group.
 Source of the rules: gitignore(5) and git's wildmatch.c; unlike there, `?` and `[…]` stand for one
 character, not for one byte.
 """
@@ -97,6 +98,11 @@ def parse(content: bytes) -> Patterns:
     return Patterns(patterns, re.compile("|".join(names), re.DOTALL) if names else None)
 
 
+def can_match(line: str) -> bool:
+    """Whether there is a path that the line is about; a comment, say, or a broken `[` has none."""
+    return _pattern(line) is not None
+
+
 def _pattern(line: str) -> _Pattern | None:
     line = _without_trailing_spaces(line.removesuffix("\r"))
     if not line or line.startswith("#") or len(line) > MAX_PATTERN_CHARS:
@@ -144,7 +150,7 @@ def _name(part: str) -> re.Pattern[str]:
             pieces.append("")
         else:
             pieces[-1] += _token(token)
-    if end != len(part) or not part:
+    if end != len(part) or part in ("", ".", ".."):  # no path has these names
         raise ValueError(part)
     first, *rest = pieces
     # A piece has a fixed length, so its first occurrence is as good as any: no backtracking.

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codelode import patterns
 from codelode.model import BlobId, SourceFile
-from workers.pull import patterns
 from workers.pull.ignore import Rules
 
 
@@ -71,6 +71,20 @@ def test_the_last_pattern_that_matches_decides():
 def test_a_byte_order_mark_is_no_part_of_the_first_pattern():
     found = patterns.parse(b"\xef\xbb\xbfx\n")
     assert found.verdict(["x"], is_folder=False) is True
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", " ", "# a", "!", "/", "[", "a[b", "a//b", "./a", "../a", "a/./b", "a\\"],
+)
+def test_a_line_that_no_path_matches_is_told_from_one_that_can(line):
+    assert not patterns.can_match(line)
+    assert patterns.parse(line.encode()).patterns == ()
+
+
+@pytest.mark.parametrize("line", ["a", "a/", "!a", r"\#a", "**", ".a", "a..b", "[.]"])
+def test_a_line_that_some_path_matches_can_match(line):
+    assert patterns.can_match(line)
 
 
 @pytest.mark.parametrize(
