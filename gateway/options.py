@@ -73,7 +73,7 @@ class Retrieve:
     file_similarity: float | None = None  # staged: least cosine of files; None: the embedder's
     max_files: int = 15
     chunk_similarity: float | None = None  # staged: least cosine of chunks; None: the embedder's
-    max_chunks: int = 100
+    max_chunks: int = 100  # candidates that are ranked
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +127,11 @@ class Options:
 
 
 PRESETS: dict[Preset, Options] = {
-    Preset.FAST: Options(retrieve=Retrieve(window=50)),
+    Preset.FAST: Options(retrieve=Retrieve(window=50, max_chunks=50)),
     Preset.BALANCED: Options(),
     Preset.THOROUGH: Options(
         analyze=Analyze(synonyms=True),
-        retrieve=Retrieve(window=200),
+        retrieve=Retrieve(window=200, max_chunks=200),
         # Without centrality, which lost .06 of NDCG@10 by rank and .03 by blend.
         rank=Rank(duplicate_similarity=0.92),
         expand=Expand(related=10, imports=3, enclosing=True),

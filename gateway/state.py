@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
-from codelode.model import Candidate, Chunk, ChunkId, Filters, Hit, RepositoryName
+from codelode.model import Candidate, Category, Chunk, ChunkId, Filters, Hit, RepositoryName
 from codelode.ports import (
     ChunkSearch,
     CrossEncoder,
@@ -103,6 +104,17 @@ class Entity:
     text: str
 
 
+#: Words that ask for files which otherwise stand back behind source code.
+ASKED_BY = {
+    Category.TEST: frozenset({"test", "tests", "testing", "spec", "mock", "fixture", "fixtures"}),
+    Category.DOCS: frozenset(
+        {"doc", "docs", "documentation", "readme", "changelog", "tutorial", "guide"}
+    ),
+    Category.VENDORED: frozenset(),
+    Category.GENERATED: frozenset(),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """What the words of a query say about it."""
@@ -114,6 +126,13 @@ class Analysis:
     entities: tuple[Entity, ...] = ()
     synonyms: tuple[str, ...] = ()  # words to search for besides
 
+    @property
+    def unasked(self) -> frozenset[Category]:
+        """The kinds of files that the query's words do not ask for."""
+        return frozenset(
+            category for category, asking in ASKED_BY.items() if asking.isdisjoint(self.words)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -124,9 +143,8 @@ class Found:
     candidates: tuple[Candidate, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A candidate at its place in the ranking.
+class Ranked(NamedTuple):
+    """A candidate at its place in the ranking. A tuple for the reason that a candidate is one.
 
     Of the linear ranker the parts sum to the score; each step after it adds the one number that it
     decided by.

@@ -100,7 +100,7 @@ def _others(path: str, out: _Neighbours, into: _Neighbours) -> set[str]:
 
 def _mixed(place: Ranked, score: float, part: float) -> Ranked:
     names, parts = (*place.names, "rank.centrality"), (*place.parts, part)
-    return replace(place, score=score, names=names, parts=parts)
+    return place._replace(score=score, names=names, parts=parts)
 
 
 def _best_first(scored: Sequence[Ranked]) -> tuple[Ranked, ...]:

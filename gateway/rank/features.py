@@ -18,9 +18,7 @@ from gateway.state import QueryKind
 
 Feature = Callable[[Scene], Scores]
 
-#: Words that ask for tests, documents or examples, which are then not held against a candidate.
-TEST_WORDS = frozenset({"test", "tests", "testing", "spec", "mock", "fixture", "fixtures"})
-DOCS_WORDS = frozenset({"doc", "docs", "documentation", "readme", "changelog", "tutorial", "guide"})
+#: Words that ask for examples, which are then not held against a candidate.
 EXAMPLE_WORDS = frozenset(
     {"example", "examples", "sample", "demo", "benchmark", "benchmarks", "script", "scripts"}
 )
@@ -122,12 +120,12 @@ def first(scene: Scene) -> Scores:
 
 def test(scene: Scene) -> Scores:
     """1 for a test that the query does not ask for."""
-    return _unasked(scene, TEST_WORDS, {Category.TEST})
+    return _unasked(scene, Category.TEST)
 
 
 def docs(scene: Scene) -> Scores:
     """1 for a document that the query does not ask for."""
-    return _unasked(scene, DOCS_WORDS, {Category.DOCS})
+    return _unasked(scene, Category.DOCS)
 
 
 def example(scene: Scene) -> Scores:
@@ -139,12 +137,12 @@ def example(scene: Scene) -> Scores:
 
 def configuration(scene: Scene) -> Scores:
     """1 for a configuration file."""
-    return _unasked(scene, frozenset(), {Category.CONFIGURATION})
+    return _flags(chunk.category is Category.CONFIGURATION for chunk in scene.chunks)
 
 
 def foreign(scene: Scene) -> Scores:
     """1 for code that nobody here wrote."""
-    return _unasked(scene, frozenset(), {Category.VENDORED, Category.GENERATED})
+    return _unasked(scene, Category.VENDORED, Category.GENERATED)
 
 
 def _by_best(scores: Scores) -> Scores:
@@ -183,7 +181,7 @@ def _starts(names: Names) -> bool:
     return f"\n{names.symbol}\n" in names.defined
 
 
-def _unasked(scene: Scene, words: Set[str], categories: Set[Category]) -> Scores:
-    if not words.isdisjoint(scene.analysis.words):
-        return np.zeros(len(scene.candidates))
-    return _flags(chunk.category in categories for chunk in scene.chunks)
+def _unasked(scene: Scene, *categories: Category) -> Scores:
+    """1 for files of these categories that the query does not ask for."""
+    unasked = scene.analysis.unasked.intersection(categories)
+    return _flags(chunk.category in unasked for chunk in scene.chunks)

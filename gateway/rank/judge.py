@@ -68,7 +68,7 @@ def grade(answer: str) -> int | None:
 def reordered(head: Sequence[Ranked], values: Sequence[float], *, name: str) -> tuple[Ranked, ...]:
     """The places by value, equal ones in their old order; the value is the score."""
     scored = [
-        replace(place, score=value, names=(*place.names, name), parts=(*place.parts, value))
+        place._replace(score=value, names=(*place.names, name), parts=(*place.parts, value))
         for place, value in zip(head, values, strict=True)
     ]
     return tuple(sorted(scored, key=lambda place: -place.score))
@@ -76,7 +76,7 @@ def reordered(head: Sequence[Ranked], values: Sequence[float], *, name: str) -> 
 
 def below(tail: Sequence[Ranked]) -> tuple[Ranked, ...]:
     """Places that no model looked at, in their order, with scores below all that one did."""
-    return tuple(replace(place, score=-float(rank)) for rank, place in enumerate(tail, 1))
+    return tuple(place._replace(score=-float(rank)) for rank, place in enumerate(tail, 1))
 
 
 async def _grades(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from codelode.model import ChunkId
 from gateway.rank.fuse import RRF_K
@@ -25,7 +24,7 @@ def merged(rankings: Sequence[Sequence[Ranked]], *, k: int = RRF_K) -> tuple[Ran
             places.setdefault(id, place)
             parts.setdefault(id, [0.0] * len(rankings))[number] = 1 / (k + rank)
     scored = [
-        replace(place, score=sum(parts[id]), names=names, parts=tuple(parts[id]))
+        place._replace(score=sum(parts[id]), names=names, parts=tuple(parts[id]))
         for id, place in places.items()
     ]
     return tuple(sorted(scored, key=lambda place: -place.score))

@@ -30,8 +30,8 @@ async def retrieve(state: SearchState, backends: Backends) -> SearchState:
         state.query.text,
         vector,
         query=state.query,
+        analysis=state.analysis,
         chunks=backends.chunks,
-        synonyms=state.analysis.synonyms,
     )
     if not state.alternates:
         return replace(state, candidates=await own)
@@ -44,4 +44,6 @@ async def retrieve(state: SearchState, backends: Backends) -> SearchState:
 
 async def _alternate(found: Found, state: SearchState, backends: Backends) -> tuple[Candidate, ...]:
     vector, _ = await embed(found.text, backends.embedder)
-    return await candidates(found.text, vector, query=state.query, chunks=backends.chunks)
+    return await candidates(
+        found.text, vector, query=state.query, analysis=found.analysis, chunks=backends.chunks
+    )

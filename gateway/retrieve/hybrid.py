@@ -13,7 +13,7 @@ from dataclasses import replace
 from codelode.errors import Unavailable
 from codelode.model import Candidate, HybridQuery, Vector
 from codelode.ports import ChunkSearch, Embedder
-from gateway.state import SearchQuery
+from gateway.state import Analysis, SearchQuery
 
 KEYWORDS_ONLY = "the query could not be embedded: ranked by keywords alone"
 
@@ -38,17 +38,20 @@ async def candidates(
     vector: Vector | None,
     *,
     query: SearchQuery,
+    analysis: Analysis,
     chunks: ChunkSearch,
-    synonyms: Sequence[str] = (),
 ) -> tuple[Candidate, ...]:
     """What both sides find for the text, inside the query's filters."""
     options = query.options
+    synonyms = analysis.synonyms
     asked = HybridQuery(
         text=text,
         vector=vector,
         filters=query.filters,
         limit=max(options.retrieve.window, query.top_k),
         with_vectors=options.rank.duplicate_similarity < 1,
+        most=max(options.retrieve.max_chunks, query.top_k),
+        secondary=analysis.unasked,
     )
     if not synonyms:
         return tuple(await chunks.hybrid(asked))
@@ -68,7 +71,7 @@ def widened(found: Sequence[Candidate], others: Sequence[Candidate]) -> tuple[Ca
     return (
         *(_raised(candidate, added.get(candidate.chunk.id)) for candidate in found),
         *(
-            replace(other, keyword_score=added[other.chunk.id])
+            other._replace(keyword_score=added[other.chunk.id])
             for other in others
             if other.chunk.id not in known
         ),
@@ -78,4 +81,4 @@ def widened(found: Sequence[Candidate], others: Sequence[Candidate]) -> tuple[Ca
 def _raised(candidate: Candidate, by: float | None) -> Candidate:
     if by is None:
         return candidate
-    return replace(candidate, keyword_score=(candidate.keyword_score or 0.0) + by)
+    return candidate._replace(keyword_score=(candidate.keyword_score or 0.0) + by)

@@ -40,7 +40,7 @@ async def staged(state: SearchState, vector: Vector | None, backends: Backends) 
     """Adds the files found, and the candidates inside them. Other wordings are not searched."""
     query, state = state.query, replace(state, alternates=())
     seeds = await candidates(
-        query.text, vector, query=query, chunks=backends.chunks, synonyms=state.analysis.synonyms
+        query.text, vector, query=query, analysis=state.analysis, chunks=backends.chunks
     )
     if vector is None:
         return _unstaged(state, seeds)

@@ -43,9 +43,12 @@ class Sides:
     store: Any
     search: Any
 
-    async def found(self, text="", vector=None, *, limit=100, **filters):
+    async def found(
+        self, text="", vector=None, *, limit=100, most=None, secondary=frozenset(), **filters
+    ):
         filters = Filters(**{"ref": MAIN, **filters})
-        return await self.search.hybrid(HybridQuery(text, vector, filters, limit))
+        query = HybridQuery(text, vector, filters, limit, most=most, secondary=secondary)
+        return await self.search.hybrid(query)
 
     async def paths(self, text="shared", vector=None, **options):
         return sorted({hit.chunk.path for hit in await self.found(text, vector, **options)})
@@ -325,6 +328,28 @@ async def test_each_side_brings_its_best_up_to_the_limit(index):
     assert keyword == {"w6.py", "w7.py", "w8.py"}
     assert near == {"w0.py", "w1.py", "w2.py"}
     assert len({hit.chunk.id for hit in hits}) == len(hits) == 6
+
+
+async def test_the_most_are_the_best_of_both_sides_together(index):
+    worded = [chunk(f"w{i}.py", "shared " * (9 - i) + "pad " * i) for i in range(9)]
+    turned = [np.array([np.cos(i / 9), np.sin(i / 9), 0, 0]) for i in range(9)]
+    index.store.replace(placed(*worded, vectors=turned[6:] + turned[:6]))  # w3.py is the nearest
+
+    hits = await index.found("shared", EAST, limit=4, most=2)
+    found = {hit.chunk.path: (hit.keyword_score, hit.similarity) for hit in hits}
+    assert found.keys() == {"w3.py", "w0.py"}  # the last of one side and first of the other
+    assert None not in found["w3.py"]
+    assert found["w0.py"][1] is None  # the vector side did not bring it
+
+
+async def test_what_is_secondary_stands_back_when_the_most_are_chosen(index):
+    tests = [chunk(f"t{i}.py", "shared shared", category=Category.TEST) for i in range(5)]
+    index.store.replace(placed(*tests, chunk("code.py", "shared and much else to say")))
+
+    assert "code.py" not in await index.paths("shared", most=3)
+    secondary = frozenset({Category.TEST})
+    assert "code.py" in await index.paths("shared", most=3, secondary=secondary)
+    assert len(await index.paths("shared", most=9, secondary=secondary)) == 6
 
 
 async def test_a_limit_of_zero_brings_nothing(index):
@@ -668,8 +693,7 @@ def by_id(hits):
 
 
 def rounded(hit):
-    return replace(
-        hit,
+    return hit._replace(
         keyword_score=hit.keyword_score and round(hit.keyword_score, 4),
         similarity=hit.similarity and round(hit.similarity, 4),
     )

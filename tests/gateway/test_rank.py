@@ -169,7 +169,7 @@ def test_words_that_are_one_name_in_the_code_may_stand_apart_in_the_query(candid
 
 def test_the_name_of_the_one_repository_says_nothing_about_its_files(candidate):
     given = (candidate("src/flask.py", "flask"), candidate("src/routing.py", "flask"))
-    named = [replace(c, chunk=replace(c.chunk, repository="pallets/flask")) for c in given]
+    named = [c._replace(chunk=replace(c.chunk, repository="pallets/flask")) for c in given]
 
     assert feature(features.stem_said, "flask routing", *named) == [0.0, 1.0]
     assert feature(features.repository_said, "flask routing", *named) == [1.0, 1.0]
@@ -178,7 +178,7 @@ def test_the_name_of_the_one_repository_says_nothing_about_its_files(candidate):
 def test_the_name_of_a_repository_tells_it_from_others(candidate):
     given = (candidate("src/a.py"), candidate("src/b.py"))
     named = [
-        replace(c, chunk=replace(c.chunk, repository=name))
+        c._replace(chunk=replace(c.chunk, repository=name))
         for c, name in zip(given, ("pallets/flask", "pallets/click"), strict=True)
     ]
 
@@ -285,7 +285,7 @@ def test_the_stem_of_a_file_is_its_name_without_the_last_extension():
 
 def test_names_that_the_store_keeps_are_not_made_again(candidate):
     found = candidate("a.py", symbol="old", symbols=("old",))
-    kept = replace(found, names=names_of("new", ("new",)))
+    kept = found._replace(names=names_of("new", ("new",)))
 
     assert [place.score for place in ranked(analysis("new"), [kept])] > [
         place.score for place in ranked(analysis("new"), [found])

@@ -22,6 +22,10 @@ from codelode.model import Filters
 #: The coded columns.
 CODED = ("repositories", "paths", "refs", "languages", "categories", "kinds", "names")
 
+#: Filters whose rows are remembered for as long as the index stays the same; each takes a byte a
+#: row.
+MAX_MASKS = 16
+
 Rows = npt.NDArray[np.int64]
 
 
@@ -53,6 +57,7 @@ class Columns:
     is_alive: Mask
     vectors: npt.NDArray[np.int8]  # (rows, dim)
     scales: npt.NDArray[np.float32]  # 1 / length of the vector; 0: there is none
+    _inside: dict[Filters, Mask] = field(default_factory=dict, init=False)
 
     def positions(self, rows: Rows) -> npt.NDArray[np.intp]:
         """Where each row is; rows that are not here must be told apart by `rows`."""
@@ -78,7 +83,16 @@ class Columns:
         return mask
 
     def inside(self, filters: Filters) -> Mask:
-        """Rows that meet all filters."""
+        """Rows that meet all filters; the answer is remembered and cannot be written to."""
+        mask = self._inside.get(filters)
+        if mask is None:
+            if len(self._inside) >= MAX_MASKS:
+                self._inside.clear()
+            mask = self._inside[filters] = self._meeting(filters)
+            mask.setflags(write=False)
+        return mask
+
+    def _meeting(self, filters: Filters) -> Mask:
         mask = self.in_clauses(filters) & self._matching("refs", (filters.ref,))
         if filters.paths:
             mask &= self._matching("paths", filters.paths)

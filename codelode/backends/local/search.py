@@ -18,6 +18,7 @@ from codelode.backends.local.faults import translated
 from codelode.backends.local.shelf import Shelf
 from codelode.backends.local.snapshots import Snapshot, Snapshots
 from codelode.backends.local.vocabulary import Mask
+from codelode.backends.shortlist import shortlist
 from codelode.errors import SchemaMismatch
 from codelode.model import Candidate, Chunk, HybridQuery, RefName, RepositoryName, Vector
 
@@ -117,8 +118,9 @@ class LocalChunkSearch:
         mask = columns.inside(query.filters)
         keyword = sides.keyword(snapshot, query, mask)
         near = self._near(columns, query, mask)
-        shown = shelf.take(connection, columns, sorted(keyword.keys() | set(near)))
-        similarity = sides.similarities({at: shown[at].vector for at in near}, query)
+        wanted = _wanted(columns, query, list(keyword), near)
+        shown = shelf.take(connection, columns, sorted(wanted))
+        similarity = sides.similarities({at: shown[at].vector for at in near if at in shown}, query)
         return [
             Candidate(
                 shown[at].chunk,
@@ -127,11 +129,11 @@ class LocalChunkSearch:
                 _vector(shown[at].vector) if query.with_vectors else None,
                 shown[at].names,
             )
-            for at in keyword.keys() | similarity.keys()
+            for at in shown.keys() & (keyword.keys() | similarity.keys())
         ]
 
     def _near(self, columns: Columns, query: HybridQuery, mask: Mask) -> list[int]:
-        """Positions near the query vector, somewhat more than asked for, roughly compared."""
+        """Positions near the query vector, best first by a rough comparison, and a few too many."""
         if query.vector is None or not query.vector.any():
             return []
         self._require_dim(query.vector)
@@ -143,6 +145,15 @@ class LocalChunkSearch:
                 f"the query's vector is {vector.shape}, {self._folder} has {self._dim} dimensions: "
                 "set CODELODE_EMBEDDER to the one that indexed"
             )
+
+
+def _wanted(
+    columns: Columns, query: HybridQuery, keyword: Sequence[int], near: Sequence[int]
+) -> list[int]:
+    """The positions of both sides that are worth reading."""
+    codes = set(columns.texts.categories.codes(query.secondary))
+    categories = columns.codes["categories"]
+    return shortlist([keyword, near], query.most, is_secondary=lambda at: categories[at] in codes)
 
 
 def _lines(chunk: Chunk) -> tuple[int, int]:

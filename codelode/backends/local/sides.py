@@ -52,7 +52,9 @@ _Floats = npt.NDArray[np.floating]
 
 
 def nearest(columns: Columns, vector: Vector, mask: Mask, count: int) -> list[int]:
-    """The positions inside the mask whose 8-bit vectors have the largest cosine with the vector."""
+    """The positions inside the mask whose 8-bit vectors have the largest cosine with the vector,
+    best first.
+    """
     mask = mask & (columns.scales > 0)
     inside = int(np.count_nonzero(mask))
     if inside == 0:
@@ -63,7 +65,8 @@ def nearest(columns: Columns, vector: Vector, mask: Mask, count: int) -> list[in
         cosines = _products(query, columns.vectors[found]) * columns.scales[found]
     else:
         cosines = np.where(mask, _products(query, columns.vectors) * columns.scales, -np.inf)
-    return list(map(int, found[_largest(cosines, min(count, inside))]))
+    positions: list[int] = found[_largest(cosines, min(count, inside))].tolist()
+    return positions
 
 
 def _products(query: npt.NDArray[np.int8], vectors: npt.NDArray[np.int8]) -> _Floats:
@@ -73,9 +76,10 @@ def _products(query: npt.NDArray[np.int8], vectors: npt.NDArray[np.int8]) -> _Fl
 
 
 def _largest(values: _Floats, count: int) -> npt.NDArray[np.intp]:
-    if count >= len(values):
-        return np.arange(len(values))
-    return np.argpartition(values, len(values) - count)[len(values) - count :]
+    """Where the largest values are, the largest first."""
+    rest = len(values) - count
+    largest = np.argpartition(values, rest)[rest:] if rest else np.arange(count)
+    return largest[np.argsort(-values[largest], kind="stable")]
 
 
 def keyword(snapshot: Snapshot, query: HybridQuery, mask: Mask) -> Scores:

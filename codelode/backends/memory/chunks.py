@@ -14,6 +14,7 @@ import numpy as np
 
 from codelode.backends import globs, words
 from codelode.backends.replacing import require_distinct, require_vectors
+from codelode.backends.shortlist import shortlist
 from codelode.model import (
     Candidate,
     Chunk,
@@ -84,15 +85,19 @@ class MemoryChunkStore:
         admitted = {entry.chunk.id for entry in entries if admits(query.filters, entry.chunk)}
         keyword = _best(_bm25(entries, words.query_terms(query.text)), admitted, query.limit)
         near = _best(_cosine(entries, query.vector), admitted, query.limit)
+        found = {entry.chunk.id: entry for entry in entries}
         return [
             Candidate(
-                entry.chunk,
-                keyword.get(entry.chunk.id),
-                near.get(entry.chunk.id),
-                entry.vector if query.with_vectors else None,
+                found[id].chunk,
+                keyword.get(id),
+                near.get(id),
+                found[id].vector if query.with_vectors else None,
             )
-            for entry in entries
-            if entry.chunk.id in keyword or entry.chunk.id in near
+            for id in shortlist(
+                [list(keyword), list(near)],
+                query.most,
+                is_secondary=lambda id: found[id].chunk.category in query.secondary,
+            )
         ]
 
     async def files(

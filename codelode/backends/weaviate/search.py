@@ -24,6 +24,7 @@ from weaviate.collections import CollectionAsync
 from weaviate.collections.classes.filters import FilterReturn
 
 from codelode.backends import words
+from codelode.backends.shortlist import shortlist
 from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.connection import Address, connect_async, ready
 from codelode.backends.weaviate.failures import LOST, is_lost
@@ -96,7 +97,7 @@ class WeaviateChunkSearch:
                 _best(_keyword(objects, query, where), query.limit, admits),
                 _best(_near(objects, query, where), query.limit, admits),
             )
-            return _union(keyword, near)
+            return _union(query, keyword, near)
 
         return await self._ask(sides, empty=[])
 
@@ -241,12 +242,20 @@ async def _best(ask: _Side, limit: int, admits: Callable[[Chunk], bool]) -> list
         asked = min(WIDER * asked, MOST_ASKED)
 
 
-def _union(keyword: Sequence[_Found], near: Sequence[_Found]) -> list[Candidate]:
+def _union(
+    query: HybridQuery, keyword: Sequence[_Found], near: Sequence[_Found]
+) -> list[Candidate]:
+    """What is worth ranking of both sides."""
     found = {one.chunk.id: one for one in (*near, *keyword)}
     scores, similarities = _by_id(keyword), _by_id(near)
+    best = shortlist(
+        [[one.chunk.id for one in side] for side in (keyword, near)],
+        query.most,
+        is_secondary=lambda id: found[id].chunk.category in query.secondary,
+    )
     return [
-        Candidate(one.chunk, scores.get(id), similarities.get(id), one.vector)
-        for id, one in found.items()
+        Candidate(found[id].chunk, scores.get(id), similarities.get(id), found[id].vector)
+        for id in best
     ]
 
 
