@@ -81,8 +81,11 @@ class StaticEmbedder:
         return out
 
     def embed_query(self, text: str) -> Vector:
-        vector: Vector = self._pool([self.token_ids(text)], [])[0]
-        return vector
+        """As a document without a title, in a tenth of the time that `_pool` takes for one."""
+        ids, occurrences = np.unique(self.token_ids(text), return_counts=True)
+        weights = _LOG1P[occurrences] * self._table.scales[ids]
+        vector: Vector = weights @ self._table.rows[ids].astype(np.float32)
+        return vector / (float(np.linalg.norm(vector)) or 1.0)
 
     def token_ids(self, text: str) -> TokenIds:
         """The rows of the table that stand for `text`, in order, at most MAX_TOKENS."""

@@ -52,8 +52,7 @@ class Coverage:
 
     def of(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Covered, ...]:
         """Of the first MAX_REPOSITORIES names."""
-        distinct = list(dict.fromkeys(names))[:MAX_REPOSITORIES]
-        now = self.clock()
+        distinct, now = _first(names), self.clock()
         known = {name: found for name in distinct if (found := self._fresh(name, ref, now))}
         asked = [name for name in distinct if name not in known]
         if len(self._seen) + len(asked) > _MAX_REMEMBERED:
@@ -63,9 +62,22 @@ class Coverage:
             self._seen[name, ref] = (now, known[name])
         return tuple(known[name] for name in distinct)
 
+    def remembered(
+        self, names: Iterable[RepositoryName], ref: RefName
+    ) -> tuple[Covered, ...] | None:
+        """The same without asking the ledger; None where one of them was not seen lately."""
+        now = self.clock()
+        found = [self._fresh(name, ref, now) for name in _first(names)]
+        known = tuple(one for one in found if one is not None)
+        return known if len(known) == len(found) else None
+
     def _fresh(self, name: RepositoryName, ref: RefName, now: float) -> Covered | None:
         at, found = self._seen.get((name, ref), (now, None))
         return found if now - at < FRESH_S else None
+
+
+def _first(names: Iterable[RepositoryName]) -> list[RepositoryName]:
+    return list(dict.fromkeys(names))[:MAX_REPOSITORIES]
 
 
 def _covered(name: RepositoryName, ref: RefName, standing: Standing) -> Covered:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from codelode.errors import InvalidQuery
-from codelode.model import RepositoryName
+from codelode.model import RefName, RepositoryName
 from codelode.ports import Catalog
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway import pipeline
@@ -141,7 +141,7 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         named = query.filters.repositories
         missing: list[str] = []
         if named:
-            covered = await asyncio.to_thread(self.coverage.of, named, query.filters.ref)
+            covered = await self._covered(named, query.filters.ref)
             partial = (one.repository for one in covered if not one.is_complete)
             missing = [f"{name} is not completely indexed yet" for name in partial]
         elif not response.hits and not await asyncio.to_thread(self.ledger.repositories):
@@ -156,10 +156,17 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         found = (RepositoryName(hit.repository) for hit in response.hits)
         names = query.filters.repositories or tuple(dict.fromkeys(found))
         if names:
-            covered = await asyncio.to_thread(self.coverage.of, names, query.filters.ref)
+            covered = await self._covered(names, query.filters.ref)
             response.coverage.extend(map(_coverage, covered))
         response.took_ms = 1000 * (time.perf_counter() - started)
         note(kind=response.query_kind, hits=len(response.hits), cached=response.cached)
+
+    async def _covered(self, names: Sequence[RepositoryName], ref: RefName) -> tuple[Covered, ...]:
+        """Without a thread where all of them were seen lately."""
+        covered = self.coverage.remembered(names, ref)
+        if covered is None:
+            covered = await asyncio.to_thread(self.coverage.of, names, ref)
+        return covered
 
     def _named(self, name: str) -> Sequence[RepositoryName]:
         if name:

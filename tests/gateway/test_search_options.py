@@ -220,9 +220,11 @@ def test_coverage_is_bounded_and_remembered_for_a_moment(ledger):
     ledger.refs = lambda name: looked.append(name) or ()
 
     assert len(coverage.of(names, "HEAD")) == MAX_REPOSITORIES
-    coverage.of(names, "HEAD")
+    assert coverage.remembered(names, "HEAD") == coverage.of(names, "HEAD")
+    assert coverage.remembered([*names[:2], "other"], "HEAD") is None
     assert len(looked) == MAX_REPOSITORIES
     now[0] += 1.0
+    assert coverage.remembered(names, "HEAD") is None
     coverage.of(names, "HEAD")
     assert len(looked) == 2 * MAX_REPOSITORIES
 

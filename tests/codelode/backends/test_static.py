@@ -133,6 +133,15 @@ def test_a_text_past_the_bound_counts_by_its_beginning(embedder):
     np.testing.assert_allclose(whole, embedder.embed_query(beginning), atol=1e-6)
 
 
+@pytest.mark.parametrize("text", ["parse config", "retry retry call", "::::", "", "x" * 500])
+def test_a_query_is_pooled_as_a_document_without_title_is(embedder, text):
+    (document,) = embedder.embed_documents(["\n" + text])
+    query = embedder.embed_query(text)
+
+    assert query.dtype == document.dtype
+    np.testing.assert_allclose(query, document, atol=1e-6)
+
+
 def test_repeats_count_less_each_time(embedder):
     once, often = (cosine(embedder, "parser", "parser " * n + "socket") for n in (1, 50))
     twice_as_often = cosine(embedder, "parser", "parser " * 100 + "socket")
