@@ -1,9 +1,10 @@
 """The clustered chunk store beside the client library's own calls, on one server and collection.
 
-    . .services/env && python tests/bench/clustered_store.py --chunks 20000
+    . .services/env && python tests/bench/clustered_store.py --chunks 100000,500000
 
-The corpus is that of store.py. Writing alternates between `replace` and the library's batch of
-the same objects, made beforehand, into another tenant; searching alternates between our search and
+The corpus is that of store.py, searched when it has each of these sizes. Up to the first of them
+writing alternates between `replace` and the library's batch of the same objects, made beforehand,
+into another tenant; searching alternates between our search and
 the library's hybrid query, so that both meet the same load of the machine. The library's query has
 the same text, fields, filters and properties, and the fusion it would be used with; it brings 100
 hits where ours brings 100 of each side.
@@ -15,15 +16,16 @@ import argparse
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from store import CHUNKS_PER_FILE, DIM, IDENTITY, Corpus, Query, load, report
+from store import CHUNKS_PER_FILE, DIM, IDENTITY, Corpus, Query, load, peak_mb, report
 from weaviate.classes.query import HybridFusion, MetadataQuery
 
 from codelode.backends import words
@@ -50,40 +52,53 @@ FILES_PER_CALL = 32
 TURN = 8
 ASKED = 8
 WARM_UP = 10
+MOST_ASKED = 300
 
 #: The library's weight of the vector side, its own default.
 ALPHA = 0.7
 
 
-def write(address: Address, ours: Place, theirs: Place, chunks: int) -> list[Query]:
-    """Fill both tenants, turn by turn; returns queries."""
-    corpus, asked = Corpus(), []
-    store = WeaviateChunkStore(address, ours, dim=DIM, identity=IDENTITY)
-    store.replace([])
-    spent = {"ours": 0.0, "theirs": 0.0}
-    files, number = corpus.files(chunks), 0
-    with connect(address) as client:
-        name = versions.require(client, ours, VERSION)
-        versions.add_tenant(client, name, theirs)
-        objects = client.collections.use(name).with_tenant(theirs.tenant)
+class Filling:
+    """The corpus on its way into our tenant, and into theirs as long as both are compared."""
+
+    def __init__(self, address: Address, ours: Place, theirs: Place, chunks: int) -> None:
+        self._address, self._ours, self._theirs = address, ours, theirs
+        self._corpus = Corpus()
+        self._files = self._corpus.files(chunks)
+        self._left: list[Query] = []
+
+    def queries(self) -> list[Query]:
+        """Those drawn from what was written since the last time."""
+        drawn, self._left = self._left, []
+        return drawn
+
+    def write(self, chunks: int, *, is_compared: bool) -> None:
+        """So many more chunks."""
+        store = WeaviateChunkStore(self._address, self._ours, dim=DIM, identity=IDENTITY)
+        store.replace([])
+        with connect(self._address) as client, closing(store):
+            name = versions.require(client, self._ours, VERSION)
+            versions.add_tenant(client, name, self._theirs)
+            objects = client.collections.use(name).with_tenant(self._theirs.tenant)
+            spent = dict.fromkeys(["ours", "theirs"] if is_compared else ["ours"], 0.0)
+            for number, turn in enumerate(self._turns(chunks)):
+                steps = {"ours": partial(_replace, store, turn)}
+                if is_compared:
+                    steps["theirs"] = partial(_batch, objects, _objects(turn))
+                for side in sorted(steps, reverse=bool(number % 2)):
+                    spent[side] += _seconds(steps[side])
+        rates = {side: chunks / seconds for side, seconds in spent.items()}
+        report("replace, fresh files", f"{rates['ours']:.0f} chunks/s, load {load():.1f}")
+        if is_compared:
+            report("the library's batch", f"{rates['theirs']:.0f} chunks/s")
+            report("ratio", f"{rates['ours'] / rates['theirs']:.2f}")
+
+    def _turns(self, chunks: int) -> Iterator[list[FileChunks]]:
+        files = islice(self._files, chunks // CHUNKS_PER_FILE)
         while turn := list(islice(files, TURN * FILES_PER_CALL)):
-            asked += [corpus.query(*drawn) for drawn in turn[:: max(1, len(turn) // ASKED)]]
-            given = [file for file, _ in turn]
-            steps = {"ours": partial(_replace, store, given), "theirs": partial(_batch, objects)}
-            prepared = _objects(given)
-            order = sorted(steps, reverse=bool(number % 2))
-            for side in order:
-                step = steps[side] if side == "ours" else partial(steps[side], prepared)
-                spent[side] += _seconds(step)
-            number += 1
-    written = number * TURN * FILES_PER_CALL * CHUNKS_PER_FILE
-    written = min(written, chunks)
-    rates = {side: written / seconds for side, seconds in spent.items()}
-    report("replace, fresh files", f"{rates['ours']:.0f} chunks/s, load {load():.1f}")
-    report("the library's batch", f"{rates['theirs']:.0f} chunks/s")
-    report("ratio", f"{rates['ours'] / rates['theirs']:.2f}")
-    store.close()
-    return asked
+            every = max(1, len(turn) // ASKED)
+            self._left += [self._corpus.query(*drawn) for drawn in turn[::every]]
+            yield [file for file, _ in turn]
 
 
 def _replace(store: WeaviateChunkStore, files: list[FileChunks]) -> None:
@@ -185,9 +200,13 @@ def _server_memory(pid_file: Path | None) -> None:
     report("memory of the server", f"{found['VmRSS']} MB, {found['RssAnon']} MB its own")
 
 
+def _sizes(text: str) -> list[int]:
+    return sorted(map(int, text.split(",")))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--chunks", type=int, default=20_000)
+    parser.add_argument("--chunks", type=_sizes, default=[20_000], help="by comma, ascending")
     parser.add_argument("--pid-file", type=Path, help="of the server, to tell its memory")
     parser.add_argument("--keep", metavar="ALIAS", help="leave the index behind, under this name")
     given = parser.parse_args()
@@ -197,9 +216,13 @@ def main() -> None:
     alias = given.keep or f"Bench{uuid4().hex[:8]}"
     ours, theirs = Place(alias, "ours"), Place(alias, "theirs")
     try:
-        queries = write(address, ours, theirs, given.chunks)
-        asyncio.run(search(address, ours, queries))
-        _server_memory(given.pid_file)
+        filling = Filling(address, ours, theirs, given.chunks[-1])
+        for before, chunks in pairwise([0, *given.chunks]):
+            report("chunks", f"{chunks}")
+            filling.write(chunks - before, is_compared=before == 0)
+            asyncio.run(search(address, ours, filling.queries()[-MOST_ASKED:]))
+            _server_memory(given.pid_file)
+            report("memory of this program", f"{peak_mb()} MB at most")
     finally:
         if not given.keep:
             with connect(address) as client:

@@ -140,7 +140,7 @@ def write(folder: Path, chunks: int, queries: int) -> None:
     report("processor time of it", f"{used / len(ids) * 1e3:.2f} ms/chunk")
     report("longest replace", f"{max(calls)[0] * 1e3:.0f} ms")
     report("size of the index", f"{_size_mb(folder / 'index')} MB")
-    report("memory after writing", f"{_peak_mb()} MB at most")
+    report("memory after writing", f"{peak_mb()} MB at most")
     _truth(folder, asked, ids, np.concatenate(vectors))
 
 
@@ -156,7 +156,7 @@ def fold(folder: Path, chunks: int) -> None:
     report(f"replace, {some} same files", _spent(partial(store.replace, changed)))
     store.replace(files)
     report("maintain, few rows left", _spent(store.maintain))
-    report("memory of the writer", f"{_peak_mb()} MB at most")
+    report("memory of the writer", f"{peak_mb()} MB at most")
 
 
 def _changed(file: FileChunks) -> FileChunks:
@@ -206,7 +206,7 @@ async def _search(folder: Path) -> None:
         used = (time.process_time() - used) / len(unseen) * 1e3
         p50, p99 = np.percentile(times, (50, 99))
         report(name, f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, {used:.1f} ms of processor time")
-    report("memory of the searcher", f"{_peak_mb()} MB at most, {_anonymous_mb()} MB its own now")
+    report("memory of the searcher", f"{peak_mb()} MB at most, {_anonymous_mb()} MB its own now")
 
 
 def _halves(queries: list[Query]) -> tuple[list[Query], list[Query]]:
@@ -255,7 +255,7 @@ def _size_mb(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) >> 20
 
 
-def _peak_mb() -> int:
+def peak_mb() -> int:
     return _status("VmHWM")
 
 

@@ -1,0 +1,90 @@
+"""The connection that tells whether a server is still the same process, against a server whose
+idle connections end.
+"""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from codelode.backends.weaviate.connection import Address
+from codelode.backends.weaviate.lifeline import Lifeline
+from codelode.errors import Unavailable
+
+IDLE_S = 0.4
+PULSE_S = 0.05
+
+
+class Server(ThreadingHTTPServer):
+    """Ends connections that are idle for IDLE_S, as Weaviate does after ten seconds."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked = 0
+        self.ended = threading.Event()  # a connection
+
+    def wait_asked(self, times):
+        while self.asked < times:
+            assert not self.ended.wait(0.01)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_S
+
+    def do_GET(self):
+        self.server.asked += 1
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def finish(self):
+        self.server.ended.set()
+        super().finish()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    with Server() as made:
+        serving = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+        serving.start()
+        yield made
+        made.shutdown()
+        serving.join()
+
+
+def address(server):
+    return Address(f"http://127.0.0.1:{server.server_port}", 0)
+
+
+def test_a_step_that_takes_longer_than_the_server_keeps_idle_connections_loses_nothing(server):
+    with Lifeline(address(server), pulse_s=PULSE_S) as lifeline:
+        server.wait_asked(1 + round(2 * IDLE_S / PULSE_S))
+        lifeline.check()
+
+
+def test_a_connection_that_ended_is_found_out(server):
+    with Lifeline(address(server), pulse_s=100 * IDLE_S) as lifeline:
+        assert server.ended.wait(10)
+        with pytest.raises(Unavailable, match="went away during a write"):
+            lifeline.check()
+
+
+def test_what_a_pulse_found_out_is_told_by_the_next_check(server):
+    with Lifeline(address(server), pulse_s=3 * IDLE_S) as lifeline:
+        lifeline._pulse.join(10)
+        with pytest.raises(Unavailable, match="went away during a write"):
+            lifeline.check()
+
+
+def test_without_a_server_it_does_not_begin():
+    with (
+        pytest.raises(Unavailable, match="is it running"),
+        Lifeline(Address("http://127.0.0.1:1", 0)),
+    ):
+        pass
