@@ -263,6 +263,7 @@ class Piece:
     symbols: tuple[str, ...] = ()  # names of all it defines
     header: str = ""  # signature lines of its parents: `class Foo › def bar`
     block_type: str = ""  # of infrastructure: `resource`, `job`, `service`, `stage`, `Deployment`
+    overlap: int = 0  # characters at the end of the piece before that are indexed with this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +298,7 @@ class Chunk:
     content: str
     summary: str = ""  # one sentence in plain words, by a language model; empty: none was made
     block_type: str = ""  # of infrastructure: `resource`, `job`, `service`, `stage`, `Deployment`
+    overlap: str = ""  # what stands right before it, where it begins inside something; indexed only
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,7 +457,10 @@ def locate(
     refs = tuple(sorted(refs))
     seen: dict[tuple[int, str], int] = {}
     chunks: list[Chunk] = []
+    before = ""
     for piece in parsed.pieces:
+        overlap = before[len(before) - piece.overlap :]
+        before = piece.content
         if not piece.content.strip():
             continue
         key = (piece.start_line, piece.content)
@@ -478,12 +483,15 @@ def locate(
                 content=piece.content,
                 summary=summaries[len(chunks)] if summaries else "",
                 block_type=piece.block_type,
+                overlap=overlap,
             )
         )
     return tuple(chunks)
 
 
 def embedding_text(chunk: Chunk) -> str:
-    """The text of a chunk that is embedded: path, parents' header, summary, then the code."""
-    parts = (chunk.path, chunk.header, chunk.summary, chunk.content)
+    """The text of a chunk that is embedded: path, parents' header, summary, then the code, with
+    what it goes on from.
+    """
+    parts = (chunk.path, chunk.header, chunk.summary, chunk.overlap + chunk.content)
     return "\n".join(part for part in parts if part)

@@ -6,6 +6,12 @@ on 26 repositories with 513 annotated queries, keywords alone over windows of 40
 reached NDCG@10 .670, .681, .685, .677, .664 with weights 0.5, 0.75, 1, 1.5, 2; one text .610, with
 the names put in three times .637. The weight was picked on these same queries, none held out:
 trust that two fields are better, not the third digit between 0.75 and 1.5.
+
+What stands before a chunk that begins inside something is searched with its content, and embedded
+with it. On 31 repositories that made no difference that can be told from chance: NDCG@10 of 614
+annotated queries on source folders and on whole repositories, and of 692 commit subjects (sought:
+the chunks with the lines they added), moved by -.0007, +.0001 and -.0016. Of the subjects with such
+a chunk among those sought, recall@20 rose from .259 to .271.
 """
 
 from __future__ import annotations
@@ -29,8 +35,8 @@ def name_terms(chunk: Chunk) -> list[str]:
 
 
 def content_terms(chunk: Chunk) -> list[str]:
-    """The terms of the code itself."""
-    return tokens.terms(chunk.content)
+    """The terms of the code itself, and of what it goes on from."""
+    return tokens.terms(chunk.overlap + chunk.content)
 
 
 def summary_terms(chunk: Chunk) -> list[str]:

@@ -210,6 +210,15 @@ async def test_what_a_stored_chunk_derives_from_its_surroundings_is_renewed(inde
     assert await index.found("old") == []
 
 
+async def test_an_unchanged_chunk_after_a_changed_one_is_found_by_what_stands_there_now(index):
+    index.store.replace([file(chunk(overlap="former lines\n"))])
+    index.store.replace([file(chunk(overlap="current lines\n"))])
+
+    assert index.ids() == {chunk().id}
+    assert [hit.chunk for hit in await index.found("current")] == [chunk(overlap="current lines\n")]
+    assert await index.found("former") == []
+
+
 async def test_names_that_come_with_a_candidate_are_the_chunks(index):
     one = chunk(symbol="Pool.get_user", symbols=("Pool.get_user", "Pool.größe"))
     index.store.replace([file(one)])
@@ -273,6 +282,7 @@ async def test_a_candidate_carries_the_whole_chunk(index):
         category=Category.TEST,
         language="ruby",
         block_type="Größe",
+        overlap="class User:\n\t# Größe\n",
     )
     index.store.replace([file(whole, refs=whole.refs)])
 
@@ -382,6 +392,15 @@ async def test_names_and_content_both_count(index):
     hits = {hit.chunk.path: hit.keyword_score for hit in await index.found("parseResponse")}
     assert hits["named.py"] > hits["plain.py"]
     assert "other.py" not in hits
+
+
+async def test_what_stands_before_a_chunk_is_searched_and_not_shown(index):
+    index.store.replace([file(chunk(content="return it\n", line=7, overlap="parse(get"))])
+
+    (hit,) = await index.found("parse")
+    assert hit.chunk.content == "return it\n"
+    assert (hit.chunk.start_line, hit.chunk.end_line) == (7, 8)
+    assert len(await index.found("getreturn")) == 1  # a word that the cut divides is whole
 
 
 async def test_summaries_are_searched(index):
@@ -674,7 +693,11 @@ async def test_any_history_leaves_what_the_twin_has(request, tmp_path_factory, e
 
 def drawn(place, pieces, refs):
     repository, path = place
-    chunks = [chunk(path, word, repository=repository, line=line) for line, word in pieces]
+    before = ["", *(word for _, word in pieces)]
+    chunks = [
+        chunk(path, word, repository=repository, line=line, overlap=f"{overlap}\n")
+        for (line, word), overlap in zip(pieces, before, strict=False)
+    ]
     return file(*chunks, path=path, refs=refs, repository=repository)
 
 

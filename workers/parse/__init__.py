@@ -7,8 +7,6 @@ C, so a worker runs it in a process that may be killed. `guard` names the files 
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from codelode import languages
 from codelode.infrastructure import Family, family_of
 from codelode.languages import Language
@@ -24,7 +22,7 @@ from workers.parse.own_queries import OwnQueries
 __all__ = ["PARSER_VERSION", "OwnQueries", "decode", "guard", "own_queries", "parse"]
 
 #: Part of every derivation key: raised whenever any input could parse differently.
-PARSER_VERSION = "4"
+PARSER_VERSION = "5"
 
 #: A tree takes about 30 times the memory of its text; larger files are cut as text, bytes.
 MAX_TREE_BYTES = 4_000_000
@@ -80,9 +78,6 @@ def _with_grammar(
 def _as_text(
     decoded: Decoded, language: Language, category: Category, family: Family | None
 ) -> ParsedFile:
-    size = len(decoded.utf8)
-    bounds = [0, *prose.cuts(decoded.utf8, 0, size), size]
-    spans = [(a, b) for a, b in pairwise(bounds) if a < b]
     is_prose = language.category is Category.DOCS and language is not languages.TEXT
     blocks = _blocks(decoded, language, family)
     lines = Lines(decoded.utf8) if blocks else None
@@ -92,7 +87,7 @@ def _as_text(
         health=FileHealth(
             HealthStatus.OK if is_prose else HealthStatus.UNSUPPORTED, detail=decoded.note
         ),
-        pieces=pieces.build(spans, blocks, decoded, plain=Kind.TEXT),
+        pieces=pieces.build(prose.spans(decoded.utf8), blocks, decoded, plain=Kind.TEXT),
         symbols=tuple(block.symbol(lines) for block in blocks) if lines else (),
         imports=imports.declared(decoded.text, language.name, family),
     )

@@ -17,6 +17,7 @@ from tree_sitter import Node
 from workers.parse import prose
 from workers.parse.comments import Comments
 from workers.parse.lines import Lines
+from workers.parse.prose import Span
 from workers.parse.sections import Composed
 
 #: Ink of a chunk, bytes: about 50 lines of code.
@@ -56,14 +57,13 @@ class _Segment(NamedTuple):
     opens_next: bool = False  # too small to stand alone, and what follows is inside it
 
 
-def spans(root: Node | Composed, lines: Lines, comments: Comments) -> list[tuple[int, int]]:
+def spans(root: Node | Composed, lines: Lines, comments: Comments) -> list[Span]:
     """Byte ranges that partition the file, in order; none for an empty file."""
-    segments = _join_runts(_leaves(root, lines, comments))
-    out = []
-    for segment in segments:
+    out: list[Span] = []
+    for segment in _join_runts(_leaves(root, lines, comments)):
         start, end = lines.start(segment.first), lines.start(segment.last)
         bounds = [start, *_hard_cuts(segment, lines), end]
-        out += [(a, b) for a, b in pairwise(bounds) if a < b]
+        out += [Span(a, b, continues=a > start) for a, b in pairwise(bounds) if a < b]
     return out
 
 

@@ -1,25 +1,36 @@
 """Cuts and definitions brought together: which definition each piece holds.
 
 One sweep in file order over spans and definitions, so the time is linear in both.
+
+Only a piece that begins in the middle of something is given what stands before it: between two
+whole definitions a cut loses nothing, and the words of the one before would lead to the wrong one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from codelode.model import Kind, Piece
 from workers.parse.definitions import Definition
 from workers.parse.encoding import Decoded
+from workers.parse.prose import Span
 
 MAX_HEADER_CHARS = 120  # of each parent
 HEADER_SEPARATOR = " › "
+
+#: Most characters of what stands before a piece that are indexed with it.
+OVERLAP_CHARS = 300
 
 #: Kinds that hold other definitions: a part of one is mainly what starts in it.
 _CONTAINERS = frozenset(
     {Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.ENUM, Kind.TRAIT, Kind.MODULE, None}
 )
 
-Span = tuple[int, int]  # offsets in the text's UTF-8
+#: Blank lines, comments and attributes, then words on the line itself: `export const`.
+_ABOVE = re.compile(
+    rb"(?:[ \t\r\f]*(?:(?://|/\*|\*|#|--|;|%|@|\[|template\b)[^\n]*)?\n)*[\w() \t]*"
+)
 
 
 def build(
@@ -34,7 +45,9 @@ def build(
     """
     out: list[Piece] = []
     line, offset = 1, 0
-    for (start, end), (around, started) in zip(spans, _held(spans, definitions), strict=True):
+    before = ""
+    for span, (around, started) in zip(spans, _held(spans, definitions), strict=True):
+        start, end, _ = span
         utf8 = decoded.utf8[start:end]
         content = utf8.decode()
         size = decoded.size_bytes(content, utf8) + (0 if out else decoded.bom_bytes)
@@ -51,8 +64,10 @@ def build(
                 symbols=tuple(dict.fromkeys(d.name for d in started if d.kind)),
                 header=_header(around, (start + end) // 2),
                 block_type=main.block_type if main else "",
+                overlap=_overlap(before) if _is_inside(span, around, started, utf8) else 0,
             )
         )
+        before = content
         line += utf8.count(b"\n")
         offset += size
     return tuple(out)
@@ -64,7 +79,7 @@ def _held(
     """For each span the definitions around its start, outer first, and those starting in it."""
     around: list[Definition] = []
     at = 0
-    for start, end in spans:
+    for start, end, _ in spans:
         around = [definition for definition in around if definition.end > start]
         first = at
         while at < len(definitions) and definitions[at].start < end:
@@ -77,16 +92,16 @@ def _held(
 def _main(
     around: Sequence[Definition], started: Sequence[Definition], start: int, end: int
 ) -> Definition | None:
-    def overlap(definition: Definition) -> int:
+    def share(definition: Definition) -> int:
         return min(definition.end, end) - max(definition.start, start)
 
     if any(definition.kind is Kind.BLOCK for definition in (*around[:1], *started[:1])):
         # Of blocks, the inmost of those that fill the most.
-        return max(reversed([*around, *started]), key=overlap)
+        return max(reversed([*around, *started]), key=share)
     continued = [definition for definition in around if definition.kind not in _CONTAINERS][:1]
     here = [definition for definition in started if definition.kind]
     if continued or here:
-        main = max([*continued, *here], key=overlap)
+        main = max([*continued, *here], key=share)
         return _inmost(main, here)
     parents = [definition for definition in around if definition.kind]
     return parents[-1] if parents else None
@@ -107,3 +122,21 @@ def _header(around: Sequence[Definition], middle: int) -> str:
         for definition in around
         if definition.signature and definition.end >= middle
     )
+
+
+def _is_inside(
+    span: Span, around: Sequence[Definition], started: Sequence[Definition], utf8: bytes
+) -> bool:
+    """Whether it begins in the middle of something, and not with a definition in there."""
+    if not span.continues and all(definition.kind in _CONTAINERS for definition in around):
+        return False
+    return not (started and _ABOVE.fullmatch(utf8, 0, started[0].start - span.start))
+
+
+def _overlap(before: str) -> int:
+    """How many characters at the end of a text are as many of its lines as fit, or of its last."""
+    fitting = before[-OVERLAP_CHARS:]
+    if len(before) > OVERLAP_CHARS and before[-OVERLAP_CHARS - 1] != "\n":
+        lines = fitting.partition("\n")[2]
+        fitting = lines if lines.strip() else fitting
+    return len(fitting) if fitting.strip() else 0

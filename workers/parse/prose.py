@@ -8,18 +8,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
 #: Size of a chunk of plain text, bytes (feature list P2).
 PROSE_BYTES = 1_000
 
+_HEADING = rb"#{1,6} |=+ "
+_STARTS_SECTION = re.compile(_HEADING)
+
 #: Places to cut, best first: before a heading, after a blank line, after a line.
 _PLACES = (
-    re.compile(rb"\n(?=#{1,6} |=+ )"),
+    re.compile(rb"\n(?=%s)" % _HEADING),
     re.compile(rb"\n[ \t\r\f]*\n"),
     re.compile(rb"\n"),
 )
 #: On a line without end: after what usually ends something.
 _LAST_PLACES = b";}>, "
+
+
+class Span(NamedTuple):
+    """Where a chunk stands: offsets in the text's UTF-8."""
+
+    start: int
+    end: int
+    continues: bool = False  # the cut before it divides what no grammar or heading does
+
+
+def spans(data: bytes) -> list[Span]:
+    """Ranges that partition a text without a grammar, in order."""
+    bounds = [0, *cuts(data, 0, len(data)), len(data)]
+    return [
+        Span(start, end, continues=not _STARTS_SECTION.match(data, start))
+        for start, end in pairwise(bounds)
+        if start < end
+    ]
 
 
 def cuts(data: bytes, start: int, end: int, *, size_bytes: int = PROSE_BYTES) -> Iterator[int]:

@@ -13,7 +13,7 @@ from codelode.backends.local import pointer
 from codelode.errors import Corrupt, SchemaMismatch
 
 #: Grows with every change of the tables or of how their text is made.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 IDENTITY_FILE = "identity.json"
 

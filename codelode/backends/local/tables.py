@@ -56,7 +56,7 @@ def insert(
         ],
     )
     connection.executemany(
-        f"INSERT INTO texts VALUES ({', '.join('?' * 14)})",
+        f"INSERT INTO texts VALUES ({', '.join('?' * 15)})",
         [
             (
                 row,
@@ -70,6 +70,7 @@ def insert(
                 *map(text, names_of(c.symbol, c.symbols)),
                 text(c.summary),
                 vector,
+                text(c.overlap),
                 text(c.content),
             )
             for row, c, digest, vector in zip(numbers, chunks, digests, half, strict=True)
@@ -98,13 +99,14 @@ class Text(NamedTuple):
     terms: str
     summary: str
     vector: bytes  # 16 bits a number
+    overlap: str
     content: str
 
 
 #: Lists go to SQLite as one JSON value, so that the statement is the same whatever their length.
 _TEXTS = (
     "SELECT row, id, symbol, symbols, header, start_line, end_line, spelling, defined, terms, "
-    "summary, vector, content "
+    "summary, vector, overlap, content "
     "FROM texts WHERE row IN (SELECT value FROM json_each(?))"
 )
 
@@ -172,6 +174,7 @@ def chunk(
         text.content,
         text.summary,
         block_type,
+        text.overlap,
     )
 
 
@@ -194,6 +197,7 @@ def digest(chunk: Chunk, vector: Vector) -> bytes:
         chunk.start_line,
         chunk.end_line,
         chunk.summary,
+        chunk.overlap,
         chunk.content,
     )
     made = blake2b(repr(stored).encode("utf-8", "surrogatepass"), digest_size=8)

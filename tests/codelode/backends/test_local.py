@@ -687,6 +687,24 @@ async def test_a_damaged_keyword_index_is_made_anew(broken, folder, search, way,
     assert len(list(folder.glob("keywords-*"))) == 1
 
 
+async def test_a_keyword_index_made_anew_knows_what_stands_before_a_chunk(writer, folder, search):
+    writer.replace([file("a.py", "return it", overlap="shared lines\n")])
+    writer.close()
+    shutil.rmtree(repair.folder_of(folder, 0))
+    opened_writer(folder).close()
+
+    assert await contents(search, "lines") == ["return it"]
+
+
+def test_a_chunk_is_stored_anew_when_only_what_stands_before_it_changed(writer, folder):
+    writer.replace([file("a.py", "return it", overlap="former\n")])
+    before, same = _rows(folder), ids(writer)
+    writer.replace([file("a.py", "return it", overlap="current\n")])
+
+    assert ids(writer) == same
+    assert not _rows(folder) & before
+
+
 async def test_a_reader_of_a_damaged_keyword_index_says_what_will_help(broken, folder, search):
     broken("segment")
     with pytest.raises(Unavailable, match="makes it anew"):

@@ -27,7 +27,7 @@ from codelode.backends.weaviate import (
 )
 from codelode.backends.weaviate.connection import Address, connect
 from codelode.backends.weaviate.failures import TRANSLATIONS, refusal, translate
-from codelode.backends.weaviate.index import VECTOR, Version, from_description
+from codelode.backends.weaviate.index import SCHEMA_VERSION, VECTOR, Version, from_description
 from codelode.errors import (
     CodelodeError,
     Corrupt,
@@ -120,6 +120,12 @@ async def test_another_embedder_is_refused_with_the_remedy(
         other.store.replace([file_of(chunk_of())])
     with pytest.raises(SchemaMismatch, match=message):
         await other.found()
+
+
+def test_an_index_of_an_older_schema_is_refused_with_the_remedy(weaviate_place):
+    older = Version("test", 4, SCHEMA_VERSION - 1).describe()
+    with pytest.raises(SchemaMismatch, match=r"written with schema \d+.*`codelode reindex`"):
+        versions.check(older, weaviate_place, Version("test", 4))
 
 
 async def test_a_query_of_other_dimensions_is_refused(sides):

@@ -1,11 +1,16 @@
 """Chunks: ranges that partition the file, sizes that hold, cuts where a reader would cut."""
 
+import json
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codelode.model import Kind
+from codelode.model import Kind, embedding_text, locate
 from workers.parse import chunk, decode, parse
+from workers.parse.pieces import OVERLAP_CHARS
 
 PATHS = ("a.py", "a.js", "a.ts", "a.go", "a.c", "a.json", "a.md", "a.txt", "a.kt", "a.unknown")
 FRAGMENTS = (
@@ -40,6 +45,7 @@ def assert_partition(data, parsed):
         assert piece.start_line == line
         assert piece.end_line == line + piece.content[:-1].count("\n")
         assert len(piece.content.encode()) <= chunk.MAX_BYTES
+        assert piece.overlap <= min(OVERLAP_CHARS, len("".join(contents[-1:])))
         at = piece.end_byte
         line += piece.content.count("\n")
         contents.append(piece.content)
@@ -57,6 +63,31 @@ def test_pieces_partition_real_files(real_files):
     assert len(real_files) > 100
     for path, data in real_files:
         assert_partition(data, parse(data, path=path))
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=files(), path=st.sampled_from(PATHS))
+def test_an_overlap_is_what_stands_right_before_the_chunk(data, path):
+    parsed, text = parse(data, path=path), decode(data)[0]
+    lengths = [len(piece.content) for piece in parsed.pieces]
+    places = [sum(lengths[:at]) for at, piece in enumerate(parsed.pieces) if piece.content.strip()]
+    for at, (piece, made) in zip(places, located(parsed), strict=True):
+        assert text[:at].endswith(made.overlap)
+        assert len(made.overlap) == piece.overlap
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=files(), path=st.sampled_from(PATHS))
+def test_ids_do_not_depend_on_overlaps(data, path):
+    parsed = parse(data, path=path)
+    bare = replace(parsed, pieces=tuple(replace(piece, overlap=0) for piece in parsed.pieces))
+    assert [made.id for _, made in located(parsed)] == [made.id for _, made in located(bare)]
+
+
+def located(parsed):
+    """The pieces that become chunks, each with its chunk."""
+    shown = [piece for piece in parsed.pieces if piece.content.strip()]
+    return list(zip(shown, locate(parsed, repository="r", path="p", refs=()), strict=True))
 
 
 def test_content_is_the_decoded_bytes_of_its_range(real_files):
@@ -213,6 +244,101 @@ def test_no_runts_are_left_beside_a_large_class():
     )
     pieces = parse_text(f"class A {{\n{methods}}}\n", "a.js")
     assert all(piece.end_line - piece.start_line > 10 for piece in pieces)
+
+
+def overlaps(text, path="a.py"):
+    return [made.overlap for _, made in located(parse(text.encode(), path=path))]
+
+
+def test_parts_of_a_divided_function_come_with_the_lines_before_them():
+    line = "    long = compute_something_long(argument)\n"
+    first, *others = overlaps(function("long", 200))
+    assert first == ""
+    assert others
+    assert set(others) == {line * (300 // len(line))}
+
+
+def test_a_change_in_one_part_reaches_the_overlap_of_the_next_and_not_its_id():
+    text = function("long", 200)
+    cut = len(parse_text(text)[0].content)
+    edited = f"{text[: cut - 10]}somewhat{text[cut - 2 :]}"
+    (_, old), (_, new) = (located(parse(t.encode(), path="a.py"))[1] for t in (text, edited))
+    assert (new.id, new.content) == (old.id, old.content)
+    assert new.overlap == f"{old.overlap[:-10]}somewhat)\n"
+    assert new.overlap + new.content in embedding_text(new)
+
+
+def test_a_line_too_long_for_an_overlap_is_cut():
+    first, *others = overlaps("é" * 9_000, "a.txt")
+    assert first == ""
+    assert {len(overlap) for overlap in others} == {300}
+
+
+def test_an_overlap_is_never_more_than_the_chunk_before():
+    text = "Short.\n" + "word " * 1_200
+    pieces = parse_text(text + "\n" * 3_000 + text, "a.txt")
+    assert all(after.overlap <= len(before.content) for before, after in pairwise(pieces))
+
+
+def test_blank_text_is_no_overlap():
+    text = "word " * 280 + "\n" * 3_000 + "other " * 280
+    pieces = parse_text(text, "a.txt")
+    blank = [at for at, piece in enumerate(pieces) if not piece.content.strip()]
+    assert blank
+    assert all(pieces[at + 1].overlap == 0 for at in blank)
+
+
+BETWEEN = [
+    pytest.param("a.py", "def f{}():\n{}\n\n", id="functions"),
+    pytest.param("a.py", "# About it.\n@one\n@two(1)\ndef f{}():\n{}\n\n", id="decorated"),
+    pytest.param("a.js", "/**\n * About it.\n */\nfunction f{}() {{\n{}}}\n\n", id="commented"),
+    pytest.param("a.rs", "/// It.\n#[inline]\npub fn f{}() {{\n{}}}\n\n", id="attributes"),
+    pytest.param("a.cpp", "template <class T>\nT f{}() {{\n{}}}\n\n", id="templates"),
+    pytest.param("a.md", "# Title {}\n\n{}\n", id="sections"),
+]
+
+
+@pytest.mark.parametrize(("path", "form"), BETWEEN)
+def test_a_cut_between_whole_things_needs_no_overlap(path, form):
+    body = "    compute_something_long();\n" * 35
+    found = overlaps("".join(form.format(at, body) for at in range(8)), path)
+    assert len(found) > 3
+    assert set(found) == {""}
+
+
+@pytest.mark.parametrize("path", ["a.js", "a.ts"])
+@pytest.mark.parametrize("head", ["function outer() {", "export const outer = () => {"])
+def test_a_definition_inside_a_function_needs_no_overlap(path, head):
+    body = "    computeSomethingLong();\n" * 45
+    inner = "".join(f"  // Of it.\n  async function f{i}() {{\n{body}  }}\n" for i in range(5))
+    found = overlaps(f"{head}\n{inner}}}\n", path)
+    assert len(found) > 3
+    assert set(found) == {""}
+
+
+def test_parts_of_a_long_literal_come_with_the_lines_before_them():
+    entries = "".join(f"  key{i}: 'value {i}',\n" for i in range(400))
+    first, *others = overlaps(f"export const names = {{\n{entries}}};\n", "a.js")
+    assert first == ""
+    assert len(others) > 2
+    assert all(250 < len(overlap) <= 300 and overlap.startswith("  key") for overlap in others)
+
+
+def test_prose_without_headings_comes_with_the_lines_before_it():
+    paragraph = "Some words about it, and more of them.\n" * 9 + "\n"
+    first, *others = overlaps(paragraph * 12, "a.md")
+    assert first == ""
+    assert others
+    assert all(250 < len(overlap) <= 300 and overlap.startswith("Some") for overlap in others)
+
+
+def test_a_divided_function_of_a_notebook_comes_with_the_lines_before_it():
+    code = ["def long():\n", *["    value = compute_something_long(argument)\n"] * 200]
+    notebook = {"cells": [{"cell_type": "code", "source": code}], "metadata": {}}
+    first, *others = overlaps(json.dumps(notebook, indent=1), "a.ipynb")
+    assert first == ""
+    assert len(others) > 2
+    assert all("compute_something_long" in overlap for overlap in others)
 
 
 def test_blank_lines_end_the_chunk_before():
