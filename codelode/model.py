@@ -279,9 +279,11 @@ class ParsedFile:
     references: tuple[Reference, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A piece at its place in a repository: the unit of the index."""
+class Chunk(NamedTuple):
+    """A piece at its place in a repository: the unit of the index.
+
+    A tuple because a search makes hundreds: a frozen dataclass takes eight times as long.
+    """
 
     id: ChunkId
     repository: RepositoryName
@@ -404,10 +406,7 @@ class HybridQuery:
 
 
 class Candidate(NamedTuple):
-    """A chunk one or both sides of the hybrid index found. Higher scores are better.
-
-    A tuple because a search makes 200 of them: a frozen dataclass takes eight times as long.
-    """
+    """A chunk one or both sides of the hybrid index found. Higher scores are better."""
 
     chunk: Chunk
     keyword_score: float | None  # BM25; None: not among the keyword side's candidates

@@ -12,7 +12,7 @@ MAX_LINE_CHARS = 200
 def compacted(hit: Hit) -> Hit:
     """The hit with its signature for content: the first line that names what it defines."""
     signature = signature_of(hit.chunk.content, hit.chunk.symbol)
-    return replace(hit, chunk=replace(hit.chunk, content=signature))
+    return replace(hit, chunk=hit.chunk._replace(content=signature))
 
 
 def signature_of(content: str, symbol: str) -> str:

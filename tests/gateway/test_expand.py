@@ -1,6 +1,5 @@
 """What lies around the hits: related files, import chains, lines of stored content."""
 
-from dataclasses import replace
 
 import pytest
 
@@ -294,7 +293,7 @@ async def test_passages_come_from_the_index_of_the_searched_ref(index, backends,
     index(*held)
 
     state = await expanded(backends, held[1], before_lines=1, after_lines=1)
-    changed = replace(held[1], id=make_chunk("a.py", "older").id)
+    changed = held[1]._replace(id=make_chunk("a.py", "older").id)
     stale = await expanded(backends, changed, before_lines=1)
 
     assert state.passages[held[1].id].content == "line 1\nline 2\nline 3"

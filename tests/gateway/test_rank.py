@@ -1,5 +1,4 @@
 import inspect
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -169,7 +168,7 @@ def test_words_that_are_one_name_in_the_code_may_stand_apart_in_the_query(candid
 
 def test_the_name_of_the_one_repository_says_nothing_about_its_files(candidate):
     given = (candidate("src/flask.py", "flask"), candidate("src/routing.py", "flask"))
-    named = [c._replace(chunk=replace(c.chunk, repository="pallets/flask")) for c in given]
+    named = [c._replace(chunk=c.chunk._replace(repository="pallets/flask")) for c in given]
 
     assert feature(features.stem_said, "flask routing", *named) == [0.0, 1.0]
     assert feature(features.repository_said, "flask routing", *named) == [1.0, 1.0]
@@ -178,7 +177,7 @@ def test_the_name_of_the_one_repository_says_nothing_about_its_files(candidate):
 def test_the_name_of_a_repository_tells_it_from_others(candidate):
     given = (candidate("src/a.py"), candidate("src/b.py"))
     named = [
-        c._replace(chunk=replace(c.chunk, repository=name))
+        c._replace(chunk=c.chunk._replace(repository=name))
         for c, name in zip(given, ("pallets/flask", "pallets/click"), strict=True)
     ]
 

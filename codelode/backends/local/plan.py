@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from codelode.backends.local.tables import digest
 from codelode.model import Chunk, ChunkId, FileChunks, RefName, RepositoryName, Vector
@@ -58,11 +58,11 @@ def _plan_given(change: Change, file: FileChunks, stored: Mapping[ChunkId, Store
     for chunk, vector in zip(file.chunks, file.vectors, strict=True):
         before, made = stored.get(chunk.id), digest(chunk, vector)
         if before is None:
-            change.bring(chunk if chunk.refs == own else replace(chunk, refs=own), vector, made)
+            change.bring(chunk if chunk.refs == own else chunk._replace(refs=own), vector, made)
             continue
         refs = before.refs.union(own)
         if made != before.digest:
-            change.bring(replace(chunk, refs=tuple(sorted(refs))), vector, made)
+            change.bring(chunk._replace(refs=tuple(sorted(refs))), vector, made)
             change.leaving.append(before.row)
         elif refs != before.refs:
             change.moved[before.row] = refs

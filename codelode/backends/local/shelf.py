@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from codelode.backends.local import tables
@@ -63,4 +62,4 @@ def _under(shown: Shown, refs: str) -> Shown:
     """The same under these refs; all else of a row never changes."""
     if refs == shown.refs:
         return shown
-    return shown._replace(chunk=replace(shown.chunk, refs=tables.refs_from(refs)), refs=refs)
+    return shown._replace(chunk=shown.chunk._replace(refs=tables.refs_from(refs)), refs=refs)

@@ -185,7 +185,7 @@ def _entry(chunk: Chunk, vector: Vector) -> _Entry:
 
 
 def _under(chunk: Chunk, refs: frozenset[RefName]) -> Chunk:
-    return replace(chunk, refs=tuple(sorted(refs)))
+    return chunk._replace(refs=tuple(sorted(refs)))
 
 
 def _best(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
@@ -29,7 +28,7 @@ from codelode.model import Category, Chunk, ChunkId, Kind, RefName, Vector
 SHOWN = ["facts", "content"]
 
 _NAMESPACE = UUID("6f1f6d53-8a52-5a0e-9c39-0d5f2b6a3b57")
-_FACTS = tuple(field.name for field in fields(Chunk) if field.name not in ("content", "refs"))
+_FACTS = tuple(name for name in Chunk._fields if name not in ("content", "refs"))
 _BUCKET_DIGITS = 4
 _CATEGORIES = {category.value: category for category in Category}
 _KINDS = {kind.value: kind for kind in Kind}
