@@ -7,9 +7,10 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from codelode.errors import InvalidQuery
-from codelode.model import RefName, RepositoryName
+from codelode.model import Filters, RefName, RepositoryName
 from codelode.ports import Catalog
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway import pipeline
@@ -18,6 +19,7 @@ from gateway.api.answers import Answers, Made
 from gateway.api.coverage import Coverage, Covered
 from gateway.api.interceptors import Context as CallContext
 from gateway.api.interceptors import note
+from gateway.options import Options
 from gateway.state import Backends, SearchQuery
 
 NOTHING_INDEXED = "nothing is indexed yet: start with `codelode index URL`"
@@ -200,5 +202,12 @@ def _page(query: SearchQuery, token: str) -> tuple[int, int]:
 
 def _search(query: SearchQuery) -> str:
     """What a token is bound to: the search as written, without its page, short."""
-    written = repr((pipeline.VERSION, replace(query, offset=0)))
+    asked = (pipeline.VERSION, query.text, query.top_k, query.rights)
+    written = f"{asked!r} {_written(query.filters)} {_written(query.options)}"
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@lru_cache(maxsize=256)
+def _written(part: Filters | Options) -> str:
+    """Most searches have the same, and writing one takes ten times as long as looking it up."""
+    return repr(part)
