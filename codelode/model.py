@@ -230,6 +230,7 @@ class Import:
     module: str  # `os.path`, `./util`, `github.com/x/y`, `crate::a::b`, `<vector>`, `"a/b.h"`
     line: int
     names: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()  # the file's own name, the imported one or `*`
 
 
 class ReferenceKind(StrEnum):
@@ -239,14 +240,20 @@ class ReferenceKind(StrEnum):
     MEMBER = "member"  # `store.load()`
     CLASS = "class"  # `new Client()`
     IMPLEMENTATION = "implementation"  # `class Client(Base)`
+    DEFAULT = "default"  # `export default load`: what others import under a name of their own
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A use of a name that is defined here or elsewhere; once for each name and kind of a file."""
+    """A use of a name that is defined here or elsewhere; once for each name and kind of a file.
+
+    The name is that of the definition. Where an import gives it another one in this file, or gives
+    one to what it is a member of, `written` says how it stands there: `read`, `np.load`.
+    """
 
     name: str
     kind: ReferenceKind
+    written: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ _MEANT = {
     ReferenceKind.MEMBER: _CALLED,
     ReferenceKind.CLASS: _TYPES | {Kind.MODULE},
     ReferenceKind.IMPLEMENTATION: _TYPES | {Kind.MODULE},
+    ReferenceKind.DEFAULT: _CALLED | _TYPES,
 }
 
 #: Languages that see one another's names.
@@ -58,24 +59,32 @@ class Meant:
 
 
 def meant(
-    use: Reference, *, path: str, imported: Collection[str], definitions: Sequence[Located]
+    use: Reference,
+    *,
+    path: str,
+    imported: Collection[str],
+    definitions: Sequence[Located],
+    source: str = "",
 ) -> tuple[Meant, ...]:
     """The definitions that a use in the file may mean: those of the best confidence only.
 
-    `imported`: files that it imports, those that they pass on among them.
+    `imported`: files that it imports, those that they pass on among them. `source`: the one that
+    gives the use the name under which it is written, if any does; then the file's own definitions
+    are not meant.
     """
     possible = [at for at in definitions if _fits(use, path, at)]
-    if not possible:
-        return ()
     own = [at for at in possible if at.path == path]
-    if own:
+    if own and source in ("", path):
         return tuple(Meant(at, Confidence.EXACT) for at in own)
-    near = [at for at in possible if at.path in imported or is_same_package(path, at.path)]
+    others = [at for at in possible if at.path != path]
+    near = [at for at in others if _is_from(source, at)] or [
+        at for at in others if at.path in imported or is_same_package(path, at.path)
+    ]
     if near:
         is_only = len({at.path for at in possible}) == 1 and use.kind is not ReferenceKind.MEMBER
         sure = Confidence.EXACT if is_only else Confidence.IMPORTED
         return tuple(Meant(at, sure) for at in near)
-    named = [at for at in possible if at.symbol.kind in _MEANT[use.kind]]
+    named = [at for at in others if at.symbol.kind in _MEANT[use.kind]]
     return tuple(Meant(at, Confidence.NAME) for at in named[:MAX_BY_NAME])
 
 
@@ -86,6 +95,11 @@ def _fits(use: Reference, path: str, at: Located) -> bool:
     if use.kind is ReferenceKind.CALL and kind is Kind.METHOD and own not in _IMPLICIT:
         return False
     return apart(at.path) in ("", apart(path))
+
+
+def _is_from(source: str, at: Located) -> bool:
+    """Whether it lies in the file, or in the package of the file where that is what is imported."""
+    return at.path == source or (bool(source) and is_same_package(source, at.path))
 
 
 def _is_value(kind: Kind, own: str) -> bool:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from codelode import references
-from codelode.model import Chunk, Located, Reference, ReferenceKind
+from codelode.model import Chunk, Located, ReferenceKind
 from codelode.relations import Confidence, meant
 from gateway.expand.links import Link, Place
+from gateway.expand.renamed import uses_of
 from gateway.expand.subject import CALLS, Asked, files_imported, key, stored
 from gateway.state import Backends
 
@@ -25,7 +25,7 @@ async def callers(asked: Asked, backends: Backends, *, relation: str) -> list[Li
 
     Of a file: uses of what it defines and shows to others.
     """
-    kinds = CALLS if relation == "callers" else tuple(ReferenceKind)
+    kinds = CALLS if relation == "callers" else (*CALLS, ReferenceKind.IMPLEMENTATION)
     return await _users(asked, backends, kinds=kinds, relation=relation)
 
 
@@ -87,7 +87,7 @@ class _User:
     """A file that uses a name for one of the subject's definitions."""
 
     path: str
-    name: str
+    name: str  # as it is written there
     of: Located
     confidence: Confidence
 
@@ -101,32 +101,28 @@ def _using_files(
     """Files whose use of a name may mean the subject rather than another definition of it."""
     assert backends.references is not None
     assert backends.symbols is not None
-    uses = {
-        references.of_use(Reference(name, kind)): Reference(name, kind)
-        for name in names
-        for kind in kinds
-    }
-    held = backends.references.files(asked.repository, list(uses))
-    paths = sorted({path for some in held.values() for path in some})
-    if not asked.definitions:
-        paths = [path for path in paths if path not in asked.paths]
+    left_out = () if asked.definitions else asked.paths
+    using = uses_of(asked.repository, names, kinds, backends.references)
+    using = [use for use in using if use.path not in left_out]
+    paths = sorted({use.path for use in using})
     imported = files_imported(asked.repository, paths, backends)
     definitions = backends.symbols.lookup_all(sorted(names), repository=asked.repository)
     found: dict[tuple[str, str], _User] = {}
-    for written, use in uses.items():
-        for path in held[written]:
-            if path not in imported:
-                continue
-            meanings = meant(
-                use,
-                path=path,
-                imported=imported[path],
-                definitions=_own_first(definitions[use.name], names[use.name]),
-            )
-            mine = next((m for m in meanings if _is_of(m.definition, names[use.name])), None)
-            if mine is not None:
-                user = _User(path, use.name, mine.definition, mine.confidence)
-                found.setdefault((path, use.name), user)
+    for path, use, source in using:
+        if path not in imported:
+            continue
+        own = names[use.name]
+        meanings = meant(
+            use,
+            path=path,
+            imported=imported[path],
+            definitions=_own_first(definitions[use.name], own),
+            source=source,
+        )
+        mine = next((m for m in meanings if _is_of(m.definition, own)), None)
+        if mine is not None:
+            user = _User(path, use.written or use.name, mine.definition, mine.confidence)
+            found.setdefault((path, user.name), user)
     return list(found.values())
 
 
@@ -150,7 +146,10 @@ def _places(user: _User, chunks: Sequence[Chunk], defined: Sequence[Located]) ->
 
 
 def _lines_with(user: _User, chunks: Sequence[Chunk]) -> Iterator[tuple[int, str]]:
-    expression = re.compile(rf"(?<![\w$]){re.escape(user.name)}(?![\w$])")
+    name = re.escape(user.name)
+    if user.name != user.of.symbol.name:
+        name = f"(?<! as ){name}"  # where an import goes over several lines
+    expression = re.compile(rf"(?<![\w$]){name}(?![\w$])")
     for chunk in chunks:
         if user.name not in chunk.content:
             continue
@@ -166,4 +165,7 @@ def _around(line: int, defined: Sequence[Located]) -> str:
     return around[-1].qualified_name if around else ""
 
 
-_IMPORTING = re.compile(r"\s*(?:from\s+\S+\s+import|import\b|use\b|using\b|#\s*include|require\b)")
+_IMPORTING = re.compile(
+    r"\s*(?:from\s+\S+\s+import|import\b|use\b|using\b|#\s*include|require\b"
+    r"|(?:const|let|var)\b[^=]*=\s*require\b)"
+)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from codelode import references, relations
+from codelode import relations
 from codelode.model import Located, Reference, ReferenceKind, RepositoryName, Symbol
 from codelode.relations import Confidence, Meant, meant
 from gateway.expand.links import Link, Place
+from gateway.expand.renamed import uses_in
 from gateway.expand.subject import CALLS, Asked, files_imported, key, lines_of, place_of
 from gateway.state import Backends
 
@@ -26,7 +28,7 @@ async def callees(asked: Asked, backends: Backends) -> list[Link]:
     if backends.references is None or backends.symbols is None:
         return []
     if not asked.definitions:
-        return await _uses_of_files(asked, backends, kinds=CALLS)
+        return list(await _uses_of_files(asked, backends, kinds=CALLS))[: asked.limit]
     links: list[Link] = []
     level: Sequence[Located] = asked.definitions
     seen = {key(at) for at in level}
@@ -55,20 +57,15 @@ async def bases(asked: Asked, backends: Backends) -> list[Link]:
         asked, backends, kinds=(ReferenceKind.IMPLEMENTATION,), relation="inherits"
     )
     if not asked.definitions:
-        return found
+        return list(found)[: asked.limit]
     texts = await lines_of(asked, asked.paths, backends)
     heads = {at.path: _head(at.symbol, texts[at.path]) for at in asked.definitions}
     return [
         Link(link.relation, place_of(at), link.target, 1, link.confidence)
-        for link in found
+        for link, said in found.items()
         for at in asked.definitions
-        if at.path == link.source.path
-        and _last(link.target.symbol) in _NAME.findall(heads[at.path])
-    ]
-
-
-def _last(qualified: str) -> str:
-    return qualified.rpartition(".")[2]
+        if at.path == link.source.path and not said.isdisjoint(_NAME.findall(heads[at.path]))
+    ][: asked.limit]
 
 
 def _head(symbol: Symbol, lines: Mapping[int, str]) -> str:
@@ -79,11 +76,18 @@ def _head(symbol: Symbol, lines: Mapping[int, str]) -> str:
 
 async def _uses_of_files(
     asked: Asked, backends: Backends, *, kinds: Collection[ReferenceKind], relation: str = "calls"
-) -> list[Link]:
-    """What the names that the files use mean, each definition once per file."""
+) -> dict[Link, set[str]]:
+    """What the names that the files use mean, each definition once per file.
+
+    With each how it is written there.
+    """
     resolved = await asyncio.to_thread(_resolved, asked.repository, asked.paths, kinds, backends)
     links: dict[tuple[str, Place], Link] = {}
+    said: dict[tuple[str, Place], set[str]] = defaultdict(set)
     for path, found in resolved.items():
+        for use, some in found.items():
+            for one in some:
+                said[path, place_of(one.definition)].add(_LAST.split(use.written or use.name)[-1])
         for one in relations.best(m for some in found.values() for m in some):
             if one.definition.path == path and relation == "calls":
                 continue
@@ -95,7 +99,7 @@ async def _uses_of_files(
                 one.confidence,
             )
             links.setdefault((path, link.target), link)
-    return list(links.values())[: asked.limit]
+    return {link: said[at] for at, link in links.items()}
 
 
 _Resolved = Mapping[str, Mapping[Reference, tuple[Meant, ...]]]  # by path, then by use
@@ -107,24 +111,23 @@ def _resolved(
     kinds: Collection[ReferenceKind],
     backends: Backends,
 ) -> _Resolved:
-    """What each use of each file means, in five round trips."""
+    """What each use of each file means, in six round trips."""
     assert backends.references is not None
     assert backends.symbols is not None
-    names = backends.references.names(repository, paths)
-    uses = {
-        path: [use for use in references.uses(used) if use.kind in kinds]
-        for path, used in names.items()
-    }
-    wanted = sorted({use.name for some in uses.values() for use in some})
+    uses = uses_in(repository, paths, kinds, backends.references)
+    wanted = sorted({use.reference.name for use in uses})
     definitions = backends.symbols.lookup_all(wanted, repository=repository)
     imported = files_imported(repository, paths, backends)
-    return {
-        path: {
-            use: meant(use, path=path, imported=imported[path], definitions=definitions[use.name])
-            for use in some
-        }
-        for path, some in uses.items()
-    }
+    resolved: dict[str, dict[Reference, tuple[Meant, ...]]] = {path: {} for path in paths}
+    for path, use, source in uses:
+        resolved[path][use] = meant(
+            use,
+            path=path,
+            imported=imported[path],
+            definitions=definitions[use.name],
+            source=source,
+        )
+    return resolved
 
 
 async def _called(
@@ -136,11 +139,12 @@ async def _called(
     texts = await lines_of(asked, paths, backends)
     found: list[tuple[Located, Meant]] = []
     for at in level:
-        called = _called_names(at, texts[at.path])
+        uses = resolved[at.path]
+        called = _called_names(at, texts[at.path], [use.written for use in uses if use.written])
         some = [
             one
-            for use, meanings in resolved[at.path].items()
-            if use.name in called
+            for use, meanings in uses.items()
+            if (use.written or use.name) in called
             for one in meanings
             if not _is_inside(one.definition, at)
         ]
@@ -156,13 +160,25 @@ def _is_inside(inner: Located, outer: Located) -> bool:
     )
 
 
-def _called_names(at: Located, lines: Mapping[int, str]) -> set[str]:
-    """Names that are called in the definition's lines, by their looks."""
+def _called_names(at: Located, lines: Mapping[int, str], members: Iterable[str]) -> set[str]:
+    """Names that are called in the definition's lines, by their looks.
+
+    `members`: of what is imported, `np.load`, which are told as a whole.
+    """
     symbol = at.symbol
     text = "\n".join(lines.get(line, "") for line in range(symbol.start_line, symbol.end_line + 1))
-    if relations.family(at.path) in _BARE:
-        return set(_NAME.findall(text))
-    return set(_CALLED.findall(text))
+    is_bare = relations.family(at.path) in _BARE
+    found: set[str] = set()
+    for member in sorted(members, key=len, reverse=True):
+        if member.isidentifier():
+            continue
+        called = rf"(?<![\w$.]){re.escape(member)}(?![\w$]){'' if is_bare else _CALL}"
+        text, count = re.subn(called, " ", text)
+        found |= {member} if count else set()
+    return found | set((_NAME if is_bare else _CALLED).findall(text))
 
 
-_CALLED = re.compile(r"([^\W\d][\w$]*)(?=(?:::)?(?:<[^<>()\n]*>)?[!?.]{0,2}\s?[({`])")
+#: After a name that is called: arguments of a type, marks, and what opens the call.
+_CALL = r"(?=(?:::)?(?:<[^<>()\n]*>)?[!?.]{0,2}\s?[({`])"
+_CALLED = re.compile(rf"([^\W\d][\w$]*){_CALL}")
+_LAST = re.compile(r"[.:\\]+")

@@ -18,11 +18,12 @@ from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
-from codelode import references
 from codelode.backends.memory.graph import MemoryGraph
+from codelode.backends.memory.references import MemoryReferences
 from codelode.backends.memory.symbols import MemorySymbols
-from codelode.model import EdgeKind, Reference, ReferenceKind, RepositoryName
+from codelode.model import EdgeKind, ReferenceKind, RepositoryName
 from codelode.relations import Confidence, meant, passes_on
+from gateway.expand.renamed import uses_in
 from workers.parse import imports, parse
 from workers.parse.imports.resolve import resolve
 from workers.pull import tree
@@ -125,7 +126,7 @@ def call_figures(folder):
         if path not in index.paths:
             total["missing"] += 1
             continue
-        found = index.meant(path, Reference(used, ReferenceKind(kind)))
+        found = index.meant(path, used, ReferenceKind(kind))
         targets = {one.definition.path for one in found}
         wanted = set() if expected == "-" else set(expected.split(" "))
         verdict = judged_call(targets, wanted)
@@ -155,7 +156,8 @@ class Indexed:
     """All source files of a repository in the twins of symbol table and graph."""
 
     def __init__(self, at):
-        self.symbols, self.graph, self.paths = MemorySymbols(), MemoryGraph(), {}
+        self.symbols, self.graph, self.paths = MemorySymbols(), MemoryGraph(), set()
+        self.references = MemoryReferences()
         for path, file in at.files.items():
             if not 0 < file.size_bytes <= MAX_FILE_BYTES:
                 continue
@@ -163,15 +165,25 @@ class Indexed:
             if parsed is None or not (parsed.symbols or parsed.references):
                 continue
             linked = imports.links(path, parsed, layout=at.layout)
-            self.paths[path] = references.uses(linked.names)
+            self.paths.add(path)
+            self.references.replace(NAME, {path: linked.names})
             self.symbols.replace(NAME, {path: parsed.symbols})
             self.graph.replace(NAME, {path: linked.edges})
 
-    def meant(self, path, use):
-        if use not in self.paths[path]:
-            return ()
-        definitions = self.symbols.lookup(use.name, repositories=[NAME])
-        return meant(use, path=path, imported=self.imported(path), definitions=definitions)
+    def meant(self, path, written, kind):
+        """What is meant by a name as it is written there, and by a member of that name."""
+        found = {}
+        for _, use, source in uses_in(NAME, [path], [kind], self.references):
+            if written in (use.written, use.name):
+                meanings = meant(
+                    use,
+                    path=path,
+                    imported=self.imported(path),
+                    definitions=self.symbols.lookup(use.name, repositories=[NAME]),
+                    source=source,
+                )
+                found |= {(one.definition.path, one.confidence): one for one in meanings}
+        return tuple(found.values())
 
     def imported(self, path):
         own = self._targets(path)

@@ -49,6 +49,33 @@ def test_the_surest_definitions_are_meant(kind, path, defined, imported, expecte
     assert means(kind, path, *map(at, defined), imported=imported) == expected
 
 
+RENAMED = [
+    ("not the file's own", "a.py", ["a.py", "b.py"], ["b.py"], "b.py", [("b.py", IMPORTED)]),
+    ("of two that are imported the one it is from", "a.py", ["b.py", "c.py"], ["b.py", "c.py"],
+     "c.py", [("c.py", IMPORTED)]),
+    ("passed on", "a.py", ["p/b.py"], ["p/__init__.py", "p/b.py"], "p/__init__.py",
+     [("p/b.py", EXACT)]),
+    ("any file of the package", "a.go", ["n/b.go", "m/b.go"], ["n/c.go"], "n/c.go",
+     [("n/b.go", IMPORTED)]),
+    ("imported from itself", "a.rs", ["a.rs", "b.rs"], [], "a.rs", [("a.rs", EXACT)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "defined", "imported", "source", "expected"),
+    [case[1:] for case in RENAMED],
+    ids=[case[0] for case in RENAMED],
+)
+def test_what_an_import_renames_is_meant_where_it_is_from(
+    path, defined, imported, source, expected
+):
+    use = Reference("load", CALL, "read")
+    found = meant(
+        use, path=path, imported=imported, definitions=list(map(at, defined)), source=source
+    )
+    assert [(one.definition.path, one.confidence) for one in found] == expected
+
+
 def test_a_bare_call_is_no_method_where_members_are_named_by_their_object():
     method = at("b.py", Kind.METHOD)
     assert means(CALL, "a.py", method) == []

@@ -101,6 +101,38 @@ def test_the_graph_of_a_repository_can_be_walked_and_stays_true(cluster, git):
     client.remove(name)
 
 
+RENAMING = {
+    "src/app/__init__.py": "",
+    "src/app/store.py": "class Base:\n    pass\n\n\ndef load(key):\n    return key\n",
+    "src/app/other.py": "def load(key):\n    return key\n",
+    "src/app/main.py": "from app.store import load as read\nimport app.store as kept\n"
+    "import app.other\nimport json as codec\n\n\n"
+    "class Parent(kept.Base):\n    pass\n\n\n"
+    "def load(key):\n    return read(key)\n\n\n"
+    "def again(text):\n    return kept.load(codec.load(text))\n",
+    "ui/shape.js": "export default function paint() {}\n",
+    "ui/view.js": "import draw from './shape'\n\nexport function show() {\n  draw()\n}\n",
+}
+
+
+@pytest.mark.timeout(240)
+def test_calls_and_bases_are_found_under_the_names_that_imports_give(cluster, git):
+    name = "graph/renaming"
+    client, here = cluster.client(), {"repository": name}
+    indexed(client, git, name, RENAMING)
+
+    found = links(client, "src/app/store.py", "callers", **here)
+    assert {(s.path, s.symbol, s.line, sure) for s, t, sure in found if t.symbol == "load"} == {
+        *(("src/app/main.py", "load", 12, "imported"), ("src/app/main.py", "again", 16, "imported"))
+    }
+    assert links(client, "src/app/other.py", "callers", **here) == []
+    assert targets(client, "again", "calls", **here) == {"src/app/store.py"}
+    assert targets(client, "Parent", "inherits", **here) == {"src/app/store.py"}
+    assert {s.symbol for s, _, _ in links(client, "Base", "subclasses", **here)} == {"Parent"}
+    assert sources(client, "paint", "callers", **here) == {"ui/view.js"}
+    client.remove(name)
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("order", [("user", "maker"), ("maker", "user")], ids="-".join)
 def test_repositories_find_each_other_in_either_order(cluster, tmp_path, git, order):

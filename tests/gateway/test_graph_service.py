@@ -131,6 +131,74 @@ async def test_callers_of_a_name_of_two_definitions_are_told_apart_by_imports(as
     ]
 
 
+ALIASED = {
+    "src/reader.py": (
+        "from other import load as read\nfrom store import load as fetch\nimport base as b\n\n"
+        "def load():\n    return read(1)\n\ndef take():\n    return fetch(1)\n\n"
+        "class Parent(b.Base):\n    pass\n\ndef again():\n    return load()\n",
+        [("load", Kind.FUNCTION, 5, 6), ("take", Kind.FUNCTION, 8, 9),
+         ("Parent", Kind.CLASS, 11, 12), ("again", Kind.FUNCTION, 14, 15)],
+        ["src/other.py", "src/store.py", "src/base.py"],
+        ["c load", "C load", "= c load read", "= c load fetch", "@ read src/other.py",
+         "@ fetch src/store.py", "I Base", "= i Base b.Base", "@ b src/base.py"],
+    ),
+    "src/child.py": (
+        "from base import Base as Root\n\nclass Child(Root):\n    pass\n",
+        [("Child", Kind.CLASS, 3, 4)],
+        ["src/base.py"],
+        ["I Base", "= i Base Root", "@ Root src/base.py"],
+    ),
+    "ui/view.js": (
+        "import draw from './shape'\n\nfunction show() {\n  draw()\n}\n",
+        [("show", Kind.FUNCTION, 3, 5)],
+        ["ui/shape.js"],
+        ["c draw", "C default", "= c default draw", "@ draw ui/shape.js"],
+    ),
+    "ui/shape.js": (
+        "export default function paint() {\n}\n",
+        [("paint", Kind.FUNCTION, 1, 2)],
+        [],
+        ["d paint"],
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def aliased(ask, backends, index, make_chunk):
+    index(*(make_chunk(path, text) for path, (text, *_) in ALIASED.items()))
+    for path, (_, symbols, targets, names) in ALIASED.items():
+        backends.graph.replace(HERE, {path: edges(path, targets)})
+        backends.symbols.replace(HERE, {path: [symbol(*row) for row in symbols]})
+        backends.references.replace(HERE, {path: names})
+    return ask
+
+
+async def test_callers_under_another_name_are_told_apart_by_where_it_is_from(aliased):
+    assert await aliased("src/other.py", "callers") == [
+        "load → parse exact 1",
+        "load → load imported 1",
+    ]
+    assert "take → load imported 1" in await aliased("src/store.py", "callers")
+
+
+async def test_calls_name_what_is_meant_and_not_what_is_written(aliased):
+    assert await aliased("take", "calls", depth=1) == ["take → load imported 1"]
+    assert await aliased("again", "calls", depth=1) == ["again → load exact 1"]
+
+
+async def test_bases_under_another_name_are_inherited(aliased):
+    assert await aliased("Child", "inherits") == ["Child → Base exact 1"]
+    assert await aliased("Parent", "inherits") == ["Parent → Base exact 1"]
+    assert await aliased("Base", "subclasses") == [
+        *("Child → Base exact 1", "Parent → Base exact 1", "Store → Base exact 1"),
+    ]
+
+
+async def test_a_default_export_is_called_by_whatever_name(aliased):
+    assert await aliased("paint", "callers") == ["show → paint exact 1"]
+    assert await aliased("show", "calls") == ["show → paint exact 1"]
+
+
 async def test_who_takes_from_a_package_is_found_from_its_repository(ask):
     found = await ask("app.js", "cross_repository", repository=THERE, reverse=True)
 

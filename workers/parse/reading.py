@@ -20,7 +20,7 @@ from workers.parse.comments import Comments
 from workers.parse.definitions import Definition, Matches, capture
 from workers.parse.lines import Lines
 from workers.parse.own_queries import OwnQuery
-from workers.parse.references import Uses
+from workers.parse.references import Uses, exported, renamed
 from workers.parse.sections import Composed, Section
 
 #: Queries take time in the square of an error's children; beyond this they are not asked.
@@ -72,11 +72,21 @@ def _section(
     language = section.language
     matches, uses, note = _matches(section, own)
     found = capture(language, section.root, lines, comments, matches=matches)
+    imported = imports.read(found.imports, language.name, lines)
     return Reading(
         root=section.root,
         definitions=infrastructure.typed(found.definitions, language.name),
-        imports=imports.read(found.imports, language.name, lines),
-        references=references.among(uses, lines.data),
+        imports=imported,
+        references=(
+            *references.among(
+                uses,
+                lines.data,
+                renames=renamed.read(
+                    imported, found.definitions, lines.data, language=language.name
+                ),
+            ),
+            *exported.read(language.name, lines.data),
+        ),
         errors=errors,
         note=note,
     )
@@ -154,12 +164,19 @@ def _notebook(root: Node, lines: Lines) -> Reading:
         for one in found.definitions
     ]
     ordered = sorted([*notebook.headings, *definitions], key=lambda one: (one.start, -one.end))
+    imported = imports.read(found.imports, language.name, code)
     return Reading(
         root=root,
         definitions=tuple(ordered),
         imports=tuple(
-            replace(one, line=lines.row(notebook.row(one.line - 1)) + 1)
-            for one in imports.read(found.imports, language.name, code)
+            replace(one, line=lines.row(notebook.row(one.line - 1)) + 1) for one in imported
         ),
-        references=references.read(language, tree.root_node, notebook.code),
+        references=references.read(
+            language,
+            tree.root_node,
+            notebook.code,
+            renames=renamed.read(
+                imported, found.definitions, notebook.code, language=language.name
+            ),
+        ),
     )

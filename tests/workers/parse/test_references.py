@@ -60,6 +60,72 @@ def test_a_name_counts_once_for_each_kind():
     assert [(one.kind.value, one.name) for one in found] == [("call", "run"), ("member", "run")]
 
 
+RENAMED = [
+    ("a.py", "from a.b import load as read, save\nread()\nself.read()\nsave()\n",
+     "call save, member read, call load as read"),
+    ("a.py", "import numpy as np\nimport pkg.util as u\nclass A(u.Base): pass\n"
+     "np.linalg.norm(1)\nu.run()\nself.u.stop()\n",
+     "member stop, implementation Base as u.Base, member norm as np.linalg.norm,"
+     " member run as u.run"),
+    ("a.py", "from a import Base as Parent\nclass A(Parent): pass\n",
+     "implementation Base as Parent"),
+    ("a.py", "try:\n  from a import load as read\nexcept ImportError:\n  def read(): pass\n"
+     "read()\n", "call read, call load as read"),
+    ("a.js", "import {load as read} from './a';\nread(); x => read(x); o.read(); [...read()];\n",
+     "member read, call load as read"),
+    ("a.ts", "import * as ns from './a';\nimport {Base as Parent} from './b';\n"
+     "class A extends Parent implements ns.Face {}\nns.load(); new ns.Thing();\n",
+     "class Thing as ns.Thing, implementation Base as Parent, member load as ns.load"),
+    ("a.js", "const {load: read, save} = require('./a');\nconst tool = require('./b').inner;\n"
+     "const all = require('./c');\nread(); save(); tool(); all.run();\n",
+     "call save, call inner as tool, call load as read, member run as all.run"),
+    ("a.js", "const made = require('./a')(1);\nmade.run();\n", "member run"),
+    ("a.js", "import Tool from './a';\nTool();\nTool.make();\n",
+     "call Tool, call default as Tool, member make as Tool.make"),
+    ("a.js", "export {load as read} from './a';\nread();\n", "call read"),
+    ("a.js", "export default function load() {}\n", "default load"),
+    ("a.js", "class Store {}\nmodule.exports = Store;\n", "default Store"),
+    ("a.ts", "export default abstract class Store {}\n", "default Store"),
+    ("a.js", "export default async (x) => x;\n", ""),
+    ("a.go", 'package a\nimport (\n ut "x/util"\n _ "x/side"\n "fmt"\n)\n'
+     "type T struct { ut.Base }\nfunc f() { ut.Run(); fmt.Print(); _ = ut.Client{} }\n",
+     "member Print, class Client as ut.Client, implementation Base as ut.Base,"
+     " member Run as ut.Run"),
+    ("a.rs", "use crate::a::load as read;\nuse x::{shape as form, d::{self as e, Face as F}};\n"
+     "impl F for A {}\nfn f() { read(); e::go(); form(); x::read(); }\n",
+     "call read, call go as e::go, call load as read, call shape as form,"
+     " implementation Face as F"),
+    ("a.php", "<?php use A\\Base as Parental; use function X\\load as read;\n"
+     "use G\\{Face as F};\nclass K extends Parental implements F { function f() {"
+     " read(); new Parental(); Parental::make(); $this->read(); } }",
+     "member read, call load as read, class Base as Parental, implementation Base as Parental,"
+     " implementation Face as F, member make as Parental::make"),
+    ("a.kt", "import a.load as read\nimport a.Base as Parent\n"
+     "class A : Parent() { fun f() { read(); s.read(); Parent.make() } }\n",
+     "member read, call load as read, implementation Base as Parent, member make as Parent.make"),
+    ("a.scala", "import a.{load => read, Base => Parent, Hidden => _}\n"
+     "class A extends Parent { def f = { read(1); Parent.make(2); new Parent(3) } }\n",
+     "call load as read, class Base as Parent, implementation Base as Parent,"
+     " member make as Parent.make"),
+    ("a.cs", "using Store = A.B.Shop;\nusing A;\n"
+     "class K : Store { void F() { Store.Run(); new Store(); } }\n",
+     "class Shop as Store, implementation Shop as Store, member Run as Store.Run"),
+    ("a.ex", "defmodule A do\n  alias B.C, as: D\n  def f, do: D.load(1)\nend\n",
+     "member load as D.load"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "text", "expected"), RENAMED, ids=[r[1] for r in RENAMED])
+def test_a_use_under_another_name_is_one_of_what_the_name_stands_for(path, text, expected):
+    found = parse(text.encode(), path=path).references
+    told = [
+        f"{one.kind.value} {one.name}" + (f" as {one.written}" if one.written else "")
+        for one in found
+        if one.name not in {"alias", "def", "defmodule"}
+    ]
+    assert told == [use for use in expected.split(", ") if use]
+
+
 def test_a_table_of_calls_is_cut():
     text = "".join(f"f{number}()\n" for number in range(MAX_REFERENCES + 50))
     assert len(parse(text.encode(), path="a.py").references) == MAX_REFERENCES

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codelode.model import Category, Edge, EdgeKind, ParsedFile
-from codelode.references import distinct_names, of_package, of_use, of_waiting
+from codelode.references import distinct_names, of_package, of_uses, of_waiting
 from workers.parse.imports import packages
 from workers.parse.imports.layout import Layout
 from workers.parse.imports.resolve import resolve
@@ -24,15 +26,19 @@ def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
     """One edge per distinct target of each kind. A file never depends on itself."""
     imported: dict[str, None] = {}
     external: dict[str, None] = {}
-    names = set(map(of_use, parsed.references))
+    names: set[str] = set()
+    sources: dict[str, str] = {}
     for imp in parsed.imports:
         found = resolve(imp, path=path, language=parsed.language, layout=layout)
         imported |= dict.fromkeys(found.targets)
+        if found.targets:
+            sources |= {own: _source(name, found.targets) for own, name in imp.renamed}
         names.update(map(of_waiting, found.keys))
         if not found.targets:
             external[imp.module] = None
             taken = packages.consumed(imp, language=parsed.language)
             names.update(map(of_package, taken))
+    names.update(of_uses(parsed.references, sources))
     imported.pop(path, None)
     subjects: tuple[str, ...] = ()
     if parsed.category is Category.TEST:
@@ -42,3 +48,10 @@ def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
     edges += [Edge(path, target, EdgeKind.TESTS) for target in sorted(subjects)]
     edges += [Edge(path, target, EdgeKind.IMPORTS, is_external=True) for target in sorted(external)]
     return Links(tuple(edges), distinct_names(names))
+
+
+def _source(name: str, targets: Sequence[str]) -> str:
+    """Of the files that an import means the one that the name is from."""
+    stems = (posixpath.basename(target).partition(".")[0] for target in targets)
+    named = (target for target, stem in zip(targets, stems, strict=True) if stem == name)
+    return next(named, targets[0])

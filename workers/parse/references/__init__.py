@@ -3,7 +3,8 @@
 One query per language in the vocabulary of tree-sitter tags, with the identifier itself captured:
 `@reference.call`, `@reference.member` (a call with a receiver), `@reference.class` and
 `@reference.implementation`. A name counts once per kind and file: who is meant is resolved when it
-is asked, with the symbol table and the imports of that moment.
+is asked, with the symbol table and the imports of that moment. A name that an import gives
+(`renamed`) is told by what it stands for, beside how it is written.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tree_sitter import Node, Query, QueryCursor
 from codelode.languages import Language
 from codelode.model import Reference, ReferenceKind
 from workers.parse import grammars
+from workers.parse.references.renamed import Renamed, Renames
 
 #: Distinct uses kept of one file; more are a table of data.
 MAX_REFERENCES = 2_000
@@ -29,9 +31,11 @@ _KINDS = {f"reference.{kind.value}": kind for kind in sorted(ReferenceKind)}
 _INHERITS = "; inherits:"
 
 
-def read(language: Language, root: Node, data: bytes) -> tuple[Reference, ...]:
+def read(
+    language: Language, root: Node, data: bytes, *, renames: Renames | None = None
+) -> tuple[Reference, ...]:
     """The distinct uses, by kind and name; none for a language without a query."""
-    return among(uses(language, root), data)
+    return among(uses(language, root), data, renames=renames)
 
 
 def uses(language: Language, root: Node) -> Uses:
@@ -40,18 +44,29 @@ def uses(language: Language, root: Node) -> Uses:
     return [QueryCursor(query).captures(root)] if query else ()
 
 
-def among(captured: Uses, data: bytes) -> tuple[Reference, ...]:
-    """The distinct uses out of what patterns captured."""
-    named: dict[str, set[bytes]] = defaultdict(set)
+def among(captured: Uses, data: bytes, *, renames: Renames | None = None) -> tuple[Reference, ...]:
+    """The distinct uses out of what patterns captured, those under other names last."""
+    plain: dict[str, set[bytes]] = defaultdict(set)
+    renamed: dict[str, set[Renamed]] = defaultdict(set)
     for captures in captured:
         for label, nodes in captures.items():
-            names = named[label]
+            names = plain[label]
+            if renames is not None:
+                renames.tell_apart(nodes, names, renamed[label])
+                continue
             for node in nodes:
                 names.add(data[node.start_byte : node.end_byte])
     found = [
         Reference(name, kind)
         for label, kind in _KINDS.items()
-        for name in sorted(_decoded(named.get(label, ())))
+        for name in sorted(_decoded(plain.get(label, ())))
+    ]
+    found += [
+        Reference(name, kind, written.decode("utf-8", "replace"))
+        for label, kind in _KINDS.items()
+        for raw, written in sorted(renamed.get(label, ()))
+        if len(written) <= _MAX_NAME_BYTES
+        for name in _decoded([raw])
     ]
     return tuple(found[:MAX_REFERENCES])
 
@@ -60,6 +75,10 @@ def _decoded(names: Iterable[bytes]) -> Iterator[str]:
     for name in names:
         if 1 < len(name) <= _MAX_NAME_BYTES and name not in _COMMON:
             yield name.decode("utf-8", "replace")
+
+
+def _is_told(name: bytes) -> bool:
+    return 1 < len(name) <= _MAX_NAME_BYTES and name not in _COMMON
 
 
 #: Names that no repository is asked for: what languages bring along.

@@ -1,0 +1,91 @@
+"""Uses by the names of what is meant, where imports of a file give names of its own.
+
+The index holds how such a use is written and the file that it is from (`codelode.references`). A
+default export has the name that its own module gives it, which is looked up there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from codelode import references
+from codelode.model import Located, Reference, ReferenceKind, RepositoryName
+from codelode.ports import ReferenceIndex
+
+
+class Use(NamedTuple):
+    """A use in a file, by the name of the definition."""
+
+    path: str
+    reference: Reference
+    source: str = ""  # the file that an import takes it from, where that renames it
+
+
+def uses_in(
+    repository: RepositoryName,
+    paths: Sequence[str],
+    kinds: Collection[ReferenceKind],
+    index: ReferenceIndex,
+) -> list[Use]:
+    """The uses of these kinds in each file, in one round trip or two."""
+    found = [use for use in _all_in(repository, paths, index) if use.reference.kind in kinds]
+    asked = {use.source for use in found if use.reference.name == references.DEFAULT}
+    held = index.names(repository, sorted(asked)) if asked else {}
+    exports = {(path, references.default_of(names)) for path, names in held.items()}
+    return [named for use in found for named in _by_exports(use, exports)]
+
+
+def uses_of(
+    repository: RepositoryName,
+    names: Mapping[str, Sequence[Located]],
+    kinds: Collection[ReferenceKind],
+    index: ReferenceIndex,
+) -> list[Use]:
+    """The uses of the names, which have these definitions, in all files, in three round trips.
+
+    Of files that write one otherwise all names are read; they are few.
+    """
+    wanted = dict.fromkeys(Reference(name, kind) for name in names for kind in kinds)
+    plain = {references.of_use(use): use for use in wanted}
+    defaults = {references.of_use(Reference(n, ReferenceKind.DEFAULT)): n for n in names}
+    renamed = {references.of_use(replace(use, written=use.name)) for use in wanted}
+    unnamed = {
+        references.of_use(Reference(references.DEFAULT, kind, references.DEFAULT)) for kind in kinds
+    }
+    held = index.files(repository, sorted({*plain, *defaults, *renamed, *unnamed}))
+    exports = {
+        (at.path, name)
+        for mark, name in defaults.items()
+        for at in names[name]
+        if at.path in held[mark]
+    }
+    asked = renamed | unnamed if exports else renamed
+    renaming = sorted({path for mark in asked for path in held[mark]})
+    found = [
+        named for use in _all_in(repository, renaming, index) for named in _by_exports(use, exports)
+    ]
+    return [
+        *(Use(path, use) for mark, use in plain.items() for path in held[mark]),
+        *(u for u in found if u.source and replace(u.reference, written="") in wanted),
+    ]
+
+
+def _all_in(
+    repository: RepositoryName, paths: Sequence[str], index: ReferenceIndex
+) -> Iterator[Use]:
+    for path, names in index.names(repository, paths).items():
+        sources = references.sources(names)
+        for use in references.uses(names):
+            yield Use(path, use, references.source_of(use, sources))
+
+
+def _by_exports(use: Use, exports: Iterable[tuple[str, str]]) -> Iterator[Use]:
+    """The use, one of a default export by each name that its module has for it."""
+    if use.reference.name != references.DEFAULT:
+        yield use
+        return
+    for path, name in exports:
+        if path == use.source and name:
+            yield use._replace(reference=replace(use.reference, name=name))
