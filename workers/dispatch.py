@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from codelode.ports import Advance, DerivationKey, Embedder, WorkItem
 from workers import wire
 from workers.app import app
 from workers.embed import known_vectors
+from workers.messages import message
 from workers.parse import PARSER_VERSION, OwnQueries, own_queries
 from workers.services import services, settings
 
@@ -50,22 +51,22 @@ class Job:
         """What a log line says of it."""
         return {"run": self.run, "repository": self.repository, "path": self.path}
 
+    @property
+    def arguments(self) -> dict[str, object]:
+        """Of the tasks that work on it."""
+        return {**self.names, "blob": self.blob, "size": self.size}
+
+    @property
+    def title(self) -> str:
+        """What whoever watches the jobs sees of it."""
+        return f"{self.repository} {self.path}"
+
 
 def send(files: Sequence[Job], queue: str) -> None:
     """Publish one message per file, in one round trip."""
-    if not files:
-        return
-    with app.producer_or_acquire() as producer, producer.batch():
-        for job in files:
-            app.send_task(
-                f"workers.{queue}",
-                kwargs=asdict(job),
-                queue=queue,
-                producer=producer,
-                declare=(),  # a list in Redis needs none, and it takes a third of the time
-                argsrepr="",
-                kwargsrepr=f"{job.repository} {job.path}",
-            )
+    if files:
+        made = [message(app, queue, job.arguments, about=job.title) for job in files]
+        services().queues.push(queue, made)
 
 
 def pass_on(run: RunId, files: Sequence[Job], queue: str) -> None:

@@ -31,6 +31,7 @@ from workers.pull import GitBlobs, Mirrors
 
 if TYPE_CHECKING:
     from codelode.backends.redis.exchange import RedisExchange
+    from codelode.backends.redis.queues import RedisQueues
 
 #: How old a worker's knowledge may be of which index is the published one, seconds. A stage that
 #: embeds for an old one is put right by the stage that stores.
@@ -148,6 +149,10 @@ class Services:
     @cached_property
     def handover(self) -> Handover:
         return connect.handover(self.settings)
+
+    @cached_property
+    def queues(self) -> RedisQueues:
+        return connect.queues(self.settings)
 
     @cached_property
     def derivations(self) -> Derivations:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from codelode.backends.redis.census import RedisCensus
     from codelode.backends.redis.dump import RedisKeys
     from codelode.backends.redis.exchange import RedisExchange
+    from codelode.backends.redis.queues import RedisQueues
     from codelode.backends.served import Limits
     from codelode.backends.weaviate import Address, Place
 
@@ -285,6 +286,14 @@ def handover(settings: Settings) -> Handover:
     from codelode.backends.redis.handover import RedisHandover
 
     return RedisHandover(connect(settings.redis_url))
+
+
+def queues(settings: Settings) -> RedisQueues:
+    """Where messages for workers go."""
+    from codelode.backends.redis.connection import connect
+    from codelode.backends.redis.queues import RedisQueues
+
+    return RedisQueues(connect(settings.redis_url))
 
 
 def graph(settings: Settings) -> DependencyGraph:
