@@ -1,6 +1,5 @@
 """What lies around the hits: related files, import chains, lines of stored content."""
 
-
 import pytest
 
 from codelode.model import (
