@@ -28,6 +28,7 @@ from codelode.backends.local import (
     globbing,
     keywords,
     repair,
+    shelf,
     store,
 )
 from codelode.backends.local.faults import Damaged, damage_reported, translated
@@ -507,6 +508,17 @@ async def test_the_files_of_places_come_whole_and_in_order(writer, search):
     assert held[places[0]][0].content == "changed"
     assert [held[place] for place in places[1:]] == [(), (), ()]
     assert len((await search.files(places, DEV))[places[1]]) == 1
+
+
+async def test_readers_keep_a_bounded_number_of_chunks(writer, search, monkeypatch):
+    monkeypatch.setattr(shelf, "MAX_CHUNKS", 8)
+    names = [letter * 4 for letter in "abcdefghijklmnopqrst"]
+    writer.replace([file(f"{word}.py", f"{word} first", f"{word} second") for word in names])
+
+    for word in (*names, *names):
+        hits = await search.hybrid(replace(QUERY, text=word, vector=None))
+        assert sorted(hit.chunk.content for hit in hits) == [f"{word} first", f"{word} second"]
+        assert len(search._opened.shelf._held) <= 8
 
 
 async def test_candidates_carry_their_vectors_when_asked(writer, search):
