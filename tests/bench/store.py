@@ -163,8 +163,7 @@ def _changed(file: FileChunks) -> FileChunks:
     """The file with another line in each chunk."""
     contents = [f"{chunk.content}\n    return changed" for chunk in file.chunks]
     chunks = tuple(
-        replace(
-            chunk,
+        chunk._replace(
             id=chunk_id(chunk.repository, chunk.path, chunk.start_line, content),
             content=content,
         )

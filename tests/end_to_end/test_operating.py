@@ -172,8 +172,8 @@ def _files(cluster, *paths):
 
 def _moved(file, name, path):
     chunks = tuple(
-        replace(
-            chunk, repository=name, path=path, id=f"{n:064x}" if name == APP else f"{n + 99:064x}"
+        chunk._replace(
+            repository=name, path=path, id=f"{n:064x}" if name == APP else f"{n + 99:064x}"
         )
         for n, chunk in enumerate(file.chunks, 7)
     )
