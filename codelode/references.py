@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from codelode.model import Reference, ReferenceKind
+from codelode.relations import stem
 
 #: Names of one file; a file with more is a table of data.
 MAX_NAMES = 4_000
@@ -58,15 +59,11 @@ def of_uses(uses: Iterable[Reference], sources: Mapping[str, str]) -> Iterator[s
         if own not in sources:
             yield f"x {use.name}"
             continue
-        if use.name == DEFAULT and _stem(sources[own]) == own:
+        if use.name == DEFAULT and stem(sources[own]) == own:
             continue  # the definition has the name of its file
         yield of_use(use)
         yield f"= {_MARKS[use.kind]} {use.name} {use.written}"
         yield f"@ {own} {sources[own]}"
-
-
-def _stem(path: str) -> str:
-    return path.rpartition("/")[2].partition(".")[0]
 
 
 def given(use: Reference) -> str:

@@ -150,7 +150,12 @@ _PASSING = ("__init__", "index", "mod", "lib", "prelude")
 
 def passes_on(path: str) -> bool:
     """Whether importing the file is to import what it imports."""
-    return posixpath.basename(path).partition(".")[0] in _PASSING
+    return stem(path) in _PASSING
+
+
+def stem(path: str) -> str:
+    """The name of a file up to its first full stop: `src/http/client.test.ts` → `client`."""
+    return posixpath.basename(path).partition(".")[0]
 
 
 def is_called(kind: Kind) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from operator import attrgetter
 
 from codelode.errors import InvalidQuery
-from codelode.model import Filters, RefName, RepositoryName
+from codelode.model import RefName, RepositoryName
 from codelode.ports import Catalog
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway import pipeline
@@ -19,7 +20,6 @@ from gateway.api.answers import Answers, Made
 from gateway.api.coverage import Coverage, Covered
 from gateway.api.interceptors import Context as CallContext
 from gateway.api.interceptors import note
-from gateway.options import Options
 from gateway.state import Backends, SearchQuery
 
 NOTHING_INDEXED = "nothing is indexed yet: start with `codelode index URL`"
@@ -27,6 +27,8 @@ CHANGED = "the index has changed since the page before: hits may repeat or be mi
 
 #: Hits that pages may reach; the ranking behind them ends with the candidates.
 MAX_OFFSET = 10_000
+
+_but_its_page = attrgetter(*(part.name for part in fields(SearchQuery) if part.name != "offset"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +204,11 @@ def _page(query: SearchQuery, token: str) -> tuple[int, int]:
 
 def _search(query: SearchQuery) -> str:
     """What a token is bound to: the search as written, without its page, short."""
-    asked = (pipeline.VERSION, query.text, query.top_k, query.rights)
-    written = f"{asked!r} {_written(query.filters)} {_written(query.options)}"
+    written = " ".join(map(_written, (pipeline.VERSION, *_but_its_page(query))))
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @lru_cache(maxsize=256)
-def _written(part: Filters | Options) -> str:
-    """Most searches have the same, and writing one takes ten times as long as looking it up."""
+def _written(part: Hashable) -> str:
+    """Most filters and options are the same, and writing them takes ten times as long."""
     return repr(part)

@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from codelode.fusion import RRF_K
 from codelode.model import Edge, RepositoryName
 from codelode.ports import DependencyGraph
 from gateway.options import Centrality
-from gateway.rank.fuse import RRF_K
 from gateway.rank.judge import below
 from gateway.state import FilePlace, Ranked, SearchState
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-#: Damps the first ranks; the value of Cormack, Clarke and Büttcher, SIGIR 2009.
-RRF_K = 60
+from codelode.fusion import RRF_K
 
 Scores = npt.NDArray[np.float64]  # (candidates,)
 

@@ -24,7 +24,6 @@ from weaviate.collections import CollectionAsync
 from weaviate.collections.classes.filters import FilterReturn
 
 from codelode.backends import words
-from codelode.backends.shortlist import shortlist
 from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.connection import Address, connect_async, ready
 from codelode.backends.weaviate.failures import LOST, is_lost
@@ -33,6 +32,7 @@ from codelode.backends.weaviate.objects import SHOWN, unpack
 from codelode.backends.weaviate.patience import Patience
 from codelode.backends.weaviate.predicate import FilePlace, admission, condition, in_files
 from codelode.errors import Corrupt, SchemaMismatch
+from codelode.fusion import shortlist
 from codelode.model import Candidate, Chunk, ChunkId, HybridQuery, RefName, Vector
 
 #: The searched properties, each with the weight of its score.

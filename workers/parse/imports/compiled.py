@@ -12,6 +12,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 
 from codelode.model import Import
+from codelode.relations import stem
 from workers.parse.imports.layout import (
     MAX_PACKAGE_FILES,
     Layout,
@@ -121,7 +122,7 @@ def _jvm_namesake(parts: Sequence[str], path: str, layout: Layout) -> str | None
 
 
 def _jvm_stem(file: str) -> str:
-    return posixpath.basename(file).partition(".")[0].lower()
+    return stem(file).lower()
 
 
 def _jvm_package(parts: Sequence[str], path: str, layout: Layout) -> Resolved:
@@ -162,8 +163,8 @@ def rust(imp: Import, path: str, layout: Layout) -> Resolved:
     first, *parts = imp.module.removeprefix("r#").split("::")
     parts = [part for part in parts if part not in ("*", "self")]
     folder, name = posixpath.split(path)
-    stem = posixpath.splitext(name)[0]
-    inner = folder if stem in _RUST_ROOTS or _is_target(path) else posixpath.join(folder, stem)
+    bare = posixpath.splitext(name)[0]
+    inner = folder if bare in _RUST_ROOTS or _is_target(path) else posixpath.join(folder, bare)
     if first == "crate":
         return _rust_module(_crate_root(path, layout), parts, layout, owner=True)
     if first == "self":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codelode.model import Category, Edge, EdgeKind, ParsedFile
 from codelode.references import distinct_names, of_package, of_uses, of_waiting
+from codelode.relations import stem
 from workers.parse.imports import packages
 from workers.parse.imports.layout import Layout
 from workers.parse.imports.resolve import resolve
@@ -52,6 +52,4 @@ def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
 
 def _source(name: str, targets: Sequence[str]) -> str:
     """Of the files that an import means the one that the name is from."""
-    stems = (posixpath.basename(target).partition(".")[0] for target in targets)
-    named = (target for target, stem in zip(targets, stems, strict=True) if stem == name)
-    return next(named, targets[0])
+    return next((target for target in targets if stem(target) == name), targets[0])
