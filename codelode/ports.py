@@ -466,6 +466,10 @@ class Runs(Protocol):
         """Runs in PULLING that no live worker has claimed: their pull should be sent again."""
 
 
+#: What `Feeder.begin` says of a file instead of the number of an attempt.
+HELD, NOT_IN_FLIGHT = 0, -1
+
+
 class Feeder(Protocol):
     """The files of a run: a window of them in flight, each counted exactly once.
 
@@ -485,8 +489,9 @@ class Feeder(Protocol):
     ) -> tuple[int, ...]:
         """Claim in-flight files for a stage; for each the number of this attempt, from 1.
 
-        0: drop the message (it is counted already, the run is over, or a live worker holds it).
-        Attempts are counted per stage: going on to the next one starts at 1 again.
+        HELD: drop the message, a live worker has the file. NOT_IN_FLIGHT: drop it and what is kept
+        of the file, it is counted already or the run is over. Attempts are counted per stage:
+        going on to the next one starts at 1 again.
         """
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:

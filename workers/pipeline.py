@@ -35,7 +35,7 @@ from codelode.model import (
     RefName,
     RunId,
 )
-from codelode.ports import Embedder
+from codelode.ports import NOT_IN_FLIGHT, Embedder
 from workers import wire
 from workers.app import app
 from workers.batcher import Batcher, made_once, only_once
@@ -112,7 +112,11 @@ def stage(queue: str, **options: object) -> Callable[[Callable[[Delivery], None]
 
 
 def _claim(deliveries: Sequence[Delivery], *, queue: str) -> list[bool | Exception]:
-    """Whether each goes on; a file that died with its worker too often fails instead."""
+    """Whether each goes on; a file that died with its worker too often fails instead.
+
+    One that nobody waits for any more leaves nothing behind: its run was cancelled, or its message
+    came twice and the other one got through.
+    """
     verdicts: dict[Job, bool | Exception] = {}
     retries = {delivery.job: delivery.retries for delivery in deliveries}
     for run, jobs_ in _by_run(list(retries)):
@@ -120,6 +124,8 @@ def _claim(deliveries: Sequence[Delivery], *, queue: str) -> list[bool | Excepti
         attempts = services().ledger.begin(run, paths, worker=identity(), stage=queue)
         for job, attempt in zip(jobs_, attempts, strict=True):
             verdicts[job] = _verdict(attempt, retries[job], queue=queue)
+        unwanted = (path for path, one in zip(paths, attempts, strict=True) if one == NOT_IN_FLIGHT)
+        services().handover.drop(run, list(unwanted))
     return [verdicts[delivery.job] for delivery in deliveries]
 
 

@@ -26,7 +26,7 @@ from codelode.model import (
     RunState,
     Standing,
 )
-from codelode.ports import Advance, Manifest, WorkItem
+from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, Manifest, WorkItem
 
 APP = RepositoryName("acme/app")
 MAIN = RefName("main")
@@ -437,19 +437,19 @@ def test_a_live_worker_keeps_its_claim_a_dead_one_does_not(make):
     paths = [item(1).path, item(2).path]
     ledger.begin(run.id, paths[:1], worker="live", stage="parse")
     ledger.begin(run.id, paths[1:], worker="dead", stage="parse")
-    assert ledger.begin(run.id, paths, worker="other", stage="parse") == (0, 2)
+    assert ledger.begin(run.id, paths, worker="other", stage="parse") == (HELD, 2)
 
 
 def test_a_file_that_is_not_in_flight_cannot_be_claimed(ledger):
     run, _ = start(ledger, item(1))
     ledger.done(run.id, [indexed(item(1))])
-    assert ledger.begin(run.id, [item(1).path], worker="a", stage="parse") == (0,)
+    assert ledger.begin(run.id, [item(1).path], worker="a", stage="parse") == (NOT_IN_FLIGHT,)
 
 
 def test_a_cancelled_run_drops_its_files(ledger):
     run, _ = start(ledger, *(item(number) for number in range(9)))
     ledger.end(run.id, RunState.CANCELLED)
-    assert ledger.begin(run.id, [item(0).path], worker="a", stage="parse") == (0,)
+    assert ledger.begin(run.id, [item(0).path], worker="a", stage="parse") == (NOT_IN_FLIGHT,)
     assert ledger.done(run.id, [indexed(item(0))]) == Advance()
     (status,) = ledger.refs(APP)
     assert not status.is_clean

@@ -32,7 +32,7 @@ from codelode.model import (
     RunState,
     Standing,
 )
-from codelode.ports import Advance, Manifest, WorkItem
+from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, Manifest, WorkItem
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -425,8 +425,10 @@ class MemoryLedger:
         files.update({record.path: record for record in manifest.skipped})
 
     def _begin(self, entry: _InFlight | None, worker: str, stage: str) -> int:
-        if entry is None or self._is_held(entry, worker, stage):
-            return 0
+        if entry is None:
+            return NOT_IN_FLIGHT
+        if self._is_held(entry, worker, stage):
+            return HELD
         entry.attempts = entry.attempts + 1 if entry.stage == stage else 1
         entry.since, entry.stage, entry.worker = self._now(), stage, worker
         return entry.attempts

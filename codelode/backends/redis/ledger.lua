@@ -224,16 +224,17 @@ redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3],
 return advance(run, window)
 
 --- begin
--- run, worker, stage, lease_ms, then paths -> attempt of each, 0 to drop it
+-- run, worker, stage, lease_ms, then paths -> attempt of each; 0: held, -1: not in flight
 local run, worker, stage, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local inflight = key('run:' .. run .. ':inflight')
 local attempts = {}
 for i = 5, #ARGV do
-  local attempt, json = 0, redis.call('HGET', inflight, ARGV[i])
+  local attempt, json = -1, redis.call('HGET', inflight, ARGV[i])
   if json then
     local entry = cjson.decode(json)
     local held = entry[2] == stage and entry[4] ~= worker and is_alive(entry[4])
       and now_ms() - entry[1] < lease
+    attempt = 0
     if not held then
       attempt = entry[2] == stage and entry[3] + 1 or 1
       redis.call('HSET', inflight, ARGV[i],
