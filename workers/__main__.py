@@ -22,12 +22,14 @@ def _arguments(name: str, concurrency: int | None) -> list[str]:
     if name == "beat":
         return ["beat", "--pidfile="]
     shape = WORKERS[name]
+    app.conf.broker_transport_options["gathers_s"] = shape.gathers_s
     return [
         "worker",
         f"--hostname={name}@%h",
         f"--queues={','.join(shape.queues)}",
         f"--pool={shape.pool}",
         f"--concurrency={concurrency or shape.concurrency}",
+        f"--prefetch-multiplier={shape.prefetch}",
         "--without-gossip",
         "--without-mingle",
         *(["--task-events"] if shape.is_watched else []),

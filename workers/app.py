@@ -40,6 +40,10 @@ log = structlog.get_logger("workers")
 #: Job events wait for each other this long; Celery alone publishes nearly every one by itself.
 EVENTS_FLUSH_S = 0.2
 
+#: Messages of the stages of a file come one by one, and taking them so costs up to twice as much
+#: processor time. Less than the lulls that end a batch, and than it takes to parse what is held.
+GATHERS_S = 0.05
+
 #: Address space of a parse process: a file that needs more is one failed file, not a dead machine.
 PARSE_MEMORY_BYTES = 4 << 30
 
@@ -49,21 +53,24 @@ class Shape:
     """How a worker runs: its queues, its pool and the pool's size.
 
     `is_watched`: it reports each job to Flower, at about twice the main process's cost; one stage
-    is enough to see every file.
+    is enough to see every file. `gathers_s`: how long messages gather in their queue before more
+    are taken. `prefetch`: messages taken ahead for each process or thread.
     """
 
     queues: tuple[str, ...]
     pool: str
     concurrency: int
     is_watched: bool = False
+    gathers_s: float = 0.0
+    prefetch: int = 1
 
 
 WORKERS = {
     "pull": Shape((jobs.CONTROL, jobs.PULL), "threads", 8, is_watched=True),
-    "parse": Shape((jobs.PARSE,), "prefork", os.cpu_count() or 2, is_watched=True),
-    "enrich": Shape((jobs.ENRICH,), "threads", 32),
-    "embed": Shape((jobs.EMBED,), "threads", 64),
-    "store": Shape((jobs.STORE,), "threads", 128),
+    "parse": Shape((jobs.PARSE,), "prefork", os.cpu_count() or 2, True, GATHERS_S, prefetch=8),
+    "enrich": Shape((jobs.ENRICH,), "threads", 32, gathers_s=GATHERS_S),
+    "embed": Shape((jobs.EMBED,), "threads", 64, gathers_s=GATHERS_S),
+    "store": Shape((jobs.STORE,), "threads", 128, gathers_s=GATHERS_S),
 }
 
 
@@ -80,7 +87,6 @@ def create_app(settings: Settings) -> Celery:
         task_reject_on_worker_lost=True,  # redelivered; the ledger bounds the attempts
         task_acks_on_failure=True,
         task_acks_on_timeout=True,
-        worker_prefetch_multiplier=1,
         worker_max_tasks_per_child=2000,
         worker_max_memory_per_child=400_000,
         worker_cancel_long_running_tasks_on_connection_loss=True,

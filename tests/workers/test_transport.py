@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,8 +20,9 @@ PREFIX = jobs.KEY_PREFIX
 class Worker:
     """A consumer of one queue that may hold so many messages."""
 
-    def __init__(self, url: str, *, queue: str, may_hold: int) -> None:
+    def __init__(self, url: str, *, queue: str, may_hold: int, gathers_s: float = 0.0) -> None:
         options = jobs.broker_settings(load(redis_url=url))["broker_transport_options"]
+        options["gathers_s"] = gathers_s
         self.connection = Connection(url, transport_options=options)
         self.messages: list[Message] = []
         channel = self.connection.channel()
@@ -118,3 +120,19 @@ def test_a_connection_that_closes_acknowledges_first(
     worker.connection.release()
     assert unacknowledged(redis) == (0, 0)
     assert redis.llen(f"{PREFIX}parse") == 0
+
+
+def test_messages_gather_before_more_are_taken(loop: Hub, redis_url: str) -> None:
+    worker = Worker(redis_url, queue="embed", may_hold=9, gathers_s=0.3)
+    worker.connection.register_with_event_loop(loop)
+    worker.send("embed", 1)
+    turns = loop.loop
+    began = time.monotonic()
+    while not worker.messages:
+        next(turns)
+    worker.send("embed", 4)
+    while len(worker.messages) == 1:
+        next(turns)
+    assert worker.numbers() == [0, 0, 1, 2, 3]
+    assert time.monotonic() - began >= 0.3
+    worker.connection.release()

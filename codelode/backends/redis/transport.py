@@ -77,7 +77,12 @@ class Channel(redis.Channel):  # type: ignore[misc]
 
     QoS = QoS
 
+    #: How long messages gather after some were taken before more are asked for, seconds.
+    gathers_s = 0.0
+    from_transport_options = (*redis.Channel.from_transport_options, "gathers_s")
+
     _pool_and_client: tuple[Any, Any] = (None, None)
+    _is_resting = False
 
     def take(self, message: Mapping[str, Any], queue: str) -> list[Mapping[str, Any]]:
         """The message, noted as unacknowledged, and others of the queue that wait behind it."""
@@ -91,7 +96,22 @@ class Channel(redis.Channel):  # type: ignore[misc]
         more = client.register_script(_TAKE)(keys=[""], args=args)  # the client adds the prefix
         messages = [message, *map(loads, more)]
         self.qos.noted(messages)
+        self._rest()
         return messages
+
+    def _rest(self) -> None:
+        loop = get_event_loop()
+        if loop is not None and self.gathers_s:
+            self._is_resting = True
+            loop.call_later(self.gathers_s, self._wake)
+
+    def _wake(self) -> None:
+        """The loop asks for messages after each of its timers."""
+        self._is_resting = False
+
+    def _brpop_start(self, timeout: float | None = None) -> None:
+        if not self._is_resting:
+            super()._brpop_start(timeout)
 
     def close(self) -> None:
         if not self.closed and self._qos is not None:
