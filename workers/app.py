@@ -70,7 +70,7 @@ WORKERS = {
     "parse": Shape((jobs.PARSE,), "prefork", os.cpu_count() or 2, True, GATHERS_S, prefetch=8),
     "enrich": Shape((jobs.ENRICH,), "threads", 32, gathers_s=GATHERS_S),
     "embed": Shape((jobs.EMBED,), "threads", 64, gathers_s=GATHERS_S),
-    "store": Shape((jobs.STORE,), "threads", 128, gathers_s=GATHERS_S),
+    "store": Shape((jobs.STORE,), "threads", 128, gathers_s=GATHERS_S, prefetch=2),
 }
 
 

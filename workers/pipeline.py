@@ -74,9 +74,10 @@ EMBED_LULL_S = 0.1
 EMBED_WAIT_S = 0.5
 
 #: The same for the store, where every call is a commit: 3.4 ms of processor time a file for 16
-#: files, 1.5 ms for 128. A run's last files do not wait longer than the lull.
+#: files, 1.5 ms for 128. At a lull it is asked whether more are coming: a run's last files do not
+#: wait for any.
 STORE_FILES = 128
-STORE_LULL_S = 0.15
+STORE_LULL_S = 0.03
 STORE_WAIT_S = 1.5
 
 
@@ -238,11 +239,11 @@ def _store_batcher() -> Batcher[Delivery]:
 def _more_are_coming(batch: Sequence[Delivery]) -> bool:
     """Whether a run of these has more files in flight, for which waiting is worth a commit.
 
-    A quarter of the window is enough: the rest keeps the stages before this one busy meanwhile.
+    Half of the window is enough: the rest keeps the stages before this one busy meanwhile.
     """
     try:
         return any(
-            len(group) < min(_left(run), settings.window // 4)
+            len(group) < min(_left(run), settings.window // 2)
             for run, group in _by_run(delivery.job for delivery in batch)
         )
     except CodelodeError:  # who stores them finds out and tells

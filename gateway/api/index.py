@@ -34,8 +34,8 @@ from gateway.api import convert, paging, validate
 from gateway.api.interceptors import Context, note
 from gateway.api.jobs import Jobs
 
-#: How often a watched run is looked at, seconds.
-WATCH_INTERVAL_S = 0.2
+#: How long after a change a watched run is looked at again, and the most, seconds.
+WATCH_S = (0.05, 0.2)
 
 RECENT_RUNS = 20
 
@@ -74,13 +74,16 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         """The state of a run now and whenever it changes, until it is over."""
         note(run=request.run_id)
         last: Run | None = None
+        pause_s = WATCH_S[0]
         while last is None or not last.state.is_over:
             run = await asyncio.to_thread(self._run, request.run_id)
             if run != last:
-                last = run
+                last, pause_s = run, WATCH_S[0]
                 yield index_pb2.WatchRunResponse(run=convert.run(run))
-            elif await self._is_draining_within(WATCH_INTERVAL_S):
+            elif await self._is_draining_within(pause_s):
                 raise Unavailable("the gateway is shutting down; watch the run again")
+            else:
+                pause_s = min(WATCH_S[1], 1.2 * pause_s)
 
     async def CancelRun(  # noqa: N802 - gRPC's name
         self, request: index_pb2.CancelRunRequest, context: Context

@@ -25,7 +25,7 @@ from kombu.utils.json import dumps, loads
 from codelode.backends.redis import scripts
 
 #: Messages taken in one step.
-TAKEN_AT_ONCE = 64
+TAKEN_AT_ONCE = 128
 
 #: How long an acknowledgement waits for others, seconds: far less than it takes until a message
 #: without one comes again.
