@@ -16,7 +16,7 @@ import argparse
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import islice, pairwise
@@ -84,7 +84,7 @@ class Filling:
             for number, turn in enumerate(self._turns(chunks)):
                 steps = {"ours": partial(_replace, store, turn)}
                 if is_compared:
-                    steps["theirs"] = partial(_batch, objects, _objects(turn))
+                    steps["theirs"] = partial(batch, objects, _objects(turn))
                 for side in sorted(steps, reverse=bool(number % 2)):
                     spent[side] += _seconds(steps[side])
         rates = {side: chunks / seconds for side, seconds in spent.items()}
@@ -114,10 +114,11 @@ def _objects(files: list[FileChunks]) -> list[Any]:
     ]
 
 
-def _batch(objects: Any, prepared: list[Any]) -> None:
-    with objects.batch.fixed_size(batch_size=200, concurrent_requests=2) as batch:
+def batch(objects: Any, prepared: Iterable[Any]) -> None:
+    """The library's own way of writing many objects, with vectors, into a collection."""
+    with objects.batch.fixed_size(batch_size=200, concurrent_requests=2) as sending:
         for made in prepared:
-            batch.add_object(properties=made.properties, uuid=made.uuid, vector=made.vector)
+            sending.add_object(properties=made.properties, uuid=made.uuid, vector=made.vector)
     assert not objects.batch.failed_objects
 
 
@@ -200,6 +201,15 @@ def _server_memory(pid_file: Path | None) -> None:
     report("memory of the server", f"{found['VmRSS']} MB, {found['RssAnon']} MB its own")
 
 
+def address_of_services() -> Address:
+    """Of the server that the environment names."""
+    try:
+        url, port = (os.environ[f"CODELODE_WEAVIATE_{part}"] for part in ("URL", "GRPC_PORT"))
+    except KeyError as exc:
+        raise SystemExit(f"{exc} is not set: `make services`, then `. .services/env`") from exc
+    return Address(url, int(port))
+
+
 def _sizes(text: str) -> list[int]:
     return sorted(map(int, text.split(",")))
 
@@ -210,9 +220,7 @@ def main() -> None:
     parser.add_argument("--pid-file", type=Path, help="of the server, to tell its memory")
     parser.add_argument("--keep", metavar="ALIAS", help="leave the index behind, under this name")
     given = parser.parse_args()
-    address = Address(
-        os.environ["CODELODE_WEAVIATE_URL"], int(os.environ["CODELODE_WEAVIATE_GRPC_PORT"])
-    )
+    address = address_of_services()
     alias = given.keep or f"Bench{uuid4().hex[:8]}"
     ours, theirs = Place(alias, "ours"), Place(alias, "theirs")
     try:
