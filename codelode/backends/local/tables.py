@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,40 +42,36 @@ def insert(
     small, half = _blobs(quantised(vectors)), _blobs(vectors.astype("<f2"))
     connection.executemany(
         "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                row,
-                file,
-                refs_text(c.refs),
-                text(c.language),
-                c.category,
-                _kind(c),
-                _names(c),
-                vector,
-            )
-            for row, file, c, vector in zip(numbers, files, chunks, small, strict=True)
-        ],
+        starmap(_columns, zip(numbers, files, chunks, small, strict=True)),
     )
     connection.executemany(
         f"INSERT INTO texts VALUES ({', '.join('?' * 15)})",
-        [
-            (
-                row,
-                bytes.fromhex(c.id),
-                digest,
-                text(c.symbol),
-                "".join(f"{text(name)}\n" for name in c.symbols),
-                text(c.header),
-                c.start_line,
-                c.end_line,
-                *map(text, names_of(c.symbol, c.symbols)),
-                text(c.summary),
-                vector,
-                text(c.overlap),
-                text(c.content),
-            )
-            for row, c, digest, vector in zip(numbers, chunks, digests, half, strict=True)
-        ],
+        starmap(_texts, zip(numbers, digests, chunks, half, strict=True)),
+    )
+
+
+def _columns(row: int, file: int, of: Chunk, vector: bytes) -> tuple[object, ...]:
+    """What readers hold of every chunk."""
+    names, language = _names(of), text(of.language)
+    return row, file, refs_text(of.refs), language, of.category, _kind(of), names, vector
+
+
+def _texts(row: int, digest: bytes, of: Chunk, vector: bytes) -> tuple[object, ...]:
+    """What is read of those that a search finds."""
+    return (
+        row,
+        bytes.fromhex(of.id),
+        digest,
+        text(of.symbol),
+        "".join(f"{text(name)}\n" for name in of.symbols),
+        text(of.header),
+        of.start_line,
+        of.end_line,
+        *map(text, names_of(of.symbol, of.symbols)),
+        text(of.summary),
+        vector,
+        text(of.overlap),
+        text(of.content),
     )
 
 
