@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 
@@ -17,6 +18,10 @@ from workers.pull.objects import Objects
 #: Mirrors with a running reader; the least recently used one is ended beyond it.
 MAX_READERS = 8
 
+#: A reader of a mirror that nobody read for so long is ended, seconds: that of a removed
+#: repository would keep its packs on the disk.
+IDLE_S = 30.0
+
 REGULAR = 0o100000
 
 _BLOB = re.compile(r"[0-9a-f]{40}")
@@ -25,10 +30,20 @@ _BLOB = re.compile(r"[0-9a-f]{40}")
 class GitBlobs:
     """A long-lived reader per mirror, for any number of threads. A forked process gets its own."""
 
-    def __init__(self, mirrors: Mirrors, *, max_readers: int = MAX_READERS) -> None:
+    def __init__(
+        self, mirrors: Mirrors, *, max_readers: int = MAX_READERS, idle_s: float = IDLE_S
+    ) -> None:
         self._mirrors = mirrors
         self._max_readers = max_readers
+        self._idle_s = idle_s
         self._start_empty()
+
+    def _start_empty(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._readers: OrderedDict[RepositoryName, Objects] = OrderedDict()
+        self._read_at: dict[RepositoryName, float] = {}
+        self._watch: threading.Timer | None = None
 
     def read(self, repository: RepositoryName, blob: BlobId) -> bytes:
         if not _BLOB.fullmatch(blob):
@@ -58,6 +73,9 @@ class GitBlobs:
         with self._lock:
             readers = list(self._readers.values())
             self._readers.clear()
+            if self._watch is not None:
+                self._watch.cancel()
+                self._watch = None
         for reader in readers:
             reader.close()
 
@@ -83,19 +101,34 @@ class GitBlobs:
             if reader is None:
                 reader = self._readers[repository] = Objects(self._mirrors.existing(repository))
             self._readers.move_to_end(repository)
+            self._read_at[repository] = time.monotonic()
+            if self._watch is None:
+                self._watch = self._later()
             if len(self._readers) > self._max_readers:
                 surplus = self._readers.popitem(last=False)[1]
         if surplus is not None:
             surplus.close()
         return reader
 
+    def _later(self) -> threading.Timer:
+        watch = threading.Timer(self._idle_s, self._end_idle)
+        watch.daemon = True
+        watch.start()
+        return watch
+
+    def _end_idle(self) -> None:
+        """End the readers that nobody used since this was last done."""
+        before = time.monotonic() - self._idle_s
+        with self._lock:
+            names = [name for name in self._readers if self._read_at[name] <= before]
+            idle = [self._readers.pop(name) for name in names]
+            self._read_at = {name: self._read_at[name] for name in self._readers}
+            self._watch = self._later() if self._readers else None
+        for reader in idle:
+            reader.close()
+
     def _drop(self, repository: RepositoryName) -> None:
         with self._lock:
             reader = self._readers.pop(repository, None)
         if reader is not None:
             reader.close()
-
-    def _start_empty(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._readers: OrderedDict[RepositoryName, Objects] = OrderedDict()

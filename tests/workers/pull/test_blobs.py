@@ -233,3 +233,16 @@ def _await_end(pid):
             return
         os.sched_yield()
     pytest.fail(f"process {pid} lives on")
+
+
+def test_a_reader_that_nobody_needs_ends_by_itself(pulled, mirrors, reader_pids):
+    blobs = GitBlobs(mirrors, idle_s=0.01)
+    blobs.read(NAME, blob_id(b""))
+    while watches := [one for one in threading.enumerate() if isinstance(one, threading.Timer)]:
+        for watch in watches:
+            watch.join()
+    (pid,) = reader_pids
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert blobs.read(NAME, blob_id(b"\n")) == b"\n"
+    blobs.close()
