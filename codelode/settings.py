@@ -6,6 +6,7 @@ part of the type. `codelode settings` and the README's table are printed from he
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -302,6 +303,32 @@ def load(**overrides: object) -> Settings:
             for error in exc.errors()
         )
         raise InvalidSettings(problems) from exc
+
+
+def require_private(settings: Settings) -> None:
+    """Raise InvalidSettings unless only this machine can reach the gateway, or callers need a
+    token.
+    """
+    listen = settings.listen
+    if listen.startswith("unix:"):
+        return
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        raise InvalidSettings(f"CODELODE_LISTEN={listen!r} is no HOST:PORT, as 127.0.0.1:50051")
+    if not _is_loopback(host.strip("[]")) and not settings.token.get_secret_value():
+        raise InvalidSettings(
+            f"CODELODE_LISTEN={listen!r}: no authentication is configured, so the gateway listens "
+            "on loopback only; set CODELODE_TOKEN to a long random text, or use 127.0.0.1:PORT"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def require_alike(own: Mapping[str, str], workers: Mapping[str, str]) -> None:

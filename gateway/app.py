@@ -9,7 +9,6 @@ flight get their time. One event loop per process: grpc.aio does not support two
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +26,7 @@ from codelode.backends import connect
 from codelode.backends.remembering import RememberingEmbedder
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
 from codelode.ports import NearQueries, QueryCache, Tokeniser
-from codelode.settings import Settings, load
+from codelode.settings import Settings, load, require_private
 from codelode.v1 import (
     graph_pb2,
     graph_pb2_grpc,
@@ -169,7 +168,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Listen. Raises InvalidSettings when `listen` is not allowed, malformed or taken."""
-        check_listen(self._settings)
+        require_private(self._settings)
         await self._report(is_healthy=False, reason="starting")
         self._add_services()
         self.port = _bind(self._server, self._settings.listen)
@@ -279,32 +278,6 @@ class Gateway:
             await self._health.set(name, now)
 
 
-def check_listen(settings: Settings) -> None:
-    """Raises InvalidSettings unless only this machine can reach the address, or callers need a
-    token.
-    """
-    listen = settings.listen
-    if listen.startswith("unix:"):
-        return
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise InvalidSettings(f"CODELODE_LISTEN={listen!r} is no HOST:PORT, as 127.0.0.1:50051")
-    if not _is_loopback(host.strip("[]")) and not settings.token.get_secret_value():
-        raise InvalidSettings(
-            f"CODELODE_LISTEN={listen!r}: no authentication is configured, so the gateway listens "
-            "on loopback only; set CODELODE_TOKEN to a long random text, or use 127.0.0.1:PORT"
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _bind(server: aio.Server, listen: str) -> int:
     try:
         return server.add_insecure_port(listen)
@@ -316,7 +289,7 @@ def _bind(server: aio.Server, listen: str) -> int:
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
-    check_listen(settings)
+    require_private(settings)
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="port"))
     asked_to_stop = asyncio.Event()

@@ -7,6 +7,7 @@ cached: who calls owns the connection and closes it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,6 +139,23 @@ def chunk_search(settings: Settings) -> ChunkSearch:
 
     folder = pointer.read(settings.index_dir).folder
     return LocalChunkSearch(folder, dim=model.dim, identity=model.identity)
+
+
+def require_fitting(settings: Settings) -> None:
+    """Raise SchemaMismatch when what is published is of another schema or embedder.
+
+    Raises Unavailable when the store is away.
+    """
+    search = chunk_search(settings)  # the embedded one looks when it is made
+    if settings.store == "weaviate":
+        asyncio.run(_looked_at(search))
+
+
+async def _looked_at(search: ChunkSearch) -> None:
+    try:
+        await search.count()
+    finally:
+        await search.close()
 
 
 def inventory(settings: Settings) -> Inventory:

@@ -28,7 +28,7 @@ from codelode.cli.children import (
 )
 from codelode.cli.supervisor import Child, Supervisor
 from codelode.errors import InvalidSettings
-from codelode.settings import Settings, load
+from codelode.settings import Settings, load, require_private
 
 #: How often children are looked at, seconds: while they start, and later.
 STARTING_LOOK_S = 0.02
@@ -134,13 +134,16 @@ def up(
                 "local_paths": _local_paths(base, allowed),
             }
         )
+        require_private(settings)
         redis = redis_child(settings, redis_port)
         rest = (
             gateway_child(settings),  # first, for it takes longest to start
             *worker_children(settings, parsers=parsers or _cores()),
             flower_child(flower),
         )
-        connect.prepare_models(connect.published(settings).settings)
+        published = connect.published(settings).settings
+        connect.prepare_models(published)
+        connect.require_fitting(published)
         _run(settings, redis=redis, rest=rest, flower=f"http://{flower}", verbose=verbose)
 
 

@@ -11,9 +11,9 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from codelode.client import Client
 from codelode.errors import InvalidSettings, Unauthenticated
-from codelode.settings import Settings
+from codelode.settings import Settings, require_private
 from gateway import app
-from gateway.app import Gateway, check_listen
+from gateway.app import Gateway
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -23,20 +23,20 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
     "listen", ["127.0.0.1:50051", "localhost:0", "[::1]:50051", "127.8.0.1:1", "unix:/run/x.sock"]
 )
 def test_loopback_addresses_are_taken(listen):
-    check_listen(Settings(listen=listen))
+    require_private(Settings(listen=listen))
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "host.example:1"])
 def test_without_authentication_other_addresses_are_refused(listen):
     with pytest.raises(InvalidSettings, match="no authentication is configured"):
-        check_listen(Settings(listen=listen))
-    check_listen(Settings(listen=listen, token="secret"))
+        require_private(Settings(listen=listen))
+    require_private(Settings(listen=listen, token="secret"))
 
 
 @pytest.mark.parametrize("listen", ["", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "[::1]:99999"])
 def test_a_malformed_address_is_refused_with_an_example(listen):
     with pytest.raises(InvalidSettings, match=r"127\.0\.0\.1:50051"):
-        check_listen(Settings(listen=listen))
+        require_private(Settings(listen=listen))
 
 
 async def test_with_a_token_only_callers_who_bring_it_are_served(services, tmp_path):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from codelode.backends.remedies import AFRESH
 from codelode.errors import CodelodeError, Corrupt, Unavailable
 
 #: Parts of SQLite's messages that say the file itself is wrong; all others may pass.
@@ -77,4 +78,4 @@ def _of_database(folder: Path, exc: sqlite3.Error) -> CodelodeError:
 
 
 def _corrupt(folder: Path, exc: Exception) -> Corrupt:
-    return Corrupt(f"the chunk index at {folder} is damaged ({exc}): remove it and index again")
+    return Corrupt(f"the chunk index at {folder} is damaged ({exc}): remove it, and {AFRESH}")

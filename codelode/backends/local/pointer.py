@@ -18,6 +18,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
+from codelode.backends.remedies import AFRESH
 from codelode.errors import Corrupt, Superseded
 
 FILE = "current.json"
@@ -51,7 +52,7 @@ def _read(root: Path, _number: int, _changed_ns: int) -> Pointer:
         found = json.loads((root / FILE).read_text(encoding="utf-8"))
         return Pointer(root / found["folder"], found["settings"])
     except (ValueError, LookupError, TypeError) as exc:
-        raise Corrupt(f"{root / FILE} is damaged: remove {root} and index again") from exc
+        raise Corrupt(f"{root / FILE} is damaged: remove {root}, and {AFRESH}") from exc
 
 
 def point(root: Path, folder: Path, choice: Mapping[str, object]) -> None:

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from codelode.backends.local import pointer
+from codelode.backends.remedies import AFRESH, EMBEDDER
 from codelode.errors import Corrupt, SchemaMismatch
 
 #: Grows with every change of the tables or of how their text is made.
@@ -36,10 +37,10 @@ def check(folder: Path, *, dim: int, identity: str) -> bool:
         return False
     wanted = _identity(dim, identity)
     if found != wanted:
+        is_of_schema = found.get("schema") == SCHEMA_VERSION
+        remedy = EMBEDDER if is_of_schema else f"remove {folder}, and {AFRESH}"
         raise SchemaMismatch(
-            f"{folder} was written with {_phrase(found)}, this is {_phrase(wanted)}: "
-            f"remove {folder} and index again, or set CODELODE_EMBEDDER back and change it with "
-            "`codelode reindex`, which builds the new index while searches go on"
+            f"{folder} was written with {_phrase(found)}, this is {_phrase(wanted)}: {remedy}"
         )
     return True
 
@@ -57,7 +58,7 @@ def read(folder: Path) -> dict[str, object] | None:
         return None
     except ValueError as exc:
         raise Corrupt(
-            f"{folder / IDENTITY_FILE} is damaged: remove {folder} and index again"
+            f"{folder / IDENTITY_FILE} is damaged: remove {folder}, and {AFRESH}"
         ) from exc
     return found if isinstance(found, dict) else {"": found}
 

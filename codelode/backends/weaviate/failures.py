@@ -13,6 +13,7 @@ import httpx
 from grpc import RpcError, StatusCode
 from weaviate import exceptions
 
+from codelode.backends.remedies import AFRESH
 from codelode.errors import (
     Busy,
     CodelodeError,
@@ -31,7 +32,7 @@ _PERMISSION = "the user of CODELODE_WEAVIATE_API_KEY lacks a permission in Weavi
 _REFUSED = "Weaviate refused a request"
 _MISUSED = "the Weaviate client was misused"
 _FOREIGN = "what answers at CODELODE_WEAVIATE_URL is not the Weaviate server expected"
-LOST = "the chunk index was removed from Weaviate: index the repositories again"
+LOST = f"the chunk index was removed from Weaviate: {AFRESH}"
 
 _Row = tuple[type[CodelodeError], str]
 

@@ -17,6 +17,7 @@ from weaviate import WeaviateAsyncClient, WeaviateClient
 from weaviate.classes.tenants import Tenant
 from weaviate.exceptions import UnexpectedStatusCodeError
 
+from codelode.backends.remedies import AFRESH, EMBEDDER
 from codelode.backends.weaviate import journal
 from codelode.backends.weaviate.failures import LOST
 from codelode.backends.weaviate.index import (
@@ -186,11 +187,10 @@ def check(description: str | None, place: Place, version: Version) -> None:
     found = from_description(description)
     if found != version:
         wrote = f"was written with {found}" if found else "was not written by codelode"
-        raise SchemaMismatch(
-            f"{place.alias} in Weaviate {wrote}, this is {version}: set CODELODE_EMBEDDER back, "
-            "and change it with `codelode reindex`, which builds the new index while searches go "
-            "on; or set CODELODE_WEAVIATE_COLLECTION to another name"
-        )
+        elsewhere = f"set CODELODE_WEAVIATE_COLLECTION to another name, and {AFRESH}"
+        is_of_schema = found is not None and found.schema == version.schema
+        remedy = f"{EMBEDDER}; or {elsewhere}" if is_of_schema else elsewhere
+        raise SchemaMismatch(f"{place.alias} in Weaviate {wrote}, this is {version}: {remedy}")
 
 
 def current(client: WeaviateClient, place: Place) -> Version | None:

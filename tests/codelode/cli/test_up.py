@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from codelode.backends.local import pointer, signature
 from codelode.cli import children, folder, redis_server
 from codelode.cli.children import BROKER, FRONT, WORK
 from codelode.settings import load
@@ -145,6 +146,30 @@ def test_a_model_server_that_is_away_is_named_before_anything_starts(
 
     assert answer.status == 2
     assert f"Ollama at http://{free_address} does not answer; is it running?" in answer.err
+    assert list((tmp_path / "data" / "logs").iterdir()) == []
+
+
+def test_an_index_of_another_embedder_or_schema_is_named_before_anything_starts(codelode, tmp_path):
+    index = pointer.read(tmp_path / "data" / "index").folder
+    index.mkdir(parents=True)
+    signature.sign(index, dim=256, identity="of another model")
+
+    answer = codelode("up", "--port", "0", "--http-port", "0")
+
+    assert answer.status == 2
+    assert "was written with" in answer.err
+    assert "of another model" in answer.err
+    assert "codelode reindex" in answer.err
+    assert list((tmp_path / "data" / "logs").iterdir()) == []
+
+
+def test_an_address_that_others_reach_is_refused_without_a_token(codelode, monkeypatch, tmp_path):
+    monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")
+
+    answer = codelode("up", "--http-port", "0")
+
+    assert answer.status == 2
+    assert "set CODELODE_TOKEN" in answer.err
     assert list((tmp_path / "data" / "logs").iterdir()) == []
 
 
