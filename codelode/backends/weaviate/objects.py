@@ -14,10 +14,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 import numpy as np
+from pydantic_core import from_json
 from weaviate.classes.data import DataObject
 
 from codelode.backends import words
@@ -26,6 +28,9 @@ from codelode.model import Category, Chunk, ChunkId, Kind, RefName, Vector
 
 #: What a chunk is made of again.
 SHOWN = ["facts", "content"]
+
+#: Chunks kept, 4 kB each; then the older half goes.
+MOST_KEPT = 16_384
 
 _NAMESPACE = UUID("6f1f6d53-8a52-5a0e-9c39-0d5f2b6a3b57")
 _FACTS = tuple(name for name in Chunk._fields if name not in ("content", "refs"))
@@ -70,12 +75,30 @@ def pack(id: UUID, chunk: Chunk, vector: Vector, refs: Iterable[RefName]) -> Dat
 
 def unpack(properties: Mapping[str, Any]) -> Chunk:
     """The chunk of an object read with SHOWN."""
-    values = json.loads(properties["facts"])
+    values = from_json(properties["facts"])
     values["refs"] = tuple(values["refs"])
     values["symbols"] = tuple(values["symbols"])
     values["category"] = _CATEGORIES[values["category"]]
     values["kind"] = _KINDS[values["kind"]]
     return Chunk(**values, content=properties["content"] or "")
+
+
+class Chunks:
+    """Chunks of objects that were read with SHOWN. An object never changes, and both sides of a
+    search bring many of the same, so the last ones are kept.
+    """
+
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self._most = most
+        self._kept: dict[UUID, Chunk] = {}
+
+    def of(self, id: UUID, properties: Mapping[str, Any]) -> Chunk:
+        chunk = self._kept.get(id)
+        if chunk is None:
+            if len(self._kept) >= self._most:
+                self._kept = dict(islice(self._kept.items(), self._most // 2, None))
+            chunk = self._kept[id] = unpack(properties)
+        return chunk
 
 
 class Placed(NamedTuple):

@@ -28,7 +28,7 @@ from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.connection import Address, connect_async, ready
 from codelode.backends.weaviate.failures import LOST, is_lost
 from codelode.backends.weaviate.index import VECTOR, Place, Version
-from codelode.backends.weaviate.objects import SHOWN, unpack
+from codelode.backends.weaviate.objects import SHOWN, Chunks, unpack
 from codelode.backends.weaviate.patience import Patience
 from codelode.backends.weaviate.predicate import FilePlace, admission, condition, in_files
 from codelode.errors import Corrupt, SchemaMismatch
@@ -84,6 +84,7 @@ class WeaviateChunkSearch:
         self._current: _Objects | None = None
         self._looked_at = float("-inf")
         self._was_there = False
+        self._chunks = Chunks()
 
     async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
         where = condition(query.filters)
@@ -94,8 +95,8 @@ class WeaviateChunkSearch:
         async def sides(objects: _Objects) -> Sequence[Candidate]:
             admits = admission(query.filters)
             keyword, near = await asyncio.gather(
-                _best(_keyword(objects, query, where), query.limit, admits),
-                _best(_near(objects, query, where), query.limit, admits),
+                _best(_keyword(objects, query, where, self._chunks), query.limit, admits),
+                _best(_near(objects, query, where, self._chunks), query.limit, admits),
             )
             return _union(query, keyword, near)
 
@@ -181,7 +182,7 @@ class WeaviateChunkSearch:
             )
 
 
-def _keyword(objects: _Objects, query: HybridQuery, where: FilterReturn) -> _Side:
+def _keyword(objects: _Objects, query: HybridQuery, where: FilterReturn, chunks: Chunks) -> _Side:
     terms = " ".join(words.query_terms(query.text))
 
     async def ask(limit: int) -> list[_Found]:
@@ -197,14 +198,16 @@ def _keyword(objects: _Objects, query: HybridQuery, where: FilterReturn) -> _Sid
             include_vector=query.with_vectors,
         )
         return [
-            _Found(unpack(one.properties), one.metadata.score or 0.0, _vector(one.vector))
+            _Found(
+                chunks.of(one.uuid, one.properties), one.metadata.score or 0.0, _vector(one.vector)
+            )
             for one in answer.objects
         ]
 
     return ask
 
 
-def _near(objects: _Objects, query: HybridQuery, where: FilterReturn) -> _Side:
+def _near(objects: _Objects, query: HybridQuery, where: FilterReturn, chunks: Chunks) -> _Side:
     vector = query.vector
 
     async def ask(limit: int) -> list[_Found]:
@@ -221,7 +224,7 @@ def _near(objects: _Objects, query: HybridQuery, where: FilterReturn) -> _Side:
         )
         return [
             _Found(
-                unpack(one.properties),
+                chunks.of(one.uuid, one.properties),
                 1.0 - (one.metadata.distance or 0.0),
                 _vector(one.vector),
             )
