@@ -1,4 +1,4 @@
-"""Repositories through the whole job chain into Weaviate, and again under another name.
+"""Repositories through the whole job chain into Weaviate, again under another name, and searched.
 
     . .services/env && python tests/bench/clustered_chain.py GIT_DIR...
     … --embedder ollama --model all-minilm GIT_DIR...
@@ -6,12 +6,15 @@
 Beside it, in the same run, the client library's own batch writes the same objects, vectors and all,
 into another tenant. The second copy compares with that: its files are parsed and its vectors known,
 so the chain does nothing but pull and insert. The first one also parses and embeds, on the same
-cores.
+cores. Searches go through the gateway, cache off, and in turn to the same collection as the
+library's own hybrid query, whose vector was made beforehand.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import random
 import tempfile
 import time
 from collections.abc import Sequence
@@ -19,22 +22,29 @@ from pathlib import Path
 from uuid import uuid4
 
 import embedded
-from clustered_store import address_of_services, batch
-from store import load, report
+from clustered_store import address_of_services, batch, their_hybrid
+from load import given as described
+from load import queries_of
+from store import Query, load, report
 
+from codelode import settings
+from codelode.backends.connect import embedder as embedder_of
 from codelode.backends.weaviate import Address, Place
-from codelode.backends.weaviate.connection import connect
+from codelode.backends.weaviate.connection import connect, connect_async
 from codelode.client import Client
+from codelode.evaluation import percentile
+from codelode.model import Filters, RepositoryName
 
 LIMIT_S = 3_600
 POLL_S = 0.2
+SEARCHES, WARM_UP = 300, 20
 
 
 def main() -> None:
     given = _options()
     address = address_of_services()
     place = Place(f"Bench{uuid4().hex[:8]}", "bench")
-    settings = {
+    chosen = {
         "store": "weaviate",
         "weaviate_collection": place.alias,
         "organisation": place.tenant,
@@ -42,17 +52,18 @@ def main() -> None:
         "embedder": given.embedder,
     }
     if given.model:
-        settings["embedding_model"] = given.model
+        chosen["embedding_model"] = given.model
     for what, value in embedded.machine().items():
         report(what, str(value))
     try:
         with tempfile.TemporaryDirectory(prefix="codelode-bench-") as scratch:
             data = Path(scratch) / "data"
             with (
-                embedded.running(data, **settings) as cluster,
+                embedded.running(data, **chosen) as cluster,
                 Client(cluster.address, timeout_s=60) as client,
             ):
                 rates = _chain(client, given.repositories)
+                asyncio.run(_searches(client, address, place, _queries(given)))
         theirs = _library(address, place)
         report("the library's batch", f"{theirs:.0f} chunks/s, load {load():.1f}")
         for what, rate in rates.items():
@@ -94,6 +105,40 @@ def _index(client: Client, path: Path, name: str) -> float:
     started = time.perf_counter()
     embedded.index(client, str(path), name=name, limit_s=LIMIT_S)
     return time.perf_counter() - started
+
+
+def _queries(given: argparse.Namespace) -> list[Query]:
+    options = {"embedding_model": given.model} if given.model else {}
+    embedder = embedder_of(settings.load(embedder=given.embedder, **options))
+    kinds = queries_of(list(described(given.repositories) or ()), SEARCHES)
+    texts = [text for some in kinds.values() for text in some]
+    random.Random(0).shuffle(texts)
+    return [Query(text, embedder.embed_query(text), RepositoryName("")) for text in texts]
+
+
+async def _searches(
+    client: Client, address: Address, place: Place, queries: Sequence[Query]
+) -> None:
+    """Both in turn, each one search at a time."""
+    library = await connect_async(address)
+    try:
+        name = (await library.alias.get(alias_name=place.alias)).collection
+        objects = library.collections.use(name).with_tenant(place.tenant)
+        ours, theirs = [], []
+        for query in queries:
+            started = time.perf_counter()
+            client.search(query.text, skip_cache=True)
+            between = time.perf_counter()
+            await their_hybrid(objects, query, Filters())
+            ours.append(1_000 * (between - started))
+            theirs.append(1_000 * (time.perf_counter() - between))
+    finally:
+        await library.close()
+    for what, taken in (("search, gateway", ours), ("the library's hybrid", theirs)):
+        p50, p99 = (percentile(taken[WARM_UP:], at) for at in (50, 99))
+        report(what, f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, load {load():.1f}")
+    ratio = percentile(ours[WARM_UP:], 50) / percentile(theirs[WARM_UP:], 50)
+    report("  ratio of p50", f"{ratio:.2f} at {client.status().chunks:,} chunks")
 
 
 def _library(address: Address, place: Place) -> float:

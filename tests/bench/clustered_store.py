@@ -150,11 +150,11 @@ async def _side_by_side(
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
     for query in queries[:WARM_UP]:
         await ours.hybrid(_hybrid(query, filters(query)))
-        await _their_hybrid(objects, query, filters(query))
+        await their_hybrid(objects, query, filters(query))
     for query in queries[WARM_UP:]:
         within = filters(query)
         times["ours"].append(await _milliseconds(ours.hybrid(_hybrid(query, within))))
-        times["theirs"].append(await _milliseconds(_their_hybrid(objects, query, within)))
+        times["theirs"].append(await _milliseconds(their_hybrid(objects, query, within)))
     p50 = {side: float(np.median(taken)) for side, taken in times.items()}
     p99 = {side: float(np.percentile(taken, 99)) for side, taken in times.items()}
     report(shape, f"p50 {p50['ours']:.1f} ms, p99 {p99['ours']:.1f} ms, load {load():.1f}")
@@ -162,7 +162,8 @@ async def _side_by_side(
     report("  ratio of p50", f"{p50['ours'] / p50['theirs']:.2f}")
 
 
-async def _their_hybrid(objects: Any, query: Query, filters: Filters) -> Any:
+async def their_hybrid(objects: Any, query: Query, filters: Filters) -> Any:
+    """The library's own hybrid query, of what ours reads."""
     return await objects.query.hybrid(
         " ".join(words.query_terms(query.text)),
         vector={VECTOR: query.vector},

@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder = Path(scratch)
         data = folder / "data"
         data.mkdir()
-        corpus = _given(options.repositories) or _from_python(folder / "corpus")
+        corpus = given(options.repositories) or _from_python(folder / "corpus")
         local = ":".join([str(folder), *(str(path.resolve()) for path in options.repositories)])
         facts = embedded.machine()
         with (
@@ -143,7 +143,7 @@ def _measure(
             break
         more.append(_index(client, repository))
     indexings = [first, *more]
-    queries = _queries([one.repository for one in indexings], scale.queries)
+    queries = queries_of([one.repository for one in indexings], scale.queries)
     fresh = _search(client, {kind: texts[:FRESH_SEARCHES] for kind, texts in queries.items()})
     settled_s = _settle(cluster)
     return {
@@ -243,7 +243,7 @@ def _seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def _queries(repositories: Sequence[Repository], count: int) -> dict[str, list[str]]:
+def queries_of(repositories: Sequence[Repository], count: int) -> dict[str, list[str]]:
     """The same number of queries of each kind, sampled from lines of the corpus; deterministic."""
     draw = random.Random(0)
     found = {kind: _matching(repositories, pattern) for kind, pattern in QUERY_KINDS.items()}
@@ -270,7 +270,7 @@ def _query(kind: str, line: str) -> str:
     return line.strip()
 
 
-def _given(paths: Sequence[Path]) -> Iterator[Repository] | None:
+def given(paths: Sequence[Path]) -> Iterator[Repository] | None:
     return (_described(path.name, path.resolve()) for path in paths) if paths else None
 
 
