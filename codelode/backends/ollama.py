@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -41,6 +42,9 @@ _log = structlog.get_logger(__name__)
 class Server:
     """One Ollama server: its client, its models. Every call raises `codelode.errors` only.
 
+    Its connections are closed by `close`, and at the latest with its last user: an embedder that
+    is made for its identity alone, as before a start, is dropped right after.
+
     `threads`: processor threads of a call; 0 leaves it to the server, which takes all cores and
     waits for them by spinning: where other programs share the machine one thread was 50 times
     faster than two.
@@ -58,10 +62,12 @@ class Server:
         self._url = url
         self._may_pull = may_pull
         self._options = {"num_thread": threads} if threads else {}
-        self._progress = progress or self._log_progress
+        self._progress = progress  # None: the log; a method of its own here would keep it alive
         self._logged: tuple[str, int] = ("", 0)
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._clients: dict[float, ollama.Client] = {}
+        weakref.finalize(self, _close, self._clients)
 
     def digest(self, model: str, *, remote: Remote) -> str:
         """The first digits of the weights' SHA-256; pulls the model when it is missing.
@@ -102,17 +108,17 @@ class Server:
 
     def close(self) -> None:
         """Release connections."""
-        for client in self._clients.values():
-            client.close()  # type: ignore[no-untyped-call]
+        _close(self._clients)
 
     def _client(self, timeout_s: float) -> ollama.Client:
         """The client with this patience: the library sets it per client, not per call."""
-        if timeout_s not in self._clients:
-            timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
-            self._clients[timeout_s] = ollama.Client(
-                host=self._url, timeout=timeout, trust_env=may_use_proxy(self._url)
-            )
-        return self._clients[timeout_s]
+        with self._opening:  # of two that threads make at once, one would never be closed
+            if timeout_s not in self._clients:
+                timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
+                self._clients[timeout_s] = ollama.Client(
+                    host=self._url, timeout=timeout, trust_env=may_use_proxy(self._url)
+                )
+            return self._clients[timeout_s]
 
     def _digest(self, model: str) -> str | None:
         """The digest of a model the server has."""
@@ -124,11 +130,12 @@ class Server:
     def _pull(self, model: str) -> None:
         if not self._may_pull:
             raise self._missing(model, "pulling is switched off")
+        tell = self._progress or self._log_progress
         _log.info("model_pull_started", server=self.name, model=model)
         try:
             with translated(self.name):
                 for part in self._client(PULL_TIMEOUT_S).pull(model, stream=True):
-                    self._progress(part.status or "", part.completed or 0, part.total or 0)
+                    tell(part.status or "", part.completed or 0, part.total or 0)
         except CodelodeError as exc:
             raise self._missing(model, str(exc)) from exc
         _log.info("model_pull_finished", server=self.name, model=model)
@@ -143,6 +150,11 @@ class Server:
         if (status, tenth) != self._logged:
             self._logged = (status, tenth)
             _log.info("model_pull", status=status, percent=10 * tenth, bytes=total)
+
+
+def _close(clients: dict[float, ollama.Client]) -> None:
+    while clients:
+        clients.popitem()[1].close()  # type: ignore[no-untyped-call]
 
 
 def embedder(

@@ -8,6 +8,7 @@ only noticed when the dimensions change too.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,7 +47,10 @@ class _Completion(BaseModel):
 
 
 class Endpoint:
-    """One server: `url` up to and with `/v1`. Every call raises `codelode.errors` only."""
+    """One server: `url` up to and with `/v1`. Every call raises `codelode.errors` only.
+
+    Its connections are closed by `close`, and at the latest with its last user.
+    """
 
     def __init__(self, url: str, *, key: SecretStr) -> None:
         self.name = f"the model server at {url}"
@@ -57,6 +61,7 @@ class Endpoint:
                 trust_env=may_use_proxy(url),
                 headers={"Authorization": f"Bearer {secret}"} if secret else {},
             )
+        weakref.finalize(self, self._client.close)
 
     def embed(
         self, model: str, texts: Sequence[str], timeout_s: float, *, dim: int = 0

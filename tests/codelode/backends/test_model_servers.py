@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -193,6 +196,53 @@ def test_no_proxy_stands_before_a_server_on_this_machine(embedder, writer, monke
     monkeypatch.setenv("ALL_PROXY", nobody)
     assert embedder().embed_documents(TEXTS).any()
     assert writer().complete("x", max_tokens=5)
+
+
+#: What other processes do with models: ask once and drop them, or ask from many threads at once.
+USES = {
+    "prepared": "connect.prepare_models(settings)",
+    "embedder": "connect.embedder(settings).embed_documents(['cache'] * 3)",
+    "many threads": (
+        "complete = partial(connect.language_model(settings).complete, max_tokens=5)\n"
+        "with ThreadPoolExecutor(8) as threads: list(threads.map(complete, 'abcdefgh'))\n"
+        "del complete"
+    ),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_connections_are_closed_with_their_last_user(kind, model_server, tmp_path, use):
+    script = (
+        "import gc\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from functools import partial\n"
+        "from codelode.backends import connect\n"
+        "from codelode.settings import load\n"
+        f"settings = load()\n{use}\ngc.collect()\n"
+    )
+    named = {
+        "EMBEDDER": kind,
+        "LANGUAGE_MODEL": kind,
+        "EMBEDDING_MODEL": "embed",
+        "SUMMARY_MODEL": "write",
+        "OLLAMA_URL": model_server.url,
+        "OPENAI_URL": f"{model_server.url}/v1",
+        "MODEL_CONCURRENCY": "8",
+        "DATA": str(tmp_path),
+    }
+    environment = os.environ | {f"CODELODE_{name}": value for name, value in named.items()}
+
+    ended = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert model_server.calls
 
 
 # Bad days
