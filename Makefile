@@ -30,7 +30,7 @@ lock:  ## pin the dependencies of pyproject.toml again (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header --extra dev pyproject.toml -o requirements.lock
 
-services: $(READY)  ## real Weaviate and Ollama on loopback, for tests and development
+services: $(READY)  ## real Weaviate and Ollama for tests and development
 	@deploy/services.sh up
 	@. .services/env && $(BIN)/python deploy/test_models.py "$$CODELODE_OLLAMA_URL"
 

@@ -9,9 +9,10 @@
 #
 # Each server comes from the first of these that works: one that the environment names, Docker
 # Compose, a program on PATH or in the cache, the project's release for this platform, a build from
-# source with Go. SERVICES_WAYS="cache release" limits that to the ways named. Addresses go to
-# .services/env, which a shell can source; a second `up` finds what runs. Versions are the images'
-# in docker-compose.yml. Models for tests are made in a running Ollama by deploy/test_models.py.
+# source with Go. SERVICES_WAYS="cache release" limits that to the ways named. Addresses and
+# Weaviate's key go to .services/env, which a shell can source; a second `up` finds what runs.
+# Versions are the images' in docker-compose.yml. Models for tests are made in a running Ollama by
+# deploy/test_models.py.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -57,15 +58,18 @@ from_release() {
 
 from_go() {
   local v="$1_version" folder=$state/$1-build
-  command -v go >/dev/null || return 1
+  has_go "$1" || return 1
+  say "$1: building from source takes about 4 minutes"
   case $1 in
-    weaviate) go_at_least 1 26 || return 1; quietly built "$folder" "github.com/weaviate/weaviate/cmd/weaviate-server@v${!v}" ;;
+    weaviate) quietly built "$folder" "github.com/weaviate/weaviate/cmd/weaviate-server@v${!v}" ;;
     # Without these flags Ollama computes four times as slowly.
     ollama) local flags="-O3 -march=native -D_GNU_SOURCE"
       CGO_ENABLED=1 CGO_CFLAGS=$flags CGO_CXXFLAGS=$flags quietly built "$folder" "github.com/ollama/ollama@v${!v}" ;;
   esac || return 1
   keep "$1" "$folder/$(program "$1")"
 }
+
+has_go() { command -v go >/dev/null && { [ "$1" != weaviate ] || go_at_least 1 26; }; }
 
 go_at_least() {
   local major minor
@@ -82,13 +86,38 @@ keep() {
   mv -f "$2" "$(cached "$1")" && chmod +x "$(cached "$1")" && cached "$1"
 }
 
+# Tries the ways that yield a program and no others: not `configured`, not `compose`.
 binary() {
   local way
   for way in $ways; do
-    case $way in path | cache) ;; release) say "$1: looking for a release" ;; go) say "$1: building from source takes about 4 minutes" ;; *) continue ;; esac
+    case $way in path | cache | go) ;; release) say "$1: looking for a release" ;; *) continue ;; esac
     if "from_$way" "$1"; then return 0; fi
   done
   return 1
+}
+
+# `nothing_worked SERVER WAY…`: in one line, what was tried and what to do about it.
+nothing_worked() {
+  local way reasons="" v="$1_version" needed log="" limit="" tried="${*:2}"
+  for way in $tried; do reasons="$reasons${reasons:+; }$way: $(reason "$1" "$way")"; done
+  case $1 in weaviate) needed="Go 1.26" ;; ollama) needed="Go and a C compiler" ;; esac
+  [ -z "${SERVICES_WAYS:-}" ] || limit=" and name that way in SERVICES_WAYS"
+  [ ! -s "$state/log" ] || log=" (more in $state/log)"
+  say "$1: no way to get this server worked ($tried): $reasons$log." \
+    "Put $(program "$1") ${!v} on PATH or install $needed$limit"
+}
+
+reason() {
+  local name; name=$(variable "$1")
+  case $2 in
+    configured) if [ -n "${!name:-}" ]; then echo "$name is not ready"; else echo "$name is not set"; fi ;;
+    compose) echo "no Docker Compose that starts it" ;;
+    path) if from_path "$1" >/dev/null; then echo "$(from_path "$1") does not start"; else echo "no $(program "$1")"; fi ;;
+    cache) if from_cache "$1" >/dev/null; then echo "$(cached "$1") does not start"; else echo "no $(cached "$1")"; fi ;;
+    release) echo "none that can be fetched and starts" ;;
+    go) if has_go "$1"; then echo "no build that succeeds and starts"; elif command -v go >/dev/null; then echo "too old"; else echo "no Go on PATH"; fi ;;
+    *) echo "no such way" ;;
+  esac
 }
 
 # --- one server --------------------------------------------------------------------------------
@@ -98,7 +127,7 @@ up_one() {
   if url=$(running "$1"); then say "$1: already running at $url"; return 0; fi
   for way in $ways; do
     case $way in
-      configured) url=$(configured "$1") || continue; say "$1: configured, $url" ;;
+      configured) url=$(configured "$1") || continue; forget "$1"; say "$1: configured, $url" ;;
       compose) url=$(compose_up "$1") || continue; say "$1: Docker Compose, $url" ;;
       *) found=$(ways=$way binary "$1") || continue
         url=$("start_$1" "$found") || { say "$1: $found did not start, see $state/$1.log"; continue; }
@@ -107,7 +136,8 @@ up_one() {
     record "$1" "$url"
     return 0
   done
-  say "$1: no way to get this server worked ($ways); see $state/log"
+  # shellcheck disable=SC2086
+  nothing_worked "$1" $ways
   return 1
 }
 
@@ -127,19 +157,22 @@ answers() {
   curl --fail --silent --max-time 3 --noproxy '*' --output /dev/null "$2$path"
 }
 
-# `record SERVER URL`: what a shell needs to use it, each variable once.
+# `record SERVER URL`: what a shell needs to use it, each variable once, for the user's eyes only.
 record() {
-  local name; name=$(variable "$1")
-  touch "$state/env"
-  { grep -v "^export $name=" "$state/env" || true; echo "export $name=$2"; } >"$state/env.draft"
-  if [ "$1" = weaviate ] && [ -s "$state/grpc_port" ]; then
-    grep -v "^export CODELODE_WEAVIATE_GRPC_PORT=" "$state/env.draft" >"$state/env" || true
-    echo "export CODELODE_WEAVIATE_GRPC_PORT=$(cat "$state/grpc_port")" >>"$state/env"
-  else
-    mv "$state/env.draft" "$state/env"
-  fi
-  rm -f "$state/env.draft"
+  local name draft; name=$(variable "$1") draft=$(mktemp "$state/env.XXXXXX")
+  {
+    grep -v "^export ${name%URL}" "$state/env" 2>/dev/null || true
+    echo "export $name=$2"
+    if [ "$1" = weaviate ]; then
+      [ ! -s "$state/grpc_port" ] || echo "export CODELODE_WEAVIATE_GRPC_PORT=$(cat "$state/grpc_port")"
+      [ ! -s "$state/weaviate.key" ] || printf 'export CODELODE_WEAVIATE_API_KEY=%q\n' "$(cat "$state/weaviate.key")"
+    fi
+  } >"$draft"
+  mv -f "$draft" "$state/env"
 }
+
+# What was recorded of a server that is this script's own is not true of another one.
+forget() { [ "$1" != weaviate ] || rm -f "$state/grpc_port" "$state/weaviate.key"; }
 
 free_ports() {
   python3 - "$1" <<'PY'
@@ -151,10 +184,26 @@ print(*(one.getsockname()[1] for one in held))
 PY
 }
 
+# The first of the keys that the environment wants the server to take, else one made for it.
+weaviate_key() {
+  local file=$state/weaviate.key wanted=${AUTHENTICATION_APIKEY_ALLOWED_KEYS:-}
+  (
+    umask 077
+    if [ -n "$wanted" ]; then
+      echo "${wanted%%,*}" >"$file"
+    elif [ ! -s "$file" ]; then
+      python3 -c 'import secrets; print(secrets.token_hex(24))' >"$file"
+    fi
+  ) && cat "$file"
+}
+
+# Version 1.39.2 binds gRPC and the cluster's data port to all interfaces, and no setting changes
+# that: whoever reaches them needs a key.
 start_weaviate() {
-  local http grpc gossip data raft internal folder=$state/weaviate
+  local http grpc gossip data raft internal key folder=$state/weaviate
   mkdir -p "$folder"
-  # A server that is started again keeps its ports, so that clients find it.
+  # A server that is started again keeps its ports and its key, so that clients find it.
+  key=$(weaviate_key) || return 1
   [ -s "$state/weaviate.ports" ] || free_ports 6 >"$state/weaviate.ports"
   read -r http grpc gossip data raft internal <"$state/weaviate.ports"
   echo "$grpc" >"$state/grpc_port"
@@ -162,7 +211,11 @@ start_weaviate() {
     set -a
     # shellcheck disable=SC1091
     . "$root/deploy/weaviate.env"
-    PERSISTENCE_DATA_PATH=$folder AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED=true GRPC_PORT=$grpc
+    PERSISTENCE_DATA_PATH=$folder GRPC_PORT=$grpc
+    AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED=false AUTHENTICATION_APIKEY_ENABLED=true
+    AUTHENTICATION_APIKEY_ALLOWED_KEYS=${AUTHENTICATION_APIKEY_ALLOWED_KEYS:-$key}
+    AUTHENTICATION_APIKEY_USERS=${AUTHENTICATION_APIKEY_USERS:-codelode}
+    CLUSTER_BASIC_AUTH_USERNAME=codelode CLUSTER_BASIC_AUTH_PASSWORD=$key
     CLUSTER_HOSTNAME=node1 CLUSTER_ADVERTISE_ADDR=127.0.0.1 CLUSTER_BIND_ADDR=127.0.0.1
     CLUSTER_GOSSIP_BIND_PORT=$gossip CLUSTER_DATA_BIND_PORT=$data RAFT_PORT=$raft
     RAFT_INTERNAL_RPC_PORT=$internal RAFT_BOOTSTRAP_EXPECT=1
@@ -225,6 +278,7 @@ compose_up() {
   export WEAVIATE_VERSION=$weaviate_version OLLAMA_VERSION=$ollama_version
   quietly compose up --detach --wait "$1" || return 1
   touch "$state/composed"
+  forget "$1"
   case $1 in
     weaviate) compose port weaviate 50051 | sed 's/.*://' >"$state/grpc_port"; port=8080 ;;
     ollama) port=11434 ;;
@@ -269,6 +323,10 @@ case $command in
   down) down ;;
   status) status ;;
   versions) echo "weaviate $weaviate_version"; echo "ollama $ollama_version" ;;
-  binary) mkdir -p "$state" && binary "$1" ;;
-  *) sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  binary)
+    mkdir -p "$state"
+    # shellcheck disable=SC2046
+    binary "$1" || { nothing_worked "$1" $(tr ' ' '\n' <<<"$ways" | grep -vx -e configured -e compose); exit 1; }
+    ;;
+  *) sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -245,12 +245,14 @@ class WeaviateServer:
         self._run("up", "weaviate")
         return bool(_exports(self._state / "env"))
 
-    def address(self, api_key=""):
+    def address(self, api_key=None):
+        """With the server's own key, unless another is given."""
         from codelode.backends.weaviate import Address
 
         found = _exports(self._state / "env")
         port = int(found["CODELODE_WEAVIATE_GRPC_PORT"])
-        return Address(found["CODELODE_WEAVIATE_URL"], port, api_key)
+        key = found["CODELODE_WEAVIATE_API_KEY"] if api_key is None else api_key
+        return Address(found["CODELODE_WEAVIATE_URL"], port, key)
 
     def signal(self, number):
         os.kill(int((self._state / "weaviate.pid").read_text()), number)

@@ -208,7 +208,7 @@ def address_of_services() -> Address:
         url, port = (os.environ[f"CODELODE_WEAVIATE_{part}"] for part in ("URL", "GRPC_PORT"))
     except KeyError as exc:
         raise SystemExit(f"{exc} is not set: `make services`, then `. .services/env`") from exc
-    return Address(url, int(port))
+    return Address(url, int(port), os.environ.get("CODELODE_WEAVIATE_API_KEY", ""))
 
 
 def _sizes(text: str) -> list[int]:

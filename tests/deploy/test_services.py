@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import signal
+import stat
 import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import grpc
+import httpx
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "deploy/services.sh"
@@ -33,6 +39,24 @@ def services(tmp_path):
     run.state = state
     yield run
     run("down")
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A folder to be all of PATH: what the script itself runs, no server and no Go."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("bash", "dirname", "grep", "head", "mkdir", "nice", "sed", "tr"):
+        (folder / name).symlink_to(shutil.which(name))
+    return folder
+
+
+@pytest.fixture
+def weaviate(services):
+    """What the script exports of a server that it started."""
+    if services("up", "weaviate", SERVICES_WAYS="path cache").returncode:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Weaviate: run `make services`")
+    return exports(services.state)
 
 
 @pytest.fixture
@@ -65,12 +89,86 @@ def test_where_nothing_works_it_says_what_was_tried(services, tmp_path):
 
     assert done.returncode == 1
     assert "no way to get this server worked (compose cache)" in done.stderr
+    assert f"cache: no {tmp_path}/codelode/servers/weaviate-" in done.stderr
 
 
+def test_a_program_that_is_nowhere_is_told_in_one_line_with_the_remedy(services, bare, tmp_path):
+    places = {"PATH": str(bare), "XDG_CACHE_HOME": str(tmp_path)}
+    done = services("binary", "weaviate", SERVICES_WAYS="path cache", **places)
+
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "(path cache): path: no weaviate-server; cache: no " in line
+    assert line.endswith("on PATH or install Go 1.26 and name that way in SERVICES_WAYS")
+
+
+@pytest.mark.parametrize(
+    ("go", "said", "reason"),
+    [
+        pytest.param("", 1, "go: no Go on PATH", id="none"),
+        pytest.param("echo go1.25.3", 1, "go: too old", id="old"),
+        pytest.param(
+            '[ "$1" = env ] && echo go1.26.0',
+            2,
+            "go: no build that succeeds and starts",
+            id="failing",
+        ),
+    ],
+)
+def test_a_build_that_cannot_be_is_told(services, bare, tmp_path, go, said, reason):
+    if go:
+        (bare / "go").write_text(f"#!/usr/bin/env bash\n{go}\n")
+        (bare / "go").chmod(0o755)
+    places = {"PATH": str(bare), "XDG_CACHE_HOME": str(tmp_path)}
+    done = services("binary", "weaviate", SERVICES_WAYS="configured go", **places)
+
+    lines = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, len(lines)) == (1, "", said)
+    assert f"no way to get this server worked (go): {reason}" in lines[-1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the sockets of a process from /proc")
+def test_what_listens_beyond_loopback_asks_for_the_key(services, weaviate):
+    grpc_port = int(weaviate["CODELODE_WEAVIATE_GRPC_PORT"])
+    key = weaviate["CODELODE_WEAVIATE_API_KEY"]
+    pid = int((services.state / "weaviate.pid").read_text())
+
+    (data_port,) = ports_beyond_loopback(pid) - {grpc_port}
+    for method in ("Search", "BatchObjects", "BatchDelete", "TenantsGet", "Aggregate"):
+        refusal = answer_of(grpc_port, f"/weaviate.v1.Weaviate/{method}")
+        assert "unauthorized: invalid api key" in refusal
+        assert "unauthorized" not in answer_of(grpc_port, f"/weaviate.v1.Weaviate/{method}", key)
+    for method in ("ReplicationService/FetchObject", "FileReplicationService/GetChangeLog"):
+        assert "missing or invalid auth header" in answer_of(data_port, f"/clusterapi.{method}")
+    with httpx.Client(base_url=f"http://127.0.0.1:{data_port}", trust_env=False) as http:
+        for path in ("/nodes/status", "/indices/Any/shards/any/objects", "/v1/cluster/any"):
+            assert http.get(path).status_code == 401
+        assert http.get("/nodes/status", auth=("codelode", key)).status_code == 200
+
+
+def test_the_key_is_the_users_alone_and_of_this_server_alone(services, weaviate):
+    for name in ("env", "weaviate.key"):
+        assert stat.S_IMODE((services.state / name).stat().st_mode) == 0o600
+    url, key = weaviate["CODELODE_WEAVIATE_URL"], weaviate["CODELODE_WEAVIATE_API_KEY"]
+    with httpx.Client(base_url=url, trust_env=False) as http:
+        assert http.get("/v1/schema").status_code == 401
+        allowed = http.get("/v1/schema", headers={"Authorization": f"Bearer {key}"})
+        assert allowed.status_code == 200
+
+    services("down")
+    services("up", "weaviate", SERVICES_WAYS="path cache")
+    assert exports(services.state)["CODELODE_WEAVIATE_API_KEY"] != key
+
+
+def test_a_configured_server_is_not_given_the_key_of_another(services, weaviate, ready_server):
+    os.kill(int((services.state / "weaviate.pid").read_text()), signal.SIGKILL)
+    services("up", "weaviate", SERVICES_WAYS="configured", CODELODE_WEAVIATE_URL=ready_server)
+
+    assert exports(services.state) == {"CODELODE_WEAVIATE_URL": ready_server}
+
+
+@pytest.mark.usefixtures("weaviate")
 def test_a_server_is_started_once_restarted_in_place_and_leaves_nothing(services):
-    first = services("up", "weaviate", SERVICES_WAYS="path cache")
-    if first.returncode:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Weaviate: run `make services`")
     address = (services.state / "env").read_text()
     assert "already running" in services("up", "weaviate").stderr
 
@@ -85,3 +183,35 @@ def test_a_server_is_started_once_restarted_in_place_and_leaves_nothing(services
     assert not services.state.exists()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def exports(state):
+    lines = (state / "env").read_text().splitlines()
+    return dict(shlex.split(line)[1].split("=", 1) for line in lines)
+
+
+def ports_beyond_loopback(pid):
+    """The TCP ports at which a process listens for other machines."""
+    links = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    sockets = {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, _, _, _, _, _, inode, *_ = line.split()
+            host, port = local.split(":")
+            is_loopback = host in ("0100007F", f"{0:024X}01000000")
+            if state == "0A" and inode in sockets and not is_loopback:  # 0A: it listens
+                ports.add(int(port, 16))
+    return ports
+
+
+def answer_of(port, method, key=""):
+    """What is said to an empty request by gRPC."""
+    metadata = (("authorization", f"Bearer {key}"),) if key else ()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.unary_unary(method)
+        try:
+            call(b"", metadata=metadata, timeout=10)
+        except grpc.RpcError as exc:
+            return exc.details()
+    return "OK"

@@ -162,6 +162,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Callable[[], dict[str, str
         "store": "weaviate",
         "weaviate_url": address.url,
         "weaviate_grpc_port": str(address.grpc_port),
+        "weaviate_api_key": address.api_key,
         "weaviate_collection": next(names),
     }
 

@@ -192,7 +192,11 @@ def test_a_network_that_is_cut_in_a_run_and_mended_costs_nothing(
 @contextmanager
 def refusing_shard(settings):
     """As when its disk is nearly full, Weaviate takes nothing."""
-    address = Address(settings["weaviate_url"], int(settings["weaviate_grpc_port"]))
+    address = Address(
+        settings["weaviate_url"],
+        int(settings["weaviate_grpc_port"]),
+        settings["weaviate_api_key"],
+    )
     with connect(address) as client:
         target = client.alias.get(alias_name=settings["weaviate_collection"]).collection
         config = client.collections.use(target).config

@@ -147,7 +147,11 @@ def lose(cluster):
     settings = cluster._settings
     if settings.get("store") != "weaviate":
         return
-    address = Address(settings["weaviate_url"], int(settings["weaviate_grpc_port"]))
+    address = Address(
+        settings["weaviate_url"],
+        int(settings["weaviate_grpc_port"]),
+        settings["weaviate_api_key"],
+    )
     alias = settings["weaviate_collection"]
     with connect_weaviate(address) as client:
         for name in client.collections.list_all(simple=True):

@@ -124,7 +124,8 @@ async def test_another_embedder_is_refused_with_the_remedy(
 
 def test_an_index_of_an_older_schema_is_refused_with_the_remedy(weaviate_place):
     older = Version("test", 4, SCHEMA_VERSION - 1).describe()
-    with pytest.raises(SchemaMismatch, match=r"written with schema \d+.*`codelode reindex`"):
+    remedy = r"written with schema \d+.*COLLECTION to another name, and `codelode doctor --repair`"
+    with pytest.raises(SchemaMismatch, match=remedy):
         versions.check(older, weaviate_place, Version("test", 4))
 
 

@@ -146,9 +146,9 @@ async def test_an_index_that_was_removed_under_us_is_told(server, sides, chunk_o
         client.collections.delete(Version("test", 4).collection(sides.place.alias))
 
     for _ in range(2):
-        with pytest.raises(Corrupt, match="was removed from Weaviate: index the repositories"):
+        with pytest.raises(Corrupt, match="was removed from Weaviate: `codelode doctor"):
             await sides.found()
-        with pytest.raises(Corrupt, match="was removed from Weaviate: index the repositories"):
+        with pytest.raises(Corrupt, match="was removed from Weaviate: `codelode doctor"):
             sides.store.replace([file_of(chunk_of("b.py"))])
 
 
