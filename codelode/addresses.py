@@ -26,6 +26,12 @@ MAX_REF_CHARS = 250
 #: The value of `local_paths` that allows every repository of this process's user.
 OWNED = "owned"
 
+#: What a place may be, as the remedy of a refusal.
+FORMS = "give https://host/owner/repository, git@host:owner/repository or an absolute path"
+
+#: What lets the server read a folder that it does not read by itself.
+_ALLOW = "start `codelode up` with --allow-path FOLDER"
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:.]+")
@@ -34,7 +40,6 @@ _SCP = re.compile(r"(?P<user>[^@/:]*)@(?P<host>[^@/:]+):(?P<path>.+)")
 _NAME = re.compile(r"[A-Za-z0-9._/-]+")
 _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
-_FORMS = "give https://host/owner/repository, git@host:owner/repository or an absolute path"
 #: Borrowed objects may borrow again; git itself follows five steps.
 _ALTERNATES_DEPTH = 5
 
@@ -53,7 +58,7 @@ def check_url(url: str, *, local_paths: str) -> str:
         return str(_check_local(Path(url), local_paths))
     if "@" in url.split("/", 1)[0] and ":" in url:
         return _check_scp(url)
-    return _refuse(f"{url!r} is neither a URL nor an absolute path; {_FORMS}")
+    return _refuse(f"{url!r} is neither a URL nor an absolute path; {FORMS}")
 
 
 def is_local(url: str) -> bool:
@@ -124,18 +129,22 @@ def _refuse(message: str) -> NoReturn:
     raise InvalidQuery("url", message)
 
 
+def _refuse_missing(folder: Path) -> NoReturn:
+    _refuse(f"there is no folder {str(folder)!r} where the server runs; check the path")
+
+
 def _check_characters(url: str) -> None:
     if not url:
-        _refuse(f"it is empty; {_FORMS}")
+        _refuse(f"it is empty; {FORMS}")
     if len(url) > MAX_URL_CHARS:
         _refuse(f"it has {len(url)} characters; at most {MAX_URL_CHARS} are allowed")
     # %0a and its like: git hands decoded parts to credential helpers, which read lines.
     if _CONTROL.search(url) or _CONTROL.search(unquote(url)):
         _refuse("it has control characters; remove them")
     if url.startswith("-"):
-        _refuse(f"{url!r} starts with a dash, so git would read it as an option; {_FORMS}")
+        _refuse(f"{url!r} starts with a dash, so git would read it as an option; {FORMS}")
     if "::" in url.split("/", 1)[0]:
-        _refuse(f"{url.split('::', 1)[0]}:: transports run programs and are not allowed; {_FORMS}")
+        _refuse(f"{url.split('::', 1)[0]}:: transports run programs and are not allowed; {FORMS}")
 
 
 def _check_remote(url: str) -> str:
@@ -153,7 +162,7 @@ def _check_remote(url: str) -> str:
         _refuse("a repository's URL has no query, fragment, space or backslash; remove it")
     path = parts.path.rstrip("/")
     if not path:
-        _refuse(f"it names a host but no repository; {_FORMS}")
+        _refuse(f"it names a host but no repository; {FORMS}")
     user = f"{parts.username}@" if parts.scheme == "ssh" and parts.username else ""
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{user}{host}{f':{port}' if port else ''}{path}"
@@ -165,7 +174,7 @@ def _check_scheme(parts: SplitResult) -> None:
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         _refuse("http is not encrypted and is allowed to this machine only; use https")
     if parts.scheme not in ("https", "http", "ssh"):
-        _refuse(f"{parts.scheme}:// is not allowed; {_FORMS}")
+        _refuse(f"{parts.scheme}:// is not allowed; {FORMS}")
 
 
 def _check_userinfo(parts: SplitResult) -> None:
@@ -191,7 +200,7 @@ def _is_loopback(host: str) -> bool:
 def _check_scp(url: str) -> str:
     found = _SCP.fullmatch(url)
     if not found or not _HOST.fullmatch(found["host"]) or not _USER.fullmatch(found["user"]):
-        _refuse(f"{_without_user(url)!r} is not of the form git@host:owner/repository; {_FORMS}")
+        _refuse(f"{_without_user(url)!r} is not of the form git@host:owner/repository; {FORMS}")
     path = found["path"].rstrip("/")
     if not path or path.startswith("-") or "\\" in path or " " in path:
         _refuse(f"{found['path']!r} is not a repository's path on {found['host']}")
@@ -223,15 +232,18 @@ def _check_local(path: Path, local_paths: str) -> Path:
 def _check_allowed(folder: Path, local_paths: str) -> None:
     if local_paths.strip() == OWNED:
         if not folder.exists():
-            _refuse(f"there is no folder {str(folder)!r}")
+            _refuse_missing(folder)
         if folder.stat().st_uid != os.geteuid():
-            _refuse(f"{str(folder)!r} belongs to another user than the one the server runs as")
+            _refuse(
+                f"{str(folder)!r} belongs to another user than the one the server runs as; {_ALLOW}"
+            )
         return
     allowed = (Path(entry).expanduser().resolve() for entry in local_paths.split(":") if entry)
     # Before anything is said about existence: outside these folders nothing may be probed.
     if not any(folder.is_relative_to(root) for root in allowed):
         _refuse(
-            f"{str(folder)!r} is outside the folders that the setting CODELODE_LOCAL_PATHS allows"
+            f"{str(folder)!r} is outside the folders that the setting CODELODE_LOCAL_PATHS allows; "
+            f"{_ALLOW}"
         )
 
 
@@ -255,7 +267,7 @@ def _folders_git_reads(repository: Path) -> Iterator[Path]:
 
 def _git_dir(repository: Path) -> Path:
     if not repository.exists():
-        _refuse(f"there is no folder {str(repository)!r}")
+        _refuse_missing(repository)
     inside = repository / ".git"
     if inside.is_file():
         return (repository / _first_line(inside).removeprefix("gitdir:").strip()).resolve()

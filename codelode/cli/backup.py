@@ -11,8 +11,9 @@ from codelode import backup as backups
 from codelode.backup import Manifest
 from codelode.cli import printing
 from codelode.cli.operating import data_option, stores
+from codelode.cli.options import Folder
 
-folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+folder_argument = click.argument("folder", type=Folder())
 
 
 @click.command()

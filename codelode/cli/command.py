@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 
@@ -26,7 +29,33 @@ ERROR = 2
 INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class ReaderGone(Exception):
+    """Whoever read the output has seen enough: `codelode search … | head -1`."""
+
+
+class Commands(click.Group):
+    """Raises ReaderGone where Click would end the process with status 1, "nothing found"."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _reader_may_go():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _reader_may_go():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _reader_may_go() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as exc:
+        raise ReaderGone from exc
+
+
+@click.group(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package_name="codelode")
 def codelode() -> None:
     """Find code across all the repositories of an organisation.
@@ -50,13 +79,17 @@ for command in COMMANDS:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit status."""
-    sys.exit(_status_of(list(sys.argv[1:] if args is None else args)))
+    status = _status_of(list(sys.argv[1:] if args is None else args))
+    _forget_unread()
+    sys.exit(status)
 
 
 def _status_of(args: list[str]) -> int:
     try:
         _check_text(args)
         return int(codelode.main(args, prog_name="codelode", standalone_mode=False) or 0)
+    except ReaderGone:
+        return 0
     except click.ClickException as exc:
         return _complain(exc.format_message(), hint=_help_of(exc))
     except (click.Abort, KeyboardInterrupt):
@@ -85,5 +118,17 @@ def _help_of(exc: click.ClickException) -> str:
 
 
 def _complain(message: str, *, hint: str = "") -> int:
-    complain(f"{message} ({hint})" if hint else message)
+    with suppress(BrokenPipeError):
+        complain(f"{message} ({hint})" if hint else message)
     return ERROR
+
+
+def _forget_unread() -> None:
+    """Drop what nobody reads any more: Python would try once more to write it, and complain."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)

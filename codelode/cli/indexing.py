@@ -17,7 +17,8 @@ import click
 from codelode.cli import printing
 from codelode.cli.options import server_option
 from codelode.cli.progress import Progress
-from codelode.client import Client
+from codelode.cli.standing import left_out, troubles
+from codelode.client import Client, Status
 from codelode.errors import CodelodeError
 from codelode.model import Run, RunState
 
@@ -110,6 +111,9 @@ def index(
 def retry(context: click.Context, *, client: Client, name: str | None, wait: bool) -> None:
     """Try the files that failed once more, of the repository NAME or of all.
 
+    Exit status: 0 done (or started, without --wait, or nothing has failed), 2 error: also when no
+    file has failed, but the last run of a repository has.
+
     \b
     Examples:
       codelode retry
@@ -117,7 +121,7 @@ def retry(context: click.Context, *, client: Client, name: str | None, wait: boo
     """
     runs = client.retry(name)
     if not runs:
-        printing.note("no file has failed; nothing to retry")
+        context.exit(_tell(client.status(), name, good="no file has failed; nothing to retry"))
     context.exit(_run_all(client, [_already(run) for run in runs], wait=wait))
 
 
@@ -179,10 +183,19 @@ def remove(*, client: Client, name: str, yes: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON list for machines.")
 @server_option
+@click.pass_context
 def failures(
-    *, client: Client, name: str | None, include_skipped: bool, include_partial: bool, as_json: bool
+    context: click.Context,
+    *,
+    client: Client,
+    name: str | None,
+    include_skipped: bool,
+    include_partial: bool,
+    as_json: bool,
 ) -> None:
     """List the files that could not be indexed, with the reason of each.
+
+    Exit status: 0 listed, 2 error: also when the last run of a repository failed as a whole.
 
     \b
     Examples:
@@ -193,28 +206,33 @@ def failures(
     found = client.failures(name, include_skipped=include_skipped, include_partial=include_partial)
     if as_json:
         click.echo(printing.to_json([asdict(failure) for failure in found]))
-        return
+        context.exit(_tell(client.status(), name))
     count = 0
     for failure in found:
         count += 1
         place = f"{failure.repository} {failure.path}"
         click.echo(printing.plain(f"{place}  {failure.state}: {' '.join(failure.reason.split())}"))
-    printing.note(f"{count} file{'s' * (count != 1)}" if count else "every file is indexed")
+    state = client.status()
+    rest = "" if include_skipped else left_out(state, name)
+    if count:
+        printing.note("; ".join(filter(None, (f"{count} file{'s' * (count != 1)}", rest))))
+        context.exit(_tell(state, name))
+    good = _good_news(include_skipped=include_skipped, include_partial=include_partial)
+    context.exit(_tell(state, name, good="; ".join(filter(None, (good, rest)))))
 
 
 def locator(url: str) -> str:
     """A local path made absolute, for the server's working folder is another; URLs as they are."""
-    looks_local = url.startswith((".", "/", "~")) or Path(url).is_dir()
+    # An empty text would be the folder one is in, and is a variable that a script did not set.
+    looks_local = url.startswith((".", "/", "~")) or (url != "" and Path(url).is_dir())
     return str(Path(url).expanduser().resolve()) if looks_local else url
 
 
 def run_line(run: Run) -> str:
     """`acme/http  complete  120 files, 3 skipped, 1 failed  at 1a2b3c4d5e6f  run 7f…`."""
-    parts = [run.repository, run.state.value]
+    parts = [run.repository, printing.run_state(run)]
     if run.state.is_over:
         counts = [f"{run.done} files", f"{run.skipped} skipped", f"{run.failed} failed"]
-        if run.summaries_missing:
-            counts.append(f"{run.summaries_missing} summaries missing")
         parts.append(", ".join(counts))
     if run.revision:
         parts.append(f"at {run.revision[:12]}")
@@ -222,6 +240,22 @@ def run_line(run: Run) -> str:
         parts.append(f"in {run.finished_at - run.started_at:.1f} s")
     parts.append(f"run {run.id}")
     return printing.plain("  ".join(parts))
+
+
+def _tell(state: Status, name: str | None, *, good: str = "") -> int:
+    """Complain of repositories that are in trouble, or give the good news; the exit status."""
+    found = troubles(state, name)
+    for trouble in found:
+        printing.complain(trouble)
+    if not found and good:
+        printing.note(good)
+    return FAILED if found else 0
+
+
+def _good_news(*, include_skipped: bool, include_partial: bool) -> str:
+    if include_skipped:
+        return "every file is indexed" + ", and was read whole" * include_partial
+    return "no file has failed" + " or was read in part" * include_partial
 
 
 def _given(patterns: tuple[str, ...], *, no_patterns: bool) -> tuple[str, ...] | None:

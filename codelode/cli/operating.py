@@ -21,10 +21,15 @@ import structlog
 
 from codelode.backends import connect
 from codelode.cli import folder, redis_server
+from codelode.cli.options import Folder
+from codelode.errors import InvalidSettings
 from codelode.settings import Settings, load, require_alike
 
 #: What says which stores are meant; the workers tell theirs.
 PLACE = ("store", "organisation", "data", "weaviate_url", "weaviate_collection")
+
+#: What the embedded cluster's Redis keeps, below the data folder.
+_REDIS = "redis"
 
 _STOP_S = 30.0
 
@@ -35,7 +40,7 @@ def data_option(command: Command) -> Command:
     """Adds `--data`, the folder of an embedded cluster."""
     return click.option(
         "--data",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=Folder(),
         help="Folder of the cluster that `codelode up` runs here. Default: CODELODE_DATA.",
     )(command)
 
@@ -44,8 +49,8 @@ def data_option(command: Command) -> Command:
 def stores(data: Path | None, *, is_stopped: bool = False) -> Iterator[Settings]:
     """Settings with which all stores can be reached; those of the workers, where they run.
 
-    `is_stopped`: a cluster on the data folder must not run. Raises InvalidSettings when it does,
-    and when the workers have other stores.
+    `is_stopped`: a cluster on the data folder must not run, and there need not be one yet. Raises
+    InvalidSettings when it does, when there is none, and when the workers have other stores.
     """
     with _warnings_on_stderr():
         yield from _reached(data, is_stopped=is_stopped)
@@ -61,8 +66,12 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
         yield found
     elif "redis_url" in base.model_fields_set:
         _require_alike(settings, connect.exchange(settings).facts())
+        if not is_stopped and (data is not None or settings.store == "local"):
+            _require_there(settings.data_dir)
         yield settings
     else:
+        if not is_stopped:  # a restoration makes what it needs
+            _require_there(settings.data_dir, holds=_REDIS)
         with folder.locked(settings.data_dir):
             yield from _with_own_redis(settings)
 
@@ -82,7 +91,7 @@ def _warnings_on_stderr() -> Iterator[None]:
 
 
 def _with_own_redis(settings: Settings) -> Iterator[Settings]:
-    data = settings.data_dir / "redis"
+    data = settings.data_dir / _REDIS
     data.mkdir(mode=0o700, exist_ok=True)
     port = _free_port()
     command = redis_server.command(data, port, binary=redis_server.locate(settings.redis_bin))
@@ -94,6 +103,20 @@ def _with_own_redis(settings: Settings) -> Iterator[Settings]:
         finally:
             server.terminate()
             server.wait(_STOP_S)
+
+
+def _require_there(data: Path, *, holds: str = "") -> None:
+    """Raise InvalidSettings unless a cluster left its state in the folder.
+
+    Without it a misspelt folder would be made, and found healthy.
+    """
+    if (data / holds).is_dir():
+        return
+    state = "holds no cluster's state" if data.is_dir() else "does not exist"
+    raise InvalidSettings(
+        f"the data folder {data} {state}; give the one that `codelode up` runs on, by --data or "
+        "CODELODE_DATA"
+    )
 
 
 def _require_alike(own: Settings, workers: Mapping[str, str]) -> None:

@@ -1,9 +1,11 @@
-"""What several commands share: the `--server` option and how its default is found."""
+"""What several commands share: the `--server` option and how its default is found; folders."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -12,6 +14,20 @@ from codelode.cli.folder import running_cluster
 from codelode.client import Client
 
 Command = TypeVar("Command", bound=Callable[..., object])
+
+
+class Folder(click.Path):
+    """The type of a folder's name; an empty one is a variable that a script did not set."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        if not str(value).strip():
+            self.fail("it is empty; name a folder", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def server_option(command: Command) -> Command:

@@ -111,7 +111,8 @@ def _run_row(run: Run) -> tuple[object, ...]:
     files = f"{run.done + run.failed}/{run.total}"
     started = printing.moment(run.started_at)
     error = " ".join(run.error.split())
-    return run.id, run.repository, run.ref, run.state.value, files, run.failed, started, error
+    state = printing.run_state(run)
+    return run.id, run.repository, run.ref, state, files, run.failed, started, error
 
 
 def _repository_json(each: IndexedRepository) -> dict[str, object]:

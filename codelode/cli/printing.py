@@ -17,6 +17,7 @@ from itertools import chain
 import click
 
 from codelode.client import Hit, ImportLink, SearchResult
+from codelode.model import Run, RunState
 from codelode.tokens import terms
 
 #: Lines of a hit shown on a terminal; a chunk has up to a hundred or so, and of a longer one an
@@ -210,6 +211,14 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         for row in cells
     ]
     return "\n".join([click.style(lines[0], bold=True), *lines[1:]])
+
+
+def run_state(run: Run) -> str:
+    """`indexing`, `complete`, `complete without 303 summaries`."""
+    missing = run.summaries_missing
+    if run.state is not RunState.COMPLETE or not missing:
+        return run.state.value
+    return f"{run.state.value} without {missing} {'summary' if missing == 1 else 'summaries'}"
 
 
 def moment(seconds: float) -> str:

@@ -9,7 +9,7 @@ from typing import Self
 
 import click
 
-from codelode.cli.printing import plain
+from codelode.cli.printing import plain, run_state
 from codelode.model import Run, RunState
 
 BAR_CHARS = 24
@@ -56,7 +56,7 @@ class Progress:
 
 def progress_line(run: Run, *, elapsed_s: float) -> str:
     """`acme/http  indexing  [######------]  120/240 files, 60/s`."""
-    parts = [plain(run.repository), run.state.value]
+    parts = [plain(run.repository), run_state(run)]
     if run.total:
         through = min(run.done + run.failed, run.total)
         parts.append(bar(through, run.total))

@@ -26,6 +26,7 @@ from codelode.cli.children import (
     redis_child,
     worker_children,
 )
+from codelode.cli.options import Folder
 from codelode.cli.supervisor import Child, Supervisor
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings, load, require_private
@@ -67,7 +68,7 @@ class Interrupts:
 @click.command()
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Folder(),
     help="Folder of all state. Default: CODELODE_DATA, else ~/.local/share/codelode.",
 )
 @click.option(

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypedDict
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, TypedDict
 
-from codelode import errors
+from google.protobuf.descriptor import FieldDescriptor
+
+from codelode import addresses, errors
 from codelode.v1 import index_pb2, search_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 #: Options by stage and name, as in `SearchOptions` of the proto: `{"rank": {"reranker": "judge"}}`.
 Options = Mapping[str, Mapping[str, object]]
+
+#: The bounds of the gateway, which checks them; said here of what the wire cannot carry.
+MOST = {"top_k": 200, "depth": 5, "limit": 1_000}
+
+#: What the options of a search take.
+_KINDS = {
+    FieldDescriptor.CPPTYPE_INT32: "whole number",
+    FieldDescriptor.CPPTYPE_DOUBLE: "number",
+    FieldDescriptor.CPPTYPE_BOOL: "true or false",
+    FieldDescriptor.CPPTYPE_STRING: "text",
+}
 
 
 class Limits(TypedDict, total=False):
@@ -73,16 +90,34 @@ def search_request(
 def search_options(preset: str, options: Options) -> search_pb2.SearchOptions:
     """InvalidQuery names an option that does not exist or has another type."""
     message = search_pb2.SearchOptions(preset=preset)
+    stages = [name for name in message.DESCRIPTOR.fields_by_name if name != "preset"]
     for stage, values in options.items():
-        if stage == "preset" or stage not in message.DESCRIPTOR.fields_by_name:
-            raise errors.InvalidQuery(f"options.{stage}", "is no stage of a search")
-        part = getattr(message, stage)
+        if stage not in stages:
+            told = f"is no stage of a search; {_instead(stage, stages)}"
+            raise errors.InvalidQuery(f"options.{stage}", told)
         for name, value in values.items():
-            try:
-                setattr(part, name, value)
-            except (AttributeError, TypeError, ValueError) as exc:
-                raise errors.InvalidQuery(f"options.{stage}.{name}", str(exc)) from exc
+            _set(getattr(message, stage), stage, name, value)
     return message
+
+
+def _set(part: Message, stage: str, name: str, value: object) -> None:
+    fields = part.DESCRIPTOR.fields_by_name
+    if name not in fields:
+        told = f"is no option of {stage}; {_instead(name, list(fields))}"
+        raise errors.InvalidQuery(f"options.{stage}.{name}", told)
+    try:
+        setattr(part, name, value)
+    except (TypeError, ValueError) as exc:
+        told = f"{value!r} is no {_KINDS[fields[name].cpp_type]}"
+        raise errors.InvalidQuery(f"options.{stage}.{name}", told) from exc
+
+
+def _instead(name: str, known: list[str]) -> str:
+    """`did you mean 'rank'?`, or all that there are."""
+    close = get_close_matches(name.lower(), known)
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    return f"there are: {', '.join(known)}"
 
 
 def run_request(
@@ -94,6 +129,8 @@ def run_request(
     exclude: Iterable[str] | None = None,
 ) -> index_pb2.StartRunRequest:
     """The request; patterns that are None are left out of it, empty ones are not."""
+    if not url.strip():
+        raise errors.InvalidQuery("url", f"it is empty; {addresses.FORMS}")
     return index_pb2.StartRunRequest(
         url=url,
         name=name,
@@ -121,5 +158,5 @@ def texts(field: str, values: Iterable[str]) -> list[str]:
 def count(field: str, value: int) -> int:
     # The wire's 0 means the default, so asking for nothing has to be refused here.
     if not 0 < value < 2**31:
-        raise errors.InvalidQuery(field, f"{value} is out of range; ask for at least 1")
+        raise errors.InvalidQuery(field, f"is {value:,}; it must be 1 to {MOST[field]:,}")
     return value

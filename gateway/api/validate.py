@@ -274,5 +274,5 @@ def _check_count(field: str, values: Sequence[str]) -> None:
 
 def _bounded(field: str, value: int, *, default: int, most: int) -> int:
     if not 0 <= value <= most:
-        raise InvalidQuery(field, f"is {value:,}; it must be 1 to {most:,}, or 0 for {default}")
+        raise InvalidQuery(field, f"is {value:,}; it must be 1 to {most:,}")
     return value or default

@@ -101,7 +101,13 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
         default_factory=lambda: [[run_message("complete", total=3, done=3)]]
     )
     repositories: list[index_pb2.Repository] = field(default_factory=list)
+    #: The recent ones, as a status shows them.
+    runs: list[index_pb2.Run] = field(
+        default_factory=lambda: [run_message("indexing", total=10, done=4, revision="a" * 40)]
+    )
     failures: list[index_pb2.FileFailure] = field(default_factory=list)
+    #: Nothing is there to be tried again.
+    nothing_to_retry: bool = False
     #: Every call fails with it.
     error: status_pb2.Status | None = None
     requests: list[object] = field(default_factory=list)
@@ -189,7 +195,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
         return index_pb2.GetStatusResponse(
             version="1.2.3",
             repositories=self.repositories,
-            runs=[run_message("indexing", total=10, done=4, revision="a" * 40)],
+            runs=self.runs,
             chunks=1234,
             queues=[index_pb2.Queue(name="parse", messages=6, workers=2)],
             embedder="static-256",
@@ -211,7 +217,8 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
 
     def RetryFailures(self, request, context):
         self._note(request, context)
-        return index_pb2.RetryFailuresResponse(runs=[run_message("pulling")])
+        runs = [] if self.nothing_to_retry else [run_message("pulling")]
+        return index_pb2.RetryFailuresResponse(runs=runs)
 
     def _note(self, request, context):
         copy = type(request)()

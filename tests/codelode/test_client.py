@@ -9,9 +9,11 @@ import grpc
 import pytest
 
 from codelode import errors
-from codelode.client import Client, connection
+from codelode.backends.memory.ledger import MemoryLedger
+from codelode.client import Client, connection, request
 from codelode.model import RunState
-from codelode.v1 import index_pb2
+from codelode.v1 import index_pb2, search_pb2
+from gateway.api import graph, validate
 
 
 @pytest.fixture
@@ -103,6 +105,49 @@ def test_an_option_that_does_not_exist_is_refused_by_name(client, gateway, optio
 
     assert caught.value.field == field
     assert gateway.requests == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            {"rnk": {}},
+            "options.rnk: is no stage of a search; did you mean 'rank'?",
+        ),
+        (
+            {"x": {}},
+            "options.x: is no stage of a search; there are: analyze, retrieve, rank, expand, "
+            "assemble",
+        ),
+        (
+            {"rank": {"nope": 1}},
+            "options.rank.nope: is no option of rank; there are: ranker, definition_boost, "
+            "centrality, reranker, confidence, duplicate_similarity",
+        ),
+        (
+            {"rank": {"rerank": "judge"}},
+            "options.rank.rerank: is no option of rank; did you mean 'reranker' or 'ranker'?",
+        ),
+        (
+            {"analyze": {"rewrite_": True}},
+            "options.analyze.rewrite_: is no option of analyze; did you mean 'rewrite'?",
+        ),
+        ({"retrieve": {"window": "many"}}, "options.retrieve.window: 'many' is no whole number"),
+        ({"retrieve": {"window": 0.5}}, "options.retrieve.window: 0.5 is no whole number"),
+        (
+            {"retrieve": {"window": 2**40}},
+            "options.retrieve.window: 1099511627776 is no whole number",
+        ),
+        ({"retrieve": {"alpha": "x"}}, "options.retrieve.alpha: 'x' is no number"),
+        ({"rank": {"reranker": 1}}, "options.rank.reranker: 1 is no text"),
+        ({"analyze": {"rewrite": "yes"}}, "options.analyze.rewrite: 'yes' is no true or false"),
+    ],
+)
+def test_a_refused_option_says_which_there_are_or_what_it_takes(client, options, told):
+    with pytest.raises(errors.InvalidQuery) as caught:
+        client.search("retry", options=options)
+
+    assert str(caught.value) == told
 
 
 def test_a_result_has_what_was_found_around_its_hits(client, gateway, around):
@@ -381,8 +426,25 @@ def test_an_address_that_is_none_is_refused(address):
 
 @pytest.mark.parametrize("top_k", [0, -1, 2**31])
 def test_a_top_k_that_the_wire_cannot_say_is_refused_by_name(client, top_k):
-    with pytest.raises(errors.InvalidQuery, match="top_k"):
+    with pytest.raises(errors.InvalidQuery) as caught:
         client.search("x", top_k=top_k)
+
+    assert str(caught.value) == f"top_k: is {top_k:,}; it must be 1 to 200"
+
+
+def test_client_and_gateway_refuse_a_number_in_the_same_words(client):
+    asked = search_pb2.SimilarRequest(top_k=-1)
+    with pytest.raises(errors.InvalidQuery) as here:
+        client.similar("a.py", 1, top_k=asked.top_k)
+    with pytest.raises(errors.InvalidQuery) as there:
+        validate.similar_query(asked, MemoryLedger())
+
+    assert str(here.value) == str(there.value)
+    assert request.MOST == {
+        "top_k": validate.MAX_TOP_K,
+        "depth": graph.MAX_DEPTH,
+        "limit": graph.MAX_LIMIT,
+    }
 
 
 def test_one_text_in_place_of_a_list_is_refused_by_name(client):

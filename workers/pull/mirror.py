@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from git import RemoteProgress
 
 from codelode import mirrors
 from codelode.addresses import check_ref, check_url, is_local
-from codelode.errors import CodelodeError, NotFound
+from codelode.errors import NotFound
 from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, Revision
 from workers.pull import git
 
@@ -91,11 +90,11 @@ class Mirrors:
 
         `on_progress` receives lines such as `Receiving objects 45%`. Raises InvalidQuery when the
         URL is not (or no longer) allowed; Denied or NotFound when the source says so; Unavailable
-        when a retry may help.
+        when a retry may help. No message names the repository: the run that it ends does.
         """
         source = self._source(repository.url)
         mirror = self.git_dir(repository.name)
-        with _naming(repository.name), mirrors.locked(mirror, timeout_s=self.timeout_s) as lock:
+        with mirrors.locked(mirror, timeout_s=self.timeout_s) as lock:
             call = partial(
                 git.run,
                 timeout_s=self.timeout_s,
@@ -120,7 +119,7 @@ class Mirrors:
             commit = _commit(mirror, full)
             if commit is not None:
                 return short, commit
-        return _unknown_ref(mirror, name, wanted)
+        return _unknown_ref(mirror, wanted)
 
     def remove(self, name: RepositoryName) -> None:
         """Delete the repository's mirror. Unknown names are not an error."""
@@ -139,15 +138,6 @@ class Mirrors:
         return _Source(
             url, git.environment(protocols="http" if url.startswith("http:") else "https:ssh")
         )
-
-
-@contextmanager
-def _naming(name: RepositoryName) -> Iterator[None]:
-    """Put the repository's name before git's reason."""
-    try:
-        yield
-    except CodelodeError as exc:
-        raise type(exc)(f"{name}: {exc}") from exc
 
 
 def _clone(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
@@ -275,20 +265,20 @@ def _commit(mirror: Path, name: str) -> Revision | None:
     return Revision(commit) if _COMMIT.fullmatch(commit) else None
 
 
-def _unknown_ref(mirror: Path, name: RepositoryName, ref: RefName) -> NoReturn:
+def _unknown_ref(mirror: Path, ref: RefName) -> NoReturn:
     listed = git.run(
         *_at(mirror), "for-each-ref", "--sort=-committerdate", "--format=%(refname)", _HEADS, _TAGS
     )
     refs = listed.decode("utf-8", "backslashreplace").split()
     if not refs:
-        raise NotFound(f"{name} has no commits yet; push one and index it again")
+        raise NotFound("it has no commits yet; push one and index it again")
     if _COMMIT.fullmatch(ref):
-        raise NotFound(f"{name} has no commit {ref} on any of its branches and tags")
+        raise NotFound(f"there is no commit {ref} on any of its branches and tags")
     branches = [ref.removeprefix(_HEADS) for ref in refs if ref.startswith(_HEADS)]
     more = ", …" if len(branches) > _BRANCHES_NAMED else ""
     named = ", ".join(branches[:_BRANCHES_NAMED]) or "none"
     raise NotFound(
-        f"{name} has no branch or tag {ref!r}; name one of its branches ({named}{more}), a tag, "
+        f"there is no branch or tag {ref!r}; name one of its branches ({named}{more}), a tag, "
         "or a commit with all its 40 digits"
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import click
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from codelode.cli import folder
 from codelode.cli.command import codelode as group
 from codelode.cli.options import default_server
+from codelode.v1 import index_pb2
 
 
 @pytest.mark.parametrize("command", sorted(group.commands))
@@ -75,6 +78,67 @@ def test_ctrl_c_ends_with_130(codelode, monkeypatch):
 
     assert answer.status == 130
     assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["search", "retry"], ["search", "retry", "--json"], ["repos"], ["--help"]],
+    ids=lambda args: " ".join(args),
+)
+@pytest.mark.parametrize("are_both", [False, True], ids=["stdout", "stdout and stderr"])
+def test_a_reader_that_has_seen_enough_is_no_error(gateway, tmp_path, args, are_both):
+    gateway.hits = gateway.hits * 10
+    gateway.repositories = [index_pb2.Repository(name="acme/http")]
+    environment = {**os.environ, "CODELODE_SERVER": gateway.address, "CODELODE_DATA": str(tmp_path)}
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "codelode", *args],
+        stdout=writer,
+        stderr=writer if are_both else subprocess.PIPE,
+        env=environment,
+        check=False,
+        timeout=60,
+    )
+    os.close(writer)
+
+    assert (ended.returncode, ended.stderr or b"") == (0, b"")
+
+
+def test_an_error_that_nobody_reads_has_its_status_all_the_same():
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "codelode", "serch"],
+        stdout=writer,
+        stderr=writer,
+        check=False,
+        timeout=60,
+    )
+    os.close(writer)
+
+    assert ended.returncode == 2
+
+
+def test_head_of_a_long_answer_is_its_first_line_and_nothing_else(gateway, tmp_path):
+    gateway.hits = gateway.hits * 10_000  # more than a pipe holds
+    environment = {**os.environ, "CODELODE_SERVER": gateway.address, "CODELODE_DATA": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "codelode", "search", "retry"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    ) as process:
+        head = subprocess.run(
+            ["head", "-1"], stdin=process.stdout, capture_output=True, check=True, timeout=60
+        )
+        process.stdout.close()
+        _, err = process.communicate(timeout=60)
+
+    assert head.stdout.startswith(b"acme/http src/retry.py:9-11")
+    assert (process.returncode, err) == (0, b"")
 
 
 def test_the_running_cluster_of_the_data_folder_is_the_default_server(monkeypatch, tmp_path):

@@ -74,6 +74,20 @@ def test_index_with_wait_shows_progress_and_the_end(served, gateway, make_run):
     assert "[######------------------]  1/4 files" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("missing", "shown"),
+    [(1, "complete without 1 summary"), (303, "complete without 303 summaries")],
+)
+def test_a_run_without_all_its_summaries_says_how_many(served, gateway, make_run, missing, shown):
+    gateway.watches = [[make_run("complete", total=98, done=98, summaries_missing=missing)]]
+
+    answer = served("index", "https://x/http.git", "--wait")
+
+    assert answer.status == 0
+    assert answer.out == f"acme/http  {shown}  98 files, 0 skipped, 0 failed  run r1\n"
+    assert f"acme/http  {shown}  [########################]  98/98 files" in answer.err
+
+
 def test_a_run_that_fails_gives_the_reason_and_status_two(served, gateway, make_run):
     gateway.watches = [[make_run("failed", error="fatal: repository 'x' not found\nhm")]]
 
@@ -101,6 +115,15 @@ def test_a_local_path_is_sent_absolute(served, gateway, tmp_path, monkeypatch):
     absolute = str(tmp_path.resolve() / "project")
     sent = [request.url for request in gateway.requests]
     assert sent == [absolute, str(tmp_path.resolve()), absolute]
+
+
+@pytest.mark.parametrize("url", ["", " "])
+def test_an_empty_place_is_refused_and_is_not_the_folder_one_is_in(served, gateway, url):
+    answer = served("index", url, "https://x/http.git")
+
+    assert answer.status == 2
+    assert answer.err.startswith("codelode: url: it is empty; give https://")
+    assert [request.url for request in gateway.requests] == ["https://x/http.git"]
 
 
 @pytest.mark.parametrize("url", ["https://x/y", "git@host:team/app.git", "host:path", "ext::sh"])
@@ -165,11 +188,87 @@ def test_failures_as_json_is_a_list(served, gateway, failed_file):
     ]
 
 
-def test_no_failures_is_good_news(served):
-    answer = served("failures")
+def repository(name="acme/http", *, revision="a" * 40, skipped=(0,)):
+    refs = [
+        index_pb2.RefStatus(ref=f"v{number}", revision=revision, skipped=count)
+        for number, count in enumerate(skipped)
+    ]
+    return index_pb2.Repository(name=name, refs=refs)
 
-    assert (answer.status, answer.out) == (0, "")
-    assert answer.err == "every file is indexed\n"
+
+@pytest.mark.parametrize(
+    ("options", "skipped", "told"),
+    [
+        ([], (0,), "no file has failed"),
+        (
+            ["acme/http"],
+            (5, 3),
+            "no file has failed; 8 were left out on purpose: `codelode failures acme/http --all` "
+            "lists them",
+        ),
+        (
+            [],
+            (1,),
+            "no file has failed; 1 was left out on purpose: `codelode failures --all` lists it",
+        ),
+        (["--partial"], (0,), "no file has failed or was read in part"),
+        (["--all"], (0,), "every file is indexed"),
+        (["--all", "--partial"], (0,), "every file is indexed, and was read whole"),
+    ],
+)
+def test_no_failures_is_good_news_and_tells_what_was_left_out(
+    served, gateway, options, skipped, told
+):
+    gateway.repositories = [repository(skipped=skipped)]
+
+    answer = served("failures", *options)
+
+    assert (answer.status, answer.out, answer.err) == (0, "", f"{told}\n")
+
+
+def test_failures_tell_what_was_left_out_beside_them(served, gateway, failed_file):
+    gateway.repositories = [repository(skipped=(8,)), repository("acme/tls", skipped=(2,))]
+    gateway.failures = [failed_file]
+
+    assert served("failures", "acme/http").err == (
+        "1 file; 8 were left out on purpose: `codelode failures acme/http --all` lists them\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["failures", "retry"])
+def test_a_repository_whose_last_run_failed_is_not_said_to_be_well(
+    served, gateway, make_run, command
+):
+    gateway.nothing_to_retry = True
+    gateway.repositories = [repository(revision=""), repository("acme/tls")]
+    gateway.runs = [
+        make_run("complete", repository="acme/tls"),
+        make_run("failed", error="Could not resolve host:\nx"),
+        make_run("complete", ref="v1"),
+        make_run("failed", repository="acme/tls", error="long ago"),
+    ]
+
+    answer = served(command, "acme/http")
+
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err == (
+        "codelode: acme/http: its last run failed: Could not resolve host: x; "
+        "`codelode index` tries again\n"
+    )
+    assert served(command, "acme/tls").status == 0
+    assert served(command).status == 2
+
+
+def test_a_repository_of_which_nothing_is_indexed_yet_is_not_said_to_be_well(served, gateway):
+    gateway.repositories = [repository(revision="")]
+    gateway.runs = []
+
+    answer = served("failures", "acme/http")
+
+    assert answer.status == 2
+    assert answer.err == (
+        "codelode: acme/http: nothing of it is indexed yet; `codelode index` does it\n"
+    )
 
 
 def test_an_interrupted_wait_leaves_the_run_going(served, gateway, make_run, monkeypatch):

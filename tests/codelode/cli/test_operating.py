@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from codelode.backends import connect
 from codelode.cli.operating import stores
+from codelode.errors import InvalidSettings
 from codelode.model import BlobId, FileRecord, FileState, RefName, Repository, RepositoryName
 from codelode.ports import Manifest, WorkItem
 
@@ -18,7 +20,7 @@ APP, MAIN = RepositoryName("acme/app"), RefName("main")
 def damaged(tmp_path, monkeypatch):
     """A data folder whose ledger has an indexed file and whose index is empty."""
     monkeypatch.delenv("CODELODE_REDIS_URL", raising=False)
-    with stores(tmp_path / "data") as settings:
+    with stores(tmp_path / "data", is_stopped=True) as settings:
         ledger = connect.ledger(settings)
         ledger.register(Repository(APP, "https://example.org/app", MAIN))
         run = ledger.create(APP, MAIN).id
@@ -59,6 +61,57 @@ def test_a_backup_comes_back_into_another_folder(codelode, damaged, tmp_path):
         assert [one.name for one in connect.ledger(settings).repositories()] == [APP]
     refused = codelode("restore", str(tmp_path / "saved"), "--data", str(tmp_path / "other"))
     assert (refused.status, "give --force" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["doctor", "--repair"], ["backup", "saved"]])
+@pytest.mark.parametrize("make", [None, Path.mkdir, Path.touch], ids=["missing", "empty", "file"])
+def test_a_folder_that_no_cluster_had_its_data_in_is_named_and_left_as_it_is(
+    codelode, tmp_path, monkeypatch, command, make
+):
+    monkeypatch.delenv("CODELODE_REDIS_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    if make is not None:
+        make(tmp_path / "data")
+
+    for place in (["--data", str(tmp_path / "data")], []):
+        answer = codelode(*command, *place)
+
+        assert (answer.status, answer.out) == (2, "")
+        assert str(tmp_path / "data") in answer.err
+        assert answer.err.count("\n") == 1
+    assert [path.name for path in tmp_path.rglob("*")] == ["data"] * (make is not None)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["doctor", "--data", ""], ["restore", "x", "--data", ""], ["backup", ""], ["restore", ""]],
+)
+def test_an_empty_folder_name_is_not_the_folder_one_is_in(codelode, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+
+    answer = codelode(*command)
+
+    assert answer.status == 2
+    assert "it is empty; name a folder" in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_with_a_redis_of_its_own_only_a_local_index_needs_the_data_folder(
+    codelode, redis, redis_url, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("CODELODE_REDIS_URL", redis_url)
+
+    answer = codelode("doctor")
+
+    assert answer.status == 2
+    assert f"the data folder {tmp_path / 'data'} does not exist; give" in answer.err
+    assert not (tmp_path / "data").exists()
+
+    monkeypatch.setenv("CODELODE_STORE", "weaviate")
+    with stores(None) as settings:
+        assert settings.redis_url == redis_url
+    with pytest.raises(InvalidSettings, match="does not exist"), stores(tmp_path / "data"):
+        pass
 
 
 def test_stores_that_are_not_the_workers_are_not_touched(codelode, redis, redis_url, monkeypatch):

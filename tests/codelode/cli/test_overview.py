@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -71,6 +72,27 @@ def test_status_sums_the_health_of_each_language(served, gateway, repository):
     at = lines.index(["language", "files", "ok", "partial", "error", "unsupported"])
     assert lines[at + 1] == ["c", "8", "1", "0", "0", "7"]
     assert lines[at + 2] == ["go", "6", "4", "2", "0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("state", "missing", "shown"),
+    [
+        ("complete", 0, "complete"),
+        ("complete", 1, "complete without 1 summary"),
+        ("complete", 303, "complete without 303 summaries"),
+        ("indexing", 303, "indexing"),
+    ],
+)
+def test_status_says_how_many_summaries_a_run_ended_without(
+    served, gateway, make_run, state, missing, shown
+):
+    gateway.runs = [make_run(state, total=7, done=7, summaries=5, summaries_missing=missing)]
+
+    line = next(line for line in served("status").out.splitlines() if line.startswith("r1"))
+    (run,) = json.loads(served("status", "--json").out)["runs"]
+
+    assert re.split(r"\s{2,}", line)[2:5] == ["HEAD", shown, "7/7"]
+    assert (run["state"], run["summaries"], run["summaries_missing"]) == (state, 5, missing)
 
 
 def test_status_as_json_is_one_object(served, gateway, repository):

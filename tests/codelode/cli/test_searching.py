@@ -149,7 +149,7 @@ def test_a_top_k_of_zero_is_refused(served):
     answer = served("search", "q", "--top-k", "0")
 
     assert answer.status == 2
-    assert answer.err.startswith("codelode: top_k: 0 is out of range")
+    assert answer.err == "codelode: top_k: is 0; it must be 1 to 200\n"
 
 
 def test_without_a_gateway_it_says_how_to_start_one(codelode, free_address):

@@ -102,7 +102,7 @@ def test_an_unknown_ref_is_named_with_what_there_is_instead(mirrors, repository,
     mirrors.sync(repository)
     with pytest.raises(NotFound, match=ref) as raised:
         mirrors.resolve(NAME, ref)
-    assert "owner/repo" in str(raised.value)
+    assert "owner/repo" not in str(raised.value)
     assert ("main" in str(raised.value)) is (len(ref) < 40)
 
 
@@ -125,7 +125,7 @@ def test_an_expression_is_no_ref(mirrors, repository, source, ref):
 
 def test_a_source_without_commits_says_so_and_can_be_indexed_later(mirrors, repository, source):
     mirrors.sync(repository)
-    with pytest.raises(NotFound, match="no commits yet"):
+    with pytest.raises(NotFound, match=r"^it has no commits yet"):
         mirrors.resolve(NAME)
     first = source.commit({"a.py": "a"})
     mirrors.sync(repository)
@@ -241,7 +241,7 @@ def test_a_source_that_is_no_longer_allowed_is_refused(mirrors, repository, sour
         replace(mirrors, local_paths="").sync(repository)
 
 
-def test_a_broken_source_names_the_repository_and_git_s_reason(mirrors, repository, source):
+def test_a_broken_source_gives_git_s_reason_and_leaves_the_name_out(mirrors, repository, source):
     revision = source.commit({"a.py": "a"})
     mirrors.sync(repository)
     next_one = source.commit({"a.py": "b"})
@@ -249,8 +249,9 @@ def test_a_broken_source_names_the_repository_and_git_s_reason(mirrors, reposito
         (source.path / "objects" / name[:2] / name[2:]).unlink(missing_ok=True)
     for pack in source.path.glob("objects/pack/*"):
         pack.unlink()
-    with pytest.raises(Unavailable, match=r"^owner/repo: "):
+    with pytest.raises(Unavailable) as raised:
         mirrors.sync(repository)
+    assert "owner/repo" not in str(raised.value)
     assert mirrors.resolve(NAME) == ("main", revision)
 
 
@@ -294,7 +295,7 @@ def test_a_sync_waits_for_another_one_of_the_same_mirror_only_so_long(mirrors, r
     mirrors.sync(repository)
     with mirrors.git_dir(NAME).with_suffix(".lock").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(Busy, match="owner/repo"):
+        with pytest.raises(Busy, match="another sync"):
             replace(mirrors, timeout_s=0.2).sync(repository)
     mirrors.sync(repository)
 
