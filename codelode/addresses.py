@@ -171,7 +171,7 @@ def _check_remote(url: str) -> str:
 def _check_scheme(parts: SplitResult) -> None:
     if parts.scheme == "file":
         _refuse(f"give the plain path instead of file://: {unquote(parts.path)!r}")
-    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         _refuse("http is not encrypted and is allowed to this machine only; use https")
     if parts.scheme not in ("https", "http", "ssh"):
         _refuse(f"{parts.scheme}:// is not allowed; {FORMS}")
@@ -188,7 +188,8 @@ def _check_userinfo(parts: SplitResult) -> None:
         _refuse("its user name has unusual characters; remove it")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine is reached by the name or address."""
     if host == "localhost":
         return True
     try:

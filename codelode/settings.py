@@ -6,7 +6,6 @@ part of the type. `codelode settings` and the README's table are printed from he
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from codelode.addresses import is_loopback
 from codelode.errors import InvalidSettings
 
 
@@ -315,20 +315,11 @@ def require_private(settings: Settings) -> None:
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise InvalidSettings(f"CODELODE_LISTEN={listen!r} is no HOST:PORT, as 127.0.0.1:50051")
-    if not _is_loopback(host.strip("[]")) and not settings.token.get_secret_value():
+    if not is_loopback(host.strip("[]")) and not settings.token.get_secret_value():
         raise InvalidSettings(
             f"CODELODE_LISTEN={listen!r}: no authentication is configured, so the gateway listens "
             "on loopback only; set CODELODE_TOKEN to a long random text, or use 127.0.0.1:PORT"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def require_alike(own: Mapping[str, str], workers: Mapping[str, str]) -> None:
