@@ -45,9 +45,9 @@ class GraphService(graph_pb2_grpc.GraphServiceServicer):
             repositories=named,
             visible=visible,
             relations=_relations(request.relations, reverse=request.reverse),
-            depth=_bounded("depth", request.depth, default=DEFAULT_DEPTH, most=MAX_DEPTH),
+            depth=validate.bounded("depth", request.depth, default=DEFAULT_DEPTH, most=MAX_DEPTH),
             reverse=request.reverse,
-            limit=_bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT),
+            limit=validate.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT),
             ref=validate.known_ref(request.ref, named, self.ledger),
         )
 
@@ -65,12 +65,6 @@ def _relations(names: Sequence[str], *, reverse: bool) -> tuple[Relation, ...]:
     if not names:
         return BACKWARD if reverse else FORWARD
     return tuple(dict.fromkeys(map(Relation, names)))
-
-
-def _bounded(field: str, value: int, *, default: int, most: int) -> int:
-    if not 0 <= value <= most:
-        raise InvalidQuery(field, f"is {value:,}; it must be 1 to {most:,}, or 0 for {default}")
-    return value or default
 
 
 def _response(found: Around) -> graph_pb2.GetGraphResponse:

@@ -44,7 +44,7 @@ def search_query(
     default = CONTEXT_TOP_K if for_context else DEFAULT_TOP_K
     return SearchQuery(
         text=query_text(request.query),
-        top_k=_bounded("top_k", request.top_k, default=default, most=MAX_TOP_K),
+        top_k=bounded("top_k", request.top_k, default=default, most=MAX_TOP_K),
         filters=filters(request.filters, catalog),
         options=choose.options(request.options, for_context=for_context),
     )
@@ -54,7 +54,7 @@ def similar_query(request: search_pb2.SimilarRequest, catalog: Catalog) -> Searc
     """How many hits of what; the place or snippet is checked by `similar_place`."""
     return SearchQuery(
         text=request.snippet,
-        top_k=_bounded("top_k", request.top_k, default=DEFAULT_TOP_K, most=MAX_TOP_K),
+        top_k=bounded("top_k", request.top_k, default=DEFAULT_TOP_K, most=MAX_TOP_K),
         filters=filters(request.filters, catalog),
     )
 
@@ -104,7 +104,7 @@ def query_text(text: str, *, field: str = "query") -> str:
 
 
 def page_size(value: int) -> int:
-    return _bounded("page_size", value, default=DEFAULT_PAGE_SIZE, most=MAX_PAGE_SIZE)
+    return bounded("page_size", value, default=DEFAULT_PAGE_SIZE, most=MAX_PAGE_SIZE)
 
 
 def filters(given: search_pb2.Filters, catalog: Catalog) -> Filters:
@@ -272,7 +272,8 @@ def _check_count(field: str, values: Sequence[str]) -> None:
         )
 
 
-def _bounded(field: str, value: int, *, default: int, most: int) -> int:
+def bounded(field: str, value: int, *, default: int, most: int) -> int:
+    """The number, 0 being its default; InvalidQuery names what it must be."""
     if not 0 <= value <= most:
         raise InvalidQuery(field, f"is {value:,}; it must be 1 to {most:,}")
     return value or default
