@@ -40,6 +40,27 @@ _BY_PATH = tuple((family, re.compile(pattern, re.DOTALL)) for family, pattern in
 _ENDS = (".yml", ".yaml", ".tpl", ".gotmpl", "kustomization")
 
 
+_BLOCK_TYPES = """
+stage function values chart dependency container
+service volume network secret config extension
+trigger env job strategy steps input output runs
+default include stages variables workflow image services cache before_script after_script spec
+template script rules
+source sources destination syncPolicy generators
+resources components bases patches patchesStrategicMerge patchesJson6902 namespace namePrefix
+nameSuffix commonLabels commonAnnotations labels images replicas configMapGenerator
+secretGenerator generatorOptions helmCharts vars replica configMap replacements transformers
+terraform resource data locals local module variable provider moved import check removed ephemeral
+List Deployment StatefulSet DaemonSet ReplicaSet Pod Job CronJob Service Ingress ConfigMap Secret
+Namespace ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding PersistentVolume
+PersistentVolumeClaim StorageClass NetworkPolicy HorizontalPodAutoscaler PodDisruptionBudget
+CustomResourceDefinition Application ApplicationSet AppProject Kustomization HelmRelease
+"""
+
+#: What blocks are usually: others occur, for HCL and Kubernetes let authors name their own.
+BLOCK_TYPES = tuple(dict.fromkeys(_BLOCK_TYPES.split()))
+
+
 def family_of(path: str) -> Family | None:
     """The family that the path alone tells, or None."""
     lower = path.lower()

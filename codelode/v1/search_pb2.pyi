@@ -439,7 +439,7 @@ class Filters(_message.Message):
 
     @_builtins.property
     def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Globs over the whole path: "src/**/*.py"."""
+        """Globs over the whole path: "src/**/*.py". "[" is an ordinary character."""
 
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1024,8 +1024,11 @@ class Hit(_message.Message):
     end_line: _builtins.int
     language: _builtins.str
     symbol: _builtins.str
-    """Qualified name of what the chunk mainly defines; may be empty."""
+    """Qualified name of what the chunk mainly defines; may be empty. Where the query or the filter of
+    symbols names exactly another definition that begins in it, the name of that.
+    """
     kind: _builtins.str
+    """Of what the chunk mainly defines."""
     category: _builtins.str
     score: _builtins.float
     """Higher is better; comparable within one response only."""

@@ -18,6 +18,7 @@ from gateway import pipeline
 from gateway.api import convert, paging, validate
 from gateway.api.answers import Answers, Made
 from gateway.api.coverage import Coverage, Covered
+from gateway.api.doubts import doubts
 from gateway.api.interceptors import Context as CallContext
 from gateway.api.interceptors import note
 from gateway.state import Backends, SearchQuery
@@ -157,6 +158,8 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         self, response: search_pb2.SearchResponse, query: SearchQuery, started: float
     ) -> None:
         """Adds what is never stored with an answer, and the facts of the log line."""
+        if not response.hits:
+            response.notices.extend(doubts(query.filters))
         found = (RepositoryName(hit.repository) for hit in response.hits)
         names = query.filters.repositories or tuple(dict.fromkeys(found))
         if names:

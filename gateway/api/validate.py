@@ -6,6 +6,7 @@ filter that silently finds nothing is the worst answer a search can give.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
@@ -33,6 +34,9 @@ MAX_ALTERNATIVES = 1_000
 #: Patterns that choose the files of a repository, on each side; every file is compared with each.
 MAX_PATTERNS = 100
 MAX_PATTERN_CHARS = 500
+
+#: A bracket that no other closes, nor a wildcard can stand for what closes it.
+_UNCLOSED = re.compile(r"\[[^\]*?]*\Z")
 
 Closed = TypeVar("Closed", bound=StrEnum)
 
@@ -123,7 +127,7 @@ def filters(given: search_pb2.Filters, catalog: Catalog) -> Filters:
     return Filters(
         repositories=repositories,
         languages=_languages(given.languages),
-        paths=_globs("filters.paths", given.paths),
+        paths=tuple(map(_path, _globs("filters.paths", given.paths))),
         kinds=_members("filters.kinds", given.kinds, Kind),
         symbols=_globs("filters.symbols", given.symbols),
         categories=_members("filters.categories", given.categories, Category),
@@ -148,8 +152,7 @@ def known_repositories(
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:
     """`there is no repository 'acme/htp'; did you mean 'acme/http'?`"""
-    lower = {candidate.lower(): candidate for candidate in known}
-    close = [lower[match] for match in get_close_matches(name.lower(), lower, n=3)]
+    close = nearest(name, known)
     text = f"there is no {what} {name[:100]!r}"
     if close:
         return f"{text}; did you mean {' or '.join(map(repr, close))}?"
@@ -157,6 +160,12 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
         return f"{text}; none is indexed yet"
     shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
     return f"{text}; there are: {shown}"
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The known names that are most like it, at most three."""
+    lower = {candidate.lower(): candidate for candidate in known}
+    return [lower[match] for match in get_close_matches(name.lower(), lower, n=3)]
 
 
 def known_ref(
@@ -258,11 +267,33 @@ def _glob(field: str, pattern: str) -> str:
         raise InvalidQuery(field, f"holds a glob of more than {MAX_GLOB_CHARS:,} characters")
     if not pattern.isprintable():
         raise InvalidQuery(field, f"{pattern!r} holds control characters")
-    if field == "filters.paths" and pattern.startswith("/"):
-        raise InvalidQuery(
-            field, f"{pattern!r} starts with '/'; paths are relative to the repository's root"
-        )
     return pattern
+
+
+def _path(glob: str) -> str:
+    """The glob when there can be a path that it matches.
+
+    `[` is an ordinary character in it: `pages/[id].tsx` is the file of that name.
+    """
+    field, shown, parts = "filters.paths", repr(glob[:100]), glob.split("/")
+    if not parts[0]:
+        raise InvalidQuery(
+            field, f"{shown} starts with '/'; paths are relative to the repository's root"
+        )
+    if not parts[-1]:
+        raise InvalidQuery(field, f"{shown} ends with '/'; write '{glob[:100]}**' for all inside")
+    if not {"", ".", ".."}.isdisjoint(parts):
+        raise InvalidQuery(
+            field,
+            f"{shown} can match no path; write it relative to the repository's root: 'src/**/*.py'",
+        )
+    if _UNCLOSED.search(glob):
+        raise InvalidQuery(
+            field,
+            f"{shown} has a '[' that nothing closes; it stands for itself, as in 'pages/[id].tsx', "
+            "and '?' for one character of any kind",
+        )
+    return glob
 
 
 def _check_count(field: str, values: Sequence[str]) -> None:

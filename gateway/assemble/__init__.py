@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from codelode.model import Candidate, Hit, Match
 from gateway.assemble.compact import compacted
+from gateway.assemble.named import asked_names, under_name
 from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 
 #: Tokens of the hits beyond which hardly a language model reads them.
@@ -14,7 +15,8 @@ MAX_TOKENS = 100_000
 
 async def assemble(state: SearchState, _backends: Backends) -> SearchState:
     """Adds the hits."""
-    hits = tuple(hit(place) for place in state.page)
+    asked = asked_names(state.analysis.identifiers, state.query.filters.symbols)
+    hits = tuple(under_name(hit(place), asked) for place in state.page)
     if state.query.options.assemble.compact:
         hits = tuple(map(compacted, hits))
     tokens = sum(estimated_tokens(hit.chunk.content) for hit in hits)

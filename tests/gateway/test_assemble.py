@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codelode.model import Candidate, RepositoryName
+from codelode.model import Candidate, Hit, Match, RepositoryName
 from gateway.assemble import MAX_TOKENS, assemble
 from gateway.assemble.budget import fill
 from gateway.assemble.compact import signature_of
 from gateway.assemble.context import ESTIMATED, context
+from gateway.assemble.named import asked_names, under_name
 from gateway.assemble.quality import quality
 from gateway.options import Assemble, Options
 from gateway.rank.near import by_similarity
@@ -200,3 +201,27 @@ async def test_more_tokens_than_a_model_reads_come_with_a_suggestion(make_chunk)
     assert state.tokens == 125_000 > MAX_TOKENS
     assert "100,000" in state.remarks[0]
     assert "compact" in state.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "symbol", "symbols", "shown"),
+    [
+        (["beta"], "alpha", ["alpha", "beta"], "beta"),
+        (["Client.get"], "Client", ["Client", "get"], "get"),
+        (["alpha", "beta"], "beta", ["alpha", "beta"], "beta"),
+        (["get"], "Client.get", ["get", "put"], "Client.get"),
+        (["Client"], "Client.get", ["Client", "get"], "Client"),
+        (["web"], "Deployment/web", ["web", "sidecar"], "Deployment/web"),
+        (["build"], "job.build.steps", ["build", "steps"], "job.build"),
+        (["bet*", "Beta"], "alpha", ["alpha", "beta"], "alpha"),
+        (["get"], "forget", ["forget"], "forget"),
+        ([], "alpha", ["alpha", "beta"], "alpha"),
+    ],
+)
+def test_a_hit_is_headed_by_the_name_that_was_asked_for(make_chunk, asked, symbol, symbols, shown):
+    chunk = make_chunk("a.py", "x", symbol=symbol, symbols=tuple(symbols))
+
+    hit = under_name(Hit(chunk, 1.0, Match.BOTH), asked_names(asked, ()))
+
+    assert hit.chunk == chunk._replace(symbol=shown)
+    assert under_name(Hit(chunk, 1.0, Match.BOTH), asked_names((), asked)) == hit

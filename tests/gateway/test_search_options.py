@@ -15,6 +15,7 @@ from codelode.model import (
     Kind,
     Repository,
     RepositoryName,
+    RunState,
     Symbol,
 )
 from codelode.ports import Manifest, WorkItem
@@ -212,6 +213,33 @@ def test_coverage_counts_what_is_pending_and_failed(ledger):
     assert (covered.revision, covered.pending, covered.is_complete) == ("", 4, False)
 
 
+def test_a_run_that_does_indexed_files_once_more_leaves_the_coverage_complete(ledger):
+    name = RepositoryName("acme/new")
+    ledger.register(Repository(name, "https://host/new"))
+    items = tuple(WorkItem(f"{n}.py", f"{n:040}") for n in range(3))
+    done = [FileRecord(item.path, item.blob, FileState.INDEXED, chunks=1) for item in items]
+
+    def planned(revision, *items):
+        run = ledger.create(name, "HEAD")
+        ledger.plan(run.id, Manifest(revision, items), ref="main", fingerprint="1")
+        [covered] = Coverage(ledger).of([name], "HEAD")
+        return run.id, (covered.revision, covered.pending, covered.is_complete)
+
+    run, covered = planned("a" * 40, *items)
+    assert covered == ("", 3, False)
+    ledger.done(run, done)
+    run, covered = planned("a" * 40, *items)
+    assert covered == ("a" * 40, 0, True)
+    ledger.end(run, RunState.CANCELLED)
+    run, covered = planned("b" * 40, *items[:2], WorkItem("2.py", "c" * 40))
+    assert covered == ("a" * 40, 1, False)
+    ledger.end(run, RunState.CANCELLED)
+    run, covered = planned("b" * 40, *items[:2], WorkItem("2.py", ""))
+    assert covered == ("a" * 40, 1, False)
+    ledger.done(run, [*done[:2], FileRecord("2.py", "", FileState.PENDING)])
+    assert Coverage(ledger).of([name], "HEAD")[0].is_complete
+
+
 def test_coverage_is_bounded_and_remembered_for_a_moment(ledger):
     now = [0.0]
     coverage = Coverage(ledger, clock=lambda: now[0])
@@ -398,3 +426,38 @@ async def test_what_is_not_indexed_cannot_be_explained(service):
 
     assert code is grpc.StatusCode.NOT_FOUND
     assert "NoSuchThing" in message
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_other_definitions_of_a_name_are_counted_in_good_english(service, symbols):
+    other = Symbol("retry", "retry", Kind.FUNCTION, "", 1, 2, True)
+    for path, end in (
+        ("lib/clock.py", " 1 more definition has that name."),
+        ("src/client.py", " 2 more definitions have that name."),
+    ):
+        symbols.replace(HTTP, {path: [other]})
+
+        response = await service.Explain(
+            search_pb2.ExplainRequest(repository=HTTP, subject="retry")
+        )
+
+        assert end in response.summary
+
+
+async def test_a_hit_is_headed_by_the_definition_that_the_query_or_the_filter_names(
+    service, index, make_chunk
+):
+    index(
+        make_chunk(
+            "a.py", "def alpha(): ...\ndef beta(): ...", symbol="alpha", symbols=("alpha", "beta")
+        )
+    )
+
+    async def heads(**fields):
+        found = await service.Search(request(**fields))
+        return {hit.symbol for hit in found.hits if hit.path == "a.py"}
+
+    assert await heads(query="beta") == {"beta"}
+    assert await heads(query="def") == {"alpha"}
+    assert await heads(query="def", filters=search_pb2.Filters(symbols=["beta"])) == {"beta"}
+    assert await heads(query="def", filters=search_pb2.Filters(symbols=["bet*"])) == {"alpha"}

@@ -135,6 +135,12 @@ async def test_filters_limit_the_hits(search, filters, paths):
         (Request(query="x", filters=Filters(paths=[""])), "filters.paths", "empty"),
         (Request(query="x", filters=Filters(paths=["/src/**"])), "filters.paths", "relative"),
         (Request(query="x", filters=Filters(paths=["a\0b"])), "filters.paths", "control"),
+        (Request(query="x", filters=Filters(paths=["src/"])), "filters.paths", "'src/**'"),
+        (Request(query="x", filters=Filters(paths=["./src/*"])), "filters.paths", "'src/**/*.py'"),
+        (Request(query="x", filters=Filters(paths=["src//a"])), "filters.paths", "no path"),
+        (Request(query="x", filters=Filters(paths=["a/../*"])), "filters.paths", "no path"),
+        (Request(query="x", filters=Filters(paths=["["])), "filters.paths", "nothing closes"),
+        (Request(query="x", filters=Filters(paths=["a/[b"])), "filters.paths", "pages/[id].tsx"),
         (Request(query="x", filters=Filters(symbols=["x" * 1_025])), "filters.symbols", "1,024"),
         (
             Request(query="x", filters=Filters(paths=["a"] * 1_001)),
@@ -150,6 +156,46 @@ async def test_bad_input_names_the_field_and_the_remedy(search, request_, field,
     assert named == field
     assert says in description
     assert message == f"{field}: {description}"
+
+
+@pytest.mark.parametrize("glob", ["pages/[id].tsx", "pages/[*", "**/[[]...slug]]/*", "a]", ".x/*"])
+async def test_a_bracket_in_a_path_is_an_ordinary_character(search, index, make_chunk, glob):
+    for path in ("pages/[id].tsx", "a]", ".x/y"):
+        index(make_chunk(path, "def retry(call): pass"))
+
+    response = await search(Request(query="retry", filters=Filters(paths=[glob])))
+
+    assert bool(response.hits) == ("slug" not in glob)
+
+
+@pytest.mark.usefixtures("indexed")
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ({"block_types": ["resorce"]}, "block_types: 'resorce' is no usual type of block; did you"),
+        ({"block_types": ["deployment"]}, "did you mean 'Deployment'"),
+        ({"block_types": ["qqq"]}, "write it as in the file: resource, Deployment"),
+        ({"block_types": ["resource"]}, None),
+        ({"paths": ["src/[ab].py"]}, "stand for themselves, as in pages/[id].tsx"),
+        ({"paths": ["nowhere/**"]}, None),
+    ],
+)
+async def test_filters_that_may_be_mistaken_are_told_where_nothing_is_found(search, filters, said):
+    request = Request(query="retry", filters=Filters(**filters))
+
+    for response in (await search(request), await search(request)):  # the second from the cache
+        assert not response.hits
+        assert [said in notice for notice in response.notices] == [True] * (said is not None)
+
+
+async def test_a_type_of_block_of_the_authors_own_is_found_without_a_word(
+    search, index, make_chunk
+):
+    index(make_chunk("a.yaml", "kind: Rollout", block_type="Rollout"))
+
+    response = await search(Request(query="rollout", filters=Filters(block_types=["Rollout"])))
+
+    assert (len(response.hits), list(response.notices)) == (1, [])
 
 
 async def test_a_refusal_does_not_grow_with_what_it_quotes(search):

@@ -4,9 +4,10 @@ from textwrap import dedent
 
 import pytest
 
-from codelode.infrastructure import Family, family_of
+from codelode.infrastructure import BLOCK_TYPES, Family, family_of
 from codelode.model import HealthStatus, Kind
 from workers.parse import parse
+from workers.parse.infrastructure import _TABLES, kubernetes, kustomize
 
 FILES = {
     "main.tf": (
@@ -358,3 +359,18 @@ def test_machine_made_templates_end_in_time(text):
 )
 def test_the_path_tells_the_family(path, family):
     assert family_of(path) is family
+
+
+def test_every_type_of_block_of_the_tables_is_known_to_those_who_ask():
+    def types(rules):
+        for rule in rules:
+            yield from (
+                (rule.block_type, *types(rule.inside)) if rule.block_type else types(rule.inside)
+            )
+
+    tables = (*_TABLES.values(), *kubernetes._PARTS.values())
+    found = {name for table in tables for name in types(table)} | {*kustomize._ITEMS.values()}
+    written = {one.partition(":")[0] for _, said in FILES.values() for one in said.split(";")}
+
+    assert len(found) > 30
+    assert found | {name.strip() for name in written} <= {*BLOCK_TYPES}

@@ -1,0 +1,42 @@
+"""What may be wrong with a search that found nothing, where its filters are allowed and unusual.
+
+A repository or a language that does not exist is refused. A type of block cannot be: HCL and
+Kubernetes let authors name their own, and no store lists those it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from codelode.infrastructure import BLOCK_TYPES
+from codelode.model import Filters
+from gateway.api.validate import nearest
+
+#: Filters that are told of in one answer.
+MAX_DOUBTS = 5
+
+
+def doubts(filters: Filters) -> tuple[str, ...]:
+    """A notice for each filter that is probably not what was meant."""
+    found = (*_block_types(filters), *_paths(filters))
+    return found[:MAX_DOUBTS]
+
+
+def _block_types(filters: Filters) -> Iterator[str]:
+    for name in filters.block_types:
+        if name in BLOCK_TYPES:
+            continue
+        close = " or ".join(map(repr, nearest(name, BLOCK_TYPES)))
+        remedy = (
+            f"did you mean {close}?" if close else "write it as in the file: resource, Deployment"
+        )
+        yield f"filters.block_types: {name[:100]!r} is no usual type of block; {remedy}"
+
+
+def _paths(filters: Filters) -> Iterator[str]:
+    for glob in filters.paths:
+        if "[" in glob:
+            yield (
+                f"filters.paths: '[' and ']' in {glob[:100]!r} stand for themselves, as in "
+                "pages/[id].tsx; give several globs for alternatives"
+            )
