@@ -1,7 +1,8 @@
 """Where mirrors are: workers make them, other commands look at the folder they are in.
 
 A mirror is a bare repository below one folder, under a name made of its repository's. Whoever
-changes one holds the lock beside it.
+changes one holds the lock beside it. The file of the lock goes with its mirror, so whoever was
+waiting for it looks whether it is still the one that others will find.
 """
 
 from __future__ import annotations
@@ -34,16 +35,40 @@ def locked(mirror: Path, *, timeout_s: float) -> Iterator[int]:
     Raises Busy when somebody else does not let it go.
     """
     mirror.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(mirror.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    path = mirror.with_suffix(".lock")
+    lock = _taken(path, timeout_s)
     try:
-        _await(lock, timeout_s)
         yield lock
+        # Not after an error: a git that outlived it may hold the lock and be at work yet.
+        if not mirror.exists():
+            path.unlink(missing_ok=True)
     finally:
         os.close(lock)
 
 
-def _await(lock: int, timeout_s: float) -> None:
+def _taken(path: Path, timeout_s: float) -> int:
+    """The descriptor of the locked file that is at the path."""
     deadline = time.monotonic() + timeout_s
+    while True:
+        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            _await(lock, deadline, timeout_s)
+            if _is_at(path, lock):
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+
+
+def _is_at(path: Path, lock: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(lock), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _await(lock: int, deadline: float, timeout_s: float) -> None:
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,6 +6,9 @@ NAME is pull, parse, enrich, embed, store or beat; see `workers.app.WORKERS`.
 from __future__ import annotations
 
 import argparse
+import warnings
+
+from celery.exceptions import SecurityWarning
 
 from workers.app import WORKERS, app
 
@@ -15,15 +18,20 @@ def main() -> None:
     parser.add_argument("name", choices=[*WORKERS, "beat"])
     parser.add_argument("--concurrency", type=int, help="pool size; default: the group's own")
     args = parser.parse_args()
+    # Root is warned of for messages that run code when they are read; ours are JSON and no other is
+    # accepted. Whether root is wise is for the operator to say, once and not in every log.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     app.start(_arguments(args.name, args.concurrency))
 
 
 def _arguments(name: str, concurrency: int | None) -> list[str]:
+    # --quiet: without the banner, for a log is JSON from its first line.
     if name == "beat":
-        return ["beat", "--pidfile="]
+        return ["--quiet", "beat", "--pidfile="]
     shape = WORKERS[name]
     app.conf.broker_transport_options["gathers_s"] = shape.gathers_s
     return [
+        "--quiet",
         "worker",
         f"--hostname={name}@%h",
         f"--queues={','.join(shape.queues)}",

@@ -143,7 +143,8 @@ def layout_at(repository: RepositoryName, revision: Revision) -> imports.Layout:
 
 
 def _end(run: RunId, reason: str) -> None:
-    log.warning("run_failed", run=run, reason=reason)
+    found = services().ledger.run(run)  # None: its repository was removed
+    log.warning("run_failed", run=run, repository=found and found.repository, reason=reason)
     send_pull(services().ledger.end(run, RunState.FAILED, reason))
 
 

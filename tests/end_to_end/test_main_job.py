@@ -63,6 +63,12 @@ def codelode(cluster, *args):
     )
 
 
+def logged(cluster, stage):
+    """What a process logged itself; what a killed parser leaves besides is no JSON."""
+    lines = (cluster.data / "logs" / f"{stage}.log").read_text().splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
 def test_what_is_committed_is_found(cluster, git):
     git.commit({"app/cache.py": CACHE, "server/main.go": SERVER, "README.md": "# Demo\n"})
     with cluster.client() as client:
@@ -239,6 +245,17 @@ def test_a_repository_that_cannot_be_read_fails_its_run_with_the_reason(cluster,
         run = client.index(str(git.folder), name="no-ref", ref="no-such-branch")
     assert run.state is RunState.FAILED
     assert "no-such-branch" in run.error
+    said = [line for line in logged(cluster, "pull") if line["event"] == "run_failed"]
+    assert [line["repository"] for line in said if line["run"] == run.id] == ["no-ref"]
+
+
+@pytest.mark.parametrize("stage", ["pull", "parse", "embed", "store", "beat"])
+def test_a_log_begins_without_banner_and_warnings(cluster, stage):
+    text = (cluster.data / "logs" / f"{stage}.log").read_text()
+
+    assert json.loads(text.partition("\n")[0])
+    assert "[queues]" not in text
+    assert "SecurityWarning" not in text
 
 
 @pytest.mark.parametrize(
