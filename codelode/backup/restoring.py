@@ -11,6 +11,7 @@ from typing import BinaryIO, Protocol
 from codelode.backends import connect, operating
 from codelode.backup import manifest as manifests
 from codelode.backup.manifest import Manifest
+from codelode.counts import counted
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
 from codelode.settings import Settings
 
@@ -102,8 +103,8 @@ def _require_nothing(settings: Settings, index: operating.IndexBackup) -> None:
     repositories, chunks = len(connect.ledger(settings).repositories()), index.chunks()
     if repositories or chunks:
         raise InvalidSettings(
-            f"there are {repositories} repositories and {chunks} chunks here already: give "
-            "--force to have the backup in their place"
+            f"found {counted(repositories, 'repository')} and {counted(chunks, 'chunk')} here "
+            "already: give --force to have the backup in their place"
         )
 
 

@@ -20,6 +20,7 @@ from codelode.cli.searching import (
 )
 from codelode.cli.tuning import Chosen, merged, set_option
 from codelode.client import About, Client
+from codelode.counts import counted
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
 
@@ -82,7 +83,8 @@ def context(
         click.echo(printing.plain(made.text))
     for notice in made.search.notices:
         printing.note(f"note: {notice}")
-    printing.note(f"{made.tokens:,} tokens, {made.left_out} of {len(made.search)} hits left out")
+    of = counted(len(made.search), "hit")
+    printing.note(f"{counted(made.tokens, 'token')}, {made.left_out} of {of} left out")
     ctx.exit(FOUND if made.text else NOTHING)
 
 

@@ -12,6 +12,7 @@ from codelode.backup import Manifest
 from codelode.cli import printing
 from codelode.cli.operating import data_option, stores
 from codelode.cli.options import Folder
+from codelode.counts import counted
 
 folder_argument = click.argument("folder", type=Folder())
 
@@ -65,5 +66,5 @@ def restore(*, folder: Path, force: bool, data: Path | None) -> None:
 def _content(made: Manifest) -> str:
     """`12 repositories, 34,567 chunks of 2026-11-21 17:04`."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(made.made_at))
-    several = "y" if made.repositories == 1 else "ies"
-    return f"{made.repositories} repositor{several}, {made.chunks:,} chunks of {when}"
+    repositories, chunks = counted(made.repositories, "repository"), counted(made.chunks, "chunk")
+    return f"{repositories}, {chunks} of {when}"

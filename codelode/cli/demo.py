@@ -26,6 +26,7 @@ from codelode.cli.options import connected
 from codelode.cli.progress import Progress
 from codelode.cli.tether import tethered
 from codelode.client import Client
+from codelode.counts import counted
 from codelode.errors import Corrupt, NotFound, TimedOut, Unavailable
 from codelode.model import Run, RunState
 
@@ -143,7 +144,7 @@ def _search(client: Client, questions: tuple[Question, ...]) -> None:
         if not result:
             raise NotFound(f"nothing found by `{question.command}`")
         click.echo("\n\n".join(printing.hit_text(hit, question.query) for hit in result))
-        click.echo(f"{len(result)} hits in {result.took_ms:.1f} ms")
+        click.echo(f"{counted(len(result), 'hit')} in {result.took_ms:.1f} ms")
 
 
 def _questions(client: Client, run: Run) -> tuple[Question, ...]:

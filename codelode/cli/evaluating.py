@@ -15,6 +15,7 @@ from codelode.cli.options import server_option
 from codelode.cli.searching import PRESETS
 from codelode.cli.tuning import Chosen, set_option
 from codelode.client import Client
+from codelode.counts import counted
 from codelode.errors import InvalidSettings
 from codelode.evaluation import Place
 
@@ -159,7 +160,7 @@ def _write_history(file: Path, checkout: Path, name: str, commits: int) -> None:
     entry = history.judged(checkout, name=name, commits=commits)
     file.write_text(printing.to_json([entry]) + "\n", "utf-8")
     printing.note(
-        f"{len(entry['queries'])} queries in {file}; they are to be asked of the index of "
+        f"{counted(len(entry['queries']), 'query')} in {file}, to be asked of the index of "
         f"{entry['revision']}"
     )
 
@@ -183,7 +184,8 @@ def _text(found: dict[str, Any]) -> str:
         if name
     ]
     latency = ", ".join(f"{name} {value:.1f} ms" for name, value in found["latency_ms"].items())
-    about = f"{found['queries']} queries of {found['repositories']} repositories; {latency}"
+    queries = counted(found["queries"], "query")
+    about = f"{queries} of {counted(found['repositories'], 'repository')}; {latency}"
     return "\n".join([printing.table(header, rows), *(f"{a}  {b}" for a, b in groups), about])
 
 

@@ -11,6 +11,7 @@ from codelode.cli.asking import json_option
 from codelode.cli.options import server_option
 from codelode.cli.searching import FOUND, NOTHING
 from codelode.client import Client, Graph, GraphLink, GraphPlace
+from codelode.counts import counted
 
 RELATIONS = (
     *("imports", "importers", "calls", "callers", "inherits", "subclasses", "definitions"),
@@ -84,8 +85,7 @@ def show(found: Graph) -> None:
         click.echo(printing.plain(_line(link, found.repository)))
     for notice in found.notices:
         printing.note(f"note: {notice}")
-    count = len(found.links)
-    printing.note(f"{count} link{'s' * (count != 1)} around a {found.subject_kind}")
+    printing.note(f"{counted(len(found.links), 'link')} around a {found.subject_kind}")
 
 
 def _line(link: GraphLink, home: str) -> str:

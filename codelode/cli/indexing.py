@@ -15,11 +15,12 @@ from pathlib import Path
 import click
 
 from codelode.cli import printing
-from codelode.cli.options import server_option
+from codelode.cli.options import Name, server_option
 from codelode.cli.progress import Progress
 from codelode.cli.standing import left_out, troubles
-from codelode.client import Client, Status
-from codelode.errors import CodelodeError
+from codelode.client import Client, Status, connection
+from codelode.counts import counted
+from codelode.errors import CodelodeError, Unavailable
 from codelode.model import Run, RunState
 
 FAILED = 2
@@ -104,7 +105,7 @@ def index(
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=Name())
 @wait_option
 @server_option
 @click.pass_context
@@ -126,7 +127,7 @@ def retry(context: click.Context, *, client: Client, name: str | None, wait: boo
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=Name())
 @wait_option
 @server_option
 @click.pass_context
@@ -173,7 +174,7 @@ def remove(*, client: Client, name: str, yes: bool) -> None:
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=Name())
 @click.option("--all", "include_skipped", is_flag=True, help="Files left out by rule as well.")
 @click.option(
     "--partial",
@@ -215,7 +216,7 @@ def failures(
     state = client.status()
     rest = "" if include_skipped else left_out(state, name)
     if count:
-        printing.note("; ".join(filter(None, (f"{count} file{'s' * (count != 1)}", rest))))
+        printing.note("; ".join(filter(None, (counted(count, "file"), rest))))
         context.exit(_tell(state, name))
     good = _good_news(include_skipped=include_skipped, include_partial=include_partial)
     context.exit(_tell(state, name, good="; ".join(filter(None, (good, rest)))))
@@ -232,7 +233,7 @@ def run_line(run: Run) -> str:
     """`acme/http  complete  120 files, 3 skipped, 1 failed  at 1a2b3c4d5e6f  run 7f…`."""
     parts = [run.repository, printing.run_state(run)]
     if run.state.is_over:
-        counts = [f"{run.done} files", f"{run.skipped} skipped", f"{run.failed} failed"]
+        counts = [counted(run.done, "file"), f"{run.skipped:,} skipped", f"{run.failed:,} failed"]
         parts.append(", ".join(counts))
     if run.revision:
         parts.append(f"at {run.revision[:12]}")
@@ -289,9 +290,20 @@ def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool)
 def _wait(client: Client, run: Run) -> Run:
     try:
         with Progress() as progress:
-            for run in client.watch(run):  # noqa: B020  the same run, later
+            states = client.watch(run, on_silence=lambda lost: progress.note(_silence(lost)))
+            for run in states:
                 progress(run)
     except KeyboardInterrupt:
         printing.note(f"the run goes on without you; `codelode cancel {run.id}` ends it")
         raise
+    except Unavailable as exc:
+        raise Unavailable(
+            f"gave up waiting, nothing answered for {connection.WATCH_PATIENCE_S:g} s ({exc}); "
+            f"the run {run.id} goes on in the cluster: see `codelode status` when the gateway is "
+            "back"
+        ) from exc
     return run
+
+
+def _silence(lost: Unavailable) -> str:
+    return f"the gateway does not answer ({lost}); trying on, the run goes on meanwhile"

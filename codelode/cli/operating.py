@@ -66,14 +66,20 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
         yield found
     elif "redis_url" in base.model_fields_set:
         _require_alike(settings, connect.exchange(settings).facts())
-        if not is_stopped and (data is not None or settings.store == "local"):
-            _require_there(settings.data_dir)
+        if not is_stopped:
+            require_data(settings, named=data)
         yield settings
     else:
         if not is_stopped:  # a restoration makes what it needs
             _require_there(settings.data_dir, holds=_REDIS)
         with folder.locked(settings.data_dir):
             yield from _with_own_redis(settings)
+
+
+def require_data(settings: Settings, *, named: Path | None) -> None:
+    """Raise InvalidSettings when the data folder is missing that was named, or holds the index."""
+    if named is not None or settings.store == "local":
+        _require_there(settings.data_dir)
 
 
 @contextmanager

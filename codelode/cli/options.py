@@ -16,6 +16,18 @@ from codelode.client import Client
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
+class Name(click.types.StringParamType):
+    """The type of a repository's name where leaving it out means all repositories.
+
+    An empty one is a variable that a script did not set, and does not mean all.
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not str(value).strip():
+            self.fail("it is empty; name a repository, or leave it out for all", param, ctx)
+        return str(value)
+
+
 class Folder(click.Path):
     """The type of a folder's name; an empty one is a variable that a script did not set."""
 

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from codelode.cli import printing
 from codelode.cli.options import server_option
 from codelode.client import Client, IndexedRepository, Status
+from codelode.counts import counted
 from codelode.model import FilePatterns, LanguageHealth, Run
 from codelode.settings import Settings
 
@@ -61,7 +62,8 @@ def settings(*, markdown: bool) -> None:
 
 
 def _status_text(state: Status) -> str:
-    summary = f"codelode {state.version}: {state.chunks:,} chunks, {state.store}, {state.embedder}"
+    chunks = counted(state.chunks, "chunk")
+    summary = f"codelode {state.version}: {chunks}, {state.store}, {state.embedder}"
     parts = [printing.plain(summary)]
     if state.repositories:
         parts.append(printing.table(_REPOSITORY_COLUMNS, _repository_rows(state.repositories)))

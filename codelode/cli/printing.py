@@ -17,6 +17,7 @@ from itertools import chain
 import click
 
 from codelode.client import Hit, ImportLink, SearchResult
+from codelode.counts import counted
 from codelode.model import Run, RunState
 from codelode.tokens import terms
 
@@ -114,7 +115,7 @@ def _best_start(code: Sequence[str], wanted: frozenset[str], *, size: int) -> in
 def _elided(count: int, where: str, width: int) -> list[str]:
     if not count:
         return []
-    text = f"{'':>{width}}  … {count} line{'s' * (count != 1)} {where}"
+    text = f"{'':>{width}}  … {counted(count, 'line')} {where}"
     return [click.style(text, dim=True)]
 
 
@@ -139,7 +140,7 @@ def reading(result: SearchResult) -> Iterator[str]:
     }
     yield from (f"{name}: {value}" for name, value in facts.items() if value)
     for one in result.coverage:
-        missing = f", {one.pending} files pending, {one.failed} failed"
+        missing = f", {counted(one.pending, 'file')} pending, {one.failed:,} failed"
         yield f"searched {one.repository} {one.ref} at {one.revision[:12] or 'nothing yet'}" + (
             missing if one.pending or one.failed else ""
         )
@@ -218,7 +219,7 @@ def run_state(run: Run) -> str:
     missing = run.summaries_missing
     if run.state is not RunState.COMPLETE or not missing:
         return run.state.value
-    return f"{run.state.value} without {missing} {'summary' if missing == 1 else 'summaries'}"
+    return f"{run.state.value} without {counted(missing, 'summary')}"
 
 
 def moment(seconds: float) -> str:

@@ -9,7 +9,8 @@ from typing import Self
 
 import click
 
-from codelode.cli.printing import plain, run_state
+from codelode.cli.printing import note, plain, run_state
+from codelode.counts import plural
 from codelode.model import Run, RunState
 
 BAR_CHARS = 24
@@ -37,6 +38,12 @@ class Progress:
         # Erase to the end of the line: the line before may have been longer.
         click.echo(f"\r{line}\x1b[K" if self._is_terminal else line, err=True, nl=self._is_log)
 
+    def note(self, text: str) -> None:
+        """One line of its own, below the progress so far."""
+        self._end_line()
+        self._state = None
+        note(text)
+
     def __enter__(self) -> Self:
         return self
 
@@ -46,6 +53,9 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._end_line()
+
+    def _end_line(self) -> None:
         if self._is_terminal and self._state is not None:
             click.echo(err=True)
 
@@ -61,7 +71,7 @@ def progress_line(run: Run, *, elapsed_s: float) -> str:
         through = min(run.done + run.failed, run.total)
         parts.append(bar(through, run.total))
         rate = f", {through / elapsed_s:.0f}/s" if through >= elapsed_s > 0.5 else ""
-        parts.append(f"{through}/{run.total} files{rate}")
+        parts.append(f"{through}/{run.total} {plural(run.total, 'file')}{rate}")
     if run.failed:
         parts.append(f"{run.failed} failed")
     return "  ".join(parts)

@@ -20,8 +20,9 @@ import click
 
 from codelode.cli import printing
 from codelode.cli.folder import running_cluster
-from codelode.cli.operating import data_option
+from codelode.cli.operating import data_option, require_data
 from codelode.cli.progress import LOG_INTERVAL_S, bar
+from codelode.counts import counted, plural
 from codelode.errors import CodelodeError, Corrupt
 from codelode.settings import Settings, load
 
@@ -86,6 +87,8 @@ def _settings(
     """Those of the environment, of the cluster that runs on the folder, and of the options."""
     base = load(**({} if data is None else {"data": data}))
     cluster = running_cluster(base.data_dir)
+    if cluster is None:
+        require_data(base, named=data)
     changed: dict[str, object] = {"data": base.data_dir}
     if cluster is not None:
         changed["redis_url"] = cluster.redis
@@ -134,7 +137,7 @@ def _outcome(end: Mapping[str, Any]) -> str:
         return f"removed {', '.join(end['dropped'])}" if removed else "nothing was left over"
     if end["state"] == "unchanged":
         return printing.plain(f"the index is of {end['embedder']} already{removed}")
-    missing = f", without {end['missing']} files" if end["missing"] else ""
+    missing = f", without {counted(end['missing'], 'file')}" if end["missing"] else ""
     return printing.plain(f"published for {end['embedder']}{missing}{removed}")
 
 
@@ -171,4 +174,5 @@ class _Bar:
             return ""
         done, total = told["done"], told["total"]
         rate = done / max(0.5, time.monotonic() - self._started_at)
-        return f"rebuilding  {bar(done, max(1, total))}  {done}/{total} files, {rate:.0f}/s"
+        files = plural(total, "file")
+        return f"rebuilding  {bar(done, max(1, total))}  {done}/{total} {files}, {rate:.0f}/s"

@@ -12,6 +12,7 @@ from codelode.cli.options import server_option
 from codelode.cli.tuning import Chosen, merged, set_option
 from codelode.client import Client, SearchResult
 from codelode.client.request import Limits
+from codelode.counts import counted
 from codelode.model import Category, Kind
 
 FOUND, NOTHING = 0, 1
@@ -176,4 +177,4 @@ def _summary(result: SearchResult) -> str:
     if not result:
         return "nothing found; try other words, or fewer filters"
     cached = ", from the cache" if result.cached else ""
-    return f"{len(result)} hit{'s' * (len(result) != 1)} in {result.took_ms:.1f} ms{cached}"
+    return f"{counted(len(result), 'hit')} in {result.took_ms:.1f} ms{cached}"

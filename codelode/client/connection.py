@@ -34,6 +34,8 @@ DEFAULT_ADDRESS = "127.0.0.1:50051"
 
 #: `watch` gives up when nothing answered for this long: a gateway restarts within seconds.
 WATCH_PATIENCE_S = 60.0
+#: `watch` says so when nothing answered for this long.
+WATCH_SILENCE_S = 3.0
 #: Pause before `watch` asks again; doubles up to the second value.
 WATCH_BACKOFF_S = (0.1, 2.0)
 
@@ -216,32 +218,32 @@ class Client:
                 on_progress(latest)
         return latest
 
-    def watch(self, run: Run | str) -> Iterator[Run]:
+    def watch(
+        self, run: Run | str, *, on_silence: Callable[[errors.Unavailable], None] | None = None
+    ) -> Iterator[Run]:
         """The run now and whenever it changes, until it is over.
 
         Goes on where it stopped when the gateway restarts; raises Unavailable once nothing
-        answered for `WATCH_PATIENCE_S`, NotFound when nobody knows the run.
+        answered for `WATCH_PATIENCE_S`, NotFound when nobody knows the run. `on_silence` is called
+        once each time that nothing answered for `WATCH_SILENCE_S`, with what the last try ended.
         """
         request = index_pb2.WatchRunRequest(run_id=_run_id(run))
         seen: Run | None = None
-        heard_at = time.monotonic()
-        pause_s = WATCH_BACKOFF_S[0]
+        silence = _Silence(on_silence)
         while True:
             lost = errors.Unavailable(f"the gateway at {self.address} ended the watch too early")
             try:
                 for state in self._states(request):
+                    silence.end()
                     if state != seen:
                         yield state
                     seen = state
-                    heard_at, pause_s = time.monotonic(), WATCH_BACKOFF_S[0]
             except errors.Unavailable as exc:
                 lost = exc
             if seen is not None and seen.state.is_over:
                 return
-            if time.monotonic() - heard_at > WATCH_PATIENCE_S:
+            if not silence.outlasted(lost):
                 raise lost
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, WATCH_BACKOFF_S[1])
 
     def cancel(self, run: Run | str) -> Run:
         """End a run; what it has indexed so far stays."""
@@ -347,6 +349,34 @@ class Client:
             yield
         except grpc.RpcError as exc:
             raise error(exc, address=self.address, timeout_s=self.timeout_s) from exc
+
+
+class _Silence:
+    """How long nothing has answered: from the first call that failed, for until then the gateway
+    had nothing to say.
+    """
+
+    def __init__(self, on_silence: Callable[[errors.Unavailable], None] | None) -> None:
+        self._on_silence = on_silence
+        self.end()
+
+    def end(self) -> None:
+        self._began_at: float | None = None
+        self._is_told = self._on_silence is None
+        self._pause_s = WATCH_BACKOFF_S[0]
+
+    def outlasted(self, lost: errors.Unavailable) -> bool:
+        """Pause after a call that was lost; False: it is too long to go on."""
+        now = time.monotonic()
+        began_at = self._began_at = now if self._began_at is None else self._began_at
+        if now - began_at > WATCH_PATIENCE_S:
+            return False
+        if self._on_silence is not None and not self._is_told and now - began_at > WATCH_SILENCE_S:
+            self._is_told = True
+            self._on_silence(lost)
+        time.sleep(self._pause_s)
+        self._pause_s = min(self._pause_s * 2, WATCH_BACKOFF_S[1])
+        return True
 
 
 def _checked(address: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from codelode.counts import counted
 from codelode.model import RefName, RepositoryName, RunId
 
 NOBODY = RepositoryName("")
@@ -36,7 +37,7 @@ class Finding:
     def __str__(self) -> str:
         """`acme/app main: 3 files: chunks are missing or too many, as src/a.py`."""
         count, first = len(self.names), self.names[0] if self.names else ""
-        files = f"{count} file{'s' * (count != 1)}"
+        files = counted(count, "file")
         such = f", as {first}"
         said = {
             Trouble.LOST: f"{files}: chunks are missing or too many{such}",
@@ -44,7 +45,7 @@ class Finding:
             Trouble.STRAY: f"{files}: in the index, but not indexed according to the ledger{such}",
             Trouble.ENTRIES: f"{files}: in graph or symbol table, but in no ref{such}",
             Trouble.MIRROR: f"mirror of a repository that is not registered: {first}",
-            Trouble.HANDOVER: f"left over of {count} run{'s' * (count != 1)} that ended{such}",
+            Trouble.HANDOVER: f"left over of {counted(count, 'run')} that ended{such}",
             Trouble.INDEX: f"an index that was replaced or given up: {first}",
         }[self.trouble]
         place = " ".join(part for part in (self.repository, self.ref) if part)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codelode import languages, summaries
+from codelode.counts import counted
 from codelode.errors import NotFound
 from codelode.model import (
     Category,
@@ -118,17 +119,22 @@ def _told(name: str, found: Sequence[Located]) -> str:
     first = found[0]
     symbol = first.symbol
     doc = f" {symbol.doc.rstrip('.')}." if symbol.doc else ""
-    more = f" {len(found) - 1} more definitions have that name." if len(found) > 1 else ""
+    more = f" {_others(len(found) - 1)}." if len(found) > 1 else ""
     place = f"{first.path}:{symbol.start_line}-{symbol.end_line}"
     return f"{name} is a {symbol.kind} in {place} of {first.repository}.{doc}{more}"
+
+
+def _others(count: int) -> str:
+    return f"{counted(count, 'more definition')} {'has' if count == 1 else 'have'} that name"
 
 
 def _said(near: Mapping[str, Sequence[str]]) -> str:
     if not any(near.values()):
         return ""
     counts = {name: len(paths) for name, paths in near.items()}
+    importers = counted(counts["imported_by"], "file")
     return (
-        f"It imports {counts['imports']}, is imported by {counts['imported_by']} files and "
+        f"It imports {counts['imports']}, is imported by {importers} and "
         f"tested by {counts['tests']}."
     )
 

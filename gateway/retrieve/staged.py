@@ -16,6 +16,7 @@ from itertools import accumulate
 import numpy as np
 
 from codelode import summaries
+from codelode.counts import counted
 from codelode.errors import Unavailable
 from codelode.model import Candidate, Chunk, HybridQuery, RepositoryName, Vector
 from codelode.ports import DependencyGraph, Embedder
@@ -190,6 +191,6 @@ def too_much(files: Sequence[FoundFile]) -> tuple[str, ...]:
         return ()
     fitting = max(1, sum(total <= MAX_TOKENS for total in totals))
     return (
-        f"the {len(files)} files hold about {totals[-1]:,} tokens, more than {MAX_TOKENS:,}: "
+        f"{counted(len(files), 'file')} of about {totals[-1]:,} tokens, more than {MAX_TOKENS:,}: "
         f"read the hits, or set options.retrieve.max_files to {fitting}",
     )

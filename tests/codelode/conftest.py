@@ -3,6 +3,7 @@
 # ruff: noqa: N802  the methods have gRPC's names
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -96,8 +97,9 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     answer: Callable[[search_pb2.SearchRequest], list[search_pb2.Hit]] | None = None
     #: Further fields of a search's response.
     around: dict[str, object] = field(default_factory=dict)
-    #: What successive watches of a run yield; "break" cuts the stream as a restart does.
-    watches: list[list[index_pb2.Run | str]] = field(
+    #: What successive watches of a run yield; "break" cuts the stream as a restart does, a number
+    #: is a pause in seconds.
+    watches: list[list[index_pb2.Run | str | float]] = field(
         default_factory=lambda: [[run_message("complete", total=3, done=3)]]
     )
     repositories: list[index_pb2.Repository] = field(default_factory=list)
@@ -180,6 +182,9 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
         for run in self.watches.pop(0):
             if isinstance(run, str):
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the gateway is shutting down")
+            if isinstance(run, float):
+                threading.Event().wait(run)
+                continue
             yield index_pb2.WatchRunResponse(run=run)
 
     def CancelRun(self, request, context):

@@ -293,6 +293,32 @@ def test_watch_gives_up_when_nobody_answers_for_long(closed_port, monkeypatch):
         list(client.watch("r1"))
 
 
+def test_watch_tells_once_that_nothing_answers_and_goes_on(client, gateway, make_run, monkeypatch):
+    monkeypatch.setattr(connection, "WATCH_SILENCE_S", 0.0)
+    gateway.watches = [
+        [make_run("pulling"), "break"],
+        *[["break"]] * 3,
+        [make_run("indexing"), "break"],
+        *[["break"]] * 2,
+        [make_run("complete")],
+    ]
+    told = []
+
+    states = [run.state for run in client.watch("r1", on_silence=told.append)]
+
+    assert states == [RunState.PULLING, RunState.INDEXING, RunState.COMPLETE]
+    assert [str(lost) for lost in told] == ["the gateway is shutting down"] * 2
+
+
+def test_a_gateway_that_had_nothing_to_say_for_long_may_go_away_for_a_while(
+    client, gateway, make_run, monkeypatch
+):
+    monkeypatch.setattr(connection, "WATCH_PATIENCE_S", 0.3)
+    gateway.watches = [[make_run("pulling"), 0.5, "break"], ["break"], [make_run("complete")]]
+
+    assert [run.state for run in client.watch("r1")] == [RunState.PULLING, RunState.COMPLETE]
+
+
 def test_failures_come_from_all_pages(client, gateway):
     gateway.failures = [
         index_pb2.FileFailure(

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from codelode.counts import counted
 from codelode.model import (
     BlobId,
     Edge,
@@ -104,5 +105,5 @@ def _record(file: StoredFile, chunks: int) -> FileRecord:
 
 def _remark(health: FileHealth) -> str:
     """What is wrong with a file that is indexed all the same; empty: nothing."""
-    errors = f"{health.errors} syntax error{'s' * (health.errors != 1)}" if health.errors else ""
+    errors = counted(health.errors, "syntax error") if health.errors else ""
     return "; ".join(part for part in (errors, health.detail) if part)

@@ -10,7 +10,7 @@ def test_a_context_is_its_text_and_the_rest_goes_to_stderr(served, gateway):
     answer = served("context", "retry", "--tokens", "4000", "--repo", "acme/http")
 
     assert (answer.status, answer.out) == (0, "### src/retry.py:9-11\n\n")
-    assert "1,234 tokens, 1 of 1 hits left out" in answer.err
+    assert "1,234 tokens, 1 of 1 hit left out" in answer.err
     assert "note: no summaries" in answer.err
     asked = gateway.requests[0].search
     assert list(asked.filters.repositories) == ["acme/http"]

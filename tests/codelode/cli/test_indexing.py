@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from codelode.cli.indexing import locator
+from codelode.client import connection
 from codelode.v1 import index_pb2
 
 
@@ -283,3 +284,48 @@ def test_an_interrupted_wait_leaves_the_run_going(served, gateway, make_run, mon
     assert answer.status == 130
     assert "`codelode cancel r1`" in answer.err
     assert len(gateway.requests) == 2  # started and watched, not cancelled
+
+
+def test_a_wait_says_that_the_gateway_went_away_and_goes_on(served, gateway, make_run, monkeypatch):
+    monkeypatch.setattr(connection, "WATCH_SILENCE_S", 0.0)
+    gateway.watches = [[make_run("pulling"), "break"], *[["break"]] * 2, [make_run("complete")]]
+
+    answer = served("index", "https://x", "--wait")
+
+    assert answer.status == 0
+    assert answer.err.count("the gateway does not answer (the gateway is shutting down)") == 1
+    assert "trying on, the run goes on meanwhile\n" in answer.err
+
+
+def test_a_wait_that_gives_up_names_the_run_and_where_to_look(
+    served, gateway, make_run, monkeypatch
+):
+    monkeypatch.setattr(connection, "WATCH_PATIENCE_S", 0.0)
+    gateway.watches = [[make_run("pulling"), "break"], ["break"]]
+
+    answer = served("index", "https://x", "--wait")
+
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.splitlines()[-1] == (
+        "codelode: gave up waiting, nothing answered for 0 s (the gateway is shutting down); the "
+        "run r1 goes on in the cluster: see `codelode status` when the gateway is back"
+    )
+
+
+@pytest.mark.parametrize("command", ["retry", "enrich", "failures"])
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_does_not_mean_all_repositories(served, gateway, command, name):
+    answer = served(command, name)
+
+    assert (answer.status, answer.out) == (2, "")
+    assert "'[NAME]': it is empty; name a repository, or leave it out for all" in answer.err
+    assert gateway.requests == []
+
+
+def test_one_file_is_one_file(served, gateway, make_run):
+    gateway.watches = [[make_run("complete", total=1, done=1)]]
+
+    answer = served("index", "https://x/http.git", "--wait")
+
+    assert answer.out == "acme/http  complete  1 file, 0 skipped, 0 failed  run r1\n"
+    assert "1/1 file\n" in answer.err

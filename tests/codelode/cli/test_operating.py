@@ -82,6 +82,19 @@ def test_a_folder_that_no_cluster_had_its_data_in_is_named_and_left_as_it_is(
     assert [path.name for path in tmp_path.rglob("*")] == ["data"] * (make is not None)
 
 
+def test_a_reindex_of_a_folder_that_is_not_there_is_refused_before_anything_is_built(
+    codelode, redis_url, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("CODELODE_REDIS_URL", redis_url)
+
+    for place in (["--data", str(tmp_path / "misspelt")], []):
+        answer = codelode("reindex", *place)
+
+        assert (answer.status, answer.out) == (2, "")
+        assert f"{place[1] if place else tmp_path / 'data'} does not exist; give" in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "command",
     [["doctor", "--data", ""], ["restore", "x", "--data", ""], ["backup", ""], ["restore", ""]],
