@@ -254,6 +254,7 @@ def summary_budget(settings: Settings) -> SummaryBudget:
         connect(settings.redis_url),
         per_run=settings.summaries_per_run,
         per_day=settings.summaries_per_day,
+        organisation=settings.organisation,
     )
 
 

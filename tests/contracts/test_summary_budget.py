@@ -6,8 +6,10 @@ import threading
 
 import pytest
 
+from codelode.backends.connect import summary_budget
 from codelode.backends.memory.budget import DAY_S, MemoryBudget
 from codelode.backends.redis.budget import RedisBudget
+from codelode.settings import load
 
 
 @pytest.fixture(params=["memory", "redis"])
@@ -17,6 +19,34 @@ def budget(request):
         return lambda per_run=100, per_day=1_000: MemoryBudget(per_run=per_run, per_day=per_day)
     client = request.getfixturevalue("redis")
     return lambda per_run=100, per_day=1_000: RedisBudget(client, per_run=per_run, per_day=per_day)
+
+
+@pytest.fixture(params=["memory", "redis"])
+def of_organisation(request):
+    """A function from an organisation to its budget of 15 calls a day."""
+    if request.param == "memory":
+        return lambda _: MemoryBudget(per_run=10, per_day=15)
+    client = request.getfixturevalue("redis")
+    return lambda name: RedisBudget(client, per_run=10, per_day=15, organisation=name)
+
+
+def test_each_organisation_has_its_own_day_and_its_own_runs(of_organisation):
+    here, there = of_organisation("here"), of_organisation("there")
+    assert [here.take(run, 10) for run in "ab"] == [10, 5]
+    assert [there.take(run, 10) for run in "ab"] == [10, 5]
+    for _ in range(3):
+        here.settle("c", made=0, failed=1)
+    assert here.is_stopped("c")
+    assert not there.is_stopped("c")
+
+
+@pytest.mark.usefixtures("redis")
+def test_the_workers_of_an_organisation_count_together_and_for_it_alone(redis_url):
+    def granted(organisation):
+        limits = load(redis_url=redis_url, summaries_per_day=15, organisation=organisation)
+        return summary_budget(limits).take("run", 10)
+
+    assert [granted(name) for name in ("here", "here", "there")] == [10, 5, 10]
 
 
 def test_a_run_gets_what_it_asks_for_until_its_limit(budget):

@@ -2,6 +2,10 @@
 
 A content is asked for once however often it occurs, and what was made is kept batch by batch, so
 whoever comes next, after a crash or because the time was up, goes on where this one stopped.
+
+That the model has nothing to say of a content, because it refuses it or answers with nonsense, is
+kept too, as an empty sentence: nobody asks again. It is believed only beside a sentence that was
+made in the same batch, because a server that is set up wrongly refuses everything.
 """
 
 from __future__ import annotations
@@ -40,10 +44,10 @@ log = structlog.get_logger("workers")
 
 @dataclass(frozen=True, slots=True)
 class Summaries:
-    """Of one file: a sentence per chunk in the order of `locate`, empty where none was made."""
+    """Of one file: a sentence per chunk in the order of `locate`, empty where there is none."""
 
     texts: tuple[str, ...]
-    missing: int = 0  # chunks that should have one
+    missing: int = 0  # chunks that should have one, and may get it when asked for again
     is_finished: bool = True  # False: the time was up; asking again goes on
 
     @property
@@ -89,7 +93,7 @@ class Enricher:
     def _known(
         self, run: RunId, wishes: Mapping[str, _Wish]
     ) -> tuple[dict[str, str], frozenset[str]]:
-        """Content → summary of those that there is one for now; contents there was no time for."""
+        """Content → summary, as far as that is known now; contents there was no time for."""
         identity = self._identity(run)
         if identity is None:
             return {}, frozenset()
@@ -121,7 +125,7 @@ class Enricher:
         return None
 
     def _made(self, run: RunId, wishes: Sequence[_Wish], *, deadline: float) -> dict[str, str]:
-        """Content → summary, of those that were granted and answered.
+        """Content → summary, of those that were granted and answered; empty: there can be none.
 
         What failed is asked again, after a pause if everything did, unless that was the end of
         the run's enrichment.
@@ -130,7 +134,7 @@ class Enricher:
         for _ in range(FAILED_BATCHES_TO_STOP):
             granted = self._granted(run, wishes)
             answers = list(zip(granted, self._threads.map(self._summary, granted), strict=True))
-            made |= {wish.content: text for wish, text in answers if isinstance(text, str) and text}
+            made |= {wish.content: text for wish, text in answers if isinstance(text, str)}
             errors = [(wish, exc) for wish, exc in answers if isinstance(exc, CodelodeError)]
             if errors and len(errors) == len(granted):
                 if self._failed(run, str(errors[0][1]), calls=len(errors)):
@@ -141,7 +145,7 @@ class Enricher:
             wishes = [wish for wish, _ in errors]
             if not wishes or self.clock() > deadline:
                 break
-        return made
+        return made if any(made.values()) else {}
 
     def _granted(self, run: RunId, wishes: Sequence[_Wish]) -> list[_Wish]:
         """As many as the budget has calls for; `wishes` in the order of their shares."""
@@ -207,7 +211,7 @@ def _wishes(
 
 def _of_file(chunks: Sequence[Chunk], known: Mapping[str, str], left: frozenset[str]) -> Summaries:
     texts = tuple(known.get(chunk.content, "") for chunk in chunks)
-    missing = sum(is_wanted(chunk) and not text for chunk, text in zip(chunks, texts, strict=True))
+    missing = sum(is_wanted(chunk) and chunk.content not in known for chunk in chunks)
     return Summaries(texts, missing, not any(chunk.content in left for chunk in chunks))
 
 

@@ -141,7 +141,52 @@ def test_a_failing_model_leaves_summaries_missing(enricher, piece, parsed, error
     assert (found.texts, found.missing) == (("",), 1)
 
 
-def test_useless_answers_leave_summaries_missing(enricher, piece, parsed):
+def rejects(_):
+    raise Rejected("too long")
+
+
+@pytest.mark.parametrize("poor", [lambda _: "no", rejects], ids=["useless", "rejected"])
+def test_what_the_model_has_nothing_to_say_of_is_neither_made_nor_missing_nor_asked_again(
+    enricher, piece, parsed, poor
+):
+    def answer(prompt):
+        return poor(prompt) if "poor" in prompt else "Returns every value."
+
+    enrich, _ = enricher(answer)
+    pieces = piece(f"poor {BODY}"), piece(BODY, line=2)
+    first = enrich("run", [("a.py", parsed(*pieces))], importers={})
+    assert first[0].texts == ("", "Returns every value.")
+    assert (first[0].made, first[0].missing, first[0].is_finished) == (1, 0, True)
+    again, _ = enricher(derivations=enrich.derivations)
+    assert again("other", [("b.py", parsed(*pieces))], importers={}) == first
+    (alone,) = again("other", [("c.py", parsed(pieces[0]))], importers={})
+    assert (alone.texts, alone.missing) == (("",), 0)
+    assert again.model.prompts == []
+
+
+def test_a_model_that_says_nothing_at_all_is_asked_again(enricher, piece, parsed):
+    enrich, _ = enricher(rejects)
+    file = [("a.py", parsed(*(piece(f"{n} {BODY}", line=n) for n in range(1, 12))))]
+    (found,) = enrich("run", file, importers={})
+    assert (found.made, found.missing) == (0, 11)
+    mended, _ = enricher(derivations=enrich.derivations)
+    assert mended("other", file, importers={})[0].made == 11
+
+
+def test_a_failed_question_is_not_taken_for_one_without_an_answer(enricher, piece, parsed):
+    def answer(prompt):
+        if "slow" in prompt:
+            raise TimedOut("slow")
+        return "Returns every value."
+
+    enrich, _ = enricher(answer)
+    file = [("a.py", parsed(piece(f"slow {BODY}"), piece(BODY, line=2)))]
+    assert enrich("run", file, importers={})[0].missing == 1
+    mended, _ = enricher(derivations=enrich.derivations)
+    assert mended("other", file, importers={})[0].made == 2
+
+
+def test_useless_answers_alone_leave_summaries_missing(enricher, piece, parsed):
     enrich, _ = enricher(lambda _: "```python\nx = 1\n```")
     (found,) = enrich("run", [("a.py", parsed(piece(BODY)))], importers={})
     assert (found.texts, found.missing) == (("",), 1)
