@@ -185,6 +185,7 @@ class RefStatus:
     files: int = 0
     skipped: int = 0
     failed: int = 0
+    pending: int = 0  # files to index, as they are now, or to remove
     chunks: int = 0
     indexed_at: float = 0.0
     summaries_missing: int = 0  # chunks without the summary they should have
@@ -353,6 +354,7 @@ class FileRecord:
     chunks: int = 0
     summaries: int = 0  # chunks with one
     summaries_missing: int = 0  # chunks that should have one
+    is_due: bool = False  # indexed with just this content, and planned to be done once more
 
 
 @dataclass(frozen=True, slots=True)

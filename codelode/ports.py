@@ -421,6 +421,7 @@ class Manifest:
     items: tuple[WorkItem, ...]
     skipped: tuple[FileRecord, ...] = ()
     patterns: str = ""  # digest of the repository's patterns that it was made with
+    is_new_default: bool = False  # the ref became the default one, which its chunks do not say yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,6 +482,8 @@ class Feeder(Protocol):
     def plan(self, run: RunId, manifest: Manifest, *, ref: RefName, fingerprint: str) -> Advance:
         """Store manifest and file records, open the run, hand out the first window.
 
+        A file that is INDEXED with the very content keeps its record, marked as due, until the next
+        one: it is in the index meanwhile. Not so when the ref is the new default one.
         Idempotent while the run is PULLING; on any other run it changes nothing.
         """
 

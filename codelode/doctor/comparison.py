@@ -30,7 +30,7 @@ def compare(
 ) -> Differences:
     """Where records and chunks contradict each other; `held`: path → chunks at each ref.
 
-    A file that is PENDING may be stored or not.
+    A file that is PENDING may be stored or not, and one that is due as before or anew.
     """
     named = {**{ref: ref for ref in records}, DEFAULT_REF: default_ref}
     return Differences(
@@ -44,7 +44,8 @@ def _lost(
     for label, ref in named.items():
         for path, record in records.get(ref, {}).items():
             stored = held.get(path, {}).get(label, 0)
-            if record.state is FileState.INDEXED and record.chunks != stored:
+            is_known = record.state is FileState.INDEXED and not record.is_due
+            if is_known and record.chunks != stored:
                 yield ref, path
 
 

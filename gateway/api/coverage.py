@@ -7,7 +7,7 @@ That takes two round trips, so what was seen is remembered for a moment.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from codelode.model import (
@@ -15,9 +15,6 @@ from codelode.model import (
     RefName,
     RefStatus,
     RepositoryName,
-    Run,
-    RunState,
-    Standing,
 )
 from codelode.ports import Catalog
 
@@ -37,9 +34,9 @@ class Covered:
     repository: RepositoryName
     ref: RefName
     revision: str  # the indexed commit; empty while the first run is under way
-    pending: int
+    pending: int  # files to index, as they are now, or to remove
     failed: int
-    is_complete: bool  # a run has completed and none is changing files
+    is_complete: bool  # a run of each ref has completed, and no file is pending since
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class Coverage:
         if len(self._seen) + len(asked) > _MAX_REMEMBERED:
             self._seen.clear()
         for name, standing in zip(asked, self.ledger.standing(asked), strict=True):
-            known[name] = _covered(name, ref, standing)
+            known[name] = _covered(name, ref, standing.refs)
             self._seen[name, ref] = (now, known[name])
         return tuple(known[name] for name in distinct)
 
@@ -80,28 +77,18 @@ def _first(names: Iterable[RepositoryName]) -> list[RepositoryName]:
     return list(dict.fromkeys(names))[:MAX_REPOSITORIES]
 
 
-def _covered(name: RepositoryName, ref: RefName, standing: Standing) -> Covered:
-    refs = standing.refs
+def _covered(name: RepositoryName, ref: RefName, refs: Sequence[RefStatus]) -> Covered:
     status = _status(refs, ref)
     return Covered(
         repository=name,
         ref=status.ref if status else ref,
         revision=(status.indexed or "") if status else "",
-        pending=_pending(standing.run) if standing.run else 0,
+        pending=status.pending if status else 0,
         failed=status.failed if status else 0,
-        is_complete=bool(refs) and all(one.indexed and one.is_clean for one in refs),
+        is_complete=bool(refs) and all(one.indexed and not one.pending for one in refs),
     )
 
 
 def _status(refs: Iterable[RefStatus], ref: RefName) -> RefStatus | None:
     """Of the ref; the default one is the first."""
     return next((one for one in refs if ref in (DEFAULT_REF, one.ref)), None)
-
-
-def _pending(run: Run) -> int:
-    """Files that the run still works on."""
-    return (
-        0
-        if run.state.is_over or run.state is RunState.QUEUED
-        else run.total - run.done - run.failed
-    )

@@ -550,6 +550,123 @@ def test_thousands_of_files_and_odd_paths_keep_their_counts(make):
     assert (status.files, status.chunks) == (2006, 4012)
 
 
+# files that are planned again
+
+
+def due(ledger):
+    return {record.path for record in ledger.all(APP, MAIN) if record.is_due}
+
+
+def test_a_file_planned_again_with_its_content_stays_counted_until_it_is_done(ledger):
+    first = replace(indexed(item(1), 3), reason="ünï", summaries=1, summaries_missing=2)
+    run, _ = start(ledger, item(1), item(2))
+    ledger.done(run.id, [first, indexed(item(2))])
+    (before,) = ledger.refs(APP)
+
+    run, _ = start(ledger, item(1), item(2))
+    (during,) = ledger.refs(APP)
+    assert during == replace(before, is_clean=False)
+    records = ledger.records(APP, MAIN, [item(1).path])
+    assert records == {item(1).path: replace(first, is_due=True)}
+    assert due(ledger) == {item(1).path, item(2).path}
+
+    again = replace(first, chunks=4, summaries=3, summaries_missing=0)
+    ledger.done(run.id, [again])
+    assert due(ledger) == {item(2).path}
+    assert ledger.records(APP, MAIN, [item(1).path]) == {item(1).path: again}
+    (during,) = ledger.refs(APP)
+    assert (during.files, during.chunks, during.summaries_missing) == (2, 6, 0)
+    ledger.done(run.id, [indexed(item(2))])
+    (after,) = ledger.refs(APP)
+    assert (after.is_clean, after.pending, due(ledger)) == (True, 0, set())
+    assert after.health == before.health == (LanguageHealth("python", ok=2),)
+
+
+def test_what_a_run_that_ended_had_left_is_due_however_often_it_is_planned(ledger):
+    drain(ledger, *start(ledger, item(1), item(2), item(3)))
+    run, _ = start(ledger, item(1), item(2), item(3))
+    ledger.done(run.id, [indexed(item(2))])
+    ledger.end(run.id, RunState.CANCELLED)
+    assert due(ledger) == {item(1).path, item(3).path}
+    (status,) = ledger.refs(APP)
+    assert (status.is_clean, status.files, status.pending) == (False, 3, 0)
+
+    run, advance = start(ledger, item(1), item(3))
+    assert due(ledger) == {item(1).path, item(3).path}
+    drain(ledger, run, advance)
+    assert due(ledger) == set()
+    (status,) = ledger.refs(APP)
+    assert (status.is_clean, status.files, status.chunks) == (True, 3, 6)
+
+
+def test_what_the_index_does_not_hold_is_pending_and_never_due(ledger):
+    gone, changed, failed, unknown = item(1), item(2), item(3), item(4)
+    run, _ = start(ledger, gone, changed, failed)
+    bad = FileRecord(failed.path, failed.blob, FileState.FAILED, "stalled")
+    ledger.done(run.id, [indexed(gone), indexed(changed), bad])
+    removal = WorkItem(gone.path, BlobId(""))
+    other = replace(changed, blob=BlobId("c" * 40))
+    run, _ = start(ledger, removal, other, failed, unknown, revision=TWO)
+    assert {record.state for record in ledger.all(APP, MAIN)} == {FileState.PENDING}
+    assert due(ledger) == set()
+    (status,) = ledger.refs(APP)
+    assert (status.files, status.chunks, status.pending) == (0, 0, 4)
+
+    ledger.end(run.id, RunState.CANCELLED)
+    start(ledger, removal, other, failed, unknown, revision=TWO)
+    assert due(ledger) == set()
+
+
+def test_nothing_is_held_for_a_ref_that_has_become_the_default_one(ledger):
+    drain(ledger, *start(ledger, item(1)))
+    start(ledger, item(1), is_new_default=True)
+    (status,) = ledger.refs(APP)
+    assert (status.files, status.pending, due(ledger)) == (0, 1, set())
+
+
+def test_a_due_file_can_be_doubted(ledger):
+    drain(ledger, *start(ledger, item(1)))
+    run, _ = start(ledger, item(1))
+    ledger.end(run.id, RunState.FAILED)
+    assert ledger.doubt(APP, MAIN, [item(1).path])
+    (status,) = ledger.refs(APP)
+    assert (status.files, status.pending, due(ledger)) == (0, 1, set())
+
+
+def test_due_records_of_older_releases_keep_what_they_say(redis):
+    ledger = RedisLedger(redis)
+    ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
+    drain(ledger, *start(ledger, item(1), item(2)))
+    short = f'["{item(1).blob}", "indexed", "", "python", "ok", 2]'
+    redis.hset(f"codelode:files:{APP}:{MAIN}", item(1).path, short)
+    redis.hincrby(f"codelode:counts:{APP}:{MAIN}", "health ok python", -1)
+
+    run, advance = start(ledger, item(1))
+    known = replace(indexed(item(1)), is_due=True)
+    assert ledger.records(APP, MAIN, [item(1).path]) == {item(1).path: known}
+    drain(ledger, run, advance)
+    (status,) = ledger.refs(APP)
+    assert status.health == (LanguageHealth("python", ok=2),)
+
+
+def test_counts_are_as_the_records_say_after_a_restore(redis):
+    """As after a backup of which the records are newer than the counts and the ref."""
+    ledger = RedisLedger(redis)
+    ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
+    first = replace(indexed(item(1)), summaries=1, summaries_missing=1)
+    run, _ = start(ledger, item(1), item(2))
+    ledger.done(run.id, [first, indexed(item(2))])
+    (before,) = ledger.refs(APP)
+    old = redis.hget(f"codelode:refs:{APP}", MAIN)
+    run, _ = start(ledger, item(1))
+    ledger.end(run.id, RunState.CANCELLED)
+    redis.hset(f"codelode:refs:{APP}", MAIN, old)
+    redis.hset(f"codelode:counts:{APP}:{MAIN}", mapping={"indexed": 70, "due": 0})
+
+    ledger.recover(generation=0)
+    assert ledger.refs(APP) == (replace(before, is_clean=False),)
+
+
 # reaping
 
 

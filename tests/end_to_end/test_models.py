@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import textwrap
 
 import pytest
@@ -9,25 +14,31 @@ import pytest
 from codelode.backends import connect
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
 
-SOURCES = {
-    f"src/part_{n}.py": textwrap.dedent(f'''
-        """Part {n} of the program."""
 
-        def load_{n}(path, limit):
-            """Read what is there."""
-            with open(path) as source:
-                rows = [line.strip() for line in source]
-            return rows[:limit]
+def sources(count):
+    """Content by path; two definitions a file, no two files alike."""
+    return {
+        f"src/part_{n}.py": textwrap.dedent(f'''
+            """Part {n} of the program."""
+
+            def load_{n}(path, limit):
+                """Read what is there."""
+                with open(path) as source:
+                    rows = [line.strip() for line in source]
+                return rows[:limit]
 
 
-        def store_{n}(path, rows, mode):
-            """Write what was read."""
-            with open(path, mode) as target:
-                for row in rows:
-                    target.write(row + "{n}")
-    ''')
-    for n in range(12)
-}
+            def store_{n}(path, rows, mode):
+                """Write what was read."""
+                with open(path, mode) as target:
+                    for row in rows:
+                        target.write(row + "{n}")
+        ''')
+        for n in range(count)
+    }
+
+
+SOURCES = sources(12)
 
 
 @pytest.fixture
@@ -149,6 +160,111 @@ async def test_a_language_model_that_fails_stops_itself_and_not_the_run(
         assert (again.state, again.summaries_missing) == (RunState.COMPLETE, 0)
         assert again.summaries == found.summaries_missing
     assert all(missing == 0 for _, missing in stored_summaries(served_cluster, "app").values())
+    assert await stored_sentences(served_cluster, "app") == {"Returns what was asked for."}
+
+
+@pytest.fixture
+def patient(monkeypatch, served):
+    """A cluster started from now on waits for held answers."""
+    monkeypatch.setenv("CODELODE_MODEL_TIMEOUT_S", "60")
+
+
+def hold_sentences(server, *, after=0):
+    """Answer so many more questions to the language model, the others once it is `released`."""
+    most = server.asked("/chat/completions") + after
+
+    def answer(path, asked):
+        if path.endswith("/chat/completions") and server.asked("/chat/completions") > most:
+            server.released.wait(60)
+        return server.good(path, asked)
+
+    server.always = answer
+
+
+async def test_a_killed_enrich_worker_costs_a_batch_of_questions_at_most(
+    static, patient, served_cluster, served, git, wait_for
+):
+    many = sources(40)
+    git.commit(many)
+    batch = 2 * served_cluster.settings().model_concurrency
+    hold_sentences(served, after=batch + batch // 2)
+    with served_cluster.client() as client:
+        run = client.index(str(git.folder), name="app", wait=False)
+        wait_for(
+            lambda: served.asked("/chat/completions") > batch + batch // 2,
+            "a question of the second batch to be held",
+        )
+        killed = served_cluster.pids("workers enrich")
+        assert killed
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        served.released.set()
+        *_, end = client.watch(run.id)
+    assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, len(many))
+    found = run_of(served_cluster, run)
+    assert (found.summaries >= len(many), found.summaries_missing) == (True, 0)
+    assert await stored_sentences(served_cluster, "app") == {"Returns what was asked for."}
+    assert found.summaries <= served.asked("/chat/completions") <= found.summaries + batch
+
+
+def command(cluster, *args):
+    """A `codelode` command that is under way."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "codelode", *args],
+        env={**cluster.environment(), "CODELODE_SERVER": cluster.facts["grpc"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process):
+    """Exit status and all it said."""
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out + err
+
+
+def indexed_by(overview):
+    """Files and chunks of each ref, as a status tells them."""
+    refs = [ref for each in overview.repositories for ref in each.refs]
+    return [(ref.files, ref.chunks, ref.failed) for ref in refs]
+
+
+async def test_missing_summaries_are_made_by_a_command_while_nothing_seems_to_leave_the_index(
+    static, patient, served_cluster, served, git, wait_for
+):
+    git.commit(SOURCES)
+    served.always = served.json({"error": "out of memory"}, 500)
+    status, said = ended(
+        command(served_cluster, "index", str(git.folder), "--name", "app", "--wait")
+    )
+    missing = sum(lacking for _, lacking in stored_summaries(served_cluster, "app").values())
+    assert (status, missing >= len(SOURCES)) == (0, True)
+    assert f"complete without {missing} summaries" in said
+
+    with served_cluster.client() as client:
+        before = indexed_by(client.status())
+        assert before[0][0] == len(SOURCES)
+        asked = served.asked("/chat/completions")
+        hold_sentences(served)
+        enriching = command(served_cluster, "enrich", "app", "--wait")
+        wait_for(lambda: served.asked("/chat/completions") > asked, "a question to be held")
+        status, said = ended(command(served_cluster, "status", "--json"))
+        [ref] = json.loads(said)["repositories"][0]["refs"]
+        assert (status, ref["files"], ref["chunks"], ref["failed"]) == (0, *before[0])
+        context = client.context("write what was read", repositories=["app"])
+        assert "store_" in context.text
+        assert context.search.notices == ()
+        assert [one.pending for one in context.search.coverage] == [0]
+        served.released.set()
+        seen = [indexed_by(client.status())]
+        while enriching.poll() is None:
+            seen.append(indexed_by(client.status()))
+    status, said = ended(enriching)
+    assert (status, "complete" in said, "without" in said) == (0, True, False)
+    assert all(one == before for one in seen)
+    assert served.asked("/chat/completions") == asked + missing
+    assert all(lacking == 0 for _, lacking in stored_summaries(served_cluster, "app").values())
     assert await stored_sentences(served_cluster, "app") == {"Returns what was asked for."}
 
 

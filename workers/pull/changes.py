@@ -126,7 +126,9 @@ def _from_listing(
 
 def _is_settled(record: FileRecord | None, file: SourceFile) -> bool:
     """Whether a worker ended with exactly this content, whatever came of it."""
-    if record is None or record.blob != file.blob or record.state is FileState.PENDING:
+    if record is None or record.blob != file.blob:
+        return False
+    if record.is_due or record.state is FileState.PENDING:
         return False
     return not (record.state is FileState.SKIPPED and record.reason in ignore.REASONS)
 

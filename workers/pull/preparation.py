@@ -75,7 +75,7 @@ def prepare(
         full=bool(run.redo) or not _is_settled(status, patterns),
         reindex=bool(abandoned) or status is None or status.fingerprint != fingerprint,
     )
-    manifest = replace(manifest, patterns=patterns.digest)
+    manifest = replace(manifest, patterns=patterns.digest, is_new_default=bool(abandoned))
     return Prepared(ref, _with_removals(manifest, abandoned))
 
 

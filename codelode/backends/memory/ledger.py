@@ -400,6 +400,7 @@ class MemoryLedger:
             files=states[FileState.INDEXED],
             skipped=states[FileState.SKIPPED],
             failed=states[FileState.FAILED],
+            pending=states[FileState.PENDING],
             chunks=sum(record.chunks for record in files),
             summaries_missing=sum(record.summaries_missing for record in files),
             health=_health(files),
@@ -417,7 +418,8 @@ class MemoryLedger:
         """
         for item in manifest.items:
             if not item.is_removal:
-                files[item.path] = FileRecord(item.path, item.blob, FileState.PENDING)
+                known = None if manifest.is_new_default else files.get(item.path)
+                files[item.path] = _planned(item, known)
             elif item.path in files and files[item.path].state is FileState.SKIPPED:
                 del files[item.path]
             elif item.path in files:
@@ -495,6 +497,13 @@ class MemoryLedger:
         self._plans[following].since = self._now()
         self._runs[following] = replace(self._runs[following], state=RunState.PULLING)
         return following
+
+
+def _planned(item: WorkItem, known: FileRecord | None) -> FileRecord:
+    """Its record until it is done; what the index holds already stays counted."""
+    if known and known.state is FileState.INDEXED and known.blob == item.blob:
+        return replace(known, is_due=True)
+    return FileRecord(item.path, item.blob, FileState.PENDING)
 
 
 def _settle(files: dict[str, FileRecord], record: FileRecord) -> None:

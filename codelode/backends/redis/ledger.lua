@@ -6,9 +6,9 @@
 --   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at, patterns];
 --                     those of old releases end before the patterns
 --   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks,
---                     summaries, summaries_missing, 1]; records of old releases end before
+--                     summaries, summaries_missing, 1, is_due]; records of old releases end before
 --                     one of those, and only those with the 1 are among the counts of health
---   counts:NAME:REF   HASH pending|indexed|skipped|failed|chunks|summaries_missing|
+--   counts:NAME:REF   HASH pending|indexed|skipped|failed|due|chunks|summaries_missing|
 --                     health STATUS LANGUAGE -> number
 --   run:ID            HASH of the run's fields;  run:ID:todo LIST;  run:ID:inflight HASH
 --   runs, runs:NAME   ZSET run id by creation;  active HASH name -> run id;  queue:NAME LIST
@@ -36,6 +36,7 @@ local function count(counts, record, by)
   end
   local missing = record[8] or 0
   if missing > 0 then redis.call('HINCRBY', counts, 'summaries_missing', by * missing) end
+  if record[10] == 1 then redis.call('HINCRBY', counts, 'due', by) end
 end
 local function place(run)
   return run_field(run, 'repository') .. ':' .. (run_field(run, 'resolved') or '')
@@ -193,14 +194,24 @@ redis.call('HSET', refs, ref, unclean(record))
 return 1
 
 --- plan_items
--- run, then path, blob, size of each item
-local run = ARGV[1]
+-- run, 1 when the ref is the new default one, then path, blob, size of each item
+local run, is_new_default = ARGV[1], ARGV[2] == '1'
 local at, todo = place(run), key('run:' .. run .. ':todo')
-for i = 2, #ARGV, 3 do
+-- The record of a file until it is done; what the index holds already stays counted.
+local function planned(path, blob)
+  local known = redis.call('HGET', key('files:' .. at), path)
+  local record = known and cjson.decode(known)
+  if is_new_default or not record or record[1] ~= blob or record[2] ~= 'indexed' then
+    return cjson.encode({blob, 'pending', '', '', '', 0})
+  end
+  record[7], record[8], record[9], record[10] = record[7] or 0, record[8] or 0, 1, 1
+  return cjson.encode(record)
+end
+for i = 3, #ARGV, 3 do
   local path, blob, size = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   redis.call('RPUSH', todo, cjson.encode({path, blob, size}))
   if blob ~= '' then
-    put_record(at, path, cjson.encode({blob, 'pending', '', '', '', 0}))
+    put_record(at, path, planned(path, blob))
   elseif is_skipped(at, path) then
     drop_record(at, path)
   elseif has_record(at, path) then
@@ -346,6 +357,11 @@ for i = 3, #ARGV do
 end
 return 1
 
+--- recount
+-- repository and ref, then records that are to be among its counts
+for i = 2, #ARGV do count(key('counts:' .. ARGV[1]), cjson.decode(ARGV[i]), 1) end
+return 1
+
 --- recover
 -- the least generation: runs under way begin again, refs with files left to do are unclean
 local now, least = now_ms(), tonumber(ARGV[1])
@@ -364,8 +380,9 @@ for _, repository in ipairs(redis.call('HKEYS', key('repositories'))) do
   local is_active = redis.call('HEXISTS', key('active'), repository) == 1
   local refs = redis.call('HGETALL', key('refs:' .. repository))
   for i = 1, #refs, 2 do
-    local pending = redis.call('HGET', key('counts:' .. repository .. ':' .. refs[i]), 'pending')
-    if is_active or tonumber(pending or 0) > 0 then
+    local counts = key('counts:' .. repository .. ':' .. refs[i])
+    local left = redis.call('HMGET', counts, 'pending', 'due')
+    if is_active or tonumber(left[1] or 0) + tonumber(left[2] or 0) > 0 then
       local record = cjson.decode(refs[i + 1])
       redis.call('HSET', key('refs:' .. repository), refs[i], unclean(record))
     end

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -47,6 +46,9 @@ _CATALOG = ("repositories", "include", "exclude")
 
 #: Ended runs are kept for people to look at: so many in all, newest first.
 RUNS_KEPT = 1000
+
+#: A record's values; those of older releases end before the last ones.
+_NO_RECORD = ("", "", "", "", "", 0, 0, 0, 0, 0)
 
 T = TypeVar("T")
 
@@ -175,21 +177,16 @@ class RedisLedger:
         """See `operating.Ledger`."""
         for repository in self.repositories():
             for status in self.refs(repository.name):
-                self._recount(repository.name, status.ref)
+                self._recount(f"{repository.name}:{status.ref}")
         self._run_script("recover", generation)
 
-    def _recount(self, name: RepositoryName, ref: RefName) -> None:
-        counts: Counter[str] = Counter()
-        for record in self.all(name, ref):
-            missing = record.summaries_missing
-            counts.update({record.state: 1, "chunks": record.chunks, "summaries_missing": missing})
+    def _recount(self, at: str) -> None:
+        """`at`: a repository and its ref."""
         with translated():
-            key = self._key(f"counts:{name}:{ref}")
-            pipe = self._client.pipeline()
-            pipe.delete(key)
-            if counts:
-                pipe.hset(key, mapping=dict(counts.items()))
-            pipe.execute()
+            self._client.delete(self._key(f"counts:{at}"))
+            records = dict(self._client.hscan_iter(self._key(f"files:{at}"), count=1000))
+        for some in _batches([value.decode() for value in records.values()]):
+            self._run_script("recount", at, *some)
 
     # Runs
 
@@ -238,9 +235,10 @@ class RedisLedger:
         opening = (manifest.revision, ref, fingerprint, manifest.patterns)
         if not self._run_script("plan_open", run, *opening):
             return Advance()
+        is_new = int(manifest.is_new_default)
         for items in _batches(manifest.items):
             flat = [part for item in items for part in (item.path, item.blob, item.size_bytes)]
-            self._run_script("plan_items", run, *flat)
+            self._run_script("plan_items", run, is_new, *flat)
         for records in _batches(manifest.skipped):
             self._run_script("plan_records", run, *_flat(records))
         return self._advance("plan_commit", run, self._window, len(manifest.skipped))
@@ -387,13 +385,15 @@ def _dump(record: FileRecord) -> str:
             record.summaries,
             record.summaries_missing,
             1,  # is among the counts of health
+            int(record.is_due),
         ]
     )
 
 
 def _record(path: str, value: bytes) -> FileRecord:
-    blob, state, reason, language, health, chunks, *summaries = json.loads(value)
-    made, missing = summaries[:2] or (0, 0)
+    stored: list[Any] = json.loads(value)
+    stored += _NO_RECORD[len(stored) :]
+    blob, state, reason, language, health, chunks, made, missing, _, is_due = stored
     return FileRecord(
         path=path,
         blob=blob,
@@ -404,6 +404,7 @@ def _record(path: str, value: bytes) -> FileRecord:
         chunks=chunks,
         summaries=made,
         summaries_missing=missing,
+        is_due=bool(is_due),
     )
 
 
@@ -448,6 +449,7 @@ def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> Re
         files=int(counts.get(b"indexed", 0)),
         skipped=int(counts.get(b"skipped", 0)),
         failed=int(counts.get(b"failed", 0)),
+        pending=int(counts.get(b"pending", 0)),
         chunks=int(counts.get(b"chunks", 0)),
         indexed_at=indexed_ms / 1000,
         summaries_missing=int(counts.get(b"summaries_missing", 0)),

@@ -209,6 +209,18 @@ def test_files_that_the_index_lost_are_indexed_by_a_new_run(world):
     assert world.ledger.generation() > generation
 
 
+def test_a_file_that_is_to_be_done_again_may_have_other_chunks_than_its_record_says(world):
+    world.index()
+    run = world.planned(files=("a.py", "b.py"))
+    one = chunks(APP, "a.py", (MAIN, DEFAULT_REF))
+    world.store.replace([replace(one, chunks=one.chunks[:1], vectors=one.vectors[:1])])
+    world.ledger.end(run, RunState.CANCELLED)
+
+    assert world.found() == []
+    world.lose("c.py")
+    assert world.found() == [(Trouble.LOST, APP, MAIN, ("c.py",))]
+
+
 def test_a_file_with_too_few_chunks_or_too_many_is_lost_too(world):
     world.index()
     one = chunks(APP, "a.py", (MAIN, DEFAULT_REF))

@@ -171,16 +171,18 @@ def test_after_a_forced_push_the_listing_is_compared_with_the_ledger(source, man
 
 
 def test_a_full_comparison_takes_up_what_an_unfinished_run_left(source, manifest):
-    revision = source.commit({"done.py": "1", "pending.py": "2", "failed.py": "3", "lost.py": "4"})
+    files = ("done.py", "pending.py", "failed.py", "lost.py", "due.py")
+    revision = source.commit({path: path for path in files})
     blob = {item.path: item.blob for item in manifest(revision, known=()).items}
     known = (
         FileRecord("done.py", blob["done.py"], FileState.INDEXED),
         FileRecord("pending.py", blob["pending.py"], FileState.PENDING),
+        FileRecord("due.py", blob["due.py"], FileState.INDEXED, is_due=True),
         FileRecord("failed.py", blob["failed.py"], FileState.FAILED, "crashed"),
         FileRecord("vanished.py", BlobId("a" * 40), FileState.PENDING),
     )
     found = manifest(revision, indexed=revision, known=known, full=True)
-    assert indexed_paths(found) == ["lost.py", "pending.py"]
+    assert indexed_paths(found) == ["due.py", "lost.py", "pending.py"]
     assert removed_paths(found) == ["vanished.py"]
 
 

@@ -12,6 +12,7 @@ from codelode.model import (
     BlobId,
     FileRecord,
     FileState,
+    Redo,
     RefName,
     Repository,
     Run,
@@ -30,9 +31,9 @@ class World:
     mirrors: Mirrors
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
 
-    def plan(self, ref=DEFAULT_REF) -> tuple[Run, Manifest, Advance]:
+    def plan(self, ref=DEFAULT_REF, *, redo=()) -> tuple[Run, Manifest, Advance]:
         """What a pull does."""
-        run = self.ledger.create(self.repository.name, ref)
+        run = self.ledger.create(self.repository.name, ref, redo=redo)
         prepared = prepare(
             run,
             ledger=self.ledger,
@@ -159,3 +160,34 @@ def test_a_run_that_does_not_end_leaves_the_rest_to_the_next(world):
     world.ledger.end(run.id, RunState.CANCELLED)
     world.index(exclude=[])
     assert world.indexed() == {"src/a.py", "src/gen/b.py", "docs/c.md"}
+
+
+def described(item, summaries=1):
+    return FileRecord(item.path, item.blob, FileState.INDEXED, chunks=1, summaries=summaries)
+
+
+def test_summaries_that_a_run_was_to_make_and_did_not_are_left_to_the_next(world):
+    run, _, advance = world.plan()
+    world.ledger.done(run.id, [described(item, summaries=0) for item in advance.items])
+    run, manifest, advance = world.plan(redo=[Redo.SUMMARIES])
+    assert {item.path for item in manifest.items} == {"src/a.py", "src/gen/b.py", "docs/c.md"}
+    world.ledger.done(run.id, [described(advance.items[0])])
+    assert world.indexed() == {"src/a.py", "src/gen/b.py", "docs/c.md"}
+    world.ledger.end(run.id, RunState.CANCELLED)
+
+    done = advance.items[0].path
+    run, manifest, advance = world.plan()
+    assert {item.path for item in manifest.items} == world.indexed() - {done}
+    world.ledger.done(run.id, [described(item) for item in advance.items])
+    assert world.index() == set()
+
+
+def test_a_ref_that_becomes_the_default_one_is_not_taken_for_indexed(world, source):
+    world.index()
+    source.commit({"src/e.py": "e"}, branch="dev", parent="refs/heads/main")
+    world.index(RefName("dev"))
+    source.git("symbolic-ref", "HEAD", "refs/heads/dev")
+    _, manifest, _ = world.plan()
+    assert manifest.is_new_default
+    assert world.indexed("dev") == set()
+    assert world.indexed("main") == {"src/a.py", "src/gen/b.py", "docs/c.md"}
