@@ -380,14 +380,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How far a repository is."""
-
-    refs: tuple[RefStatus, ...] = ()  # those that a run was ever started for, default first
-    run: Run | None = None  # the latest
-
-
-@dataclass(frozen=True, slots=True)
 class Filters:
     """What a search is limited to. Empty means all; values inside one field are alternatives."""
 

@@ -34,7 +34,6 @@ from codelode.model import (
     RunId,
     RunState,
     SourceFile,
-    Standing,
     Symbol,
     Vector,
     Vectors,
@@ -369,8 +368,8 @@ class Catalog(Protocol):
     def refs(self, name: RepositoryName) -> tuple[RefStatus, ...]:
         """The refs of a repository that a run was ever started for, default first."""
 
-    def standing(self, names: Sequence[RepositoryName]) -> tuple[Standing, ...]:
-        """How far each of the repositories is, in two round trips; unknown ones have no refs."""
+    def refs_of(self, names: Sequence[RepositoryName]) -> tuple[tuple[RefStatus, ...], ...]:
+        """The same of each repository, in two round trips; unknown ones have none."""
 
     def forget(self, name: RepositoryName) -> None:
         """Remove the repository with its refs, file records and runs. Unknown: no error.

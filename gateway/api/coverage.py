@@ -54,8 +54,8 @@ class Coverage:
         asked = [name for name in distinct if name not in known]
         if len(self._seen) + len(asked) > _MAX_REMEMBERED:
             self._seen.clear()
-        for name, standing in zip(asked, self.ledger.standing(asked), strict=True):
-            known[name] = _covered(name, ref, standing.refs)
+        for name, refs in zip(asked, self.ledger.refs_of(asked), strict=True):
+            known[name] = _covered(name, ref, refs)
             self._seen[name, ref] = (now, known[name])
         return tuple(known[name] for name in distinct)
 

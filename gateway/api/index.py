@@ -199,11 +199,8 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
 
     def _repositories(self) -> list[index_pb2.Repository]:
         known = self.ledger.repositories()
-        standing = self.ledger.standing([repository.name for repository in known])
-        return [
-            convert.repository(repository, found.refs)
-            for repository, found in zip(known, standing, strict=True)
-        ]
+        refs = self.ledger.refs_of([repository.name for repository in known])
+        return list(map(convert.repository, known, refs))
 
     def _remove(self, name: str) -> None:
         """Forget it at once; the workers clear up when they can, told now or by their reaper."""

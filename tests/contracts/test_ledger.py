@@ -24,7 +24,6 @@ from codelode.model import (
     Revision,
     Run,
     RunState,
-    Standing,
 )
 from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, Manifest, WorkItem
 
@@ -495,16 +494,15 @@ def test_a_skipped_file_that_left_the_tree_leaves_the_record(ledger):
     assert list(ledger.all(APP, MAIN)) == [kept]
 
 
-def test_the_standing_of_repositories_is_their_refs_and_their_latest_run(ledger):
+def test_the_refs_of_several_repositories_come_together(ledger):
     other = RepositoryName("acme/other")
     ledger.register(Repository(other, "https://example.org/acme/other"))
     drain(ledger, *start(ledger, item(1)))
-    run, _ = start(ledger, item(2), revision=TWO)
-    first, unknown, second = ledger.standing([APP, RepositoryName("nobody"), other])
-    assert first == Standing(ledger.refs(APP), ledger.run(run.id))
-    assert (first.refs[0].ref, first.refs[0].indexed) == (MAIN, ONE)
-    assert unknown == second == Standing()
-    assert ledger.standing([]) == ()
+    first, unknown, second = ledger.refs_of([APP, RepositoryName("nobody"), other])
+    assert first == ledger.refs(APP)
+    assert (first[0].ref, first[0].indexed) == (MAIN, ONE)
+    assert unknown == second == ()
+    assert ledger.refs_of([]) == ()
 
 
 def test_exists_tells_files_of_the_ref_from_the_rest(ledger):

@@ -30,7 +30,6 @@ from codelode.model import (
     Run,
     RunId,
     RunState,
-    Standing,
 )
 from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, Manifest, WorkItem
 
@@ -143,11 +142,8 @@ class MemoryLedger:
         return tuple(sorted(counted, key=lambda status: (status.ref != default, status.ref)))
 
     @_atomic
-    def standing(self, names: Sequence[RepositoryName]) -> tuple[Standing, ...]:
-        return tuple(
-            Standing(self.refs(name), next(iter(self.recent(name, limit=1)), None))
-            for name in names
-        )
+    def refs_of(self, names: Sequence[RepositoryName]) -> tuple[tuple[RefStatus, ...], ...]:
+        return tuple(map(self.refs, names))
 
     @_atomic
     def forget(self, name: RepositoryName) -> None:

@@ -34,7 +34,6 @@ from codelode.model import (
     Run,
     RunId,
     RunState,
-    Standing,
 )
 from codelode.ports import Advance, Manifest, WorkItem
 
@@ -117,24 +116,21 @@ class RedisLedger:
         )
 
     def refs(self, name: RepositoryName) -> tuple[RefStatus, ...]:
-        (found,) = self.standing([name])
-        return found.refs
+        (found,) = self.refs_of([name])
+        return found
 
-    def standing(self, names: Sequence[RepositoryName]) -> tuple[Standing, ...]:
+    def refs_of(self, names: Sequence[RepositoryName]) -> tuple[tuple[RefStatus, ...], ...]:
         with translated():
             pipe = self._client.pipeline(transaction=False)
             for name in names:
                 pipe.hget(self._key("repositories"), name)
                 pipe.hgetall(self._key(f"refs:{name}"))
-                pipe.zrevrange(self._key(f"runs:{name}"), 0, 0)
-            heads = list(zip(names, _rows(pipe.execute(), 3), strict=True))
-            for name, (_, refs, runs) in heads:
+            heads = list(zip(names, _rows(pipe.execute(), 2), strict=True))
+            for name, (_, refs) in heads:
                 for ref in refs:
                     pipe.hgetall(self._key(f"counts:{name}:{ref.decode()}"))
-                for run in runs:
-                    pipe.hgetall(self._key(f"run:{run.decode()}"))
-            details = iter(pipe.execute())
-        return tuple(_standing(name, head, details) for name, head in heads)
+            counts = iter(pipe.execute())
+        return tuple(_refs(name, head, counts) for name, head in heads)
 
     def forget(self, name: RepositoryName) -> None:
         with translated():
@@ -423,20 +419,16 @@ def _patterns(value: bytes | None) -> tuple[str, ...]:
     return tuple(json.loads(value)) if value else ()
 
 
-def _standing(
-    name: RepositoryName, head: Sequence[Any], details: Iterator[Mapping[bytes, bytes]]
-) -> Standing:
+def _refs(
+    name: RepositoryName, head: Sequence[Any], counts: Iterator[Mapping[bytes, bytes]]
+) -> tuple[RefStatus, ...]:
     """Of the first replies about a repository and, from the second ones, those that follow."""
-    known, refs, runs = head
+    known, refs = head
     default = _repository(name, known).default_ref if known else ""
     statuses = [
-        _ref_status(RefName(ref.decode()), value, next(details)) for ref, value in refs.items()
+        _ref_status(RefName(ref.decode()), value, next(counts)) for ref, value in refs.items()
     ]
-    fields = next(details) if runs else None
-    return Standing(
-        tuple(sorted(statuses, key=lambda status: (status.ref != default, status.ref))),
-        _run(fields) if fields else None,
-    )
+    return tuple(sorted(statuses, key=lambda status: (status.ref != default, status.ref)))
 
 
 def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> RefStatus:
