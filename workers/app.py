@@ -65,12 +65,14 @@ class Shape:
     prefetch: int = 1
 
 
+#: `store` has a thread for each file that a run has in flight: a batch is written while the next,
+#: as large, gathers.
 WORKERS = {
     "pull": Shape((jobs.CONTROL, jobs.PULL), "threads", 8, is_watched=True),
     "parse": Shape((jobs.PARSE,), "prefork", os.cpu_count() or 2, True, GATHERS_S, prefetch=8),
     "enrich": Shape((jobs.ENRICH,), "threads", 32, gathers_s=GATHERS_S),
     "embed": Shape((jobs.EMBED,), "threads", 64, gathers_s=GATHERS_S),
-    "store": Shape((jobs.STORE,), "threads", 128, gathers_s=GATHERS_S, prefetch=2),
+    "store": Shape((jobs.STORE,), "threads", 256, gathers_s=GATHERS_S),
 }
 
 

@@ -1,4 +1,4 @@
-"""Per-file jobs, batched work: many task threads submit, one thread calls the model or the store.
+"""Per-file jobs, batched work: many task threads submit, few call the model or the store.
 
 Each file stays a job of its own (acknowledged, retried and shown by itself) while the expensive
 call sees many files at once: measured 132 against 24 files/s for a model with a fixed cost per
@@ -25,7 +25,7 @@ class Batcher(Generic[T]):
     `expects_more` of those gathered says that a lull ends nothing: the next are on their way.
 
     Before that `admit` sees each item once and says whether it goes on, or why it fails. Both run
-    in one thread, never twice at a time.
+    in `at_once` threads: while one works the next gathers.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Batcher(Generic[T]):
         lull_s: float,
         max_wait_s: float,
         expects_more: Callable[[Sequence[T]], bool] = lambda _: False,
+        at_once: int = 1,
     ) -> None:
         self._work = work
         self._admit = admit
@@ -45,7 +46,9 @@ class Batcher(Generic[T]):
         self._lull_s = lull_s
         self._max_wait_s = max_wait_s
         self._queue: queue.Queue[tuple[T, Future[None]]] = queue.Queue()
-        threading.Thread(target=self._loop, name="batcher", daemon=True).start()
+        self._gathering = threading.Lock()
+        for _ in range(at_once):
+            threading.Thread(target=self._loop, name="batcher", daemon=True).start()
 
     def submit(self, item: T) -> Future[None]:
         """A future that resolves when the item's batch is done, or raises what its work raised."""
@@ -55,7 +58,9 @@ class Batcher(Generic[T]):
 
     def _loop(self) -> None:
         while True:
-            self._run(self._admitted(self._collect()))
+            with self._gathering:
+                batch = self._collect()
+            self._run(self._admitted(batch))
 
     def _collect(self) -> list[tuple[T, Future[None]]]:
         batch = [self._queue.get()]

@@ -55,7 +55,7 @@ from workers.embed import embed
 from workers.enrich import Summaries
 from workers.parse import guard, imports, parse
 from workers.planning import layout_at
-from workers.services import identity, services, settings
+from workers.services import WRITERS, identity, services, settings
 from workers.store import StoredFile, write
 
 log = structlog.get_logger("workers")
@@ -233,6 +233,7 @@ def _store_batcher() -> Batcher[Delivery]:
         lull_s=STORE_LULL_S,
         max_wait_s=STORE_WAIT_S,
         expects_more=_more_are_coming,
+        at_once=WRITERS[settings.store],
     )
 
 
@@ -312,7 +313,7 @@ def _store_batch(batch: Sequence[Delivery]) -> None:
         outcomes = _left_out(run, group)
         with services().writing() as index:
             files = _stored_files(run, group, outcomes, embedder=index.embedder)
-            with services().store_lock:
+            with services().store_turns.one():
                 records = write(
                     files,
                     store=index.store,

@@ -28,6 +28,7 @@ from codelode.ports import (
 from codelode.settings import Settings, load
 from workers.enrich import Enricher
 from workers.pull import GitBlobs, Mirrors
+from workers.turns import Turns
 
 if TYPE_CHECKING:
     from codelode.backends.redis.exchange import RedisExchange
@@ -40,6 +41,10 @@ FOLLOW_S = 2.0
 #: The settings that shape an index or say where it is: a rebuild must have the workers' own.
 SHAPING = ("store", "organisation", "language_model", "summary_model", "max_file_bytes")
 PLACING = {"local": ("data",), "weaviate": ("weaviate_url", "weaviate_collection")}
+
+#: Threads that write to the chunk store at once. A file has one writer; a server works on what one
+#: sent while the other makes its objects.
+WRITERS = {"local": 1, "weaviate": 2}
 
 settings = load()
 
@@ -80,20 +85,20 @@ class Services:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.store_lock = threading.Lock()  # one thread writes to the chunk store at a time
+        self.store_turns = Turns(WRITERS[settings.store])  # alone: whoever does more than write
         self._looking = threading.Lock()
         self._index: Index | None = None
         self._looked_at = 0.0
 
     @property
     def index(self) -> Index:
-        """What is published. Do not ask with `store_lock` held."""
+        """What is published. Do not ask while one of `store_turns`."""
         with self._looking:
             now = before = self._index
             if now is None or time.monotonic() - self._looked_at > FOLLOW_S:
                 now = self._index = self._look(before)
         if before is not None and before is not now:
-            with self.store_lock:
+            with self.store_turns.alone():
                 before.close()
         return now
 

@@ -38,7 +38,7 @@ def reap() -> None:
 def maintain() -> None:
     """Fold recent writes into the indexes."""
     index = services().index
-    with services().store_lock:
+    with services().store_turns.alone():
         index.store.maintain()
 
 
@@ -49,7 +49,7 @@ def forget(repository: str) -> None:
     ledger = services().ledger
     if name not in ledger.leaving():
         return
-    with services().writing() as index, services().store_lock:
+    with services().writing() as index, services().store_turns.alone():
         index.store.remove_repository(name)
     services().graph.remove_repository(name)
     services().symbols.remove_repository(name)

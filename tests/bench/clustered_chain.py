@@ -2,12 +2,14 @@
 
     . .services/env && python tests/bench/clustered_chain.py GIT_DIR...
     … --embedder ollama --model all-minilm GIT_DIR...
+    … --chunks 100000,500000 --pid-file .services/weaviate.pid GIT_DIR...
 
-Beside it, in the same run, the client library's own batch writes the same objects, vectors and all,
-into another tenant. The second copy compares with that: its files are parsed and its vectors known,
-so the chain does nothing but pull and insert. The first one also parses and embeds, on the same
+After each of both, the client library's own batch writes the same objects, vectors and all, into
+another tenant, which holds as much as ours held then. For the second copy everything is known, so
+the chain does nothing but pull and insert; the first time it also parses and embeds, on the same
 cores. Searches go through the gateway, cache off, and in turn to the same collection as the
-library's own hybrid query, whose vector was made beforehand.
+library's own hybrid query, whose vector was made beforehand; again when further copies have filled
+the index up to each of the given sizes.
 """
 
 from __future__ import annotations
@@ -17,20 +19,27 @@ import asyncio
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
 from pathlib import Path
-from uuid import uuid4
+from typing import Any
+from uuid import UUID, uuid4, uuid5
 
 import embedded
-from clustered_store import address_of_services, batch, their_hybrid
+from clustered_store import address_of_services, batch, server_memory, sizes, their_hybrid
 from load import given as described
 from load import queries_of
 from store import Query, load, report
+from weaviate.classes.data import DataObject
+from weaviate.collections import Collection
 
 from codelode import settings
 from codelode.backends.connect import embedder as embedder_of
-from codelode.backends.weaviate import Address, Place
+from codelode.backends.weaviate import Address, Place, bulk
 from codelode.backends.weaviate.connection import connect, connect_async
+from codelode.backends.weaviate.predicate import holds
 from codelode.client import Client
 from codelode.evaluation import percentile
 from codelode.model import Filters, RepositoryName
@@ -62,12 +71,14 @@ def main() -> None:
                 embedded.running(data, **chosen) as cluster,
                 Client(cluster.address, timeout_s=60) as client,
             ):
-                rates = _chain(client, given.repositories)
-                asyncio.run(_searches(client, address, place, _queries(given)))
-        theirs = _library(address, place)
-        report("the library's batch", f"{theirs:.0f} chunks/s, load {load():.1f}")
-        for what, rate in rates.items():
-            report(what, f"{rate:.0f} chunks/s, {rate / theirs:.2f} of the library's")
+                _chain(client, given.repositories, address, place)
+                queries = _queries(given)
+                asyncio.run(_searches(client, address, place, queries))
+                copies = ((path, number) for number in count(2) for path in given.repositories)
+                for chunks in given.chunks:
+                    _fill(client, copies, chunks)
+                    asyncio.run(_searches(client, address, place, queries))
+                    _memory(cluster, given.pid_file)
     finally:
         _clean(address, place)
 
@@ -77,23 +88,121 @@ def _options() -> argparse.Namespace:
     parser.add_argument("repositories", nargs="+", type=lambda text: Path(text).resolve())
     parser.add_argument("--embedder", default="static")
     parser.add_argument("--model", help="of the embedder")
+    parser.add_argument("--chunks", type=sizes, default=[], help="by comma, ascending")
+    parser.add_argument("--pid-file", type=Path, help="of the server, to tell its memory")
     return parser.parse_args()
 
 
-def _chain(client: Client, repositories: Sequence[Path]) -> dict[str, float]:
-    """Chunks per second of all first indexings together, and of all second ones."""
-    chunks, spent_s, again_s = 0, 0.0, 0.0
-    for path in repositories:
-        name = path.stem
-        first = _index(client, path, name)
-        made = client.status().chunks - chunks
-        again = _index(client, path, f"{name}-again")
-        client.remove(f"{name}-again")
-        chunks, spent_s, again_s = chunks + made, spent_s + first, again_s + again
-        _await_chunks(client, chunks)
-        report(name, f"{made:,} chunks in {first:.1f} s, {made / first:.0f}/s, load {load():.1f}")
-        report("  under another name", f"{again:.2f} s, {again / first:.3f} of it")
-    return {"through the job chain": chunks / spent_s, "  when all is known": chunks / again_s}
+@dataclass
+class _Spent:
+    """Seconds of all repositories."""
+
+    chain: float = 0.0
+    library: float = 0.0
+
+
+def _chain(client: Client, repositories: Sequence[Path], address: Address, place: Place) -> None:
+    chunks = 0
+    all_first, all_again = _Spent(), _Spent()
+    with _Theirs(address, place) as theirs:
+        for path in repositories:
+            name = path.stem
+            first = _index(client, path, name)
+            made = client.status().chunks - chunks
+            objects = theirs.objects_of(name)
+            their_first = theirs.write(objects)
+            again = _index(client, path, f"{name}-again")
+            copies = [_copy(one) for one in objects]
+            their_again = theirs.write(copies)
+            client.remove(f"{name}-again")
+            theirs.remove(copies)
+            chunks += made
+            _await_chunks(client, chunks)
+            report(
+                name, f"{made:,} chunks in {first:.1f} s, {made / first:.0f}/s, load {load():.1f}"
+            )
+            report("  the library's batch", f"{their_first:.1f} s, {made / their_first:.0f}/s")
+            report("  under another name", f"{again:.2f} s, {again / first:.3f} of it")
+            report("  the library's batch", f"{their_again:.1f} s, {made / their_again:.0f}/s")
+            all_first.chain += first
+            all_first.library += their_first
+            all_again.chain += again
+            all_again.library += their_again
+    for what, spent in (("through the job chain", all_first), ("  when all is known", all_again)):
+        ratio = spent.library / spent.chain
+        report(what, f"{chunks / spent.chain:.0f} chunks/s, {ratio:.2f} of the library's")
+
+
+def _fill(client: Client, copies: Iterator[tuple[Path, int]], chunks: int) -> None:
+    """Index copies until there are so many chunks."""
+    before, started = client.status().chunks, time.perf_counter()
+    while (held := client.status().chunks) < chunks:
+        path, number = next(copies)
+        _index(client, path, f"{path.stem}-{number}")
+    rate = (held - before) / (time.perf_counter() - started)
+    report("copies", f"{held - before:,} more chunks, {rate:.0f}/s")
+
+
+def _memory(cluster: embedded.Cluster, pid_file: Path | None) -> None:
+    """Of each process of the cluster, and of the server."""
+    for one in embedded.processes(cluster.pid):
+        report(f"  {one.name}", f"{one.pss >> 20} MB, {one.peak_rss >> 20} MB at most")
+    server_memory(pid_file)
+
+
+class _Theirs:
+    """The tenant that the library's batch writes to."""
+
+    def __init__(self, address: Address, place: Place) -> None:
+        self._place = place
+        self._client = connect(address)
+
+    @cached_property
+    def _collection(self) -> Collection[Any, Any]:
+        """Which the first indexing makes."""
+        name = self._client.alias.get(alias_name=self._place.alias).collection
+        return self._client.collections.use(name)
+
+    @cached_property
+    def _ours(self) -> Collection[Any, Any]:
+        return self._collection.with_tenant(self._place.tenant)
+
+    @cached_property
+    def _theirs(self) -> Collection[Any, Any]:
+        self._collection.tenants.create("theirs")
+        return self._collection.with_tenant("theirs")
+
+    def __enter__(self) -> _Theirs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._collection.tenants.remove("theirs")
+        self._client.close()
+
+    def objects_of(self, repository: str) -> list[DataObject[Any, Any]]:
+        """The chunks of a repository as objects to write, with their vectors."""
+        found = bulk.every(self._ours, holds("repository", repository), [])
+        ids = [one.uuid for one in found]
+        properties = [one.name for one in self._ours.config.get().properties]
+        read = bulk.by_ids(self._ours, ids, properties)
+        return [
+            DataObject(uuid=one.uuid, properties=one.properties, vector=one.vector) for one in read
+        ]
+
+    def write(self, objects: Sequence[DataObject[Any, Any]]) -> float:
+        """Seconds."""
+        started = time.perf_counter()
+        batch(self._theirs, objects)
+        return time.perf_counter() - started
+
+    def remove(self, objects: Sequence[DataObject[Any, Any]]) -> None:
+        bulk.delete(self._theirs, [UUID(str(one.uuid)) for one in objects])
+
+
+def _copy(one: DataObject[Any, Any]) -> DataObject[Any, Any]:
+    """The same under another id."""
+    id = uuid5(UUID(str(one.uuid)), "again")
+    return DataObject(uuid=id, properties=one.properties, vector=one.vector)
 
 
 def _await_chunks(client: Client, count: int) -> None:
@@ -139,18 +248,6 @@ async def _searches(
         report(what, f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, load {load():.1f}")
     ratio = percentile(ours[WARM_UP:], 50) / percentile(theirs[WARM_UP:], 50)
     report("  ratio of p50", f"{ratio:.2f} at {client.status().chunks:,} chunks")
-
-
-def _library(address: Address, place: Place) -> float:
-    """Chunks per second of the library's batch, of all objects in the place."""
-    other = Place(place.alias, "theirs")
-    with connect(address) as client:
-        collection = client.collections.use(client.alias.get(alias_name=place.alias).collection)
-        objects = list(collection.with_tenant(place.tenant).iterator(include_vector=True))
-        collection.tenants.create(other.tenant)
-        started = time.perf_counter()
-        batch(collection.with_tenant(other.tenant), objects)
-        return len(objects) / (time.perf_counter() - started)
 
 
 def _clean(address: Address, place: Place) -> None:

@@ -194,7 +194,7 @@ def _seconds(action: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-def _server_memory(pid_file: Path | None) -> None:
+def server_memory(pid_file: Path | None) -> None:
     if pid_file is None:
         return
     lines = Path(f"/proc/{pid_file.read_text().strip()}/status").read_text().splitlines()
@@ -211,13 +211,13 @@ def address_of_services() -> Address:
     return Address(url, int(port), os.environ.get("CODELODE_WEAVIATE_API_KEY", ""))
 
 
-def _sizes(text: str) -> list[int]:
+def sizes(text: str) -> list[int]:
     return sorted(map(int, text.split(",")))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--chunks", type=_sizes, default=[20_000], help="by comma, ascending")
+    parser.add_argument("--chunks", type=sizes, default=[20_000], help="by comma, ascending")
     parser.add_argument("--pid-file", type=Path, help="of the server, to tell its memory")
     parser.add_argument("--keep", metavar="ALIAS", help="leave the index behind, under this name")
     given = parser.parse_args()
@@ -230,7 +230,7 @@ def main() -> None:
             report("chunks", f"{chunks}")
             filling.write(chunks - before, is_compared=before == 0)
             asyncio.run(search(address, ours, filling.queries()[-MOST_ASKED:]))
-            _server_memory(given.pid_file)
+            server_memory(given.pid_file)
             report("memory of this program", f"{peak_mb()} MB at most")
     finally:
         if not given.keep:

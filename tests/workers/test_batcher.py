@@ -21,6 +21,7 @@ def batcher_of(
         [True] * len(items)
     ),
     expects_more: Callable[[Sequence[int]], bool] = lambda items: False,
+    at_once: int = 1,
 ) -> Batcher[int]:
     return Batcher(
         work,
@@ -29,6 +30,7 @@ def batcher_of(
         lull_s=lull_s,
         max_wait_s=max_wait_s,
         expects_more=expects_more,
+        at_once=at_once,
     )
 
 
@@ -50,6 +52,17 @@ def test_a_batch_never_exceeds_its_bound() -> None:
         future.result(timeout=10)
     assert max(sizes) <= 3
     assert sum(sizes) == 20
+
+
+def test_while_one_batch_is_worked_on_the_next_begins() -> None:
+    together = threading.Barrier(2)
+
+    def work(items: Sequence[int]) -> None:
+        together.wait(10)
+
+    batcher = batcher_of(work, max_items=1, max_wait_s=60, at_once=2)
+    for future in [batcher.submit(number) for number in range(4)]:
+        assert future.result(timeout=10) is None
 
 
 def test_a_lone_item_does_not_wait_for_company_for_long() -> None:

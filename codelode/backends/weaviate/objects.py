@@ -30,7 +30,7 @@ from codelode.model import Category, Chunk, ChunkId, Kind, RefName, Vector
 SHOWN = ["facts", "content"]
 
 #: Chunks kept, 4 kB each; then the older half goes.
-MOST_KEPT = 16_384
+MOST_KEPT = 32_768
 
 _NAMESPACE = UUID("6f1f6d53-8a52-5a0e-9c39-0d5f2b6a3b57")
 _FACTS = tuple(name for name in Chunk._fields if name not in ("content", "refs"))
@@ -84,13 +84,17 @@ def unpack(properties: Mapping[str, Any]) -> Chunk:
 
 
 class Chunks:
-    """Chunks of objects that were read with SHOWN. An object never changes, and both sides of a
-    search bring many of the same, so the last ones are kept.
+    """Chunks of objects that were read with SHOWN: the last ones are kept, for an object never
+    changes.
     """
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
         self._kept: dict[UUID, Chunk] = {}
+
+    def known(self, ids: Iterable[UUID]) -> dict[UUID, Chunk | None]:
+        """Of each id the chunk that is kept."""
+        return {id: self._kept.get(id) for id in ids}
 
     def of(self, id: UUID, properties: Mapping[str, Any]) -> Chunk:
         chunk = self._kept.get(id)

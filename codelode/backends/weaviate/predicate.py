@@ -59,6 +59,11 @@ def holds(name: str, value: str) -> FilterReturn:
     return Filter.by_property(name).equal(text(value))
 
 
+def has_globs(filters: Filters) -> bool:
+    """Whether something that meets the condition may be outside of the filters."""
+    return bool(filters.paths or filters.symbols)
+
+
 def admission(filters: Filters) -> Callable[[Chunk], bool]:
     """Whether a chunk that meets the condition is inside the globs as well."""
     paths = _expression(filters.paths, globs.path_expression)

@@ -5,6 +5,10 @@ sides to one list and cuts it, but ranking here wants the best of each side with
 20,000 chunks, of the 100 best of each side the hybrid query brought .54 with a limit of 100 (30 ms
 at the median), .91 with 200 (42 ms; .77 in the worst of 30 queries), all with 400 (79 ms); the two
 queries bring them in 38 ms. Scores also come as numbers, not inside an explanation in prose.
+
+Both bring ids alone: chunks read before are kept, and only the others are fetched, in a third
+query. On 43,716 chunks the two take 9.6 ms, with the chunks themselves 16.7 ms; fetching a hundred
+takes 6.8 ms.
 """
 
 from __future__ import annotations
@@ -13,13 +17,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+from uuid import UUID
 
 import numpy as np
 from weaviate import WeaviateAsyncClient
 from weaviate.classes.config import ConsistencyLevel
-from weaviate.classes.query import MetadataQuery
+from weaviate.classes.query import Filter, MetadataQuery
 from weaviate.collections import CollectionAsync
 from weaviate.collections.classes.filters import FilterReturn
 
@@ -30,7 +34,13 @@ from codelode.backends.weaviate.failures import LOST, is_lost
 from codelode.backends.weaviate.index import VECTOR, Place, Version
 from codelode.backends.weaviate.objects import SHOWN, Chunks, unpack
 from codelode.backends.weaviate.patience import Patience
-from codelode.backends.weaviate.predicate import FilePlace, admission, condition, in_files
+from codelode.backends.weaviate.predicate import (
+    FilePlace,
+    admission,
+    condition,
+    has_globs,
+    in_files,
+)
 from codelode.errors import Corrupt, SchemaMismatch
 from codelode.fusion import shortlist
 from codelode.model import Candidate, Chunk, ChunkId, HybridQuery, RefName, Vector
@@ -55,16 +65,27 @@ MOST_ASKED = 10_000
 
 T = TypeVar("T")
 _Objects: TypeAlias = CollectionAsync[Any, Any]
-_Side: TypeAlias = Callable[[int], Awaitable[list["_Found"]]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What one side brought."""
+class _Hit(NamedTuple):
+    """What one side brought, best first."""
+
+    id: UUID
+    score: float
+    vector: Vector | None
+    properties: Mapping[str, Any]  # those asked for
+
+
+class _Found(NamedTuple):
+    """A hit whose chunk was read."""
 
     chunk: Chunk
     score: float
-    vector: Vector | None = None
+    vector: Vector | None
+
+
+#: Limit, properties → hits.
+_Side: TypeAlias = Callable[[int, list[str]], Awaitable[list[_Hit]]]
 
 
 class WeaviateChunkSearch:
@@ -92,15 +113,19 @@ class WeaviateChunkSearch:
             return []
         self._require_dim(query)
 
-        async def sides(objects: _Objects) -> Sequence[Candidate]:
-            admits = admission(query.filters)
-            keyword, near = await asyncio.gather(
-                _best(_keyword(objects, query, where, self._chunks), query.limit, admits),
-                _best(_near(objects, query, where, self._chunks), query.limit, admits),
-            )
-            return _union(query, keyword, near)
+        async def both(objects: _Objects) -> Sequence[Candidate]:
+            sides = (_keyword(objects, query, where), _near(objects, query, where))
+            found = None
+            if not has_globs(query.filters):
+                found = await self._by_id(objects, sides, query.limit)
+            if found is None:
+                admits = admission(query.filters)
+                found = await asyncio.gather(
+                    *(self._best(side, query.limit, admits) for side in sides)
+                )
+            return _union(query, *found)
 
-        return await self._ask(sides, empty=[])
+        return await self._ask(both, empty=[])
 
     async def files(
         self, places: Sequence[FilePlace], ref: RefName
@@ -129,6 +154,45 @@ class WeaviateChunkSearch:
         self._current = None
         if client is not None:
             await client.close()
+
+    async def _by_id(
+        self, objects: _Objects, sides: Sequence[_Side], limit: int
+    ) -> list[list[_Found]] | None:
+        """What each side finds, its chunks fetched after the ids.
+
+        None: one of them went in between, for its file was replaced; the new ones would be missed.
+        """
+        hits = await asyncio.gather(*(side(limit, []) for side in sides))
+        chunks = self._chunks.known(hit.id for side in hits for hit in side)
+        missing = [id for id, chunk in chunks.items() if chunk is None]
+        if missing:
+            where = Filter.by_id().contains_any(missing)
+            fetched = await objects.query.fetch_objects(
+                filters=where, limit=len(missing), return_properties=SHOWN
+            )
+            if len(fetched.objects) < len(missing):
+                return None
+            chunks |= {
+                one.uuid: self._chunks.of(one.uuid, one.properties) for one in fetched.objects
+            }
+        return [
+            [_Found(chunk, hit.score, hit.vector) for hit in side if (chunk := chunks[hit.id])]
+            for side in hits
+        ]
+
+    async def _best(self, side: _Side, limit: int, admits: Callable[[Chunk], bool]) -> list[_Found]:
+        """The best hits of a side that are inside the globs, at most `limit`."""
+        asked = limit
+        while True:
+            hits = await side(asked, SHOWN)
+            read = (
+                _Found(self._chunks.of(hit.id, hit.properties), hit.score, hit.vector)
+                for hit in hits
+            )
+            inside = [one for one in read if admits(one.chunk)]
+            if len(inside) >= limit or len(hits) < asked or asked >= MOST_ASKED:
+                return inside[:limit]
+            asked = min(WIDER * asked, MOST_ASKED)
 
     async def _ask(self, call: Callable[[_Objects], Awaitable[T]], *, empty: T) -> T:
         """What the call makes of the index; `empty` while there is none."""
@@ -182,10 +246,10 @@ class WeaviateChunkSearch:
             )
 
 
-def _keyword(objects: _Objects, query: HybridQuery, where: FilterReturn, chunks: Chunks) -> _Side:
+def _keyword(objects: _Objects, query: HybridQuery, where: FilterReturn) -> _Side:
     terms = " ".join(words.query_terms(query.text))
 
-    async def ask(limit: int) -> list[_Found]:
+    async def ask(limit: int, properties: list[str]) -> list[_Hit]:
         if not terms:
             return []
         answer = await objects.query.bm25(
@@ -194,23 +258,21 @@ def _keyword(objects: _Objects, query: HybridQuery, where: FilterReturn, chunks:
             limit=limit,
             filters=where,
             return_metadata=MetadataQuery(score=True),
-            return_properties=SHOWN,
+            return_properties=properties,
             include_vector=query.with_vectors,
         )
         return [
-            _Found(
-                chunks.of(one.uuid, one.properties), one.metadata.score or 0.0, _vector(one.vector)
-            )
+            _Hit(one.uuid, one.metadata.score or 0.0, _vector(one.vector), one.properties)
             for one in answer.objects
         ]
 
     return ask
 
 
-def _near(objects: _Objects, query: HybridQuery, where: FilterReturn, chunks: Chunks) -> _Side:
+def _near(objects: _Objects, query: HybridQuery, where: FilterReturn) -> _Side:
     vector = query.vector
 
-    async def ask(limit: int) -> list[_Found]:
+    async def ask(limit: int, properties: list[str]) -> list[_Hit]:
         if vector is None or not vector.any():
             return []
         answer = await objects.query.near_vector(
@@ -219,30 +281,17 @@ def _near(objects: _Objects, query: HybridQuery, where: FilterReturn, chunks: Ch
             limit=limit,
             filters=where,
             return_metadata=MetadataQuery(distance=True),
-            return_properties=SHOWN,
+            return_properties=properties,
             include_vector=query.with_vectors,
         )
         return [
-            _Found(
-                chunks.of(one.uuid, one.properties),
-                1.0 - (one.metadata.distance or 0.0),
-                _vector(one.vector),
+            _Hit(
+                one.uuid, 1.0 - (one.metadata.distance or 0.0), _vector(one.vector), one.properties
             )
             for one in answer.objects
         ]
 
     return ask
-
-
-async def _best(ask: _Side, limit: int, admits: Callable[[Chunk], bool]) -> list[_Found]:
-    """The best hits of a side that are inside the globs, at most `limit`."""
-    asked = limit
-    while True:
-        found = await ask(asked)
-        inside = [one for one in found if admits(one.chunk)]
-        if len(inside) >= limit or len(found) < asked or asked >= MOST_ASKED:
-            return inside[:limit]
-        asked = min(WIDER * asked, MOST_ASKED)
 
 
 def _union(
