@@ -6,12 +6,13 @@ import hashlib
 import json
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from uuid import uuid4
@@ -20,9 +21,19 @@ import httpx
 import pytest
 from hypothesis import settings
 
+from tests.waiting import wait_until
+
+pytest_plugins = ["tests.weaviate_nodes"]
+
 # How long an example takes depends on what else the machine does; time is measured in tests/bench.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+@pytest.fixture
+def wait_for():
+    """`wait_for(condition, "what it is", seconds=60)`."""
+    return wait_until
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +80,27 @@ def read_only():
     return make
 
 
+@pytest.fixture(scope="session")
+def program_of(tmp_path_factory):
+    """`program_of("ollama")`: the path. Without one, tests skip; they fail where CI is set."""
+
+    def find(server):
+        state = str(tmp_path_factory.mktemp("state"))
+        found = subprocess.run(
+            [DEPLOY / "services.sh", "binary", server],
+            env={**os.environ, "SERVICES_WAYS": "path cache", "SERVICES_STATE": state},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if found.returncode:
+            missing = f"no {server.title()}: run `make services`"
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
+        return found.stdout.strip()
+
+    return find
+
+
 def _free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -109,6 +141,74 @@ def _models(url):
 def _exports(file):
     lines = file.read_text().splitlines() if file.exists() else ()
     return dict(shlex.split(line)[1].split("=", 1) for line in lines)
+
+
+class OllamaServer:
+    """A real Ollama of a test's own, which can be killed and started again at the same address.
+
+    Its log has a line for each call that it answered.
+    """
+
+    def __init__(self, program, folder):
+        self._folder = folder
+        self.url = f"http://127.0.0.1:{_free_port()}"
+        self._command = [program, "serve"]
+        self._environment = {
+            **os.environ,
+            "HOME": str(folder / "home"),  # for the key that it writes
+            "OLLAMA_HOST": self.url,
+            "OLLAMA_MODELS": str(folder / "models"),
+            "OLLAMA_NOPRUNE": "1",
+        }
+        self._process = None
+
+    def start(self):
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # with the processes that compute
+            )
+        wait_until(self._is_ready, f"Ollama ({self._folder}/log) to be ready")
+
+    def signal(self, number):
+        os.killpg(self._process.pid, number)
+
+    def kill(self):
+        with suppress(ProcessLookupError):
+            self.signal(signal.SIGKILL)
+        self._process.wait(30)
+
+    def copy(self, model, name):
+        """Give the model another name, which may be that of another model until now."""
+        names = {"source": model, "destination": name}
+        httpx.post(f"{self.url}/api/copy", json=names, trust_env=False).raise_for_status()
+
+    def answered(self):
+        """How many calls for vectors it answered."""
+        return (self._folder / "log").read_text().count('"/api/embed"')
+
+    def _is_ready(self):
+        try:
+            return httpx.get(f"{self.url}/api/version", trust_env=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+@pytest.fixture(scope="module")
+def ollama(tmp_path_factory, program_of):
+    """One of the module's own with the test models. Without one, tests skip; they fail in CI."""
+    folder = tmp_path_factory.mktemp("ollama")
+    (folder / "home").mkdir()
+    server = OllamaServer(program_of("ollama"), folder)
+    server.start()
+    try:
+        subprocess.run([sys.executable, DEPLOY / "test_models.py", server.url], check=True)
+        yield server
+    finally:
+        server.kill()
 
 
 class ModelServer:
@@ -207,6 +307,33 @@ class ModelServer:
                 pass
 
         return Handler
+
+
+class Relay(ModelServer):
+    """A model server whose good behaviour is that of a real Ollama."""
+
+    def __init__(self, server):
+        super().__init__()
+        self._ollama = server
+
+    def good(self, path, asked):
+        given = {"json": asked} if asked else {}
+        answer = httpx.request(
+            "POST" if asked else "GET",
+            self._ollama.url + path,
+            **given,
+            timeout=60,
+            trust_env=False,
+        )
+        return answer.status_code, {"Content-Type": "application/json"}, answer.content
+
+
+@pytest.fixture
+def relay(ollama):
+    """Stands before the real Ollama, and may damage what it answers."""
+    server = Relay(ollama)
+    yield server
+    server.close()
 
 
 @pytest.fixture

@@ -96,16 +96,16 @@ def stage(queue: str, **options: object) -> Callable[[Callable[[Delivery], None]
         @app.task(name=f"workers.{queue}", bind=True, max_retries=MAX_RETRIES, **options)
         def task(self: Task, **kwargs: Any) -> None:
             job, retries = Job(**kwargs), self.request.retries
-            with only_once((queue, job.run, job.path)) as is_first:
-                try:
+            try:
+                with only_once((queue, job.run, job.path)) as is_first:
                     if is_first:
                         body(Delivery(job, retries))
-                except Unavailable as exc:
-                    if retries < MAX_RETRIES:
-                        raise self.retry(exc=exc, countdown=backoff(retries)) from exc
-                    _fail(job, str(exc), queue=queue)
-                except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
-                    _fail(job, _reason(exc, job, queue), queue=queue)
+            except Unavailable as exc:
+                if retries < MAX_RETRIES:
+                    raise self.retry(exc=exc, countdown=backoff(retries)) from exc
+                _fail(job, str(exc), queue=queue, is_away=True)
+            except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
+                _fail(job, _reason(exc, job, queue), queue=queue)
 
         return task
 
@@ -431,10 +431,14 @@ def _left_out(run: RunId, group: Sequence[Job]) -> dict[str, FileRecord]:
     return records
 
 
-def _fail(job: Job, reason: str, *, queue: str) -> None:
-    """Record the file as failed; what an earlier content left in the index goes."""
+def _fail(job: Job, reason: str, *, queue: str, is_away: bool = False) -> None:
+    """Record the file as failed; what an earlier content left in the index goes.
+
+    The store stage does both, and so has to do with a file that it cannot store itself, unless its
+    server `is_away` or not even that succeeds.
+    """
     log.warning("file_failed", stage=queue, reason=reason, **job.names)
-    if queue != jobs.STORE:
+    if queue != jobs.STORE or not (is_away or _left_out(job.run, [job])):
         _leave_out(job, FileState.FAILED, reason)
         return
     record = FileRecord(job.path, job.blob, FileState.FAILED, reason)

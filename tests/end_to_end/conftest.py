@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -20,6 +19,7 @@ from codelode.backends import connect
 from codelode.client import Client
 from codelode.model import DEFAULT_REF, RepositoryName
 from codelode.settings import Settings, load
+from tests.waiting import wait_until
 
 #: Short enough that a test sees a dead worker's files come back, long enough for a busy machine.
 FAST_RECOVERY = {
@@ -52,7 +52,7 @@ class Cluster:
                 stdout=log,
                 stderr=log,
             )
-        _wait_for(self._is_ready, "the cluster to be ready", seconds=READY_S, give_up=self._ended)
+        wait_until(self._is_ready, "the cluster to be ready", seconds=READY_S, give_up=self._ended)
 
     def stop(self) -> int:
         assert self._process is not None
@@ -126,27 +126,6 @@ def _command(entry: Path) -> str:
         return (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
-
-
-def _wait_for(
-    condition: Callable[[], object],
-    what: str,
-    *,
-    seconds: float = 60,
-    give_up: Callable[[], str] = lambda: "",
-) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        reason = give_up()
-        assert not reason, f"waiting for {what}: {reason}"
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def wait_for() -> Callable[..., None]:
-    """`wait_for(condition, "what it is", seconds=60)`."""
-    return _wait_for
 
 
 @pytest.fixture(scope="session", params=["local", "weaviate"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -11,9 +12,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from codelode.backends.weaviate import Address
-from codelode.backends.weaviate.connection import connect
-from codelode.model import RunState
+from codelode.backends import connect
+from codelode.backends.weaviate import Address, Place, versions
+from codelode.backends.weaviate.connection import connect as connect_weaviate
+from codelode.backends.weaviate.index import VECTOR, Version
+from codelode.model import FileState, Filters, HybridQuery, RepositoryName, RunState
 
 
 @pytest.fixture(scope="session")
@@ -189,15 +192,181 @@ def test_a_network_that_is_cut_in_a_run_and_mended_costs_nothing(
     assert differences(cluster.index_of("library"), undisturbed) == NONE
 
 
-@contextmanager
-def refusing_shard(settings):
-    """As when its disk is nearly full, Weaviate takes nothing."""
-    address = Address(
+def clustered(address, *, replicas=1):
+    """The settings of a cluster that stores at a server of the test's own."""
+    return {
+        "store": "weaviate",
+        "weaviate_url": address.url,
+        "weaviate_grpc_port": str(address.grpc_port),
+        "weaviate_api_key": address.api_key,
+        "weaviate_replicas": str(replicas),
+        "log_level": "debug",
+    }
+
+
+def puts_off(cluster, stage):
+    """Whether a job of the stage waits for a server to come back."""
+    return "Retry in" in (cluster.data / "logs" / f"{stage}.log").read_text()
+
+
+def found_by_vector(cluster):
+    """Ids of the library's chunks that searches by vector find: the store may hold more."""
+    settings = cluster.settings()
+
+    async def found():
+        search = connect.chunk_search(settings)
+        try:
+            vector = connect.embedder(settings).embed_query("whatever")
+            filters = Filters(repositories=(RepositoryName("library"),))
+            hits = await search.hybrid(HybridQuery("", vector, filters, limit=10_000))
+            return {hit.chunk.id for hit in hits}
+        finally:
+            await search.close()
+
+    return asyncio.run(found())
+
+
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)
+def test_a_weaviate_killed_in_a_run_and_started_again_costs_nothing(
+    tmp_path, make_weaviate, cluster_at, cluster, library, undisturbed, wait_for
+):
+    server = make_weaviate()
+    own = cluster_at(tmp_path / "data", **clustered(server.address()))
+    own.start()
+    try:
+        with own.client() as client:
+            run = client.index(str(library.folder), name="library", wait=False)
+            wait_for(lambda: under_way(client, run), "a tenth of the run")
+            server.signal(signal.SIGKILL)
+            wait_for(lambda: puts_off(own, "store"), "a write to be put off")
+            assert not next(iter(client.watch(run.id))).state.is_over
+            server.start()
+            *_, end = client.watch(run.id)
+        assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
+        assert differences(own.index_of("library"), undisturbed) == NONE
+        assert found_by_vector(own) == found_by_vector(cluster)
+    finally:
+        own.stop()
+
+
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)
+def test_one_of_three_nodes_that_goes_down_in_a_run_costs_nothing(
+    tmp_path, weaviate_nodes, cluster_at, library, undisturbed, wait_for
+):
+    """It is the leader, and it stays away: the other two take what is left, and searches."""
+    gone = next(node for node in weaviate_nodes if node.is_leader())
+    stays = next(node for node in weaviate_nodes if node is not gone)
+    own = cluster_at(tmp_path / "data", **clustered(stays.address, replicas=len(weaviate_nodes)))
+    own.start()
+    try:
+        with own.client() as client:
+            run = client.index(str(library.folder), name="library", wait=False)
+            wait_for(lambda: under_way(client, run), "a tenth of the run")
+            assert client.search("task", skip_cache=True).hits
+            gone.end()
+            assert client.search("task", skip_cache=True).hits
+            *_, end = client.watch(run.id)
+            assert client.search("task", skip_cache=True).hits
+        assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
+        assert differences(own.index_of("library"), undisturbed) == NONE
+    finally:
+        own.stop()
+
+
+def test_an_ollama_killed_in_a_run_and_started_again_costs_nothing(
+    tmp_path, ollama, cluster_at, git, wait_for
+):
+    git.commit({f"part_{n}.py": f"def read_{n}(path):\n    return open(path)\n" for n in range(8)})
+    settings = {
+        "embedder": "ollama",
+        "ollama_url": ollama.url,
+        "ollama_threads": "1",
+        "embedding_model": "all-minilm",
+        "embed_batch_tokens": "64",
+        "model_concurrency": "1",
+        "log_level": "debug",
+    }
+
+    def indexed(name, disturb):
+        own = cluster_at(tmp_path / name / "data", **settings)
+        (tmp_path / name).mkdir()
+        own.start()
+        try:
+            with own.client() as client:
+                run = client.index(str(git.folder), name="app", wait=False)
+                disturb(own, client, run)
+                *_, end = client.watch(run.id)
+                assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, 8)
+                answer = client.search("open a path", repositories=["app"])
+                assert answer.hits
+                assert not answer.notices
+            return own.index_of("app")
+        finally:
+            own.stop()
+
+    before = ollama.answered()
+    undisturbed = indexed("peace", lambda *_: None)
+    calls = ollama.answered() - before
+
+    def kill(own, client, run):
+        wait_for(lambda: ollama.answered() - before > 1.5 * calls, "half of the calls")
+        ollama.kill()
+        wait_for(lambda: puts_off(own, "embed"), "a call to be put off")
+        assert not next(iter(client.watch(run.id))).state.is_over
+        ollama.start()
+
+    assert differences(indexed("trouble", kill), undisturbed) == NONE
+
+
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)
+def test_a_file_that_the_store_refuses_fails_alone_with_its_reason(
+    tmp_path, store, cluster_at, git
+):
+    """The index holds a vector of other dimensions; files without a word have none."""
+    given = store()
+    own = cluster_at(tmp_path / "data", **given)
+    git.commit({"§": "§§\n", "¶": "¶¶\n"})
+    own.start()
+    try:
+        with own.client() as client:
+            assert client.index(str(git.folder), name="app").done == 2
+        with connect_weaviate(weaviate_of(given)) as client:
+            embedder = connect.embedder(own.settings())
+            place = Place(given["weaviate_collection"], own.settings().organisation)
+            name = versions.require(client, place, Version(embedder.identity, embedder.dim))
+            objects = client.collections.use(name).with_tenant(place.tenant)
+            objects.data.insert({}, vector={VECTOR: [1.0] * 5})
+        git.commit({"§": "def load(): pass\n", "§§": "§§§\n"})
+        with own.client() as client:
+            run = client.index(str(git.folder), name="app")
+        assert (run.state, run.done, run.failed) == (RunState.COMPLETE, 1, 1)
+        ledger = connect.ledger(own.settings())
+        (status,) = ledger.refs("app")
+        records = {record.path: record for record in ledger.all("app", status.ref)}
+        assert {path: record.state for path, record in records.items()} == {
+            "§": FileState.FAILED,
+            "¶": FileState.INDEXED,
+            "§§": FileState.INDEXED,
+        }
+        assert "app:§: the index has other dimensions" in records["§"].reason
+        chunks, _ = own.index_of("app")
+        assert len(chunks) == 2  # nothing of what the refused file was before
+    finally:
+        own.stop()
+
+
+def weaviate_of(settings):
+    return Address(
         settings["weaviate_url"],
         int(settings["weaviate_grpc_port"]),
         settings["weaviate_api_key"],
     )
-    with connect(address) as client:
+
+
+@contextmanager
+def refusing_shard(settings):
+    """As when its disk is nearly full, Weaviate takes nothing."""
+    with connect_weaviate(weaviate_of(settings)) as client:
         target = client.alias.get(alias_name=settings["weaviate_collection"]).collection
         config = client.collections.use(target).config
         shards = [shard.name for shard in config.get_shards()]

@@ -1,12 +1,12 @@
 """What is being written at this moment, so that what a dying server wrote half can be taken back.
 
-A Weaviate that is killed keeps what it acknowledged. Of a request that it was working on it keeps
-parts: objects whose words or vectors are in no index (of 264 objects, 15 were found by vector),
-which it then takes for complete, because storing an object again that is there already does
-nothing. So the ids of a request's objects are noted first, in a collection of their own, and
-struck out when it is acknowledged. Who comes later to the same files removes noted objects one by
-one, which needs no index, and writes them anew. Losing acknowledged writes takes a power failure;
-then the repositories have to be indexed again.
+A Weaviate that is killed keeps what it acknowledged (`bulk.write` sees to it). Of a request that it
+was working on it keeps parts: objects whose words or vectors are in no index (of 264 objects, 15
+were found by vector), which it then takes for complete, because storing an object again that is
+there already does nothing. So the ids of a request's objects are noted first, in a collection of
+their own, and struck out when it is acknowledged. Who comes later to the same files removes noted
+objects one by one, which needs no index, and writes them anew. Losing acknowledged writes takes a
+power failure; then the repositories have to be indexed again.
 
 Objects never change in place for the same reason: each noted object is either new or on its way
 out, and can be removed without asking which.

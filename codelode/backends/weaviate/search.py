@@ -30,7 +30,7 @@ from weaviate.collections.classes.filters import FilterReturn
 from codelode.backends import words
 from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.connection import Address, connect_async, ready
-from codelode.backends.weaviate.failures import LOST, is_lost
+from codelode.backends.weaviate.failures import LOST, is_lost, translated
 from codelode.backends.weaviate.index import VECTOR, Place, Version
 from codelode.backends.weaviate.objects import SHOWN, Chunks, unpack
 from codelode.backends.weaviate.patience import Patience
@@ -41,7 +41,7 @@ from codelode.backends.weaviate.predicate import (
     has_globs,
     in_files,
 )
-from codelode.errors import Corrupt, SchemaMismatch
+from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 from codelode.fusion import shortlist
 from codelode.model import Candidate, Chunk, ChunkId, HybridQuery, RefName, Vector
 
@@ -212,17 +212,19 @@ class WeaviateChunkSearch:
         """The tenant's objects in the collection that is current now.
 
         The alias is the leader's to tell, of several nodes: while they elect one, which takes
-        ten seconds, the collection known so far cannot be replaced and goes on answering.
+        ten seconds, the collection known so far cannot be replaced and goes on answering. A server
+        that fails to tell it may do so for the same reason; one that is gone fails the search.
         """
         async with self._opening:
             if self._current is None:
                 self._current = await self._open()
                 self._looked_at = time.monotonic()
             elif time.monotonic() - self._looked_at > FOLLOW_S:
-                with suppress(TimeoutError):
+                with suppress(TimeoutError, Unavailable):
                     async with asyncio.timeout(LOOK_S):
-                        self._current = await self._open()
-                    self._looked_at = time.monotonic()
+                        with translated():
+                            self._current = await self._open()
+                self._looked_at = time.monotonic()
             return self._current
 
     async def _open(self) -> _Objects | None:

@@ -8,19 +8,24 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import replace
-from uuid import uuid4
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import groupby
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import httpx
 import numpy as np
 import pytest
 import weaviate.exceptions
+from weaviate.classes.config import Configure, DataType, Property
 from weaviate.classes.data import DataObject
 
 from codelode.backends.weaviate import (
     Place,
     WeaviateBeside,
     WeaviateChunkStore,
+    bulk,
     published,
     search,
     versions,
@@ -28,6 +33,7 @@ from codelode.backends.weaviate import (
 from codelode.backends.weaviate.connection import Address, connect
 from codelode.backends.weaviate.failures import TRANSLATIONS, refusal, translate
 from codelode.backends.weaviate.index import SCHEMA_VERSION, VECTOR, Version, from_description
+from codelode.backends.weaviate.objects import Chunks
 from codelode.errors import (
     CodelodeError,
     Corrupt,
@@ -217,6 +223,22 @@ async def test_an_organisation_changes_its_embedder_without_the_others(
     beside.close()
 
 
+async def test_a_reader_goes_on_while_nobody_can_tell_which_index_is_current(
+    sides, chunk_of, file_of, monkeypatch
+):
+    """As while several nodes elect the one that knows."""
+    sides.store.replace([file_of(chunk_of())])
+    await sides.found()
+
+    async def fails(*_, **__):
+        answer = httpx.Response(500, text="client connection is closing")
+        raise weaviate.exceptions.UnexpectedStatusCodeError("Could not get alias", answer)
+
+    monkeypatch.setattr(search, "FOLLOW_S", -1.0)
+    monkeypatch.setattr(versions, "find", fails)
+    assert len(await sides.found()) == 1
+
+
 async def test_a_reader_follows_to_an_index_that_was_built_anew(
     open_weaviate, weaviate_address, own_place, chunk_of, file_of
 ):
@@ -250,22 +272,51 @@ async def test_two_organisations_share_nothing(
 
 
 async def test_a_reader_never_finds_a_replaced_file_missing(sides, chunk_of, file_of):
-    """Old, new or both; also where a chunk keeps its id and gets another header and vector."""
-    makings = [
-        [chunk_of(line=line, content=f"shared {line}", header=header) for line in range(20)]
-        for header in ("old", "new")
-    ]
-    sides.store.replace([file_of(*makings[0])])
+    """Old, new or for a moment both; also where a chunk keeps its id and is otherwise another."""
+
+    def making(turn):
+        contents = [f"shared {line} {turn if line % 2 else ''}" for line in range(20)]
+        return [
+            chunk_of(line=line, content=content, header=f"turn {turn}")
+            for line, content in enumerate(contents)
+        ]
+
+    sides.store.replace([file_of(*making(0))])
 
     def change():
         for turn in range(1, 17):
             vector = NORTH if turn % 2 else NORTH[::-1].copy()
-            sides.store.replace([file_of(*makings[turn % 2], vector=vector)])
+            sides.store.replace([file_of(*making(turn), vector=vector)])
 
     seen = await seen_during(change, sides)
     assert len(seen) > 8
-    assert all(lines == set(range(20)) for lines in seen)
+    assert all(one.lines == set(range(20)) for one in seen)
+    assert longest_of_both_s(seen) < 1.0
     assert len(await sides.found()) == await sides.search.count() == 20
+
+
+def longest_of_both_s(seen):
+    """The longest span in which searches in a row found the same two makings of the file."""
+    spans = [0.0]
+    for headers, some in groupby(seen, key=lambda one: one.headers):
+        in_a_row = list(some)
+        if len(headers) > 1:
+            spans.append(in_a_row[-1].until_s - in_a_row[0].since_s)
+    return max(spans)
+
+
+async def test_a_file_replaced_while_a_search_fetches_its_chunks_is_found_as_it_is_now(
+    sides, chunk_of, file_of, monkeypatch
+):
+    sides.store.replace([file_of(chunk_of(content="shared old"))])
+    known = Chunks.known
+
+    def known_after_it_was_replaced(chunks, ids):
+        sides.store.replace([file_of(chunk_of(content="shared new"))])
+        return known(chunks, ids)
+
+    monkeypatch.setattr(Chunks, "known", known_after_it_was_replaced)
+    assert [hit.chunk.content for hit in await sides.found("shared")] == ["shared new"]
 
 
 async def test_a_reader_never_finds_a_chunk_missing_whose_refs_change(sides, chunk_of, file_of):
@@ -282,19 +333,128 @@ async def test_a_reader_never_finds_a_chunk_missing_whose_refs_change(sides, chu
 
     seen = await seen_during(change, sides)
     assert len(seen) > 8
-    assert all(lines == set(range(20)) for lines in seen)
+    assert all(one.lines == set(range(20)) for one in seen)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a search brought, and when it began and ended."""
+
+    since_s: float
+    until_s: float
+    lines: set[int]
+    headers: set[str]
 
 
 async def seen_during(change, sides):
-    """The lines of every search that began while `change` ran, by words and by vector."""
+    """Every search that began while `change` ran, by words and by vector in turn."""
     changing, seen = asyncio.create_task(asyncio.to_thread(change)), []
     while not changing.done():
-        seen += [
-            {hit.chunk.start_line for hit in await sides.found(*question)}
-            for question in (("shared", None), ("", EAST))
-        ]
+        for question in (("shared", None), ("", EAST)):
+            since_s = time.monotonic()
+            chunks = [hit.chunk for hit in await sides.found(*question)]
+            lines, headers = (
+                {getattr(one, of) for one in chunks} for of in ("start_line", "header")
+            )
+            seen.append(Seen(since_s, time.monotonic(), lines, headers))
     await changing
     return seen
+
+
+class Recorded:
+    """The objects of a collection, and how many of each request the server refused."""
+
+    def __init__(self, objects):
+        self.data = self
+        self.refused = []
+        self._objects = objects
+
+    def insert_many(self, made):
+        try:
+            outcome = self._objects.data.insert_many(made)
+        except weaviate.exceptions.WeaviateInsertManyAllFailedError:
+            self.refused.append(len(made))
+            raise
+        self.refused.append(len(outcome.errors))
+        return outcome
+
+    def paths(self):
+        return {one.properties["path"] for one in self._objects.iterator()}
+
+    def set_first_shard(self, status):
+        """READONLY: what belongs into this one of two shards is refused, object by object."""
+        config = self._objects.config
+        config.update_shards(status, min(shard.name for shard in config.get_shards()))
+
+
+@pytest.fixture
+def sharded(weaviate_address, weaviate_alias):
+    """A collection with its objects in two shards."""
+    with connect(weaviate_address) as client:
+        yield Recorded(
+            client.collections.create(
+                f"{weaviate_alias}{uuid4().hex[:6]}",
+                properties=[
+                    Property(name=name, data_type=DataType.TEXT) for name in ("repository", "path")
+                ],
+                vector_config=[Configure.Vectors.self_provided(name=VECTOR)],
+                sharding_config=Configure.sharding(desired_count=2),
+            )
+        )
+
+
+def objects_of(*paths, dim=4):
+    return [
+        DataObject(
+            uuid=uuid5(NAMESPACE_URL, path),
+            properties={"repository": "acme/app", "path": path},
+            vector={VECTOR: [1.0] * dim},
+        )
+        for path in paths
+    ]
+
+
+MANY = [f"{n}.py" for n in range(40)]
+
+
+def test_single_objects_that_are_refused_for_a_while_are_sent_again(sharded, wait_for):
+    sharded.set_first_shard("READONLY")
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(bulk.write, sharded, objects_of(*MANY), check=lambda: None)
+        wait_for(lambda: sharded.refused or writing.done(), "the first answer")
+        sharded.set_first_shard("READY")
+        writing.result()
+
+    assert 0 < sharded.refused[0] < len(MANY)
+    assert sharded.refused[-1] == 0
+    assert sharded.paths() == set(MANY)
+
+
+def test_single_objects_that_stay_refused_are_told_with_a_file_and_the_others_stored(
+    sharded, monkeypatch
+):
+    monkeypatch.setattr(bulk, "PAUSES_S", (0.0, 0.0, 0.0))
+    sharded.set_first_shard("READONLY")
+
+    with pytest.raises(Unavailable, match="did not store it") as told:
+        bulk.write(sharded, objects_of(*MANY), check=lambda: None)
+    refused, *again = sharded.refused
+    assert again == [refused] * 3
+    stored = sharded.paths()
+    assert len(stored) == len(MANY) - refused
+    assert str(told.value).partition(": ")[0] in {f"acme/app:{path}" for path in set(MANY) - stored}
+
+
+def test_an_object_that_can_never_be_stored_is_told_at_once_and_the_others_stored(sharded):
+    bulk.write(sharded, objects_of(*MANY[20:]), check=lambda: None)  # the first decide
+    made = objects_of(*MANY[:20])
+    made[7:7] = objects_of("wrong.py", dim=5)
+
+    with pytest.raises(SchemaMismatch, match=r"acme/app:wrong\.py: the index has other dimensions"):
+        bulk.write(sharded, made, check=lambda: None)
+    assert sharded.refused[-1] == 1
+    assert sum(sharded.refused) == 1  # it is not sent again
+    assert sharded.paths() >= set(MANY)  # it keeps the words of the refused one as well
 
 
 def test_two_writers_of_different_files_do_not_disturb_each_other(

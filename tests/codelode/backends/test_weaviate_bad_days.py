@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from codelode.backends.weaviate import bulk
@@ -88,6 +90,24 @@ async def test_a_replacement_that_met_a_dying_server_is_whole_when_repeated(
     assert {hit.chunk.id for hit in hits if hit.similarity is not None} == expected
     assert {hit.chunk.id for hit in hits if hit.keyword_score is not None} == expected
     assert await sides.search.count() == 300
+
+
+async def test_what_was_acknowledged_is_found_by_vector_after_the_server_was_killed(
+    server, sides, chunk_of, file_of
+):
+    """Its log of vectors is written through a buffer: the last of a request need another one."""
+    rng = np.random.default_rng(1)
+    files = []
+    for path in range(100):
+        chunks = [chunk_of(f"{path}.py", f"shared {line}", line=line) for line in range(10)]
+        vectors = rng.normal(size=(10, 4)).astype(np.float32)
+        files.append(replace(file_of(*chunks), vectors=vectors))
+    sides.store.replace(files)
+    server.signal(signal.SIGKILL)
+    server.start()
+
+    hits = await patiently(lambda: sides.found("", limit=2_000))
+    assert len(hits) == 1_000
 
 
 async def test_a_removal_that_met_a_dying_server_is_whole_when_repeated(server, sides, files_of):

@@ -1,0 +1,213 @@
+"""A real Ollama that is killed, slow, exchanged, or whose answers arrive damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from codelode.backends import ollama as backend
+from codelode.backends.remote import Breaker, Garbled, Remote
+from codelode.backends.served import RECHECK_S, Limits
+from codelode.errors import SchemaMismatch, TimedOut, Unavailable
+
+MODEL = "all-minilm"
+DIM = 384
+TEXTS = [f"def read_{n}(path): return open(path).read({n})" for n in range(6)]
+
+#: A call for each text, one after the other.
+SINGLY = {"batch_tokens": 1, "concurrency": 1}
+
+
+@pytest.fixture
+def embedder():
+    """`embedder(url, **limits)`: by the server there; after a failure it asks again at once."""
+    with contextlib.ExitStack() as opened:
+
+        def make(url, *, model=MODEL, clock=lambda: 0.0, **limits):
+            server = opened.enter_context(contextlib.closing(backend.Server(url, threads=1)))
+            breaker = Breaker(server.name, open_s=0.0)
+            remote = Remote(server.name, breaker=breaker, sleep=lambda _: None)
+            return backend.embedder(
+                server, model=model, limits=Limits(**limits), remote=remote, clock=clock
+            )
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def undisturbed(ollama):
+    """The vectors of the texts on a good day."""
+    with contextlib.closing(backend.Server(ollama.url, threads=1)) as server:
+        return backend.embedder(server, model=MODEL).embed_documents(TEXTS)
+
+
+def require_same(found, expected):
+    assert found.shape == (len(TEXTS), DIM)
+    np.testing.assert_allclose(found, expected, atol=1e-4)  # sums in another order
+
+
+def started(call, *given):
+    """The call in a thread of its own, and what came of it: the value or our error."""
+    outcome = []
+
+    def run():
+        try:
+            outcome.append(call(*given))
+        except Unavailable as exc:
+            outcome.append(exc)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, outcome
+
+
+# Gone
+
+
+def test_a_server_that_is_gone_is_told_and_found_again(ollama, embedder, undisturbed):
+    vectors = embedder(ollama.url)
+    require_same(vectors.embed_documents(TEXTS), undisturbed)
+    ollama.kill()
+    try:
+        with pytest.raises(Unavailable, match="is it running"):
+            vectors.embed_documents(TEXTS)
+        with pytest.raises(Unavailable, match="is it running"):
+            vectors.embed_query("read a file")
+    finally:
+        ollama.start()
+    require_same(vectors.embed_documents(TEXTS), undisturbed)
+
+
+def test_a_server_killed_between_two_calls_of_a_batch_leaves_no_half_of_it(
+    ollama, embedder, undisturbed, wait_for
+):
+    vectors = embedder(ollama.url, **SINGLY)
+    vectors.embed_query("load the model")
+    before = ollama.answered()
+    embedding, outcome = started(vectors.embed_documents, TEXTS)
+    wait_for(lambda: ollama.answered() > before, "the first of six calls to be answered")
+    ollama.kill()
+    embedding.join()
+    ollama.start()
+
+    assert isinstance(outcome[0], Unavailable)
+    require_same(vectors.embed_documents(TEXTS), undisturbed)
+
+
+# Slow
+
+
+def test_a_server_that_hangs_is_told_when_the_time_is_up(ollama, embedder, undisturbed):
+    vectors = embedder(ollama.url, timeout_s=1.0, query_timeout_s=0.2)
+    vectors.embed_query("load the model")
+    ollama.signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(TimedOut):
+            vectors.embed_documents(TEXTS)
+        with pytest.raises(TimedOut):
+            vectors.embed_query("read a file")
+    finally:
+        ollama.signal(signal.SIGCONT)
+    require_same(embedder(ollama.url).embed_documents(TEXTS), undisturbed)
+
+
+# Garbage, NaN, another shape
+
+
+def with_rows(change):
+    """Damages an answer of the server by changing its rows of numbers."""
+
+    def damage(body):
+        answer = json.loads(body)
+        answer["embeddings"] = change(answer["embeddings"])
+        return json.dumps(answer).encode()
+
+    return damage
+
+
+DAMAGES = {
+    "half-an-answer": lambda body: body[: len(body) // 2],
+    "a-page-of-a-proxy": lambda body: b"<html><body>502 Bad Gateway</body></html>",
+    "bytes": lambda body: bytes(range(256)),
+    "nothing": lambda body: b"",
+    "another-answer": lambda body: b'{"response": "Returns what was asked for."}',
+    "words": with_rows(lambda rows: [["many"] * len(row) for row in rows]),
+    "nulls": with_rows(lambda rows: [[None] * len(row) for row in rows]),
+    "nan": with_rows(lambda rows: [[float("nan"), *row[1:]] for row in rows]),
+    "infinity": with_rows(lambda rows: [[*row[1:], float("inf")] for row in rows]),
+    "zeros": with_rows(lambda rows: [[0.0] * len(row) for row in rows]),
+    "one-row-less": with_rows(lambda rows: rows[1:]),
+    "one-short-row": with_rows(lambda rows: [rows[0][:100], *rows[1:]]),
+}
+
+
+def damaged(relay, damage):
+    def answer(path, asked):
+        status, headers, body = relay.good(path, asked)
+        return status, headers, damage(body)
+
+    return answer
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_answer_is_not_believed_and_asked_for_again(relay, embedder, undisturbed, damage):
+    vectors = embedder(relay.url)
+    vectors.embed_query("load the model")
+    relay.answers = [damaged(relay, damage)]
+
+    require_same(vectors.embed_documents(TEXTS), undisturbed)
+    assert relay.answers == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damage_that_stays_is_told_and_poisons_nothing(relay, embedder, undisturbed, damage):
+    vectors = embedder(relay.url)
+    vectors.embed_query("load the model")
+    relay.always = damaged(relay, damage)
+
+    with pytest.raises(Garbled):
+        vectors.embed_documents(TEXTS)
+    with pytest.raises(Unavailable):
+        vectors.embed_query("read a file")
+    relay.always = None
+    require_same(vectors.embed_documents(TEXTS), undisturbed)
+
+
+def test_vectors_that_were_cut_are_refused(relay, embedder, undisturbed):
+    vectors = embedder(relay.url)
+    vectors.embed_query("load the model")
+    relay.always = damaged(relay, with_rows(lambda rows: [row[:100] for row in rows]))
+
+    with pytest.raises(SchemaMismatch, match="100 dimensions, not 384: another model"):
+        vectors.embed_documents(TEXTS)
+    with pytest.raises(Unavailable, match="100 dimensions"):
+        vectors.embed_query("read a file")
+    relay.always = None
+    require_same(vectors.embed_documents(TEXTS), undisturbed)
+
+
+# Another model under the same name
+
+
+def test_a_name_that_now_stands_for_another_model_is_told(ollama, embedder):
+    now = 0.0
+    ollama.copy(MODEL, "chosen")
+    vectors = embedder(ollama.url, model="chosen", clock=lambda: now)
+    identity = vectors.identity
+    assert vectors.dim == DIM
+    ollama.copy("smollm2", "chosen")
+
+    with pytest.raises(SchemaMismatch, match="576 dimensions, not 384: another model"):
+        vectors.embed_documents(TEXTS)
+    now = RECHECK_S + 1
+    with pytest.raises(SchemaMismatch, match="not the model of that name any more"):
+        vectors.embed_documents(TEXTS)
+    with pytest.raises(Unavailable, match="not the model of that name any more"):
+        vectors.embed_query("read a file")
+    other = embedder(ollama.url, model="chosen")
+    assert (other.dim, other.identity == identity) == (576, False)
