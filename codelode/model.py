@@ -351,7 +351,7 @@ class FileRecord:
     reason: str = ""  # why it was skipped or failed; of an indexed one, what is wrong with it
     language: str = ""
     health: HealthStatus | None = None
-    chunks: int = 0
+    chunks: int = 0  # in the index; also when doing the same content once more failed
     summaries: int = 0  # chunks with one
     summaries_missing: int = 0  # chunks that should have one
     is_due: bool = False  # indexed with just this content, and planned to be done once more

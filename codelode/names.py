@@ -13,7 +13,7 @@ from typing import NamedTuple
 from codelode import tokens
 
 #: Chunks whose names are remembered, about 1 kB each.
-REMEMBERED = 1 << 13
+REMEMBERED = 1 << 15
 
 #: A longer name is looked at in full: it may be no identifier.
 QUICK_CHARS = tokens.MAX_IDENTIFIER_CHARS // 2

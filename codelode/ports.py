@@ -420,7 +420,7 @@ class Manifest:
     items: tuple[WorkItem, ...]
     skipped: tuple[FileRecord, ...] = ()
     patterns: str = ""  # digest of the repository's patterns that it was made with
-    is_new_default: bool = False  # the ref became the default one, which its chunks do not say yet
+    is_afresh: bool = False  # the index does not hold what the ref's records say
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,7 +482,7 @@ class Feeder(Protocol):
         """Store manifest and file records, open the run, hand out the first window.
 
         A file that is INDEXED with the very content keeps its record, marked as due, until the next
-        one: it is in the index meanwhile. Not so when the ref is the new default one.
+        one: it is in the index meanwhile. Not so when the manifest is afresh.
         Idempotent while the run is PULLING; on any other run it changes nothing.
         """
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from pathlib import Path
 
 from celery.exceptions import SecurityWarning
 
@@ -27,6 +28,7 @@ def main() -> None:
 def _arguments(name: str, concurrency: int | None) -> list[str]:
     # --quiet: without the banner, for a log is JSON from its first line.
     if name == "beat":
+        Path(app.conf.beat_schedule_filename).parent.mkdir(parents=True, exist_ok=True)
         return ["--quiet", "beat", "--pidfile="]
     shape = WORKERS[name]
     app.conf.broker_transport_options["gathers_s"] = shape.gathers_s

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from enum import Enum
 from functools import wraps
 from typing import Generic, TypeVar
 
@@ -123,23 +124,31 @@ def made_once(make: Callable[[], T]) -> Callable[[], T]:
     return found
 
 
-_running: set[Hashable] = set()
+class Turn(Enum):
+    """Whose turn a job is."""
+
+    MINE = "mine"
+    COPY = "copy"  # nobody's: this message is being worked on
+    LATER = "later"  # another message about the same job is being worked on
+
+
+_running: dict[Hashable, Hashable] = {}
 _running_lock = threading.Lock()
 
 
 @contextmanager
-def only_once(key: Hashable) -> Iterator[bool]:
-    """False when another thread of this process is in the same block with the same key.
+def only_once(key: Hashable, *, message: Hashable = None) -> Iterator[Turn]:
+    """Whether this thread of the process is the only one in the block with the key.
 
     The broker delivers the message of a long job again while it still runs: that copy is dropped
-    and does not count as an attempt.
+    and does not count as an attempt. A further message about the job is none; it has to wait.
     """
     with _running_lock:
         is_first = key not in _running
-        _running.add(key)
+        turn = Turn.COPY if _running.setdefault(key, message) == message else Turn.LATER
     try:
-        yield is_first
+        yield Turn.MINE if is_first else turn
     finally:
         if is_first:
             with _running_lock:
-                _running.discard(key)
+                del _running[key]

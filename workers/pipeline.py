@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -38,7 +38,7 @@ from codelode.model import (
 from codelode.ports import NOT_IN_FLIGHT, Embedder
 from workers import wire
 from workers.app import app
-from workers.batcher import Batcher, made_once, only_once
+from workers.batcher import Batcher, Turn, made_once, only_once
 from workers.dispatch import (
     Job,
     after_parse,
@@ -54,7 +54,7 @@ from workers.dispatch import (
 from workers.embed import embed
 from workers.enrich import Summaries
 from workers.parse import guard, imports, parse
-from workers.planning import layout_at
+from workers.planning import importers, layout_at
 from workers.services import WRITERS, identity, services, settings
 from workers.store import StoredFile, write
 
@@ -62,6 +62,9 @@ log = structlog.get_logger("workers")
 
 #: How often a job whose server is away is tried again.
 MAX_RETRIES = 8
+
+#: A job waits so long while an earlier message about its file is at work, seconds.
+LATER_S = 1.0
 
 #: Files whose chunks compete for summaries, the lull that ends their gathering, and its end.
 ENRICH_FILES = 8
@@ -97,15 +100,18 @@ def stage(queue: str, **options: object) -> Callable[[Callable[[Delivery], None]
         def task(self: Task, **kwargs: Any) -> None:
             job, retries = Job(**kwargs), self.request.retries
             try:
-                with only_once((queue, job.run, job.path)) as is_first:
-                    if is_first:
+                with only_once((queue, job.run, job.path), message=self.request.id) as turn:
+                    if turn is Turn.MINE:
                         body(Delivery(job, retries))
             except Unavailable as exc:
                 if retries < MAX_RETRIES:
                     raise self.retry(exc=exc, countdown=backoff(retries)) from exc
-                _fail(job, str(exc), queue=queue, is_away=True)
+                _fail(job, str(exc), queue=queue)
             except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
                 _fail(job, _reason(exc, job, queue), queue=queue)
+            if turn is Turn.LATER:
+                put_off = {"countdown": LATER_S, "retries": retries, "queue": queue}
+                self.apply_async(kwargs=kwargs, argsrepr="", kwargsrepr=job.title, **put_off)
 
         return task
 
@@ -277,9 +283,9 @@ def _summaries(run: RunId, files: Mapping[Job, ParsedFile]) -> Sequence[Summarie
     pairs = [(job.path, file) for job, file in files.items()]
     if enricher is None or not pairs:
         return [Summaries(())] * len(pairs)
-    into = services().graph.incoming(planned(run).repository, [path for path, _ in pairs])
+    into = importers(planned(run).repository, [path for path, _ in pairs])
     try:
-        return enricher(run, pairs, importers={path: len(edges) for path, edges in into.items()})
+        return enricher(run, pairs, importers=into)
     except Unavailable:
         raise
     except Exception:
@@ -431,15 +437,25 @@ def _left_out(run: RunId, group: Sequence[Job]) -> dict[str, FileRecord]:
     return records
 
 
-def _fail(job: Job, reason: str, *, queue: str, is_away: bool = False) -> None:
+def _fail(job: Job, reason: str, *, queue: str) -> None:
     """Record the file as failed; what an earlier content left in the index goes.
 
-    The store stage does both, and so has to do with a file that it cannot store itself, unless its
-    server `is_away` or not even that succeeds.
+    The store stage does both, also with a file that it could not store itself, unless not even that
+    succeeds. What the index holds of the very content stays: doing it once more has failed.
     """
     log.warning("file_failed", stage=queue, reason=reason, **job.names)
-    if queue != jobs.STORE or not (is_away or _left_out(job.run, [job])):
+    kept = _kept(job)
+    if not kept and (queue != jobs.STORE or not _left_out(job.run, [job])):
         _leave_out(job, FileState.FAILED, reason)
         return
-    record = FileRecord(job.path, job.blob, FileState.FAILED, reason)
-    publish(job.run, services().ledger.done(job.run, [record]))
+    record = kept or FileRecord(job.path, job.blob, FileState.FAILED)
+    failed = replace(record, state=FileState.FAILED, reason=reason, is_due=False)
+    publish(job.run, services().ledger.done(job.run, [failed]))
+    services().handover.drop(job.run, [job.path])
+
+
+def _kept(job: Job) -> FileRecord | None:
+    """The file's record, when the index holds this content of it since an earlier run."""
+    ref = planned(job.run).resolved
+    record = services().ledger.records(job.repository, ref, [job.path]).get(job.path)
+    return record if record and record.is_due else None

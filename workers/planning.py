@@ -15,10 +15,10 @@ from celery import Task
 
 from codelode import jobs
 from codelode.errors import CodelodeError, Unavailable
-from codelode.model import RefName, RepositoryName, Revision, RunId, RunState
+from codelode.model import EdgeKind, RefName, RepositoryName, Revision, RunId, RunState
 from codelode.ports import Manifest, Publication, WorkItem
 from workers.app import app
-from workers.batcher import only_once
+from workers.batcher import Turn, only_once
 from workers.dispatch import backoff, existing, operators_queries, publish, send_pull
 from workers.enrich import first_wanted
 from workers.parse import PARSER_VERSION, imports, own_queries
@@ -34,8 +34,8 @@ MAX_RETRIES = 4
 @app.task(name=jobs.PULL_TASK, bind=True, max_retries=MAX_RETRIES)
 def pull_run(self: Task, run: str) -> None:
     """Bring the mirror up to date, find what changed, open the run."""
-    with only_once((jobs.PULL, run)) as is_first:
-        if not is_first:
+    with only_once((jobs.PULL, run)) as turn:
+        if turn is not Turn.MINE:
             return
         try:
             _pull(RunId(run))
@@ -64,8 +64,7 @@ def _pull(run: RunId) -> None:
     )
     repository, manifest = asked.repository, prepared.manifest
     if settings.language_model != "none":
-        recent = _recent(repository, manifest.revision)
-        manifest = replace(manifest, items=first_wanted(manifest.items, recent=recent))
+        manifest = replace(manifest, items=_first_wanted(manifest, repository))
     manifest, layout = _with_dependents(manifest, prepared.ref, repository)
     advance = ledger.plan(run, manifest, ref=prepared.ref, fingerprint=_fingerprint())
     log.info(
@@ -78,6 +77,28 @@ def _pull(run: RunId) -> None:
     if layout is not None:
         _announce(repository, layout, layout.fingerprints())
     publish(run, advance)
+
+
+def _first_wanted(manifest: Manifest, repository: RepositoryName) -> tuple[WorkItem, ...]:
+    """The files in the order in which the language model should see them.
+
+    In a first run none counts as central here, for importers are known of stored files alone; its
+    later batches know of those that were stored before them.
+    """
+    paths = [item.path for item in manifest.items]
+    return first_wanted(
+        manifest.items,
+        recent=_recent(repository, manifest.revision),
+        importers=importers(repository, paths),
+    )
+
+
+def importers(repository: RepositoryName, paths: Sequence[str]) -> dict[str, int]:
+    """Stored files that import each of the paths."""
+    into = services().graph.incoming(repository, paths)
+    return {
+        path: sum(edge.kind is EdgeKind.IMPORTS for edge in edges) for path, edges in into.items()
+    }
 
 
 def _recent(repository: RepositoryName, revision: Revision) -> Sequence[str]:

@@ -30,7 +30,8 @@ def compare(
 ) -> Differences:
     """Where records and chunks contradict each other; `held`: path → chunks at each ref.
 
-    A file that is PENDING may be stored or not, and one that is due as before or anew.
+    A file that is PENDING may be stored or not, and one that is due as before or anew. Of one that
+    FAILED there may be what its record says.
     """
     named = {**{ref: ref for ref in records}, DEFAULT_REF: default_ref}
     return Differences(
@@ -53,7 +54,13 @@ def _stray(
     records: Records, held: Mapping[str, Mapping[RefName, int]], named: Mapping[RefName, RefName]
 ) -> Iterator[Place]:
     for path, chunks in held.items():
-        for label in chunks:
+        for label, stored in chunks.items():
             record = records.get(named.get(label, RefName("")), {}).get(path)
-            if record is None or record.state in (FileState.SKIPPED, FileState.FAILED):
+            if record is None or not _may_hold(record, stored):
                 yield label, path
+
+
+def _may_hold(record: FileRecord, stored: int) -> bool:
+    if record.state is FileState.FAILED:
+        return record.chunks == stored
+    return record.state is not FileState.SKIPPED

@@ -617,7 +617,7 @@ def test_what_the_index_does_not_hold_is_pending_and_never_due(ledger):
 
 def test_nothing_is_held_for_a_ref_that_has_become_the_default_one(ledger):
     drain(ledger, *start(ledger, item(1)))
-    start(ledger, item(1), is_new_default=True)
+    start(ledger, item(1), is_afresh=True)
     (status,) = ledger.refs(APP)
     assert (status.files, status.pending, due(ledger)) == (0, 1, set())
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 import yaml
+from celery.beat import PersistentScheduler
 
-from codelode.settings import Settings
+from codelode.settings import Settings, load
 
 ROOT = Path(__file__).parents[2]
 FILES = ("docker-compose.yml", "deploy/services.compose.yml")
@@ -62,8 +65,50 @@ def test_every_stage_has_a_worker(services):
 def test_every_service_is_bounded_and_looked_after(services):
     for name, service in services.items():
         assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
-        assert service["healthcheck"], name
+        assert service["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL"), name
+        assert "disable" not in service["healthcheck"], name
         assert service["restart"] == "unless-stopped", name
+
+
+def test_beat_is_healthy_as_long_as_it_writes_its_schedule_out(services, tmp_path):
+    from workers.app import create_app
+
+    def succeeds(command):
+        argv = [word.replace("/data", str(tmp_path)).replace("$$", "$") for word in command]
+        return subprocess.run(argv, check=False).returncode == 0
+
+    def is_healthy():
+        return succeeds(["sh", "-c", check])
+
+    beat, app = services["beat"], create_app(load(data=tmp_path))
+    file = app.conf.beat_schedule_filename
+    kind, check = beat["healthcheck"]["test"]
+    assert kind == "CMD-SHELL"
+    assert not is_healthy()
+    Path(file).parent.mkdir()
+    scheduler = PersistentScheduler(app=app, schedule_filename=file)
+    assert is_healthy()
+    written_out(file, PersistentScheduler.sync_every + longest("reap_interval_s"))
+    assert is_healthy()
+    written_out(file, 3600)
+    assert not is_healthy()
+    scheduler.reserve(scheduler.schedule["reap"])
+    scheduler.sync()
+    assert is_healthy()
+    scheduler.close()
+
+
+def longest(name):
+    """The highest value that a setting takes."""
+    [most] = [rule.le for rule in Settings.model_fields[name].metadata if hasattr(rule, "le")]
+    return most
+
+
+def written_out(file, seconds_ago):
+    """As if that was when the files of a schedule were written."""
+    then = time.time() - seconds_ago
+    for path in Path(file).parent.iterdir():
+        os.utime(path, (then, then))
 
 
 def test_settings_that_are_set_exist(services):

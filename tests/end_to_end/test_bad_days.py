@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from contextlib import ExitStack, contextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -43,7 +44,7 @@ def under_way(client, run):
     return state.total and state.done > state.total // 10
 
 
-@pytest.mark.parametrize("worker", ["pull", "parse", "embed", "store", "beat"])
+@pytest.mark.parametrize("worker", ["parse", "embed", "store", "beat"])
 def test_a_worker_killed_in_a_run_costs_nothing(
     own_cluster, library, undisturbed, wait_for, worker
 ):
@@ -56,6 +57,36 @@ def test_a_worker_killed_in_a_run_costs_nothing(
         assert (end.state, end.failed) == (RunState.COMPLETE, 0)
         assert end.done == end.total
         assert differences(own_cluster.index_of("library"), undisturbed) == NONE
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        pytest.param("run", id="asked"),  # is there always
+        pytest.param("mirrors/*.part", id="cloning"),
+        pytest.param("mirrors/*.git", id="planning"),
+    ],
+)
+def test_a_pull_worker_killed_at_work_costs_nothing(own_cluster, library, undisturbed, sign):
+    pids = own_cluster.pids("workers pull")
+    assert pids
+    with own_cluster.client() as client:
+        run = client.index(str(library.folder), name="library", wait=False)
+        look_for(own_cluster.data, sign)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        assert next(iter(client.watch(run.id))).state is RunState.PULLING
+        *_, end = client.watch(run.id)
+        assert (end.state, end.failed) == (RunState.COMPLETE, 0)
+        assert end.done == end.total
+        assert differences(own_cluster.index_of("library"), undisturbed) == NONE
+
+
+def look_for(folder, pattern):
+    """Returns when there is such a path; without a pause, for some are there for milliseconds."""
+    deadline = time.monotonic() + 60
+    while not any(folder.glob(pattern)):
+        assert time.monotonic() < deadline, f"no {pattern} within a minute"
 
 
 def test_the_cluster_killed_in_a_run_goes_on_where_it_was(

@@ -13,6 +13,7 @@ import pytest
 
 from codelode.backends import connect
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
+from workers.enrich.wanted import CENTRAL_IMPORTERS
 
 
 def sources(count):
@@ -108,6 +109,29 @@ def test_every_definition_is_summarised_and_a_copy_costs_no_call(served_cluster,
     assert stored_summaries(served_cluster, "second") == stored_summaries(served_cluster, "first")
 
 
+@pytest.fixture
+def one_by_one(monkeypatch):
+    """A cluster started from now on works on one file of a run at a time, in the planned order."""
+    monkeypatch.setenv("CODELODE_WINDOW", "1")
+
+
+def test_a_central_file_is_summarised_before_one_that_was_changed_later(
+    one_by_one, served_cluster, served, git
+):
+    hub = SOURCES["src/part_0.py"]
+    users = [f"src/part_{n}.py" for n in range(1, CENTRAL_IMPORTERS + 1)]
+    git.commit({"src/hub.py": hub} | {path: f"import hub\n{SOURCES[path]}" for path in users})
+    with served_cluster.client() as client:
+        client.index(str(git.folder), name="app")
+        before = len(served.calls)
+        git.commit({"src/hub.py": hub.replace("rows", "lines")})
+        git.commit({"src/part_1.py": SOURCES["src/part_1.py"].replace("rows", "lines")})
+        run = client.index(str(git.folder), name="app")
+    assert (run.state, run.done) == (RunState.COMPLETE, 2)
+    asked = [json.dumps(body) for path, body in served.calls[before:] if "completions" in path]
+    assert ["load_0" in question for question in asked] == [True, False]
+
+
 def test_a_renamed_file_is_summarised_by_what_is_known(served_cluster, served, git):
     git.commit(SOURCES)
     with served_cluster.client() as client:
@@ -161,6 +185,39 @@ async def test_a_language_model_that_fails_stops_itself_and_not_the_run(
         assert again.summaries == found.summaries_missing
     assert all(missing == 0 for _, missing in stored_summaries(served_cluster, "app").values())
     assert await stored_sentences(served_cluster, "app") == {"Returns what was asked for."}
+
+
+async def test_doing_a_content_again_that_fails_keeps_what_the_index_holds_of_it(
+    served_cluster, served, git
+):
+    git.commit(SOURCES)
+    served.always = refusing(served, "/chat/completions")
+    with served_cluster.client() as client:
+        first = client.index(str(git.folder), name="app")
+        assert (first.state, first.failed) == (RunState.COMPLETE, 0)
+        before = served_cluster.index_of("app")
+        served.always = refusing(served, "/embeddings")
+        again = redo_summaries(served_cluster, client, "app")
+        assert (again.state, again.failed) == (RunState.COMPLETE, len(SOURCES))
+        served.always = None
+        assert served_cluster.index_of("app") == before
+        assert client.search("write what was read", repositories=["app"], skip_cache=True).hits
+        (retried,) = client.retry("app")
+        *_, end = client.watch(retried.id)
+        assert (end.state, end.failed) == (RunState.COMPLETE, 0)
+    assert served_cluster.index_of("app") == before
+    assert await stored_sentences(served_cluster, "app") == {"Returns what was asked for."}
+
+
+def refusing(server, ending):
+    """Answers well, but refuses every content where the path ends so."""
+
+    def answer(path, asked):
+        if path.endswith(ending):
+            return server.json({"error": "refused"}, 400)(path, asked)
+        return server.good(path, asked)
+
+    return answer
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from workers.batcher import Batcher, made_once, only_once
+from workers.batcher import Batcher, Turn, made_once, only_once
 
 
 def batcher_of(
@@ -176,9 +176,20 @@ def test_work_never_runs_twice_at_a_time() -> None:
 
 def test_the_same_job_delivered_again_while_it_runs_is_dropped() -> None:
     with only_once("job") as first, only_once("job") as again, only_once("other") as other:
-        assert (first, again, other) == (True, False, True)
-    with only_once("job") as later:
-        assert later
+        assert (first, again, other) == (Turn.MINE, Turn.COPY, Turn.MINE)
+    with only_once("job") as afterwards:
+        assert afterwards is Turn.MINE
+
+
+def test_another_message_about_a_job_that_runs_has_to_wait() -> None:
+    with (
+        only_once("job", message=1),
+        only_once("job", message=2) as other,
+        only_once("job", message=1) as copy,
+    ):
+        assert (other, copy) == (Turn.LATER, Turn.COPY)
+    with only_once("job", message=2) as afterwards:
+        assert afterwards is Turn.MINE
 
 
 def test_what_is_made_once_is_made_once_for_threads_that_ask_at_the_same_time() -> None:

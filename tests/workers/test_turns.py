@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
+from tests.waiting import wait_until
 from workers.turns import Turns
 
 SOON_S, LONG_S = 0.05, 10
@@ -35,29 +38,29 @@ def test_several_are_there_together_and_no_more() -> None:
 
 
 def test_who_is_alone_waits_for_the_others_and_they_for_it() -> None:
-    turns, leave = Turns(2), threading.Event()
-    entered: list[str] = []
-    inside = threading.Event()
+    turns, names = Turns(3), ("first", "alone", "late")
+    inside = {name: threading.Event() for name in names}
+    leave = {name: threading.Event() for name in names}
 
-    def enter_first() -> None:
-        with turns.one():
-            inside.set()
-            leave.wait(LONG_S)
-            entered.append("first")
+    def enter(name: str, turn: Callable[[], AbstractContextManager[None]]) -> None:
+        with turn():
+            inside[name].set()
+            leave[name].wait(LONG_S)
 
-    def enter_alone() -> None:
-        with turns.alone():
-            entered.append("alone")
-
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(enter_first)
-        assert inside.wait(LONG_S)
-        alone = pool.submit(enter_alone)
-        assert not entered
-        leave.set()
-        first.result(LONG_S)
-        alone.result(LONG_S)
-    assert entered == ["first", "alone"]
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(enter, "first", turns.one)
+        assert inside["first"].wait(LONG_S)
+        pool.submit(enter, "alone", turns.alone)
+        wait_until(turns._entering.locked, "one to wait until it is alone", seconds=LONG_S)
+        pool.submit(enter, "late", turns.one)
+        assert not inside["late"].wait(SOON_S)
+        assert not inside["alone"].is_set()
+        leave["first"].set()
+        assert inside["alone"].wait(LONG_S)
+        assert not inside["late"].wait(SOON_S)
+        leave["alone"].set()
+        assert inside["late"].wait(LONG_S)
+        leave["late"].set()
 
 
 def test_an_error_inside_ends_the_turn() -> None:

@@ -7,9 +7,8 @@ counted and never raised. Raises what the budget raises.
 
 from __future__ import annotations
 
-from workers.enrich.file_summary import file_summary
 from workers.enrich.prompt import PROMPT_VERSION
 from workers.enrich.summaries import Enricher, Summaries
 from workers.enrich.wanted import first_wanted
 
-__all__ = ["PROMPT_VERSION", "Enricher", "Summaries", "file_summary", "first_wanted"]
+__all__ = ["PROMPT_VERSION", "Enricher", "Summaries", "first_wanted"]

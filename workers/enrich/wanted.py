@@ -3,12 +3,17 @@
 Files arrive as a stream, so the best chunk of all cannot be waited for. Each class of chunks has
 a share of the run's budget instead, and the less a class is wanted the earlier its share ends: a
 small repository is summarised whole, in a large one the rest is kept for what people search for.
+The last part is kept for definitions in central files, whenever these arrive.
+
+Importers are known once they are stored. A first run is planned before any is, so no file of it
+comes first for being central; the graph fills as its files are stored, and later batches profit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 
 from codelode import tokens
 from codelode.languages import category
@@ -22,21 +27,35 @@ MIN_WORDS = 8
 CENTRAL_IMPORTERS = 5
 
 #: Shares of the budget, from most to least wanted.
-CENTRAL, INTERNAL, BLOCK, ASIDE = 1.0, 0.75, 0.5, 0.25
+CENTRAL, EXPORTED, INTERNAL, BLOCK, ASIDE = 1.0, 0.9, 0.75, 0.5, 0.25
 
 
-def first_wanted(items: Sequence[WorkItem], *, recent: Sequence[str] = ()) -> tuple[WorkItem, ...]:
+def first_wanted(
+    items: Sequence[WorkItem],
+    *,
+    recent: Sequence[str] = (),
+    importers: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[WorkItem, ...]:
     """The files of a run in the order in which they should reach the language model.
 
-    Source first, and of it what was changed lately: `recent`, paths, the last changed first. The
-    others keep their order.
+    Source first, of it central files, and then what was changed lately. `recent`: paths, the last
+    changed first; `importers`: files that import the path. The others keep their order.
     """
     ranks = {path: rank for rank, path in enumerate(recent)}
 
-    def order(item: WorkItem) -> tuple[bool, int]:
-        return category(item.path) is not Category.SOURCE, ranks.get(item.path, len(ranks))
+    def order(item: WorkItem) -> tuple[bool, bool, int]:
+        return (
+            category(item.path) is not Category.SOURCE,
+            not is_central(importers.get(item.path, 0)),
+            ranks.get(item.path, len(ranks)),
+        )
 
     return tuple(sorted(items, key=order))
+
+
+def is_central(importers: int) -> bool:
+    """Whether a file with so many importers is one that others are built on."""
+    return importers >= CENTRAL_IMPORTERS
 
 
 def is_wanted(chunk: Chunk) -> bool:
@@ -54,10 +73,12 @@ def share(chunk: Chunk, *, is_exported: bool, importers: int) -> float:
     """The part of the run's budget that is open to a chunk, in (0, 1]; more is more wanted.
 
     Source before tests, documents, configuration and what nobody wrote; definitions before plain
-    blocks; what is exported or stands in a file that many import before the rest.
+    blocks; of these first what stands in a central file, then what is exported.
     """
     if chunk.category is not Category.SOURCE:
         return ASIDE
     if chunk.kind in (Kind.BLOCK, Kind.TEXT):
         return BLOCK
-    return CENTRAL if is_exported or importers >= CENTRAL_IMPORTERS else INTERNAL
+    if is_central(importers):
+        return CENTRAL
+    return EXPORTED if is_exported else INTERNAL

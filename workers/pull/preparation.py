@@ -75,7 +75,12 @@ def prepare(
         full=bool(run.redo) or not _is_settled(status, patterns),
         reindex=bool(abandoned) or status is None or status.fingerprint != fingerprint,
     )
-    manifest = replace(manifest, patterns=patterns.digest, is_new_default=bool(abandoned))
+    manifest = replace(
+        manifest,
+        patterns=patterns.digest,
+        # Chunks do not say yet that their ref is the default one, or are in another index.
+        is_afresh=bool(abandoned) or not _is_same_embedder(status, fingerprint),
+    )
     return Prepared(ref, _with_removals(manifest, abandoned))
 
 
@@ -93,7 +98,9 @@ def _settle_default(
     if not repository.default_ref:
         return frozenset()
     abandoned = ledger.all(repository.name, repository.default_ref)
-    return frozenset(record.path for record in abandoned if record.state is FileState.INDEXED)
+    return frozenset(
+        record.path for record in abandoned if record.chunks or record.state is FileState.INDEXED
+    )
 
 
 def _status(ledger: Ledger, name: RepositoryName, ref: RefName) -> RefStatus | None:
@@ -103,6 +110,15 @@ def _status(ledger: Ledger, name: RepositoryName, ref: RefName) -> RefStatus | N
 def _is_settled(status: RefStatus | None, patterns: FilePatterns) -> bool:
     """Whether the last run of the ref ended, with the same patterns."""
     return status is not None and status.is_clean and status.patterns == patterns.digest
+
+
+def _is_same_embedder(status: RefStatus | None, fingerprint: str) -> bool:
+    """Of a fingerprint it is the last part."""
+    return status is None or _last(status.fingerprint) == _last(fingerprint)
+
+
+def _last(fingerprint: str) -> str:
+    return fingerprint.rpartition(", ")[2]
 
 
 def _records(

@@ -414,7 +414,7 @@ class MemoryLedger:
         """
         for item in manifest.items:
             if not item.is_removal:
-                known = None if manifest.is_new_default else files.get(item.path)
+                known = None if manifest.is_afresh else files.get(item.path)
                 files[item.path] = _planned(item, known)
             elif item.path in files and files[item.path].state is FileState.SKIPPED:
                 del files[item.path]

@@ -231,10 +231,10 @@ class RedisLedger:
         opening = (manifest.revision, ref, fingerprint, manifest.patterns)
         if not self._run_script("plan_open", run, *opening):
             return Advance()
-        is_new = int(manifest.is_new_default)
+        is_afresh = int(manifest.is_afresh)
         for items in _batches(manifest.items):
             flat = [part for item in items for part in (item.path, item.blob, item.size_bytes)]
-            self._run_script("plan_items", run, is_new, *flat)
+            self._run_script("plan_items", run, is_afresh, *flat)
         for records in _batches(manifest.skipped):
             self._run_script("plan_records", run, *_flat(records))
         return self._advance("plan_commit", run, self._window, len(manifest.skipped))

@@ -37,7 +37,7 @@ def piece():
 def parsed():
     """A function from pieces to a parsed file; `exports` are names it shows to others."""
 
-    def build(*pieces, exports=(), language="python", category=Category.SOURCE, imports=()):
+    def build(*pieces, exports=(), language="python", category=Category.SOURCE):
         return ParsedFile(
             language=language,
             category=category,
@@ -47,7 +47,6 @@ def parsed():
                 Symbol(name, name, Kind.FUNCTION, f"def {name}()", 1, 2, is_exported=True)
                 for name in exports
             ),
-            imports=tuple(imports),
         )
 
     return build

@@ -12,6 +12,7 @@ from codelode.errors import InvalidSettings, Rejected, TimedOut, Unavailable
 from codelode.model import Category, Kind
 from codelode.ports import WorkItem
 from workers.enrich import Enricher, first_wanted
+from workers.enrich.wanted import CENTRAL_IMPORTERS
 
 BODY = "result = load first second third then return every value"
 
@@ -96,7 +97,7 @@ def test_another_model_writes_its_own(enricher, piece, parsed):
 
 
 def test_the_budget_goes_to_what_is_most_wanted(enricher, piece, parsed):
-    enrich, _ = enricher(lambda prompt: "Loads " + prompt.split("@")[1] + " twice.", per_run=4)
+    enrich, _ = enricher(lambda prompt: "Loads " + prompt.split("@")[1] + " twice.", per_run=5)
     file = parsed(
         piece(f"@block@ {BODY}", Kind.BLOCK),
         piece(f"@inner@ {BODY}", symbol="inner", line=2),
@@ -104,19 +105,27 @@ def test_the_budget_goes_to_what_is_most_wanted(enricher, piece, parsed):
         exports=["shown"],
     )
     test = parsed(piece(f"@test@ {BODY}", symbol="test"), category=Category.TEST)
+    hub = parsed(piece(f"@hub@ {BODY}", symbol="hub"))
+    files = [("test.py", test), ("a.py", file), ("hub.py", hub)]
     for _ in range(2):
-        enrich("run", [("test.py", test), ("a.py", file)], importers={})
+        enrich("run", files, importers={"hub.py": CENTRAL_IMPORTERS})
     asked = [prompt.split("@")[1] for prompt in enrich.model.prompts]
-    assert asked == ["shown", "inner"]
+    assert asked == ["hub", "shown", "inner"]
 
 
-def test_a_file_that_many_import_is_wanted_like_what_it_exports(enricher, piece, parsed):
-    enrich, _ = enricher(lambda prompt: "Loads " + prompt.split("@")[1] + " twice.", per_run=1)
-    files = [
-        (name, parsed(piece(f"@{name}@ {BODY}", symbol="inner"))) for name in ("a.py", "hub.py")
-    ]
-    enrich("run", files, importers={"hub.py": 12, "a.py": 1})
-    assert [prompt.split("@")[1] for prompt in enrich.model.prompts] == ["hub.py"]
+def test_something_always_stays_for_definitions_in_central_files(enricher, piece, parsed):
+    enrich, _ = enricher(lambda prompt: "Loads " + prompt.split("@")[1] + " twice.", per_run=10)
+    shown = [f"f{n}" for n in range(50)]
+    file = parsed(
+        *(piece(f"@{name}@ {BODY}", symbol=name, line=n) for n, name in enumerate(shown, 1)),
+        exports=shown,
+    )
+    for name in ("a.py", "b.py"):
+        enrich("run", [(name, file)], importers={name: CENTRAL_IMPORTERS - 1})
+    assert len(enrich.model.prompts) == 9
+    late = parsed(piece(f"@late@ {BODY}", symbol="inner"))
+    enrich("run", [("hub.py", late)], importers={"hub.py": CENTRAL_IMPORTERS})
+    assert [prompt.split("@")[1] for prompt in enrich.model.prompts[9:]] == ["late"]
 
 
 def test_a_spent_budget_leaves_summaries_missing_and_a_new_run_goes_on(enricher, piece, parsed):
@@ -125,7 +134,9 @@ def test_a_spent_budget_leaves_summaries_missing_and_a_new_run_goes_on(enricher,
         *(piece(f"{n} {BODY}", symbol=f"f{n}", line=n) for n in range(1, 6)),
         exports=[f"f{n}" for n in range(1, 6)],
     )
-    missing = [enrich(run, [("a.py", file)], importers={})[0].missing for run in ("a", "b", "c")]
+    central = {"a.py": CENTRAL_IMPORTERS}
+    found = [enrich(run, [("a.py", file)], importers=central) for run in ("a", "b", "c")]
+    missing = [summaries.missing for (summaries,) in found]
     assert missing == [3, 1, 0]
     assert len(enrich.model.prompts) == 5
 
@@ -322,6 +333,35 @@ def test_source_comes_before_everything_else():
         "README.md",
         "vendor/c.py",
     ]
+
+
+def test_central_source_comes_before_what_was_changed_lately():
+    paths = ["tests/hub.py", "src/a.py", "src/late.py", "src/almost.py", "src/hub.py"]
+    ordered = first_wanted(
+        [WorkItem(path, "a" * 40) for path in paths],
+        recent=["src/late.py"],
+        importers={
+            "src/hub.py": CENTRAL_IMPORTERS,
+            "src/almost.py": CENTRAL_IMPORTERS - 1,
+            "tests/hub.py": 99,
+        },
+    )
+    assert [item.path for item in ordered] == [
+        "src/hub.py",
+        "src/late.py",
+        "src/a.py",
+        "src/almost.py",
+        "tests/hub.py",
+    ]
+
+
+def test_of_central_source_what_was_changed_lately_comes_first():
+    ordered = first_wanted(
+        [WorkItem(path, "a" * 40) for path in ("src/a.py", "src/b.py")],
+        recent=["src/b.py"],
+        importers={"src/a.py": 99, "src/b.py": CENTRAL_IMPORTERS},
+    )
+    assert [item.path for item in ordered] == ["src/b.py", "src/a.py"]
 
 
 def test_source_that_was_changed_lately_comes_first():

@@ -188,6 +188,6 @@ def test_a_ref_that_becomes_the_default_one_is_not_taken_for_indexed(world, sour
     world.index(RefName("dev"))
     source.git("symbolic-ref", "HEAD", "refs/heads/dev")
     _, manifest, _ = world.plan()
-    assert manifest.is_new_default
+    assert manifest.is_afresh
     assert world.indexed("dev") == set()
     assert world.indexed("main") == {"src/a.py", "src/gen/b.py", "docs/c.md"}
