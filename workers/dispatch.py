@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 
 import structlog
 
@@ -24,7 +23,7 @@ from workers import wire
 from workers.app import app
 from workers.embed import known_vectors
 from workers.messages import message
-from workers.parse import PARSER_VERSION, OwnQueries, own_queries
+from workers.parse import OwnQueries, own_queries
 from workers.services import services, settings
 
 log = structlog.get_logger("workers")
@@ -147,15 +146,13 @@ def queries_of(run: RunId) -> OwnQueries:
     files = services().blobs.folder(
         at.repository, at.revision, QUERIES_FOLDER, max_bytes=own_queries.MAX_QUERY_BYTES
     )
-    return {**operators_queries(), **own_queries.load(files, origin=QUERIES_FOLDER)}
+    return own_queries.of_repository(files, operators=operators_queries())
 
 
 @cache
 def operators_queries() -> OwnQueries:
     """Those of the folder in the settings, as they were when they were first asked for."""
-    if not settings.queries:
-        return own_queries.NONE
-    return own_queries.in_folder(Path(settings.queries).expanduser())
+    return own_queries.of_operator(settings.queries)
 
 
 def parse_key(job: Job) -> DerivationKey:
@@ -166,8 +163,7 @@ def parse_key(job: Job) -> DerivationKey:
 @lru_cache(maxsize=64)
 def _parse_version(run: RunId) -> str:
     """What parsing in a run depends on besides the file; for each file it would cost a digest."""
-    queries = own_queries.digest(queries_of(run))
-    return f"{PARSER_VERSION} {wire.PARSED_SHAPE} {queries}".rstrip()
+    return wire.parsed_by(queries_of(run))
 
 
 def after_parse() -> str:

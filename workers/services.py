@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelode.backends import connect, operating
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 FOLLOW_S = 2.0
 
 #: The settings that shape an index or say where it is: a rebuild must have the workers' own.
-SHAPING = ("store", "organisation", "language_model", "summary_model", "max_file_bytes")
+SHAPING = (
+    "store", "organisation", "language_model", "summary_model", "max_file_bytes", "queries",
+)  # fmt: skip
 PLACING = {"local": ("data",), "weaviate": ("weaviate_url", "weaviate_collection")}
 
 #: Threads that write to the chunk store at once. A file has one writer; a server works on what one
@@ -195,7 +198,8 @@ class Services:
 
 def shaping(settings: Settings) -> dict[str, str]:
     """The settings that a rebuild of the index must share with the workers."""
-    placed = settings.model_copy(update={"data": settings.data_dir})
+    queries = settings.queries and str(Path(settings.queries).expanduser().resolve())
+    placed = settings.model_copy(update={"data": settings.data_dir, "queries": queries})
     return {name: str(getattr(placed, name)) for name in (*SHAPING, *PLACING[settings.store])}
 
 

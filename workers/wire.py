@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from codelode.model import ParsedFile, Vectors
+from workers.parse import PARSER_VERSION, OwnQueries, own_queries
 
 _PARSED = TypeAdapter(ParsedFile)
 
@@ -23,6 +24,11 @@ LOADED = 256
 
 #: Names the shape of a dumped parsed file; what was kept in another shape cannot be loaded.
 PARSED_SHAPE = hashlib.sha256(json.dumps(_PARSED.json_schema()).encode()).hexdigest()[:8]
+
+
+def parsed_by(queries: OwnQueries) -> str:
+    """Names all that a dumped parsed file depends on besides its content and its path."""
+    return f"{PARSER_VERSION} {PARSED_SHAPE} {own_queries.digest(queries)}".rstrip()
 
 
 def dump_parsed(parsed: ParsedFile) -> bytes:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from contextlib import closing
 from itertools import count
 
@@ -27,6 +28,16 @@ FILES = {
     f"src/part_{n}.py": f'def load_{n}(path):\n    """Part {n}."""\n    return open(path, {n})\n'
     for n in range(300)
 }
+
+
+#: A query of a repository's own, and what it finds something else in than the built-in one.
+QUERY = ".codelode/queries/python.scm"
+ROUTES = """\
+(call
+  function: (identifier) @_route arguments: (argument_list . (string (string_content) @name))
+  (#eq? @_route "route")) @definition.constant
+"""
+ROUTED = 'route("/uploads", list_uploads)\ndef list_uploads():\n    return uploads\n'
 
 
 class Rebuild:
@@ -153,10 +164,10 @@ class Gate:
         return self._server.good(path, asked)
 
 
-async def stored(cluster):
-    """Everything in the published index: chunk → its vector."""
+async def stored(cluster, repository=APP):
+    """Everything of a repository in the published index: chunk → its vector."""
     search, dim = opened(cluster.settings())
-    filters = Filters(repositories=(APP,))
+    filters = Filters(repositories=(repository,))
     query = HybridQuery("load", np.ones(dim, np.float32), filters, 5_000, with_vectors=True)
     found = await search.hybrid(query)
     await search.close()
@@ -239,6 +250,30 @@ async def test_the_new_index_is_the_one_that_indexing_anew_would_make(indexed, s
     assert await stored(indexed) == rebuilt
     assert len(rebuilt) == files
     assert {len(vector) for vector in rebuilt.values()} == {served.DIM}
+
+
+async def test_a_repository_s_own_queries_shape_the_new_index_too(indexed, model, make_git):
+    name, git = RepositoryName("own"), make_git()
+    git.commit({"a.py": ROUTED, QUERY: ROUTES, "b.rb": "def b\nend\n"})
+    with indexed.client() as client:
+        assert client.index(str(git.folder), name=name).state is RunState.COMPLETE
+        status, said = Rebuild(indexed, *to(model)).end()
+        assert status == 0, said
+        rebuilt = await stored(indexed, name)
+        counted = counts(indexed, name)
+        assert "/uploads" in {chunk.symbol for chunk in rebuilt}
+        assert Counter(chunk.path for chunk in rebuilt) == counted  # or the doctor finds them lost
+        client.remove(name)
+        assert client.index(str(git.folder), name=name).state is RunState.COMPLETE
+        assert await stored(indexed, name) == rebuilt
+        client.remove(name)
+
+
+def counts(cluster, name):
+    """Path → chunks, as the ledger has it."""
+    ledger = connect.ledger(cluster.settings())
+    (status,) = ledger.refs(name)
+    return {record.path: record.chunks for record in ledger.all(name, status.ref)}
 
 
 async def test_killed_half_way_it_goes_on_where_it_was(indexed, served, model, wait_for):
@@ -335,8 +370,13 @@ def test_a_process_whose_embedder_does_not_fit_is_refused(indexed, served, model
         list(store.ids(APP, DEFAULT_REF))
 
 
-def test_other_settings_than_the_workers_have_are_refused(indexed, monkeypatch):
-    monkeypatch.setenv("CODELODE_MAX_FILE_BYTES", "5000")
+@pytest.mark.parametrize(
+    ("name", "value", "theirs"), [("MAX_FILE_BYTES", "5000", "1000000"), ("QUERIES", "~/own", "")]
+)
+def test_other_settings_than_the_workers_have_are_refused(
+    indexed, monkeypatch, name, value, theirs
+):
+    monkeypatch.setenv(f"CODELODE_{name}", value)
     status, said = Rebuild(indexed, "--drop").end()
     assert status == 2, said
-    assert "the workers run with CODELODE_MAX_FILE_BYTES='1000000'" in said
+    assert f"the workers run with CODELODE_{name}={theirs!r}" in said

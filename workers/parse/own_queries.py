@@ -9,16 +9,18 @@ health, never a file less.
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from tree_sitter import Node, Query, QueryCursor
 
-from codelode.languages import BY_NAME
+from codelode.languages import BY_NAME, QUERIES_FOLDER
 from codelode.model import Kind
 from workers.parse import grammars
 from workers.parse.definitions import Matches
@@ -54,12 +56,7 @@ class OwnQuery:
         query = self.fault or _compiled(self.language, self.source)
         if isinstance(query, str):
             return query
-        stop_at = time.monotonic() + MAX_QUERY_S
-        cursor = QueryCursor(query, match_limit=_MATCH_LIMIT)
-        found = cursor.matches(root, _custom_predicate, lambda _: time.monotonic() > stop_at)
-        if time.monotonic() > stop_at:
-            return f"it takes longer than {MAX_QUERY_S:g} s"
-        return found
+        return _tried(partial(_run, query, root)) or _run(query, root)
 
 
 OwnQueries = Mapping[str, OwnQuery]  # by language
@@ -92,6 +89,16 @@ def in_folder(folder: Path) -> dict[str, OwnQuery]:
     return load((file.name, _head(file)) for file in files)
 
 
+def of_operator(folder: str) -> OwnQueries:
+    """Those of the folder in the settings, as they are now."""
+    return in_folder(Path(folder).expanduser()) if folder else NONE
+
+
+def of_repository(files: Iterable[tuple[str, bytes]], *, operators: OwnQueries) -> OwnQueries:
+    """Those in the files of a repository's folder, then the operator's."""
+    return {**operators, **load(files, origin=QUERIES_FOLDER)}
+
+
 def digest(queries: OwnQueries) -> str:
     """Names all of them by their texts; empty for none."""
     if not queries:
@@ -100,6 +107,33 @@ def digest(queries: OwnQueries) -> str:
         f"{name}\0{queries[name].source}\0{queries[name].fault}" for name in sorted(queries)
     )
     return hashlib.sha256(texts.encode()).hexdigest()[:16]
+
+
+def _run(query: Query, root: Node) -> Matches:
+    return QueryCursor(query, match_limit=_MATCH_LIMIT).matches(root, _custom_predicate)
+
+
+def _tried(run: Callable[[], object]) -> str:
+    """Why a call cannot be made, empty when it ends within MAX_QUERY_S in a process of its own.
+
+    Nothing else stops it: the library lets nobody else run meanwhile, and its own way, a callback
+    that is asked whether to go on, crashes on trees of some dozen nodes (tree-sitter 0.26.1).
+    """
+    child = os.fork()
+    if not child:
+        try:
+            run()
+        finally:
+            os._exit(0)  # and no clean-up of what is the parent's
+    deadline, pause_s = time.monotonic() + MAX_QUERY_S, 0.000_5
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return f"it takes longer than {MAX_QUERY_S:g} s"
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.02)
+    return "" if not ended[1] else f"it crashes ({signal.Signals(os.WTERMSIG(ended[1])).name})"
 
 
 def _custom_predicate(predicate: str, args: Any, pattern_index: int, captures: Any) -> bool:

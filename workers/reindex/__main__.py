@@ -20,6 +20,7 @@ from codelode.backends import connect, operating
 from codelode.errors import CodelodeError, InvalidSettings
 from codelode.settings import Settings, load, require_alike
 from workers.enrich import Enricher
+from workers.parse import own_queries
 from workers.reindex.build import Build, Progress
 from workers.reindex.content import Contents, Nothing
 from workers.services import Services, shaping
@@ -150,6 +151,7 @@ def _build(
             max_file_bytes=settings.max_file_bytes,
             timeout_s=settings.parse_timeout_s,
             enricher=enricher,
+            operators=own_queries.of_operator(settings.queries),
         ),
         embedder=connect.embedder(settings),
         derivations=known,

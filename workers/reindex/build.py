@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,8 @@ from codelode.model import (
 from codelode.ports import ChunkStore, Derivations, Embedder
 from workers import wire
 from workers.embed import embed
-from workers.reindex.content import Content, Contents, Wanted
+from workers.parse import own_queries
+from workers.reindex.content import Content, Contents, Wanted, is_query
 
 #: Files per call of the model and per commit.
 BATCH_FILES = 128
@@ -82,12 +84,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What has to be done for one ref; `leaving`: path → its note."""
+    """What has to be done for one ref; `notes`: of what is stale; `leaving`: path → its note."""
 
     place: Place
     refs: tuple[RefName, ...]
     stale: Sequence[FileRecord]
     leaving: Mapping[str, str]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    queries: Sequence[FileRecord] = ()
     kept: int = 0
 
 
@@ -165,12 +169,24 @@ class Build:
         place = (repository.name, ref)
         refs = _refs(ref, repository.default_ref)
         built = self.exchange.built(place)
-        wanted = {one.path: one for one in self.ledger.all(*place) if _is_wanted(one)}
-        stale = [one for path, one in wanted.items() if built.get(path) != _note(one, refs)]
-        moved = (one.path for one in stale if _was_default(built.get(one.path)))
+        records = {one.path: one for one in self.ledger.all(*place)}
+        queries = sorted(filter(is_query, records.values()), key=lambda one: one.path)
+        shaped_by = self._digest(queries)
+        wanted = {path: one for path, one in records.items() if _is_wanted(one)}
+        noted = ((path, _note(one, refs, shaped_by)) for path, one in wanted.items())
+        notes = {path: note for path, note in noted if built.get(path) != note}
+        moved = (path for path in notes if _was_default(built.get(path)))
         leaving = {path: built[path] for path in moved if DEFAULT_REF not in refs}
         leaving |= {path: note for path, note in built.items() if path not in wanted}
-        return _Plan(place, refs, stale, leaving, kept=len(wanted) - len(stale))
+        stale = [wanted[path] for path in notes]
+        return _Plan(place, refs, stale, leaving, notes, queries, kept=len(wanted) - len(stale))
+
+    def _digest(self, queries: Sequence[FileRecord]) -> str:
+        """Names the queries that files are parsed with, a ref's own and the operator's."""
+        named = [own_queries.digest(self.contents.operators)]
+        named += [f"{one.path}\0{one.blob}" for one in queries]
+        text = "\0".join(named)
+        return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
     def _left(self, repository: Repository, refs: Sequence[RefStatus]) -> list[_Plan]:
         """What is built of refs that are not there any more."""
@@ -209,15 +225,15 @@ class Build:
 
     def _bring_in(self, plan: _Plan, records: Sequence[FileRecord]) -> None:
         files = {Wanted(plan.place[0], one.path, one.blob): one for one in records}
-        contents = self._trying(lambda: self.contents.of(list(files)))
+        contents = self._trying(lambda: self.contents.of(list(files), queries=plan.queries))
         ready = {file: found for file, found in contents.items() if isinstance(found, Content)}
         left_out = {file: found for file, found in contents.items() if isinstance(found, str)}
         left_out |= self._stored(plan.refs, ready)
         for file, why in left_out.items():
             if files[file].state is FileState.INDEXED:
                 self.missing[file] = why
-        stored = [record for file, record in files.items() if file not in left_out]
-        self.exchange.note(plan.place, {one.path: _note(one, plan.refs) for one in stored})
+        stored = (file.path for file in files if file not in left_out)
+        self.exchange.note(plan.place, {path: plan.notes[path] for path in stored})
 
     def _stored(
         self, refs: tuple[RefName, ...], files: Mapping[Wanted, Content]
@@ -277,16 +293,23 @@ class Build:
 
 def _is_wanted(record: FileRecord) -> bool:
     """Indexed, or about to be: its run may have been abandoned, and the old index have it still."""
-    return bool(record.blob) and record.state in (FileState.INDEXED, FileState.PENDING)
+    is_held = record.state in (FileState.INDEXED, FileState.PENDING) or record.chunks > 0
+    return bool(record.blob) and is_held
 
 
 def _refs(ref: RefName, default: str) -> tuple[RefName, ...]:
     return tuple({ref, DEFAULT_REF} if ref == default else {ref})
 
 
-def _note(record: FileRecord, refs: tuple[RefName, ...]) -> str:
-    """What is noted of a file: another blob, or another default ref, and it is made anew."""
-    return f"{record.blob}{_DEFAULT_MARK if DEFAULT_REF in refs else ''}"
+def _note(record: FileRecord, refs: tuple[RefName, ...], queries: str) -> str:
+    """What is noted of a file; when it would be another, the file is made anew.
+
+    The blob, what it is parsed with, how many sentences it has (they come later, as with
+    `codelode enrich`, and none is ever replaced by another), and whether it is at the default ref.
+    """
+    made = f"{record.summaries}/{record.summaries_missing}"
+    mark = _DEFAULT_MARK if DEFAULT_REF in refs else ""
+    return f"{record.blob} {made} {queries}{mark}"
 
 
 def _was_default(note: str | None) -> bool:

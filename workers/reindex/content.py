@@ -2,6 +2,9 @@
 
 A grammar may loop or crash, so what has to be parsed is parsed in processes that may die; then the
 file is left out with the reason. A summary that is not kept any more is not asked for again.
+
+A ref's own queries are those among its records rather than those of its indexed revision: a run
+that is under way, or was abandoned, has recorded its own and parsed some files with them.
 """
 
 from __future__ import annotations
@@ -15,15 +18,22 @@ from multiprocessing import get_context
 
 from codelode import derivations
 from codelode.errors import NotFound
-from codelode.model import BlobId, ParsedFile, RepositoryName, RunId
-from codelode.ports import BlobSource, DerivationKey, Derivations
+from codelode.languages import QUERIES_FOLDER
+from codelode.model import BlobId, FileRecord, ParsedFile, RepositoryName, RunId
+from codelode.ports import BlobSource, Derivations
 from workers import wire
 from workers.enrich import Enricher
-from workers.parse import PARSER_VERSION, guard, parse
+from workers.parse import OwnQueries, guard, own_queries, parse
 
 #: Processes that parse, and the memory that each may take.
 PARSERS = 2
 PARSER_MEMORY_BYTES = 4 << 30
+
+#: Why an entry of a tree is left out that is no file, and so no query either.
+_NO_FILE = frozenset({"symlink", "submodule"})
+
+#: Why a file is left out that is larger than `max_file_bytes`.
+_TOO_LARGE = "too_large"
 
 _NO_RUN = RunId("reindex")
 
@@ -47,18 +57,31 @@ class Content:
 
 @dataclass(slots=True)
 class Contents:
-    """The contents of files. `enricher`: its summaries are looked up, no new ones are made."""
+    """The contents of files. `enricher`: its summaries are looked up, no new ones are made.
+
+    `operators`: the queries of the operator's folder.
+    """
 
     known: Derivations
     blobs: BlobSource
     max_file_bytes: int
     timeout_s: float
     enricher: Enricher | None = None
+    operators: OwnQueries = field(default_factory=dict)
     _pool: ProcessPoolExecutor | None = field(default=None, init=False)
 
-    def of(self, files: Sequence[Wanted]) -> dict[Wanted, Content | str]:
-        """By file its content, or why it has none."""
-        parsed = self._parsed(files)
+    def of(
+        self, files: Sequence[Wanted], *, queries: Sequence[FileRecord] = ()
+    ) -> dict[Wanted, Content | str]:
+        """By file its content, or why it has none.
+
+        The files are of one repository, and `queries` its own ones at their ref.
+        """
+        try:
+            own = self._own(files[0].repository, queries) if files else own_queries.NONE
+        except NotFound as exc:
+            return dict.fromkeys(files, str(exc))
+        parsed = self._parsed(files, own)
         ready = {file: found for file, found in parsed.items() if isinstance(found, ParsedFile)}
         summaries = self._summaries(ready)
         return {
@@ -71,25 +94,40 @@ class Contents:
             _end(self._pool)
         self._pool = None
 
-    def _parsed(self, files: Sequence[Wanted]) -> dict[Wanted, ParsedFile | str]:
-        keys = {file: _key(file) for file in files}
+    def _own(self, repository: RepositoryName, queries: Sequence[FileRecord]) -> OwnQueries:
+        files = (
+            (one.path.removeprefix(QUERIES_FOLDER), self._source(repository, one))
+            for one in queries
+        )
+        return own_queries.of_repository(files, operators=self.operators)
+
+    def _source(self, repository: RepositoryName, query: FileRecord) -> bytes:
+        """Its text; of one that may be too large for memory, blanks that are as good."""
+        limit = own_queries.MAX_QUERY_BYTES
+        if query.reason == _TOO_LARGE and self.max_file_bytes >= limit:
+            return b" " * (limit + 1)
+        return self.blobs.read(repository, query.blob)
+
+    def _parsed(self, files: Sequence[Wanted], own: OwnQueries) -> dict[Wanted, ParsedFile | str]:
+        version = wire.parsed_by(own)
+        keys = {f: derivations.of_parse(f.blob, f.path, version=version) for f in files}
         stored = zip(files, self.known.get(list(keys.values())), strict=True)
         found: dict[Wanted, ParsedFile | str] = {
             file: wire.load_parsed(data) for file, data in stored if data is not None
         }
         unknown = [file for file in files if file not in found]
         for start in range(0, len(unknown), PARSERS):
-            made = self._parse(unknown[start : start + PARSERS])
+            made = self._parse(unknown[start : start + PARSERS], own)
             self.known.put({keys[file]: d for file, d in made.items() if isinstance(d, bytes)})
             found |= {
                 f: wire.load_parsed(d) if isinstance(d, bytes) else d for f, d in made.items()
             }
         return found
 
-    def _parse(self, files: Sequence[Wanted]) -> dict[Wanted, bytes | str]:
+    def _parse(self, files: Sequence[Wanted], own: OwnQueries) -> dict[Wanted, bytes | str]:
         """Each parsed in a process of its own, or why not; after a crash each alone."""
         read = {file: self._read(file) for file in files}
-        asked = {file: self._ask(file, d) for file, d in read.items() if isinstance(d, bytes)}
+        asked = {f: self._ask(f, d, own) for f, d in read.items() if isinstance(d, bytes)}
         made: dict[Wanted, bytes | str] = {f: d for f, d in read.items() if isinstance(d, str)}
         for file, future in asked.items():
             try:
@@ -100,7 +138,7 @@ class Contents:
             except BrokenProcessPool:
                 self.close()
                 alone = len(asked) == 1
-                made[file] = "its parser crashed" if alone else self._parse([file])[file]
+                made[file] = "its parser crashed" if alone else self._parse([file], own)[file]
         return made
 
     def _read(self, file: Wanted) -> bytes | str:
@@ -110,12 +148,12 @@ class Contents:
             return str(exc)
         return guard(data, path=file.path, max_bytes=self.max_file_bytes) or data
 
-    def _ask(self, file: Wanted, data: bytes) -> Future[bytes | str]:
+    def _ask(self, file: Wanted, data: bytes, own: OwnQueries) -> Future[bytes | str]:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
                 PARSERS, mp_context=get_context("spawn"), initializer=_confine
             )
-        return self._pool.submit(_parse, data, file.path)
+        return self._pool.submit(_parse, data, file.path, own)
 
     def _summaries(self, files: Mapping[Wanted, ParsedFile]) -> dict[Wanted, tuple[str, ...]]:
         if self.enricher is None or not files:
@@ -138,14 +176,15 @@ class Nothing:
         return False
 
 
-def _key(file: Wanted) -> DerivationKey:
-    version = f"{PARSER_VERSION} {wire.PARSED_SHAPE}"
-    return derivations.of_parse(file.blob, file.path, version=version)
+def is_query(record: FileRecord) -> bool:
+    """Whether it lies where a repository's own queries do; also when it is not indexed itself."""
+    is_file = bool(record.blob) and record.reason not in _NO_FILE
+    return is_file and record.path.startswith(QUERIES_FOLDER)
 
 
-def _parse(data: bytes, path: str) -> bytes | str:
+def _parse(data: bytes, path: str, own: OwnQueries) -> bytes | str:
     try:
-        return wire.dump_parsed(parse(data, path=path))
+        return wire.dump_parsed(parse(data, path=path, own=own))
     except Exception as exc:  # noqa: BLE001 - whatever it is is the reason
         return f"{type(exc).__name__}: {exc}"
 

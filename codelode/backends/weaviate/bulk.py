@@ -79,7 +79,9 @@ def write(objects: Objects, made: Sequence[Made], *, check: Callable[[], None]) 
     """Store the objects; `check` raises when the server is not the one from the beginning.
 
     An object that the server refuses is sent again a few times, unless it can never be stored. Then
-    this raises an error that names its file; the others of its request are stored by then.
+    this raises an error that names its file. Of several that are refused in one request the first
+    decides: what the server took of the request is stored by then, the other refused ones may not
+    be.
 
     The last object is sent twice: the server (1.39.2) writes its log of vectors out before the last
     vectors of a request are in it, and one that was killed came back without up to 88 of 1,759 that
@@ -115,6 +117,11 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield some
 
 
+def place(made: Made) -> str:
+    """The file of an object, as messages and notes name it."""
+    return f"{made.properties['repository']}:{made.properties['path']}"
+
+
 def _send(objects: Objects, made: Sequence[Made]) -> None:
     remaining = list(made)
     for pause_s in (*PAUSES_S, None):
@@ -123,7 +130,7 @@ def _send(objects: Objects, made: Sequence[Made]) -> None:
             return
         remaining = [remaining[index] for index in refused]
         index, message = 0, next(iter(refused.values()))
-        error = refusal(message, place=_place(remaining[index]))
+        error = refusal(message, place=place(remaining[index]))
         if pause_s is None or not isinstance(error, Unavailable):
             raise error
         time.sleep(pause_s)
@@ -138,7 +145,3 @@ def _refused(objects: Objects, made: Sequence[Made]) -> dict[int, str]:
     except WeaviateInsertManyAllFailedError as exc:
         return dict.fromkeys(range(len(made)), exc.message)
     return {index: error.message for index, error in outcome.errors.items()}
-
-
-def _place(made: Made) -> str:
-    return f"{made.properties['repository']}:{made.properties['path']}"

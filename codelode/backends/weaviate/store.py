@@ -3,6 +3,8 @@
 A call of `replace` writes in two steps: first what arrives, then what leaves. When a process dies
 in between, both are there; the repeated call finds the same objects leaving and takes them out.
 Before each step its objects are noted (`journal`), for the case that the server dies of it.
+
+A file has one writer at a time. Nothing else keeps writers apart, also not when they clear up.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -56,7 +58,7 @@ class _Writing:
 
 
 class WeaviateChunkStore:
-    """Implements the port ChunkStore. Several processes may write, to different files.
+    """Implements the port ChunkStore. Threads and processes may write at once, to different files.
 
     Connects at the first call, so it may be made before a fork. With `beside` it writes to the
     collection of its own version whatever the alias points to: how a new index is built, with the
@@ -92,22 +94,27 @@ class WeaviateChunkStore:
         names = frozenset(f"{text(file.repository)}:{text(file.path)}" for file in files)
         with translated(), self._writing() as writing:
             _clear_up(writing, names.__contains__)
-            change = plan(files, _stored(writing.objects, files))
+            stored = _stored(writing.objects, files)
+            change = plan(files, stored)
             made = [pack(o.id, o.chunk, o.vector, o.refs) for o in change.arriving]
             made += _reduced(writing.objects, change.reduced, dim=self._version.dim)
-            with writing.journal.noting([UUID(str(one.uuid)) for one in made], files=names):
+            with writing.journal.noting(_by_file((bulk.place(o), _id(o)) for o in made)):
                 bulk.write(writing.objects, made, check=writing.lifeline.check)
-            with writing.journal.noting(change.leaving, files=names):
+            leaving = ((f"{stored[id].repository}:{stored[id].path}", id) for id in change.leaving)
+            with writing.journal.noting(_by_file(leaving)):
                 bulk.delete(writing.objects, change.leaving)
 
     def remove_repository(self, repository: RepositoryName) -> None:
         where = holds("repository", repository)
         with translated(), self._writing() as writing:
-            _clear_up(writing, lambda file: file.startswith(f"{repository}:"))
-            found = [object.uuid for object in bulk.every(writing.objects, where, [])]
+            _clear_up(writing, lambda file: file.startswith(f"{text(repository)}:"))
+            found = [
+                (f"{text(repository)}:{placed(object.properties).path}", object.uuid)
+                for object in bulk.every(writing.objects, where, ["facts"])
+            ]
             for some in bulk.batches(found, bulk.PAGE):
-                with writing.journal.noting(some, files=[f"{repository}:"]):
-                    bulk.delete(writing.objects, some)
+                with writing.journal.noting(_by_file(some)):
+                    bulk.delete(writing.objects, [id for _, id in some])
 
     def ids(self, repository: RepositoryName, ref: RefName) -> Iterator[ChunkId]:
         where = Filter.all_of([holds("repository", repository), holds("refs", ref)])
@@ -152,10 +159,26 @@ class WeaviateChunkStore:
 
 
 def _clear_up(writing: _Writing, writes: Callable[[str], bool]) -> None:
-    """Take back what a server that died left half done of such files."""
+    """Take back what a server that died left half done of such files, and of no others.
+
+    The others may have been written again, or be so at this moment.
+    """
     for note in writing.journal.notes(writes):
-        bulk.delete_singly(writing.objects, note.objects)
-        writing.journal.strike(note.id)
+        files = writing.journal.left(note, writes)
+        for file in files:
+            bulk.delete_singly(writing.objects, note.objects[file])
+        writing.journal.tick_off(note, files)
+
+
+def _by_file(objects: Iterable[tuple[str, UUID]]) -> Mapping[str, Sequence[UUID]]:
+    found: defaultdict[str, list[UUID]] = defaultdict(list)
+    for file, id in objects:
+        found[file].append(id)
+    return found
+
+
+def _id(made: Made) -> UUID:
+    return UUID(str(made.uuid))
 
 
 def _reduced(objects: Objects, refs: Mapping[UUID, Refs], *, dim: int) -> Iterator[Made]:

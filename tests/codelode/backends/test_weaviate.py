@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from uuid import NAMESPACE_URL, uuid4, uuid5
@@ -26,6 +27,7 @@ from codelode.backends.weaviate import (
     WeaviateBeside,
     WeaviateChunkStore,
     bulk,
+    journal,
     published,
     search,
     versions,
@@ -499,6 +501,143 @@ async def test_what_a_writer_left_behind_when_it_died_goes_with_the_next_call(
     assert sides.ids() == {old.id, new.id}
     sides.store.replace([file_of(new)])
     assert sides.ids() == {new.id}
+
+
+class Leavings:
+    """Two files whose writer died before it struck them out, and who clears up after it."""
+
+    def __init__(self, open_store, chunk_of, file_of, *, monkeypatch):
+        self.sides, self.other = open_store(), open_store()
+        self.chunks = {
+            path: [chunk_of(path, f"shared {line}", line=line) for line in range(9)]
+            for path in ("a.py", "b.py")
+        }
+        self.a, self.b = (file_of(*chunks) for chunks in self.chunks.values())
+        with monkeypatch.context() as patched:
+            patched.setattr(bulk, "write", self._write_and_die)
+            with pytest.raises(Unavailable):
+                self.sides.store.replace([self.a, self.b])
+
+    @property
+    def all_ids(self):
+        return {chunk.id for chunks in self.chunks.values() for chunk in chunks}
+
+    @staticmethod
+    def _write_and_die(objects, made, *, check):
+        objects.data.insert_many(made)
+        raise Unavailable("died")
+
+
+@pytest.fixture
+def leavings(open_weaviate, weaviate_address, own_place, chunk_of, file_of, monkeypatch):
+    def open_store():
+        return open_weaviate(weaviate_address, own_place)
+
+    return Leavings(open_store, chunk_of, file_of, monkeypatch=monkeypatch)
+
+
+@pytest.fixture
+def noted(weaviate_address, own_place):
+    """`noted()`: how many objects the journal holds."""
+    with connect(weaviate_address) as client:
+        notes = client.collections.use(journal.name(own_place))
+        yield lambda: len(list(notes.iterator()))
+
+
+@pytest.mark.parametrize("slow", ["a.py", "b.py"])
+def test_writers_who_clear_up_after_the_same_dead_one_remove_nothing_that_was_written_again(
+    leavings, noted, monkeypatch, slow
+):
+    """Both have read the note; one is done before the other removes its first object."""
+    both_know, is_done = threading.Barrier(2, timeout=20), threading.Event()
+    delete_singly = bulk.delete_singly
+
+    def gated(objects, ids):
+        with suppress(threading.BrokenBarrierError):
+            both_know.wait()
+        both_know.abort()  # who removes more has waited already
+        if threading.current_thread().name == slow:
+            is_done.wait(20)
+        delete_singly(objects, ids)
+
+    def write(sides, file):
+        threading.current_thread().name = file.path
+        sides.store.replace([file])
+        if file.path != slow:
+            is_done.set()
+
+    monkeypatch.setattr(bulk, "delete_singly", gated)
+    with ThreadPoolExecutor() as pool:
+        writing = [
+            pool.submit(write, leavings.sides, leavings.a),
+            pool.submit(write, leavings.other, leavings.b),
+        ]
+        for one in writing:
+            one.result()
+    assert leavings.sides.ids() == leavings.all_ids
+    assert noted() == 0
+
+
+@pytest.mark.parametrize("dies_at", ["delete_singly", "tick_off"])
+def test_what_a_writer_left_behind_that_died_while_it_cleared_up_goes_as_well(
+    leavings, noted, monkeypatch, dies_at
+):
+    def dies(*_):
+        raise Unavailable("died")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bulk if dies_at == "delete_singly" else journal.Journal, dies_at, dies)
+        with pytest.raises(Unavailable):
+            leavings.sides.store.replace([leavings.a])
+    leavings.other.store.replace([leavings.b])
+    assert noted() == 2  # the note, and the tick of b.py
+    leavings.other.store.replace([leavings.a])
+
+    assert leavings.sides.ids() == leavings.all_ids
+    assert noted() == 0
+
+
+def test_a_file_that_was_written_again_is_kept_while_others_of_its_note_have_not_come_back(
+    leavings, chunk_of, file_of
+):
+    """A chunk of main would go, if what was noted of the file went once more."""
+    leavings.sides.store.replace([leavings.a])
+    at_dev = replace(file_of(chunk_of("a.py", "shared dev")), refs=(RefName("dev"),))
+    leavings.other.store.replace([at_dev])
+
+    assert leavings.sides.ids() >= {chunk.id for chunk in leavings.chunks["a.py"]}
+
+
+def test_a_note_that_is_struck_out_after_it_was_read_says_nothing(
+    leavings, weaviate_address, own_place
+):
+    with connect(weaviate_address) as client:
+        collection = Version("test", 4).collection(own_place.alias)
+        notes = journal.Journal(client, own_place, collection=collection)
+        (note,) = notes.notes(lambda _: True)
+        assert sorted(notes.left(note, lambda _: True)) == ["acme/app:a.py", "acme/app:b.py"]
+        leavings.sides.store.replace([leavings.a, leavings.b])
+
+        assert notes.left(note, lambda _: True) == []
+
+
+def test_what_a_removal_left_behind_goes_when_a_file_is_written_again(leavings, noted, monkeypatch):
+    leavings.sides.store.replace([leavings.a, leavings.b])
+
+    def dies(*_):
+        raise Unavailable("died")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bulk, "delete", dies)
+        with pytest.raises(Unavailable):
+            leavings.sides.store.remove_repository("acme/app")
+    assert noted() == 1
+    leavings.sides.store.replace([leavings.a])
+    assert noted() == 2  # the note, and the tick of a.py
+    assert leavings.sides.ids() == leavings.all_ids
+    leavings.sides.store.remove_repository("acme/app")
+    assert leavings.sides.ids() == set()
+    assert noted() == 0
 
 
 def test_a_process_may_fork_before_the_first_call(weaviate_address, weaviate_place):

@@ -1,5 +1,8 @@
 """Queries of one's own: they replace the built-in one, and one that does not work is no loss."""
 
+import os
+import signal
+
 import pytest
 
 from codelode.model import HealthStatus
@@ -61,6 +64,23 @@ def test_a_query_that_takes_too_long_is_given_up(monkeypatch):
     parsed = parse(data, path="a.py", own=queries(SLOW))
     assert "f" in [symbol.name for symbol in parsed.symbols]
     assert "it takes longer than 0.05 s" in parsed.health.detail
+
+
+def test_a_query_works_in_a_file_of_many_lines():
+    body = "".join(f"    step_{line} = path.read({line})\n" for line in range(500))
+    parsed = parse(CODE + f"def g():\n{body}".encode(), path="a.py", own=queries(ROUTES))
+    assert [symbol.name for symbol in parsed.symbols] == ["/users"]
+    assert not parsed.health.detail
+
+
+def test_a_query_that_crashes_is_given_up(monkeypatch):
+    def crash(query, root):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(own_queries, "_run", crash)
+    parsed = parse(CODE, path="a.py", own=queries(ROUTES))
+    assert [symbol.name for symbol in parsed.symbols] == ["f"]
+    assert "it crashes (SIGKILL)" in parsed.health.detail
 
 
 def test_files_of_no_language_are_no_queries(tmp_path):

@@ -7,15 +7,18 @@ import multiprocessing
 import os
 import signal
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from codelode import derivations
 from codelode.backends.local import LocalBeside, LocalChunkSearch, LocalChunkStore, pointer
 from codelode.backends.memory.derivations import MemoryDerivations
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.redis.exchange import RedisExchange
 from codelode.errors import NotFound, Superseded, Unavailable
+from codelode.languages import QUERIES_FOLDER
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
@@ -29,7 +32,8 @@ from codelode.model import (
     Revision,
 )
 from codelode.ports import Manifest, WorkItem
-from workers.parse import parse
+from workers.enrich import Enricher
+from workers.parse import own_queries, parse
 from workers.reindex import Build, Contents, Missing, content
 
 APP = RepositoryName("acme/app")
@@ -88,14 +92,18 @@ class World:
         self.ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
         self.told = []
 
-    def index(self, files, *, ref=MAIN, repository=APP, complete=True):
+    def index(self, files, *, ref=MAIN, repository=APP, complete=True, skipped=()):
         """A run of the ref that indexes these (None: removes); the old index is not looked at."""
         items = [
             WorkItem(path, BlobId("") if text is None else self.blobs.add(text))
             for path, text in files.items()
         ]
         run = self.ledger.create(repository, ref)
-        manifest = Manifest(Revision("1" * 40), tuple(items))
+        left_out = [
+            FileRecord(path, blob, FileState.SKIPPED, reason)
+            for path, (blob, reason) in dict(skipped).items()
+        ]
+        manifest = Manifest(Revision("1" * 40), tuple(items), tuple(left_out))
         self.ledger.plan(run.id, manifest, ref=ref, fingerprint="p old")
         if complete:
             self.ledger.done(run.id, [_record(item) for item in items])
@@ -118,8 +126,15 @@ class World:
 
     async def stored(self, ref=DEFAULT_REF):
         """Path → contents in the published index at the ref."""
-        found = await self._search(HybridQuery("x", np.ones(DIM, np.float32), Filters(ref=ref), 99))
-        return {one.chunk.path: one.chunk.content for one in found}
+        return {chunk.path: chunk.content for chunk in await self.chunks(ref)}
+
+    async def chunks(self, ref=DEFAULT_REF):
+        """All of the published index at the ref."""
+        query = HybridQuery("x", np.ones(DIM, np.float32), Filters(ref=ref), 99)
+        return [one.chunk for one in await self._search(query)]
+
+    async def symbols(self, ref=DEFAULT_REF):
+        return {chunk.symbol for chunk in await self.chunks(ref)} - {""}
 
     async def _search(self, query):
         search = LocalChunkSearch(pointer.read(self.root).folder, dim=DIM, identity="new")
@@ -305,15 +320,144 @@ def test_a_disk_without_room_is_noticed_before_anything_is_built(world, monkeypa
         world.beside.open()
 
 
+# Queries of one's own
+
+PYTHON = 'route("/uploads", list_uploads)\n\n\ndef list_uploads():\n    return uploads\n'
+ROUTES = """\
+(call
+  function: (identifier) @_route arguments: (argument_list . (string (string_content) @name))
+  (#eq? @_route "route")) @definition.constant
+"""
+RETURNS = "(return_statement (identifier) @name) @definition.constant\n"
+QUERY = f"{QUERIES_FOLDER}python.scm"
+
+
+async def test_queries_of_a_repository_shape_its_files_as_they_do_when_it_is_indexed(world):
+    world.index({"a.py": PYTHON, QUERY: ROUTES})
+    world.index({"dev.py": PYTHON, QUERY: RETURNS}, ref=DEV)
+    other = RepositoryName("acme/other")
+    world.ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
+    world.index({"b.py": PYTHON.replace("uploads", "others")}, repository=other)
+
+    world.build()(before="old")
+
+    assert await world.symbols(MAIN) == {"/uploads", "list_others"}
+    assert await world.symbols(DEV) == {"uploads"}
+
+
+async def test_the_operator_s_queries_come_after_a_repository_s(world):
+    world.contents.operators = own_queries.load(
+        [("python.scm", ROUTES.encode()), ("ruby.scm", b"(no_such_node) @name")]
+    )
+    world.index({"a.py": PYTHON})
+    world.index({"dev.py": PYTHON, QUERY: RETURNS}, ref=DEV)
+
+    world.build()(before="old")
+
+    assert await world.symbols() == {"/uploads"}
+    assert await world.symbols(DEV) == {"uploads"}
+
+
+async def test_a_query_that_changes_meanwhile_reaches_the_files_built_before(world):
+    world.index({"a.py": PYTHON, QUERY: ROUTES})
+    build = world.build()
+    build.look()
+    world.index({"a.py": PYTHON, QUERY: None})
+    build.look()
+    world.index({"a.py": PYTHON, QUERY: RETURNS})
+
+    build(before="old")
+
+    assert await world.symbols() == {"uploads"}
+
+
+async def test_what_a_worker_has_parsed_with_the_queries_is_used(world):
+    own = own_queries.load([("python.scm", ROUTES.encode())], origin=QUERIES_FOLDER)
+    parsed = parse(PYTHON.encode(), path="a.py", own=own)
+    world.index({"a.py": PYTHON, QUERY: ROUTES})
+    blob = world.blobs.add(PYTHON)
+    key = derivations.of_parse(blob, "a.py", version=content.wire.parsed_by(own))
+    world.derivations.put({key: content.wire.dump_parsed(parsed)})
+    del world.blobs[blob]
+
+    world.build()(before="old")
+
+    assert await world.symbols() == {"/uploads"}
+
+
+def test_files_whose_queries_are_gone_are_not_built_by_others(world):
+    world.index({"a.py": PYTHON, QUERY: ROUTES})
+    del world.blobs[world.blobs.add(ROUTES)]
+    with pytest.raises(Missing, match=r"2 indexed files .* no longer has"):
+        world.build()(before="old")
+
+
+async def test_a_query_that_is_too_large_is_not_even_read(world):
+    world.index({"a.py": PYTHON}, skipped={QUERY: (BlobId("2" * 40), "too_large")})
+
+    world.build()(before="old")
+
+    assert await world.symbols() == {"list_uploads"}
+
+
+@pytest.mark.parametrize("reason", ["symlink", "submodule"])
+async def test_what_is_no_file_is_no_query(world, reason):
+    world.index({"a.py": PYTHON}, skipped={QUERY: (world.blobs.add(ROUTES), reason)})
+
+    world.build()(before="old")
+
+    assert await world.symbols() == {"list_uploads"}
+
+
+# Summaries
+
+
+class Writer:
+    """A language model."""
+
+    identity = "writer"
+
+    def complete(self, prompt, *, max_tokens):
+        return "Returns what was asked for."
+
+
+class Granting(content.Nothing):
+    def take(self, run, wanted, *, share=1.0):
+        return wanted
+
+
+async def test_sentences_that_are_made_meanwhile_are_in_the_new_index(world):
+    text = "def load(path, limit):\n" + "".join(f"    step_{n} = path\n" for n in range(9))
+    world.contents.enricher = Enricher(Writer(), world.derivations, content.Nothing(), pause_s=0)
+    _enriched(world, text, made=0)
+    build = world.build()
+    build.look()
+    made = Enricher(Writer(), world.derivations, Granting())
+    (found,) = made("run", [("a.py", parse(text.encode(), path="a.py"))], importers={})
+    assert found.made == 1
+    _enriched(world, text, made=1)
+
+    build(before="old")
+
+    assert {chunk.summary for chunk in await world.chunks()} == {"Returns what was asked for."}
+
+
+def _enriched(world, text, *, made):
+    """A run in which the file got its sentence, or did not."""
+    run = world.index({"a.py": text}, complete=False)
+    indexed = _record(WorkItem("a.py", world.blobs.add(text)))
+    world.ledger.done(run.id, [replace(indexed, summaries=made, summaries_missing=1 - made)])
+
+
 # Contents
 
 
-def _dies(data, path):
+def _dies(data, path, own):
     if path == "loops.py":
         multiprocessing.Event().wait()
     if path == "dies.py":
         os.kill(os.getpid(), signal.SIGKILL)
-    return content.wire.dump_parsed(parse(data, path=path))
+    return content.wire.dump_parsed(parse(data, path=path, own=own))
 
 
 def test_a_parser_that_loops_or_dies_costs_its_own_file(world, monkeypatch):
