@@ -357,12 +357,12 @@ class _Silence:
     """
 
     def __init__(self, on_silence: Callable[[errors.Unavailable], None] | None) -> None:
-        self._on_silence = on_silence
+        self._tell = on_silence or (lambda _: None)
         self.end()
 
     def end(self) -> None:
         self._began_at: float | None = None
-        self._is_told = self._on_silence is None
+        self._is_told = False
         self._pause_s = WATCH_BACKOFF_S[0]
 
     def outlasted(self, lost: errors.Unavailable) -> bool:
@@ -371,9 +371,9 @@ class _Silence:
         began_at = self._began_at = now if self._began_at is None else self._began_at
         if now - began_at > WATCH_PATIENCE_S:
             return False
-        if self._on_silence is not None and not self._is_told and now - began_at > WATCH_SILENCE_S:
+        if not self._is_told and now - began_at > WATCH_SILENCE_S:
             self._is_told = True
-            self._on_silence(lost)
+            self._tell(lost)
         time.sleep(self._pause_s)
         self._pause_s = min(self._pause_s * 2, WATCH_BACKOFF_S[1])
         return True

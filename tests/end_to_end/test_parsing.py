@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.own_query import QUERY, ROUTED, ROUTES
+
 TERRAFORM = """\
 # Where uploads are kept.
 resource "aws_s3_bucket" "uploads" {
@@ -16,17 +18,10 @@ jobs:
     steps:
       - run: make publish uploads
 """
-PYTHON = 'route("/uploads", list_uploads)\ndef list_uploads():\n    return uploads\n'
-ROUTES = """\
-(call
-  function: (identifier) @_route arguments: (argument_list . (string (string_content) @name))
-  (#eq? @_route "route")) @definition.constant
-"""
-QUERY = ".codelode/queries/python.scm"
 
 
 def test_blocks_of_infrastructure_are_found_by_hierarchy_and_by_type(cluster, git):
-    git.commit({"main.tf": TERRAFORM, ".github/workflows/p.yml": WORKFLOW, "a.py": PYTHON})
+    git.commit({"main.tf": TERRAFORM, ".github/workflows/p.yml": WORKFLOW, "a.py": ROUTED})
     with cluster.client() as client:
         client.index(str(git.folder), name="infrastructure")
 
@@ -46,7 +41,7 @@ def test_blocks_of_infrastructure_are_found_by_hierarchy_and_by_type(cluster, gi
 def test_a_repository_s_own_query_replaces_the_built_in_one_and_its_change_reaches_all(
     cluster, git
 ):
-    git.commit({"a.py": PYTHON, QUERY: ROUTES})
+    git.commit({"a.py": ROUTED, QUERY: ROUTES})
     with cluster.client() as client:
 
         def named(symbol):
@@ -69,7 +64,7 @@ def test_a_repository_s_own_query_replaces_the_built_in_one_and_its_change_reach
 
 
 def test_the_health_of_each_language_is_in_the_status(cluster, git):
-    git.commit({"a.py": "def f(:\n", "b.py": PYTHON, "c.xyz": "words\n"})
+    git.commit({"a.py": "def f(:\n", "b.py": ROUTED, "c.xyz": "words\n"})
     with cluster.client() as client:
         client.index(str(git.folder), name="health")
         (found,) = [one for one in client.repositories() if one.repository.name == "health"]

@@ -20,6 +20,7 @@ from codelode.backends.weaviate import WeaviateChunkSearch, versions
 from codelode.backends.weaviate.connection import connect as weaviate_client
 from codelode.errors import CodelodeError, SchemaMismatch
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
+from tests.own_query import QUERY, ROUTED, ROUTES
 
 APP = RepositoryName("app")
 
@@ -28,16 +29,6 @@ FILES = {
     f"src/part_{n}.py": f'def load_{n}(path):\n    """Part {n}."""\n    return open(path, {n})\n'
     for n in range(300)
 }
-
-
-#: A query of a repository's own, and what it finds something else in than the built-in one.
-QUERY = ".codelode/queries/python.scm"
-ROUTES = """\
-(call
-  function: (identifier) @_route arguments: (argument_list . (string (string_content) @name))
-  (#eq? @_route "route")) @definition.constant
-"""
-ROUTED = 'route("/uploads", list_uploads)\ndef list_uploads():\n    return uploads\n'
 
 
 class Rebuild:

@@ -88,10 +88,14 @@ EXTENSIONS = {
     extension: reason for reason, listed in _EXTENSIONS.items() for extension in listed.split()
 }
 
+#: The reasons of an entry that is no file, and of a file with more bytes than are read.
+NO_FILE = (_SUBMODULE, _SYMLINK) = ("submodule", "symlink")
+TOO_LARGE = "too_large"
+
 #: Every reason that is given here, before a file was read.
 REASONS = frozenset(
     {
-        "submodule", "symlink", "missing", "too_deep", "too_large", "excluded", "not_included",
+        *NO_FILE, "missing", "too_deep", TOO_LARGE, "excluded", "not_included",
         "codelodeignore", "gitignore",
         *EXTENSIONS.values(), *FOLDERS.values(), *(reason for reason, _ in FILLED_FOLDERS.values()),
     }
@@ -134,9 +138,9 @@ class Rules:
 
     def _reason_in_file(self, file: SourceFile) -> str:
         if file.mode == tree.SUBMODULE:
-            return "submodule"
+            return _SUBMODULE
         if file.mode == tree.SYMLINK:
-            return "symlink"
+            return _SYMLINK
         if file.size_bytes == tree.MISSING:
             return "missing"
         if file.path.count("/") > MAX_DEPTH:
@@ -144,7 +148,7 @@ class Rules:
         stem, _, extension = file.path.rpartition("/")[2].rpartition(".")
         if stem and (reason := EXTENSIONS.get(extension.lower(), "")):
             return reason
-        return "too_large" if file.size_bytes > self.max_file_bytes else ""
+        return TOO_LARGE if file.size_bytes > self.max_file_bytes else ""
 
     def _nearest_verdict(self, kind: str, path: str, *, is_folder: bool = False) -> bool | None:
         """What the patterns say of the path, else of the nearest folder they name."""

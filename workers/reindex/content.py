@@ -24,16 +24,11 @@ from codelode.ports import BlobSource, Derivations
 from workers import wire
 from workers.enrich import Enricher
 from workers.parse import OwnQueries, guard, own_queries, parse
+from workers.pull import ignore
 
 #: Processes that parse, and the memory that each may take.
 PARSERS = 2
 PARSER_MEMORY_BYTES = 4 << 30
-
-#: Why an entry of a tree is left out that is no file, and so no query either.
-_NO_FILE = frozenset({"symlink", "submodule"})
-
-#: Why a file is left out that is larger than `max_file_bytes`.
-_TOO_LARGE = "too_large"
 
 _NO_RUN = RunId("reindex")
 
@@ -104,7 +99,7 @@ class Contents:
     def _source(self, repository: RepositoryName, query: FileRecord) -> bytes:
         """Its text; of one that may be too large for memory, blanks that are as good."""
         limit = own_queries.MAX_QUERY_BYTES
-        if query.reason == _TOO_LARGE and self.max_file_bytes >= limit:
+        if query.reason == ignore.TOO_LARGE and self.max_file_bytes >= limit:
             return b" " * (limit + 1)
         return self.blobs.read(repository, query.blob)
 
@@ -178,7 +173,7 @@ class Nothing:
 
 def is_query(record: FileRecord) -> bool:
     """Whether it lies where a repository's own queries do; also when it is not indexed itself."""
-    is_file = bool(record.blob) and record.reason not in _NO_FILE
+    is_file = bool(record.blob) and record.reason not in ignore.NO_FILE
     return is_file and record.path.startswith(QUERIES_FOLDER)
 
 

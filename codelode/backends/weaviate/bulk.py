@@ -21,6 +21,7 @@ from weaviate.collections.classes.filters import FilterReturn
 from weaviate.exceptions import WeaviateInsertManyAllFailedError
 
 from codelode.backends.weaviate.failures import refusal
+from codelode.backends.weaviate.objects import file_name
 from codelode.errors import Unavailable
 
 T = TypeVar("T")
@@ -117,9 +118,9 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield some
 
 
-def place(made: Made) -> str:
-    """The file of an object, as messages and notes name it."""
-    return f"{made.properties['repository']}:{made.properties['path']}"
+def file_of(made: Made) -> str:
+    """The file of an object that was made."""
+    return file_name(made.properties["repository"], made.properties["path"])
 
 
 def _send(objects: Objects, made: Sequence[Made]) -> None:
@@ -130,7 +131,7 @@ def _send(objects: Objects, made: Sequence[Made]) -> None:
             return
         remaining = [remaining[index] for index in refused]
         index, message = 0, next(iter(refused.values()))
-        error = refusal(message, place=place(remaining[index]))
+        error = refusal(message, place=file_of(remaining[index]))
         if pause_s is None or not isinstance(error, Unavailable):
             raise error
         time.sleep(pause_s)

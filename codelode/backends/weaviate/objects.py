@@ -119,6 +119,11 @@ def placed(properties: Mapping[str, Any]) -> Placed:
     return Placed(ChunkId(values["id"]), values["path"], frozenset(values["refs"]))
 
 
+def file_name(repository: str, path: str) -> str:
+    """A file of the index, as messages and notes name it."""
+    return f"{text(repository)}:{text(path)}"
+
+
 def names(chunk: Chunk) -> Sequence[str]:
     """What the symbol filter looks at."""
     return tuple(dict.fromkeys(name for name in (chunk.symbol, *chunk.symbols) if name))

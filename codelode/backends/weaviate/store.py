@@ -32,6 +32,7 @@ from codelode.backends.weaviate.journal import Journal
 from codelode.backends.weaviate.lifeline import Lifeline
 from codelode.backends.weaviate.objects import (
     SHOWN,
+    file_name,
     identify,
     pack,
     placed,
@@ -91,25 +92,27 @@ class WeaviateChunkStore:
         require_vectors(files, dim=self._version.dim)
         if not files:
             return
-        names = frozenset(f"{text(file.repository)}:{text(file.path)}" for file in files)
+        names = frozenset(file_name(file.repository, file.path) for file in files)
         with translated(), self._writing() as writing:
             _clear_up(writing, names.__contains__)
             stored = _stored(writing.objects, files)
             change = plan(files, stored)
             made = [pack(o.id, o.chunk, o.vector, o.refs) for o in change.arriving]
             made += _reduced(writing.objects, change.reduced, dim=self._version.dim)
-            with writing.journal.noting(_by_file((bulk.place(o), _id(o)) for o in made)):
+            with writing.journal.noting(_by_file((bulk.file_of(o), _id(o)) for o in made)):
                 bulk.write(writing.objects, made, check=writing.lifeline.check)
-            leaving = ((f"{stored[id].repository}:{stored[id].path}", id) for id in change.leaving)
+            leaving = (
+                (file_name(stored[id].repository, stored[id].path), id) for id in change.leaving
+            )
             with writing.journal.noting(_by_file(leaving)):
                 bulk.delete(writing.objects, change.leaving)
 
     def remove_repository(self, repository: RepositoryName) -> None:
         where = holds("repository", repository)
         with translated(), self._writing() as writing:
-            _clear_up(writing, lambda file: file.startswith(f"{text(repository)}:"))
+            _clear_up(writing, lambda file: file.startswith(file_name(repository, "")))
             found = [
-                (f"{text(repository)}:{placed(object.properties).path}", object.uuid)
+                (file_name(repository, placed(object.properties).path), object.uuid)
                 for object in bulk.every(writing.objects, where, ["facts"])
             ]
             for some in bulk.batches(found, bulk.PAGE):

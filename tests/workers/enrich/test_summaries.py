@@ -184,13 +184,14 @@ def test_a_model_that_says_nothing_at_all_is_asked_again(enricher, piece, parsed
     assert mended("other", file, importers={})[0].made == 11
 
 
-def test_a_failed_question_is_not_taken_for_one_without_an_answer(enricher, piece, parsed):
-    def answer(prompt):
-        if "slow" in prompt:
-            raise TimedOut("slow")
-        return "Returns every value."
+def slow_at_times(prompt):
+    if "slow" in prompt:
+        raise TimedOut("slow")
+    return "Returns every value."
 
-    enrich, _ = enricher(answer)
+
+def test_a_failed_question_is_not_taken_for_one_without_an_answer(enricher, piece, parsed):
+    enrich, _ = enricher(slow_at_times)
     file = [("a.py", parsed(piece(f"slow {BODY}"), piece(BODY, line=2)))]
     assert enrich("run", file, importers={})[0].missing == 1
     mended, _ = enricher(derivations=enrich.derivations)
@@ -248,12 +249,7 @@ def test_single_failures_are_asked_again(enricher, piece, parsed):
 
 
 def test_a_question_that_is_too_slow_is_not_asked_again(enricher, piece, parsed):
-    def answer(prompt):
-        if "slow" in prompt:
-            raise TimedOut("slow")
-        return "Returns every value."
-
-    enrich, pauses = enricher(answer)
+    enrich, pauses = enricher(slow_at_times)
     file = parsed(piece(f"slow {BODY}"), piece(BODY, line=2))
     (found,) = enrich("run", [("a.py", file)], importers={})
     assert (found.made, found.missing) == (1, 1)

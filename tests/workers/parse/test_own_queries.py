@@ -6,14 +6,11 @@ import signal
 import pytest
 
 from codelode.model import HealthStatus
+from tests import own_query
 from workers.parse import own_queries, parse
 
 CODE = b'route("/users", list_users)\ndef f():\n    pass\n'
-ROUTES = b"""\
-(call
-  function: (identifier) @_route arguments: (argument_list . (string (string_content) @name))
-  (#eq? @_route "route")) @definition.constant
-"""
+ROUTES = own_query.ROUTES.encode()
 
 
 def queries(source, name="python.scm", origin=".codelode/queries/"):

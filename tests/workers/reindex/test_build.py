@@ -32,6 +32,7 @@ from codelode.model import (
     Revision,
 )
 from codelode.ports import Manifest, WorkItem
+from tests.own_query import QUERY, ROUTED, ROUTES
 from workers.enrich import Enricher
 from workers.parse import own_queries, parse
 from workers.reindex import Build, Contents, Missing, content
@@ -322,22 +323,15 @@ def test_a_disk_without_room_is_noticed_before_anything_is_built(world, monkeypa
 
 # Queries of one's own
 
-PYTHON = 'route("/uploads", list_uploads)\n\n\ndef list_uploads():\n    return uploads\n'
-ROUTES = """\
-(call
-  function: (identifier) @_route arguments: (argument_list . (string (string_content) @name))
-  (#eq? @_route "route")) @definition.constant
-"""
 RETURNS = "(return_statement (identifier) @name) @definition.constant\n"
-QUERY = f"{QUERIES_FOLDER}python.scm"
 
 
 async def test_queries_of_a_repository_shape_its_files_as_they_do_when_it_is_indexed(world):
-    world.index({"a.py": PYTHON, QUERY: ROUTES})
-    world.index({"dev.py": PYTHON, QUERY: RETURNS}, ref=DEV)
+    world.index({"a.py": ROUTED, QUERY: ROUTES})
+    world.index({"dev.py": ROUTED, QUERY: RETURNS}, ref=DEV)
     other = RepositoryName("acme/other")
     world.ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
-    world.index({"b.py": PYTHON.replace("uploads", "others")}, repository=other)
+    world.index({"b.py": ROUTED.replace("uploads", "others")}, repository=other)
 
     world.build()(before="old")
 
@@ -349,8 +343,8 @@ async def test_the_operator_s_queries_come_after_a_repository_s(world):
     world.contents.operators = own_queries.load(
         [("python.scm", ROUTES.encode()), ("ruby.scm", b"(no_such_node) @name")]
     )
-    world.index({"a.py": PYTHON})
-    world.index({"dev.py": PYTHON, QUERY: RETURNS}, ref=DEV)
+    world.index({"a.py": ROUTED})
+    world.index({"dev.py": ROUTED, QUERY: RETURNS}, ref=DEV)
 
     world.build()(before="old")
 
@@ -359,12 +353,12 @@ async def test_the_operator_s_queries_come_after_a_repository_s(world):
 
 
 async def test_a_query_that_changes_meanwhile_reaches_the_files_built_before(world):
-    world.index({"a.py": PYTHON, QUERY: ROUTES})
+    world.index({"a.py": ROUTED, QUERY: ROUTES})
     build = world.build()
     build.look()
-    world.index({"a.py": PYTHON, QUERY: None})
+    world.index({"a.py": ROUTED, QUERY: None})
     build.look()
-    world.index({"a.py": PYTHON, QUERY: RETURNS})
+    world.index({"a.py": ROUTED, QUERY: RETURNS})
 
     build(before="old")
 
@@ -373,9 +367,9 @@ async def test_a_query_that_changes_meanwhile_reaches_the_files_built_before(wor
 
 async def test_what_a_worker_has_parsed_with_the_queries_is_used(world):
     own = own_queries.load([("python.scm", ROUTES.encode())], origin=QUERIES_FOLDER)
-    parsed = parse(PYTHON.encode(), path="a.py", own=own)
-    world.index({"a.py": PYTHON, QUERY: ROUTES})
-    blob = world.blobs.add(PYTHON)
+    parsed = parse(ROUTED.encode(), path="a.py", own=own)
+    world.index({"a.py": ROUTED, QUERY: ROUTES})
+    blob = world.blobs.add(ROUTED)
     key = derivations.of_parse(blob, "a.py", version=content.wire.parsed_by(own))
     world.derivations.put({key: content.wire.dump_parsed(parsed)})
     del world.blobs[blob]
@@ -386,14 +380,14 @@ async def test_what_a_worker_has_parsed_with_the_queries_is_used(world):
 
 
 def test_files_whose_queries_are_gone_are_not_built_by_others(world):
-    world.index({"a.py": PYTHON, QUERY: ROUTES})
+    world.index({"a.py": ROUTED, QUERY: ROUTES})
     del world.blobs[world.blobs.add(ROUTES)]
     with pytest.raises(Missing, match=r"2 indexed files .* no longer has"):
         world.build()(before="old")
 
 
 async def test_a_query_that_is_too_large_is_not_even_read(world):
-    world.index({"a.py": PYTHON}, skipped={QUERY: (BlobId("2" * 40), "too_large")})
+    world.index({"a.py": ROUTED}, skipped={QUERY: (BlobId("2" * 40), "too_large")})
 
     world.build()(before="old")
 
@@ -402,7 +396,7 @@ async def test_a_query_that_is_too_large_is_not_even_read(world):
 
 @pytest.mark.parametrize("reason", ["symlink", "submodule"])
 async def test_what_is_no_file_is_no_query(world, reason):
-    world.index({"a.py": PYTHON}, skipped={QUERY: (world.blobs.add(ROUTES), reason)})
+    world.index({"a.py": ROUTED}, skipped={QUERY: (world.blobs.add(ROUTES), reason)})
 
     world.build()(before="old")
 

@@ -1,0 +1,9 @@
+"""A query of a repository's own, and what it finds something else in than the built-in one."""
+
+QUERY = ".codelode/queries/python.scm"
+ROUTES = """\
+(call
+  function: (identifier) @_route arguments: (argument_list . (string (string_content) @name))
+  (#eq? @_route "route")) @definition.constant
+"""
+ROUTED = 'route("/uploads", list_uploads)\ndef list_uploads():\n    return uploads\n'
