@@ -456,6 +456,8 @@ def _fail(job: Job, reason: str, *, queue: str) -> None:
 
 def _kept(job: Job) -> FileRecord | None:
     """The file's record, when the index holds this content of it since an earlier run."""
-    ref = planned(job.run).resolved
-    record = services().ledger.records(job.repository, ref, [job.path]).get(job.path)
+    run = services().ledger.run(job.run)
+    if run is None:  # its repository was removed
+        return None
+    record = services().ledger.records(job.repository, run.resolved, [job.path]).get(job.path)
     return record if record and record.is_due else None
