@@ -48,10 +48,13 @@ from_release() {
     *) return 1 ;;
   esac
   local url=https://github.com/$base/releases/download/v${!v}/$file folder=$state/$1-release
-  mkdir -p "$folder"
+  rm -rf "$folder" && mkdir -p "$folder"
   curl --fail --silent --show-error --location --connect-timeout 5 --speed-limit 10000 \
     --speed-time 20 --output "$folder/$file" "$url" 2>>"$state/log" || return 1
-  case $file in *.zip) quietly unzip -q -d "$folder" "$folder/$file" ;; *) tar -xzf "$folder/$file" -C "$folder" ;; esac
+  case $file in
+    *.zip) quietly unzip -q -d "$folder" "$folder/$file" ;;
+    *) quietly tar -xzf "$folder/$file" -C "$folder" ;;
+  esac || return 1
   rm -f "$folder/$file"
   keep "$1" "$(find "$folder" -type f \( -name weaviate -o -name weaviate-server -o -name ollama \) | head -1)"
 }
@@ -79,11 +82,15 @@ go_at_least() {
 
 built() { mkdir -p "$1" && GOBIN=$1 nice -n 10 go install "$2"; }
 
-# Into the cache in one step: a build that was cut off is never taken for a program.
+# Into the cache in one step: a build that was cut off is never taken for a program, nor is half of
+# one that comes from another file system.
 keep() {
+  local draft; draft=$(cached "$1").$$
   [ -n "$2" ] && [ -f "$2" ] || return 1
-  mkdir -p "$(dirname "$(cached "$1")")"
-  mv -f "$2" "$(cached "$1")" && chmod +x "$(cached "$1")" && cached "$1"
+  mkdir -p "$(dirname "$draft")"
+  if mv -f "$2" "$draft" && chmod +x "$draft" && mv -f "$draft" "$(cached "$1")"; then cached "$1"; else
+    rm -f "$draft"; return 1
+  fi
 }
 
 # Tries the ways that yield a program and no others: not `configured`, not `compose`.
@@ -246,10 +253,15 @@ start() {
 await() {
   local tenths=$(($3 * 10))
   until answers "$1" "$2"; do
-    kill -0 "$(cat "$state/$1.pid")" 2>/dev/null && [ $((tenths -= 1)) -gt 0 ] || { stop "$1"; return 1; }
+    lives "$(cat "$state/$1.pid")" && [ $((tenths -= 1)) -gt 0 ] || { stop "$1"; return 1; }
     sleep 0.1
   done
   echo "$2"
+}
+
+# A process that ended is listed until its parent asks, in a container perhaps for ever.
+lives() {
+  kill -0 "$1" 2>/dev/null && case $(ps -o stat= -p "$1" 2>/dev/null) in Z*) return 1 ;; esac
 }
 
 stop() {
@@ -258,7 +270,7 @@ stop() {
   # A number that was given to another process since must not be ended.
   if ps -o args= -p "$pid" 2>/dev/null | grep -q "$(program "$1")"; then
     kill "$pid" 2>/dev/null || true
-    while kill -0 "$pid" 2>/dev/null && [ $((tenths -= 1)) -gt 0 ]; do sleep 0.1; done
+    while lives "$pid" && [ $((tenths -= 1)) -gt 0 ]; do sleep 0.1; done
     kill -KILL "$pid" 2>/dev/null || true
     say "$1: stopped"
   fi
@@ -273,17 +285,19 @@ compose() {
 }
 
 compose_up() {
-  local port
+  local port url
   docker info >/dev/null 2>&1 && docker compose version >/dev/null 2>&1 || return 1
   export WEAVIATE_VERSION=$weaviate_version OLLAMA_VERSION=$ollama_version
+  touch "$state/composed" # before: a container that does not get ready is there all the same
   quietly compose up --detach --wait "$1" || return 1
-  touch "$state/composed"
   forget "$1"
   case $1 in
     weaviate) compose port weaviate 50051 | sed 's/.*://' >"$state/grpc_port"; port=8080 ;;
     ollama) port=11434 ;;
   esac
-  echo "http://127.0.0.1:$(compose port "$1" $port | sed 's/.*://')"
+  url=http://127.0.0.1:$(compose port "$1" $port | sed 's/.*://')
+  # An engine on another machine publishes there.
+  answers "$1" "$url" && echo "$url"
 }
 
 # --- commands ----------------------------------------------------------------------------------

@@ -9,8 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import grpc
@@ -57,24 +55,6 @@ def weaviate(services):
     if services("up", "weaviate", SERVICES_WAYS="path cache").returncode:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("no Weaviate: run `make services`")
     return exports(services.state)
-
-
-@pytest.fixture
-def ready_server():
-    """The URL of something that answers as a server that is ready does."""
-
-    class Ready(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Ready) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
 
 
 def test_a_configured_server_comes_first(services, ready_server):
@@ -181,8 +161,8 @@ def test_a_server_is_started_once_restarted_in_place_and_leaves_nothing(services
     pid = int((services.state / "weaviate.pid").read_text())
     services("down")
     assert not services.state.exists()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False)
+    assert listed.stdout[:1] in (b"", b"Z")  # ended, though perhaps not yet asked after
 
 
 def exports(state):
