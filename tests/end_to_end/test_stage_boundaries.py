@@ -1,0 +1,215 @@
+"""A worker dies exactly where it hands work over: the run completes, the index is the undisturbed.
+
+A stage hands over in two steps: the ledger hears of it, and messages for the next stage go out;
+only after that is its own message acknowledged. It dies before, between and after the two. How a
+worker is made to die at a call is in `deaths/sitecustomize.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from codelode.backends import connect
+from codelode.cli.doctor import doctor
+from codelode.model import RunState
+
+#: Files in flight, fewer than a run has: storing some hands out others.
+WINDOW = 8
+
+#: Questions to the language model in a run, for the first batch of files already.
+SUMMARIES = 4
+
+
+def sources(mark):
+    """Content by path: three languages with imports. Each has the mark, so nothing is known of it
+    from the repositories of other tests."""
+    files = {
+        "README.md": f"# {mark}\n\nReads rows, shows them and serves them.\n",
+        "go.mod": f"module example.org/{mark}\n\ngo 1.22\n",
+        "app/__init__.py": f'"""The application {mark}."""\n',
+    }
+    for n in range(6):
+        after = (n + 1) % 6
+        files[f"app/part_{n}.py"] = (
+            f"from app.part_{after} import load_{after}\n\n\n"
+            f'def load_{n}(path, limit):\n    """Read part {n} of {mark}."""\n'
+            f"    return load_{after}(path, limit - 1) if limit else []\n"
+        )
+        files[f"web/view_{n}.ts"] = (
+            f'import {{ show{after} }} from "./view_{after}";\n\n'
+            f"// View {n} of {mark}.\n"
+            f"export function show{n}(rows: string[]): string {{\n"
+            f'  return rows.length ? show{after}(rows.slice(1)) : "";\n}}\n'
+        )
+    for n in range(5):
+        files[f"serve{n}/serve.go"] = (
+            f"// Package serve{n} answers for {mark}.\npackage serve{n}\n\n"
+            f'import "example.org/{mark}/serve{n + 1}"\n\n'
+            f"func Serve(path string) string {{\n\treturn serve{n + 1}.Serve(path)\n}}\n"
+        )
+    return files
+
+
+@pytest.fixture(scope="module")
+def deaths(tmp_path_factory):
+    """Where orders to die are left."""
+    return tmp_path_factory.mktemp("deaths")
+
+
+@pytest.fixture(scope="module")
+def make_mortal(make_cluster, deaths):
+    """`make_mortal(**settings)`: a cluster whose workers take orders to die."""
+
+    def make(**settings):
+        with pytest.MonkeyPatch.context() as environment:
+            hook = str(Path(__file__).parent / "deaths")
+            environment.setenv("PYTHONPATH", hook, prepend=os.pathsep)
+            environment.setenv("DEATHS", str(deaths))
+            return make_cluster(window=str(WINDOW), **settings)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def mortal(make_mortal):
+    return make_mortal()
+
+
+@pytest.fixture(scope="module")
+def mortal_with_model(make_mortal, ollama_url):
+    return make_mortal(
+        language_model="ollama",
+        ollama_url=ollama_url,
+        ollama_threads="1",
+        summary_model="smollm2",
+        summaries_per_run=str(SUMMARIES),
+    )
+
+
+@pytest.fixture
+def order(deaths):
+    """`order(worker, moment, of)`: lets it die; returns what tells who died, once it has."""
+
+    def give(worker, moment, of="worker"):
+        given = deaths / f"{worker} {moment}"
+        given.write_text(of)
+        return lambda: [int(taken.suffix[1:]) for taken in deaths.glob(f"{given.name}.*")]
+
+    yield give
+    for left in deaths.iterdir():
+        left.unlink()
+
+
+def indexed(cluster, git, name):
+    with cluster.client() as client:
+        return ended(client, client.index(str(git.folder), name=name, wait=False))
+
+
+def ended(client, run):
+    *_, end = client.watch(run.id)
+    assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
+    return end
+
+
+def assert_died(cluster, who, wait_for):
+    wait_for(who, "the worker to take its order")
+    (pid,) = who()
+    wait_for(lambda: pid not in cluster.pids(), "the worker to die")
+
+
+def assert_sound(cluster, run, wait_for):
+    """Nothing is missing in the stores or left in them, or between the stages of the run."""
+    census = connect.census(cluster.settings())
+    wait_for(lambda: run.id not in census.handed_over(), "all parts to be taken or dropped")
+    given = ["--json", "--data", str(cluster.data)]
+    examined = CliRunner(env=cluster.environment()).invoke(doctor, given)
+    findings = json.loads(examined.stdout)["findings"]
+    assert [one for one in findings if one["repository"] in (run.repository, "")] == []
+
+
+PASSES_ON = ("before pass_on", "after pass_on", "after push")
+MOMENTS = [
+    *[("pull", moment, "worker") for moment in ("before plan", "after plan", "after push")],
+    *[("parse", moment, "worker") for moment in PASSES_ON],
+    *[("parse", moment, "process") for moment in PASSES_ON],  # of its pool, alone
+    *[("embed", moment, "worker") for moment in PASSES_ON],
+    *[("store", moment, "worker") for moment in ("before done", "after done", "after push")],
+]
+
+
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)
+@pytest.mark.parametrize(("worker", "moment", "of"), MOMENTS)
+def test_a_worker_that_dies_as_it_hands_over_costs_nothing(
+    mortal, cluster, make_git, order, wait_for, worker, moment, of
+):
+    name = f"{worker} {moment} {of}".replace(" ", "-")
+    git = make_git()
+    git.commit(sources(name))
+    indexed(cluster, git, name)
+    undisturbed = cluster.index_of(name)
+    assert all(undisturbed)
+    who = order(worker, moment, of)
+    end = indexed(mortal, git, name)
+    assert end.total == len(sources(name))
+    assert_died(mortal, who, wait_for)
+    assert mortal.index_of(name) == undisturbed
+    assert_sound(mortal, end, wait_for)
+
+
+@pytest.mark.parametrize("moment", ["before done", "after done"])
+def test_a_worker_that_dies_as_it_completes_a_run_costs_nothing_and_the_next_run_begins(
+    mortal, cluster, make_git, order, wait_for, moment
+):
+    name = f"complete {moment}".replace(" ", "-")
+    git = make_git()
+    git.commit(sources(name))
+    indexed(mortal, git, name)
+    git.commit({"app/part_0.py": f'"""All is new in {name}."""\n'})
+    indexed(cluster, git, name)
+    who = order("store", moment)
+    with mortal.client() as client:
+        run = client.index(str(git.folder), name=name, wait=False)
+        following = client.index(str(git.folder), name=name, wait=False)
+        assert following.state is RunState.QUEUED
+        end = ended(client, run)
+        assert (end.total, ended(client, following).total) == (1, 0)
+    assert_died(mortal, who, wait_for)
+    assert mortal.index_of(name) == cluster.index_of(name)
+    assert_sound(mortal, end, wait_for)
+
+
+@pytest.fixture(scope="module")
+def missing(mortal_with_model, make_git):
+    """Summaries that the budget has no calls for, when nothing is in the way."""
+    git = make_git()
+    git.commit(sources("in-peace"))
+    return summaries(mortal_with_model, indexed(mortal_with_model, git, "in-peace"))[1]
+
+
+def summaries(cluster, end):
+    """Made and missing."""
+    run = connect.ledger(cluster.settings()).run(end.id)
+    return run.summaries, run.summaries_missing
+
+
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)
+@pytest.mark.parametrize("moment", PASSES_ON)
+def test_an_enrich_worker_that_dies_as_it_hands_over_costs_nothing_and_no_summary(
+    mortal_with_model, missing, cluster, make_git, order, wait_for, moment
+):
+    name = f"enrich {moment}".replace(" ", "-")
+    git = make_git()
+    git.commit(sources(name))
+    indexed(cluster, git, name)
+    who = order("enrich", moment)
+    end = indexed(mortal_with_model, git, name)
+    assert_died(mortal_with_model, who, wait_for)
+    made, lacking = summaries(mortal_with_model, end)
+    assert (made > 0, lacking) == (True, missing)
+    assert mortal_with_model.index_of(name) == cluster.index_of(name)
+    assert_sound(mortal_with_model, end, wait_for)
