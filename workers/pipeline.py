@@ -35,7 +35,7 @@ from codelode.model import (
     RefName,
     RunId,
 )
-from codelode.ports import NOT_IN_FLIGHT, Embedder
+from codelode.ports import NOT_IN_FLIGHT
 from workers import wire
 from workers.app import app
 from workers.batcher import Batcher, Turn, made_once, only_once
@@ -55,7 +55,7 @@ from workers.embed import embed
 from workers.enrich import Summaries
 from workers.parse import guard, imports, parse
 from workers.planning import importers, layout_at
-from workers.services import WRITERS, identity, services, settings
+from workers.services import WRITERS, Index, identity, services, settings
 from workers.store import StoredFile, write
 
 log = structlog.get_logger("workers")
@@ -75,6 +75,9 @@ ENRICH_LULL_S = ENRICH_WAIT_S = 0.05
 EMBED_FILES = 64
 EMBED_LULL_S = 0.1
 EMBED_WAIT_S = 0.5
+
+#: The part of a hand-over that names the index whose embedder made the vectors.
+MADE_FOR = "made for"
 
 #: The same for the store, where every call is a commit: 3.4 ms of processor time a file for 16
 #: files, 1.5 ms for 128. At a lull it is asked whether more are coming: a run's last files do not
@@ -297,16 +300,17 @@ def _embed_batch(batch: Sequence[Delivery]) -> None:
     for run, group in _by_run(delivery.job for delivery in batch):
         ready, lost = _split(group, _load_parsed(run, group))
         summaries = _load_summaries(run, list(ready))
-        embedder = services().index.embedder
+        index = services().index
         vectors = embed(
             [(job.path, file, summaries[job.path][0]) for job, file in ready.items()],
-            embedder=embedder,
+            embedder=index.embedder,
             known=services().derivations,
         )
+        part, made_for = vectors_part(index.embedder), index.published.name.encode()
         services().handover.put(
             run,
             {
-                job.path: {vectors_part(embedder): wire.dump_vectors(rows)}
+                job.path: {part: wire.dump_vectors(rows), MADE_FOR: made_for}
                 for job, rows in zip(ready, vectors, strict=True)
             },
         )
@@ -318,7 +322,7 @@ def _store_batch(batch: Sequence[Delivery]) -> None:
     for run, group in _by_run(delivery.job for delivery in batch):
         outcomes = _left_out(run, group)
         with services().writing() as index:
-            files = _stored_files(run, group, outcomes, embedder=index.embedder)
+            files = _stored_files(run, group, outcomes, index=index)
             with services().store_turns.one():
                 records = write(
                     files,
@@ -337,15 +341,19 @@ def _store_batch(batch: Sequence[Delivery]) -> None:
 
 
 def _stored_files(
-    run: RunId, group: Sequence[Job], outcomes: Mapping[str, FileRecord], *, embedder: Embedder
+    run: RunId, group: Sequence[Job], outcomes: Mapping[str, FileRecord], *, index: Index
 ) -> list[StoredFile]:
     """The files whose hand-over is complete; the others have to be parsed again.
 
-    One whose vectors are another embedder's is among the others: the index was exchanged.
+    One whose vectors are another embedder's is among the others: the index was exchanged. Raises
+    Unavailable when it was not.
     """
     refs = _refs(run)
     parsed = _load_parsed(run, group)
+    embedder = index.embedder
     vectors = services().handover.get(run, [job.path for job in group], vectors_part(embedder))
+    without = [job for job, rows in zip(group, vectors, strict=True) if rows is None]
+    _require_one_model(run, [job for job in without if job.path not in outcomes], index)
     summaries = _load_summaries(run, group)
     layout = _layout_of(run)
     files = []
@@ -367,6 +375,20 @@ def _stored_files(
                 )
             )
     return files
+
+
+def _require_one_model(run: RunId, group: Sequence[Job], index: Index) -> None:
+    """Raises Unavailable when vectors of these were made for this very index: then they are of
+    another model than the one here, which is asked anew what it is; making them again would not
+    help.
+    """
+    made_for = services().handover.get(run, [job.path for job in group], MADE_FOR)
+    if index.published.name.encode() in made_for:
+        services().doubt(index)
+        raise Unavailable(
+            "the workers that embed have another model than the one that stores, "
+            f"{index.embedder.identity}: restart all workers, then `codelode retry`"
+        )
 
 
 def _layout_of(run: RunId) -> imports.Layout:

@@ -92,18 +92,24 @@ class Services:
         self._looking = threading.Lock()
         self._index: Index | None = None
         self._looked_at = 0.0
+        self._doubted: Index | None = None
 
     @property
     def index(self) -> Index:
         """What is published. Do not ask while one of `store_turns`."""
         with self._looking:
             now = before = self._index
-            if now is None or time.monotonic() - self._looked_at > FOLLOW_S:
-                now = self._index = self._look(before)
+            is_doubted = now is not None and now is self._doubted
+            if now is None or is_doubted or time.monotonic() - self._looked_at > FOLLOW_S:
+                now = self._index = self._look(None if is_doubted else before)
         if before is not None and before is not now:
             with self.store_turns.alone():
                 before.close()
         return now
+
+    def doubt(self, index: Index) -> None:
+        """Have whoever asks for the index next ask the embedding model what it is."""
+        self._doubted = index
 
     def _look(self, known: Index | None) -> Index:
         try:

@@ -1,0 +1,278 @@
+"""From the middle of a run on Ollama answers late, with what are no vectors, or with vectors of
+other dimensions: the run completes or says what is missing, and once the server is well the index
+is the undisturbed one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from itertools import cycle
+
+import numpy as np
+import pytest
+
+from codelode.backends import connect
+from codelode.model import Filters, HybridQuery, RepositoryName, RunState
+
+#: One store suffices: none of these answers gets as far as one.
+pytestmark = pytest.mark.parametrize("store", ["local"], indirect=True)
+
+#: Each a chunk, and half of them in flight at a time: the others are handed out when these are
+#: stored, so an answer that is damaged then meets what was begun in peace.
+FILES = 8
+HALF = FILES // 2
+SOURCES = {
+    f"part_{n}.py": f"import part_{(n + 1) % FILES}\n\ndef read_{n}(path):\n    return open(path)\n"
+    for n in range(FILES)
+}
+
+DIM = 384
+
+#: Longer than an answer takes on a busy machine, and short enough to wait for.
+IMPATIENT = {"model_timeout_s": "2", "query_timeout_s": "1"}
+
+
+def settings_at(url, **others):
+    return {
+        "embedder": "ollama",
+        "ollama_url": url,
+        "ollama_threads": "1",
+        "embedding_model": "all-minilm",
+        "embed_batch_tokens": "64",
+        "model_concurrency": "1",
+        "window": str(HALF),
+        "log_level": "debug",  # which logs that a job is put off
+        "maintain_interval_s": "3600",  # it would open the index while the server is not well
+        **others,
+    }
+
+
+@pytest.fixture(scope="module")
+def sources(make_git):
+    git = make_git()
+    git.commit(SOURCES)
+    return str(git.folder)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(make_cluster, ollama, sources):
+    """Chunk ids and edges, and the vectors, as a server that is well makes them."""
+    cluster = make_cluster(**settings_at(ollama.url))
+    with cluster.client() as client:
+        run = client.index(sources, name="app")
+    assert (run.state, run.done, run.failed) == (RunState.COMPLETE, FILES, 0)
+    index, vectors = cluster.index_of("app"), vectors_of(cluster)
+    assert [len(found) for found in (*index, vectors)] == [FILES] * 3
+    return index, vectors
+
+
+def vectors_of(cluster):
+    """Chunk id → vector, of the chunks that a search by vector finds."""
+    settings = cluster.settings()
+
+    async def found():
+        search = connect.chunk_search(settings)
+        try:
+            vector = np.full(DIM, DIM**-0.5, np.float32)
+            filters = Filters(repositories=(RepositoryName("app"),))
+            query = HybridQuery("", vector, filters, limit=1_000, with_vectors=True)
+            return {hit.chunk.id: hit.vector for hit in await search.hybrid(query)}
+        finally:
+            await search.close()
+
+    return asyncio.run(found())
+
+
+def require_same(cluster, undisturbed):
+    index, vectors = undisturbed
+    assert cluster.index_of("app") == index
+    found = vectors_of(cluster)
+    assert found.keys() == vectors.keys()
+    for chunk, vector in found.items():
+        np.testing.assert_allclose(vector, vectors[chunk], atol=0.01)  # kept in few bits
+
+
+@pytest.fixture
+def patience():
+    """Settings of the cluster that are not the usual ones."""
+    return {}
+
+
+@pytest.fixture
+def relayed(relay, patience, tmp_path, cluster_at, undisturbed):
+    """A cluster that asks Ollama by way of the relay."""
+    cluster = cluster_at(tmp_path / "data", **settings_at(relay.url, **patience))
+    cluster.start()
+    yield cluster
+    relay.released.set()
+    cluster.stop()
+
+
+class Trouble:
+    """Damages the relay's answers to all that asks for vectors, once half of the texts got theirs.
+
+    It begins with the text after these or, `at_once`, with whatever is asked after them, which may
+    be the question for the dimension that a process asks when it opens the embedder.
+    """
+
+    def __init__(self, relay, damages, *, at_once=False):
+        self.served = 0  # damaged answers
+        self._relay = relay
+        self._damages = cycle(damages)
+        self._left = HALF
+        self._at_once = at_once
+        self._lock = threading.Lock()
+        relay.always = self._answer
+
+    def mend(self):
+        self._relay.always = None
+        self._relay.released.set()
+
+    def _answer(self, path, asked):
+        if path == "/api/embed":
+            with self._lock:
+                damage = self._damage(asked["input"])
+            if damage:
+                return damage(self._relay, path, asked)
+        return self._relay.good(path, asked)
+
+    def _damage(self, texts):
+        is_probe = texts == ["dimension"]
+        if not self.served and (self._left > 0 or (is_probe and not self._at_once)):
+            self._left -= 0 if is_probe else len(texts)
+            return None
+        self.served += 1
+        return next(self._damages)
+
+
+def late(relay, path, asked):
+    """Comes when nobody waits for it any more."""
+    relay.released.wait(60)
+    return relay.good(path, asked)
+
+
+def body(change):
+    def damage(relay, path, asked):
+        status, headers, content = relay.good(path, asked)
+        return status, headers, change(content)
+
+    return damage
+
+
+def rows(change):
+    def changed(content):
+        answer = json.loads(content)
+        answer["embeddings"] = [change(row) for row in answer["embeddings"]]
+        return json.dumps(answer).encode()
+
+    return body(changed)
+
+
+#: As many as a call has attempts, so that each call meets all of them.
+NO_JSON = [
+    body(lambda content: content[: len(content) // 2]),
+    body(lambda _: b""),
+    body(lambda _: bytes(range(256))),
+    body(lambda _: b"<html><body>502 Bad Gateway</body></html>"),
+]
+NO_VECTORS = [
+    rows(lambda row: [float("nan"), *row[1:]]),
+    rows(lambda row: [None, *row[1:]]),
+    rows(lambda row: [*row[1:], float("inf")]),
+    rows(lambda row: [0.0] * len(row)),
+]
+SHORT = [rows(lambda row: row[:100])]
+
+
+def state_of(client, run):
+    return next(iter(client.watch(run.id)))
+
+
+def said(cluster, *command):
+    """Exit status and output of a `codelode` command."""
+    done = subprocess.run(
+        [sys.executable, "-m", "codelode", *command],
+        env={**cluster.environment(), "CODELODE_SERVER": cluster.facts["grpc"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("damages", "patience", "reason"),
+    [
+        pytest.param([late], IMPATIENT, "did not answer in time", id="late"),
+        pytest.param(NO_JSON, {}, "did not answer with JSON", id="no-json"),
+        pytest.param(NO_VECTORS, {}, "not finite or all zeros", id="no-vectors"),
+    ],
+)
+def test_answers_that_cannot_be_used_put_files_off_until_the_server_is_well(
+    relay, relayed, sources, undisturbed, wait_for, damages, reason
+):
+    log = relayed.data / "logs" / "embed.log"
+    with relayed.client() as client:
+        trouble = Trouble(relay, damages)
+        run = client.index(sources, name="app", wait=False)
+        wait_for(lambda: "Retry in" in log.read_text(), "a file to be put off")
+        assert reason in log.read_text()
+        assert trouble.served >= len(damages)
+
+        now = state_of(client, run)
+        assert (now.state, now.done, now.failed) == (RunState.INDEXING, HALF, 0)
+        answer = client.search("open a path", repositories=["app"], skip_cache=True)
+        assert len(answer.hits) == HALF
+        assert any("keywords" in notice for notice in answer.notices)
+        assert any("not completely indexed" in notice for notice in answer.notices)
+
+        trouble.mend()
+        *_, end = client.watch(run.id)
+        assert (end.state, end.done, end.failed) == (RunState.COMPLETE, FILES, 0)
+    require_same(relayed, undisturbed)
+
+
+def test_vectors_of_another_dimension_fail_their_files_until_these_are_tried_again(
+    relay, relayed, sources, undisturbed
+):
+    with relayed.client() as client:
+        trouble = Trouble(relay, SHORT)
+        run = client.index(sources, name="app")
+        assert trouble.served
+        assert (run.state, run.done, run.failed) == (RunState.COMPLETE, HALF, HALF)
+        answer = client.search("open a path", repositories=["app"], skip_cache=True)
+        assert len(answer.hits) == HALF
+        assert any("keywords" in notice for notice in answer.notices)
+        failed = {failure.path for failure in client.failures("app")}
+    assert failed == set(list(SOURCES)[HALF:])
+    _, told = said(relayed, "failures", "app")
+    for path in failed:
+        assert f"{path}  failed: all-minilm of Ollama at {relay.url} answers with 100 " in told
+    assert "not 384: another model has taken its name; restart the workers" in told
+
+    trouble.mend()
+    status, told = said(relayed, "retry", "app", "--wait")
+    assert (status, f"{HALF} files, 0 skipped, 0 failed" in told) == (0, True)
+    require_same(relayed, undisturbed)
+
+
+def test_a_worker_that_took_the_model_for_another_one_finds_out(
+    relay, relayed, sources, undisturbed, wait_for
+):
+    """Those that embed asked for the dimension in time, the one that stores did not."""
+    log = relayed.data / "logs" / "store.log"
+    with relayed.client() as client:
+        trouble = Trouble(relay, SHORT, at_once=True)
+        run = client.index(sources, name="app", wait=False)
+        wait_for(lambda: "Retry in" in log.read_text(), "a file to be put off")
+        assert "another model than the one that stores, ollama-all-minilm" in log.read_text()
+        now = state_of(client, run)
+        assert (now.state, now.done, now.failed) == (RunState.INDEXING, 0, 0)
+        trouble.mend()
+        *_, end = client.watch(run.id)
+        assert (end.state, end.done, end.failed) == (RunState.COMPLETE, FILES, 0)
+    require_same(relayed, undisturbed)
