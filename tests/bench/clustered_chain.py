@@ -9,7 +9,8 @@ another tenant, which holds as much as ours held then. For the second copy every
 the chain does nothing but pull and insert; the first time it also parses and embeds, on the same
 cores. Searches go through the gateway, cache off, and in turn to the same collection as the
 library's own hybrid query, whose vector was made beforehand, each time after as many other searches
-as are measured; again when further copies have filled the index up to each of the given sizes.
+as are measured and once the machine idles; again when further copies have filled the index up to
+each of the given sizes.
 """
 
 from __future__ import annotations
@@ -229,6 +230,7 @@ async def _searches(
     client: Client, address: Address, place: Place, queries: Sequence[Query]
 ) -> None:
     """Both in turn, each one search at a time, and each of them first every other time."""
+    embedded.await_rest()
     library = await connect_async(address)
     try:
         name = (await library.alias.get(alias_name=place.alias)).collection

@@ -29,6 +29,10 @@ STOP_S = 60
 POLL_S = 0.1
 SOURCES = Path(__file__).resolve().parents[2]
 
+#: A machine idles when this share of its processors does, for so long.
+IDLE_SHARE = 0.9
+IDLE_S = 3.0
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
@@ -111,6 +115,20 @@ def processes(root: int) -> tuple[Process, ...]:
     return tuple(sorted(found, key=lambda one: one.name))
 
 
+def await_rest(limit_s: float = 180) -> None:
+    """Returns when the machine idles, or after the limit.
+
+    Servers go on compacting what they took long after they said that they have it.
+    """
+    deadline = time.monotonic() + limit_s
+    while Path("/proc/stat").exists() and time.monotonic() < deadline:
+        before = _processor_time()
+        time.sleep(IDLE_S)
+        total, idle = (now - then for now, then in zip(_processor_time(), before, strict=True))
+        if idle >= IDLE_SHARE * total:
+            return
+
+
 def machine() -> dict[str, object]:
     """The facts without which a time means nothing."""
     return {
@@ -169,6 +187,13 @@ def _process(pid: int) -> Process | None:
         peak_rss=memory.get("VmHWM", 0),
         cpu_s=sum(map(int, fields[11:15])) / ticks,
     )
+
+
+def _processor_time() -> tuple[int, int]:
+    """Ticks of all processors since the start of the machine, and those idle among them."""
+    _, *ticks = Path("/proc/stat").read_text().partition("\n")[0].split()
+    idle, waiting = ticks[3:5]
+    return sum(map(int, ticks)), int(idle) + int(waiting)
 
 
 def _stat(pid: int) -> list[str]:

@@ -6,7 +6,8 @@ beside the content: the library takes 20 µs to read a property of a hit.
 An object's id is a UUIDv5 of the chunk's id and of everything stored of it, so objects never
 change: a chunk whose header, vector or refs changed is another object, which comes before the old
 one goes. Writing over an object in place hides it from searches while its vector is exchanged,
-and cannot be repeated after a server died of it (`journal`).
+and cannot be repeated after a server died of it (`journal`). The last digit is the chunk's category
+instead, so that a search can tell of ids alone which are worth reading.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from weaviate.classes.data import DataObject
 from codelode.backends import words
 from codelode.backends.weaviate.index import VECTOR
 from codelode.model import Category, Chunk, ChunkId, Kind, RefName, Vector
+from codelode.names import Names, names_of
 
 #: What a chunk is made of again.
 SHOWN = ["facts", "content"]
@@ -33,10 +35,18 @@ SHOWN = ["facts", "content"]
 MOST_KEPT = 32_768
 
 _NAMESPACE = UUID("6f1f6d53-8a52-5a0e-9c39-0d5f2b6a3b57")
-_FACTS = tuple(name for name in Chunk._fields if name not in ("content", "refs"))
 _BUCKET_DIGITS = 4
 _CATEGORIES = {category.value: category for category in Category}
+_BY_DIGIT = tuple(Category)  # ids hold the place: another order is another schema
+_LAST_DIGIT = 0xF
 _KINDS = {kind.value: kind for kind in Kind}
+
+
+class Shown(NamedTuple):
+    """A chunk as it is read again, and what its names come down to."""
+
+    chunk: Chunk
+    names: Names
 
 
 def identify(chunk: Chunk, vector: Vector, refs: Iterable[RefName]) -> UUID:
@@ -44,7 +54,13 @@ def identify(chunk: Chunk, vector: Vector, refs: Iterable[RefName]) -> UUID:
     made = blake2b(_facts(chunk, refs).encode(), digest_size=16)
     made.update(text(chunk.content).encode())
     made.update(np.ascontiguousarray(vector, np.float32).tobytes())
-    return uuid5(_NAMESPACE, f"{chunk.id} {made.hexdigest()}")
+    id = uuid5(_NAMESPACE, f"{chunk.id} {made.hexdigest()}")
+    return UUID(int=id.int & ~_LAST_DIGIT | _BY_DIGIT.index(chunk.category))
+
+
+def category_of(id: UUID) -> Category:
+    """Of the chunk that an object is, by the object's id."""
+    return _BY_DIGIT[id.int & _LAST_DIGIT]
 
 
 def pack(id: UUID, chunk: Chunk, vector: Vector, refs: Iterable[RefName]) -> DataObject[Any, Any]:
@@ -73,36 +89,53 @@ def pack(id: UUID, chunk: Chunk, vector: Vector, refs: Iterable[RefName]) -> Dat
     return DataObject(uuid=id, properties=properties, vector=_vector(vector))
 
 
-def unpack(properties: Mapping[str, Any]) -> Chunk:
+def unpack(properties: Mapping[str, Any]) -> Shown:
     """The chunk of an object read with SHOWN."""
-    values = from_json(properties["facts"])
-    values["refs"] = tuple(values["refs"])
-    values["symbols"] = tuple(values["symbols"])
-    values["category"] = _CATEGORIES[values["category"]]
-    values["kind"] = _KINDS[values["kind"]]
-    return Chunk(**values, content=properties["content"] or "")
+    facts = from_json(properties["facts"])
+    id, repository, path, refs, language, category, kind, symbol, symbols, *others = facts
+    header, start_line, end_line, summary, block_type, overlap, *names = others
+    chunk = Chunk(
+        id=id,
+        repository=repository,
+        path=path,
+        refs=tuple(refs),
+        language=language,
+        category=_CATEGORIES[category],
+        kind=_KINDS[kind],
+        symbol=symbol,
+        symbols=tuple(symbols),
+        header=header,
+        start_line=start_line,
+        end_line=end_line,
+        content=properties["content"] or "",
+        summary=summary,
+        block_type=block_type,
+        overlap=overlap,
+    )
+    return Shown(chunk, Names(*names))
 
 
-class Chunks:
+class Kept:
     """Chunks of objects that were read with SHOWN: the last ones are kept, for an object never
     changes.
     """
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
-        self._kept: dict[UUID, Chunk] = {}
+        self._kept: dict[UUID, Shown] = {}
 
-    def known(self, ids: Iterable[UUID]) -> dict[UUID, Chunk | None]:
-        """Of each id the chunk that is kept."""
-        return {id: self._kept.get(id) for id in ids}
+    def known(self, ids: Iterable[UUID]) -> dict[UUID, Shown]:
+        """Those of these ids that are kept."""
+        kept = self._kept
+        return {id: kept[id] for id in ids if id in kept}
 
-    def of(self, id: UUID, properties: Mapping[str, Any]) -> Chunk:
-        chunk = self._kept.get(id)
-        if chunk is None:
+    def of(self, id: UUID, properties: Mapping[str, Any]) -> Shown:
+        shown = self._kept.get(id)
+        if shown is None:
             if len(self._kept) >= self._most:
                 self._kept = dict(islice(self._kept.items(), self._most // 2, None))
-            chunk = self._kept[id] = unpack(properties)
-        return chunk
+            shown = self._kept[id] = unpack(properties)
+        return shown
 
 
 class Placed(NamedTuple):
@@ -115,8 +148,8 @@ class Placed(NamedTuple):
 
 def placed(properties: Mapping[str, Any]) -> Placed:
     """The place of an object read with `facts`."""
-    values = json.loads(properties["facts"])
-    return Placed(ChunkId(values["id"]), values["path"], frozenset(values["refs"]))
+    id, _, path, refs, *_ = json.loads(properties["facts"])
+    return Placed(ChunkId(id), path, frozenset(refs))
 
 
 def file_name(repository: str, path: str) -> str:
@@ -155,9 +188,11 @@ def text(value: str) -> str:
 
 
 def _facts(chunk: Chunk, refs: Iterable[RefName]) -> str:
-    values = {name: _plain(getattr(chunk, name)) for name in _FACTS}
-    values["refs"] = sorted(map(text, refs))
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    """In the order in which `unpack` takes them: the chunk but its content, then its names."""
+    stored = chunk._replace(refs=tuple(sorted(refs)))
+    values = (getattr(stored, name) for name in Chunk._fields if name != "content")
+    facts = [*map(_plain, values), *map(text, names_of(chunk.symbol, chunk.symbols))]
+    return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
 
 
 def _plain(value: Any) -> Any:

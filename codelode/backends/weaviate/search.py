@@ -6,10 +6,10 @@ sides to one list and cuts it, but ranking here wants the best of each side with
 at the median), .91 with 200 (42 ms; .77 in the worst of 30 queries), all with 400 (79 ms); the two
 queries bring them in 38 ms. Scores also come as numbers, not inside an explanation in prose.
 
-Where no glob has to be looked at, both bring ids alone: chunks read before are kept, and only the
-others are fetched, in a third query. On 43,716 chunks the two take 9.6 ms, with the chunks
-themselves 16.7 ms, for the server then makes whole objects of what words found; fetching a hundred
-takes 6.8 ms.
+Where no glob has to be looked at, both bring ids alone, which tell what is worth ranking. Chunks
+read before are kept, and only the others are fetched, in a third query. On 43,716 chunks the two
+take 9.6 ms, with the chunks themselves 16.7 ms, for the server then makes whole objects of what
+words found; fetching a hundred takes 6.8 ms.
 """
 
 from __future__ import annotations
@@ -18,22 +18,19 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 from uuid import UUID
 
-import numpy as np
 from weaviate import WeaviateAsyncClient
-from weaviate.classes.config import ConsistencyLevel
-from weaviate.classes.query import Filter, MetadataQuery
-from weaviate.collections import CollectionAsync
 from weaviate.collections.classes.filters import FilterReturn
 
 from codelode.backends import words
 from codelode.backends.weaviate import versions
+from codelode.backends.weaviate.asking import MOST, Hit, Tenant
 from codelode.backends.weaviate.connection import Address, connect_async, ready
 from codelode.backends.weaviate.failures import LOST, is_lost, translated
-from codelode.backends.weaviate.index import VECTOR, Place, Version
-from codelode.backends.weaviate.objects import SHOWN, Chunks, unpack
+from codelode.backends.weaviate.index import Place, Version
+from codelode.backends.weaviate.objects import SHOWN, Kept, Shown, category_of, unpack
 from codelode.backends.weaviate.patience import Patience
 from codelode.backends.weaviate.predicate import (
     FilePlace,
@@ -44,7 +41,7 @@ from codelode.backends.weaviate.predicate import (
 )
 from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 from codelode.fusion import shortlist
-from codelode.model import Candidate, Chunk, ChunkId, HybridQuery, RefName, Vector
+from codelode.model import Candidate, Chunk, ChunkId, HybridQuery, RefName
 
 #: The searched properties, each with the weight of its score.
 FIELDS = [
@@ -62,31 +59,12 @@ LOOK_S = 0.5
 #: A glob that the server knows only roughly costs hits: then this many times as many are asked
 #: for, up to the server's own bound.
 WIDER = 8
-MOST_ASKED = 10_000
 
 T = TypeVar("T")
-_Objects: TypeAlias = CollectionAsync[Any, Any]
 
 
-class _Hit(NamedTuple):
-    """What one side brought, best first."""
-
-    id: UUID
-    score: float
-    vector: Vector | None
-    properties: Mapping[str, Any]  # those asked for
-
-
-class _Found(NamedTuple):
-    """A hit whose chunk was read."""
-
-    chunk: Chunk
-    score: float
-    vector: Vector | None
-
-
-#: Limit, properties → hits.
-_Side: TypeAlias = Callable[[int, list[str]], Awaitable[list[_Hit]]]
+#: Limit, properties → hits, best first.
+_Side: TypeAlias = Callable[[int, Sequence[str]], Awaitable[list[Hit]]]
 
 
 class WeaviateChunkSearch:
@@ -103,10 +81,10 @@ class WeaviateChunkSearch:
         self._client: WeaviateAsyncClient | None = None
         self._opening = asyncio.Lock()
         self._patience = Patience(lambda: ready(address))
-        self._current: _Objects | None = None
+        self._current: Tenant | None = None
         self._looked_at = float("-inf")
         self._was_there = False
-        self._chunks = Chunks()
+        self._kept = Kept()
 
     async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
         where = condition(query.filters)
@@ -114,29 +92,25 @@ class WeaviateChunkSearch:
             return []
         self._require_dim(query)
 
-        async def both(objects: _Objects) -> Sequence[Candidate]:
-            sides = (_keyword(objects, query, where), _near(objects, query, where))
-            found = None
+        async def both(tenant: Tenant) -> Sequence[Candidate]:
+            sides = (_keyword(tenant, query, where), _near(tenant, query, where))
             if not has_globs(query.filters):
-                found = await self._by_id(objects, sides, query.limit)
-            if found is None:
-                admits = admission(query.filters)
-                found = await asyncio.gather(
-                    *(self._best(side, query.limit, admits) for side in sides)
-                )
-            return _union(query, *found)
+                hits = await asyncio.gather(*(side(query.limit, ()) for side in sides))
+                found = await self._union(tenant, query, *hits)
+                if found is not None:
+                    return found
+            admits = admission(query.filters)
+            hits = await asyncio.gather(*(self._best(side, query.limit, admits) for side in sides))
+            return await self._union(tenant, query, *hits) or ()
 
         return await self._ask(both, empty=[])
 
     async def files(
         self, places: Sequence[FilePlace], ref: RefName
     ) -> Mapping[FilePlace, tuple[Chunk, ...]]:
-        async def fetched(objects: _Objects) -> Sequence[Chunk]:
-            where = in_files(places, ref)
-            answer = await objects.query.fetch_objects(
-                filters=where, limit=MOST_ASKED, return_properties=SHOWN
-            )
-            return [unpack(one.properties) for one in answer.objects]
+        async def fetched(tenant: Tenant) -> Sequence[Chunk]:
+            hits = await tenant.all(in_files(places, ref), SHOWN)
+            return [unpack(hit.properties).chunk for hit in hits]
 
         held: dict[FilePlace, list[Chunk]] = {place: [] for place in places}
         found: Sequence[Chunk] = await self._ask(fetched, empty=()) if places else ()
@@ -145,10 +119,7 @@ class WeaviateChunkSearch:
         return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
 
     async def count(self) -> int:
-        async def total(objects: _Objects) -> int:
-            return (await objects.aggregate.over_all(total_count=True)).total_count or 0
-
-        return await self._ask(total, empty=0)
+        return await self._ask(Tenant.count, empty=0)
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -156,46 +127,63 @@ class WeaviateChunkSearch:
         if client is not None:
             await client.close()
 
-    async def _by_id(
-        self, objects: _Objects, sides: Sequence[_Side], limit: int
-    ) -> list[list[_Found]] | None:
-        """What each side finds, its chunks fetched after the ids.
+    async def _union(
+        self, tenant: Tenant, query: HybridQuery, keyword: Sequence[Hit], near: Sequence[Hit]
+    ) -> list[Candidate] | None:
+        """What is worth ranking of both sides.
 
-        None: one of them went in between, for its file was replaced; the new ones would be missed.
+        None: one of them went before it was read, for its file was replaced; what took its place
+        would be missed.
         """
-        hits = await asyncio.gather(*(side(limit, []) for side in sides))
-        chunks = self._chunks.known(hit.id for side in hits for hit in side)
-        missing = [id for id, chunk in chunks.items() if chunk is None]
-        if missing:
-            where = Filter.by_id().contains_any(missing)
-            fetched = await objects.query.fetch_objects(
-                filters=where, limit=len(missing), return_properties=SHOWN
+        best = shortlist(
+            [[hit.id for hit in side] for side in (keyword, near)],
+            query.most,
+            is_secondary=lambda id: category_of(id) in query.secondary,
+        )
+        words_found, near_found = ({hit.id: hit for hit in side} for side in (keyword, near))
+        hits = near_found | words_found
+        shown = await self._read(tenant, [hits[id] for id in best])
+        if len(shown) < len(best):
+            return None
+        candidates: dict[ChunkId, Candidate] = {}
+        for id in best:
+            chunk, names = shown[id]
+            of_words, of_vector = words_found.get(id), near_found.get(id)
+            candidate = Candidate(
+                chunk,
+                of_words and of_words.score,
+                of_vector and of_vector.score,
+                hits[id].vector,
+                names,
             )
-            if len(fetched.objects) < len(missing):
-                return None
-            chunks |= {
-                one.uuid: self._chunks.of(one.uuid, one.properties) for one in fetched.objects
-            }
-        return [
-            [_Found(chunk, hit.score, hit.vector) for hit in side if (chunk := chunks[hit.id])]
-            for side in hits
-        ]
+            candidates.setdefault(chunk.id, candidate)  # of two makings, the better
+        return list(candidates.values())
 
-    async def _best(self, side: _Side, limit: int, admits: Callable[[Chunk], bool]) -> list[_Found]:
-        """The best hits of a side that are inside the globs, at most `limit`."""
+    async def _read(self, tenant: Tenant, hits: Sequence[Hit]) -> Mapping[UUID, Shown]:
+        """The chunks of hits; those that came without are fetched, unless they are kept."""
+        shown = self._kept.known(hit.id for hit in hits)
+        missing = []
+        for hit in hits:
+            if hit.properties:
+                shown[hit.id] = self._kept.of(hit.id, hit.properties)
+            elif hit.id not in shown:
+                missing.append(hit.id)
+        if missing:
+            fetched = await tenant.by_id(missing, SHOWN)
+            shown |= {hit.id: self._kept.of(hit.id, hit.properties) for hit in fetched}
+        return shown
+
+    async def _best(self, side: _Side, limit: int, admits: Callable[[Chunk], bool]) -> list[Hit]:
+        """The best hits of a side that are inside the globs, at most `limit`, with their chunks."""
         asked = limit
         while True:
             hits = await side(asked, SHOWN)
-            read = (
-                _Found(self._chunks.of(hit.id, hit.properties), hit.score, hit.vector)
-                for hit in hits
-            )
-            inside = [one for one in read if admits(one.chunk)]
-            if len(inside) >= limit or len(hits) < asked or asked >= MOST_ASKED:
+            inside = [hit for hit in hits if admits(self._kept.of(hit.id, hit.properties).chunk)]
+            if len(inside) >= limit or len(hits) < asked or asked >= MOST:
                 return inside[:limit]
-            asked = min(WIDER * asked, MOST_ASKED)
+            asked = min(WIDER * asked, MOST)
 
-    async def _ask(self, call: Callable[[_Objects], Awaitable[T]], *, empty: T) -> T:
+    async def _ask(self, call: Callable[[Tenant], Awaitable[T]], *, empty: T) -> T:
         """What the call makes of the index; `empty` while there is none."""
         try:
             return await self._ask_once(call, empty)
@@ -205,11 +193,11 @@ class WeaviateChunkSearch:
             self._current = None  # another index may have taken its place, the old one is gone
         return await self._ask_once(call, empty)
 
-    async def _ask_once(self, call: Callable[[_Objects], Awaitable[T]], empty: T) -> T:
-        objects = await self._patience(self._objects())
-        return empty if objects is None else await self._patience(call(objects))
+    async def _ask_once(self, call: Callable[[Tenant], Awaitable[T]], empty: T) -> T:
+        tenant = await self._patience(self._tenant())
+        return empty if tenant is None else await self._patience(call(tenant))
 
-    async def _objects(self) -> _Objects | None:
+    async def _tenant(self) -> Tenant | None:
         """The tenant's objects in the collection that is current now.
 
         The alias is the leader's to tell, of several nodes: while they elect one, which takes
@@ -228,18 +216,17 @@ class WeaviateChunkSearch:
                 self._looked_at = time.monotonic()
             return self._current
 
-    async def _open(self) -> _Objects | None:
+    async def _open(self) -> Tenant | None:
         if self._client is None:
             self._client = await connect_async(self._address)
-        known = None if self._current is None else self._current.name
+        known = None if self._current is None else self._current.collection
         name = await versions.find(self._client, self._place, self._version, known=known)
         if name is None:
             if self._was_there:
                 raise Corrupt(LOST)
             return None
         self._was_there = True
-        objects = self._client.collections.use(name).with_tenant(self._place.tenant)
-        return objects.with_consistency_level(ConsistencyLevel.QUORUM)
+        return Tenant(self._client, collection=name, tenant=self._place.tenant)
 
     def _require_dim(self, query: HybridQuery) -> None:
         if query.vector is not None and query.vector.shape != (self._version.dim,):
@@ -249,78 +236,39 @@ class WeaviateChunkSearch:
             )
 
 
-def _keyword(objects: _Objects, query: HybridQuery, where: FilterReturn) -> _Side:
+def _keyword(tenant: Tenant, query: HybridQuery, where: FilterReturn) -> _Side:
     terms = " ".join(words.query_terms(query.text))
 
-    async def ask(limit: int, properties: list[str]) -> list[_Hit]:
+    async def ask(limit: int, properties: Sequence[str]) -> list[Hit]:
         if not terms:
             return []
-        answer = await objects.query.bm25(
+        return await tenant.by_words(
             terms,
-            query_properties=FIELDS,
+            FIELDS,
+            where=where,
             limit=limit,
-            filters=where,
-            return_metadata=MetadataQuery(score=True),
-            return_properties=properties,
-            include_vector=query.with_vectors,
+            properties=properties,
+            with_vectors=query.with_vectors,
         )
-        return [
-            _Hit(one.uuid, one.metadata.score or 0.0, _vector(one.vector), one.properties)
-            for one in answer.objects
-        ]
 
     return ask
 
 
-def _near(objects: _Objects, query: HybridQuery, where: FilterReturn) -> _Side:
+def _near(tenant: Tenant, query: HybridQuery, where: FilterReturn) -> _Side:
     vector = query.vector
 
-    async def ask(limit: int, properties: list[str]) -> list[_Hit]:
+    async def ask(limit: int, properties: Sequence[str]) -> list[Hit]:
         if vector is None or not vector.any():
             return []
-        answer = await objects.query.near_vector(
-            vector.tolist(),
-            target_vector=VECTOR,
+        return await tenant.by_vector(
+            vector,
+            where=where,
             limit=limit,
-            filters=where,
-            return_metadata=MetadataQuery(distance=True),
-            return_properties=properties,
-            include_vector=query.with_vectors,
+            properties=properties,
+            with_vectors=query.with_vectors,
         )
-        return [
-            _Hit(
-                one.uuid, 1.0 - (one.metadata.distance or 0.0), _vector(one.vector), one.properties
-            )
-            for one in answer.objects
-        ]
 
     return ask
-
-
-def _union(
-    query: HybridQuery, keyword: Sequence[_Found], near: Sequence[_Found]
-) -> list[Candidate]:
-    """What is worth ranking of both sides."""
-    found = {one.chunk.id: one for one in (*near, *keyword)}
-    scores, similarities = _by_id(keyword), _by_id(near)
-    best = shortlist(
-        [[one.chunk.id for one in side] for side in (keyword, near)],
-        query.most,
-        is_secondary=lambda id: found[id].chunk.category in query.secondary,
-    )
-    return [
-        Candidate(found[id].chunk, scores.get(id), similarities.get(id), found[id].vector)
-        for id in best
-    ]
-
-
-def _by_id(found: Sequence[_Found]) -> Mapping[ChunkId, float]:
-    return {one.chunk.id: one.score for one in reversed(found)}  # of two makings, the better
-
-
-def _vector(stored: Mapping[str, Any]) -> Vector | None:
-    """None when it was not asked for, or there is none."""
-    return np.array(stored[VECTOR], np.float32) if VECTOR in stored else None
 
 
 def _lines(chunk: Chunk) -> tuple[int, int]:

@@ -187,7 +187,8 @@ def _id(made: Made) -> UUID:
 def _reduced(objects: Objects, refs: Mapping[UUID, Refs], *, dim: int) -> Iterator[Made]:
     """What stored objects become under fewer refs."""
     for found in bulk.by_ids(objects, refs, SHOWN):
-        chunk, vector, remaining = unpack(found.properties), vector_of(found, dim), refs[found.uuid]
+        chunk, vector = unpack(found.properties).chunk, vector_of(found, dim)
+        remaining = refs[found.uuid]
         yield pack(identify(chunk, vector, remaining), chunk, vector, remaining)
 
 

@@ -35,7 +35,7 @@ from codelode.backends.weaviate import (
 from codelode.backends.weaviate.connection import Address, connect
 from codelode.backends.weaviate.failures import TRANSLATIONS, refusal, translate
 from codelode.backends.weaviate.index import SCHEMA_VERSION, VECTOR, Version, from_description
-from codelode.backends.weaviate.objects import Chunks
+from codelode.backends.weaviate.objects import Kept
 from codelode.errors import (
     CodelodeError,
     Corrupt,
@@ -311,13 +311,13 @@ async def test_a_file_replaced_while_a_search_fetches_its_chunks_is_found_as_it_
     sides, chunk_of, file_of, monkeypatch
 ):
     sides.store.replace([file_of(chunk_of(content="shared old"))])
-    known = Chunks.known
+    known = Kept.known
 
-    def known_after_it_was_replaced(chunks, ids):
+    def known_after_it_was_replaced(kept, ids):
         sides.store.replace([file_of(chunk_of(content="shared new"))])
-        return known(chunks, ids)
+        return known(kept, ids)
 
-    monkeypatch.setattr(Chunks, "known", known_after_it_was_replaced)
+    monkeypatch.setattr(Kept, "known", known_after_it_was_replaced)
     assert [hit.chunk.content for hit in await sides.found("shared")] == ["shared new"]
 
 

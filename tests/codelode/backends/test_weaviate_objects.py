@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from codelode.backends.weaviate.objects import Chunks, identify, pack, unpack
+from codelode.backends.weaviate.objects import Kept, category_of, identify, pack, unpack
+from codelode.model import Category
+from codelode.names import names_of
 
 NOTHING = np.zeros(4, np.float32)
 
@@ -16,14 +18,25 @@ def stored(chunk):
 
 
 def test_an_object_is_read_once_and_the_older_half_of_those_kept_goes(chunk_of):
-    chunks = Chunks(most=4)
+    kept = Kept(most=4)
     objects = [stored(chunk_of(f"part_{number}.py")) for number in range(5)]
-    first = [chunks.of(*one) for one in objects[:4]]
-    assert all(chunks.of(*one) is kept for one, kept in zip(objects[:4], first, strict=True))
+    first = [kept.of(*one) for one in objects[:4]]
+    assert all(kept.of(*one) is shown for one, shown in zip(objects[:4], first, strict=True))
 
-    chunks.of(*objects[4])
+    kept.of(*objects[4])
 
-    assert chunks.of(*objects[3]) is first[3]
-    again = chunks.of(*objects[0])
+    assert kept.of(*objects[3]) is first[3]
+    again = kept.of(*objects[0])
     assert again is not first[0]
     assert again == first[0] == unpack(objects[0][1])
+
+
+def test_an_object_tells_its_category_by_its_id_and_its_names_as_rankers_see_them(chunk_of):
+    for category in Category:
+        chunk = chunk_of(category=category, symbol="HttpPool.get", symbols=("HttpPool.get", "put"))
+        id, properties = stored(chunk)
+        assert category_of(id) is category
+        assert unpack(properties) == (
+            chunk._replace(refs=("main",)),
+            names_of("HttpPool.get", ("HttpPool.get", "put")),
+        )
