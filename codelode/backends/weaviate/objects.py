@@ -1,7 +1,7 @@
 """Chunks as objects of the collection, and back.
 
 What filters and searches look at is a property each. What is only shown is one property, `facts`,
-beside the content: the library takes 20 µs to read a property of a hit.
+beside the content: each property of a hit takes time to read.
 
 An object's id is a UUIDv5 of the chunk's id and of everything stored of it, so objects never
 change: a chunk whose header, vector or refs changed is another object, which comes before the old
@@ -25,6 +25,7 @@ from weaviate.classes.data import DataObject
 
 from codelode.backends import words
 from codelode.backends.weaviate.index import VECTOR
+from codelode.errors import SchemaMismatch
 from codelode.model import Category, Chunk, ChunkId, Kind, RefName, Vector
 from codelode.names import Names, names_of
 
@@ -37,8 +38,17 @@ MOST_KEPT = 32_768
 _NAMESPACE = UUID("6f1f6d53-8a52-5a0e-9c39-0d5f2b6a3b57")
 _BUCKET_DIGITS = 4
 _CATEGORIES = {category.value: category for category in Category}
-_BY_DIGIT = tuple(Category)  # ids hold the place: another order is another schema
 _LAST_DIGIT = 0xF
+
+#: The categories by the last digit of an id: another order is another schema.
+BY_DIGIT = (
+    Category.SOURCE,
+    Category.TEST,
+    Category.VENDORED,
+    Category.GENERATED,
+    Category.DOCS,
+    Category.CONFIGURATION,
+)
 _KINDS = {kind.value: kind for kind in Kind}
 
 
@@ -55,12 +65,15 @@ def identify(chunk: Chunk, vector: Vector, refs: Iterable[RefName]) -> UUID:
     made.update(text(chunk.content).encode())
     made.update(np.ascontiguousarray(vector, np.float32).tobytes())
     id = uuid5(_NAMESPACE, f"{chunk.id} {made.hexdigest()}")
-    return UUID(int=id.int & ~_LAST_DIGIT | _BY_DIGIT.index(chunk.category))
+    return UUID(int=id.int & ~_LAST_DIGIT | BY_DIGIT.index(chunk.category))
 
 
-def category_of(id: UUID) -> Category:
-    """Of the chunk that an object is, by the object's id."""
-    return _BY_DIGIT[id.int & _LAST_DIGIT]
+def category_of(id: bytes) -> Category:
+    """Of the chunk that an object is, by the object's id. SchemaMismatch: it is none of ours."""
+    digit = id[-1] & _LAST_DIGIT
+    if digit >= len(BY_DIGIT):
+        raise SchemaMismatch(f"the index in Weaviate holds {id.hex()}, an object of another schema")
+    return BY_DIGIT[digit]
 
 
 def pack(id: UUID, chunk: Chunk, vector: Vector, refs: Iterable[RefName]) -> DataObject[Any, Any]:
@@ -122,14 +135,14 @@ class Kept:
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
-        self._kept: dict[UUID, Shown] = {}
+        self._kept: dict[bytes, Shown] = {}
 
-    def known(self, ids: Iterable[UUID]) -> dict[UUID, Shown]:
+    def known(self, ids: Iterable[bytes]) -> dict[bytes, Shown]:
         """Those of these ids that are kept."""
         kept = self._kept
         return {id: kept[id] for id in ids if id in kept}
 
-    def of(self, id: UUID, properties: Mapping[str, Any]) -> Shown:
+    def of(self, id: bytes, properties: Mapping[str, Any]) -> Shown:
         shown = self._kept.get(id)
         if shown is None:
             if len(self._kept) >= self._most:

@@ -19,14 +19,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeAlias, TypeVar
-from uuid import UUID
 
 from weaviate import WeaviateAsyncClient
 from weaviate.collections.classes.filters import FilterReturn
 
 from codelode.backends import words
 from codelode.backends.weaviate import versions
-from codelode.backends.weaviate.asking import MOST, Hit, Tenant
+from codelode.backends.weaviate.asking import MOST, FoundObject, TenantObjects
 from codelode.backends.weaviate.connection import Address, connect_async, ready
 from codelode.backends.weaviate.failures import LOST, is_lost, translated
 from codelode.backends.weaviate.index import Place, Version
@@ -64,7 +63,7 @@ T = TypeVar("T")
 
 
 #: Limit, properties → hits, best first.
-_Side: TypeAlias = Callable[[int, Sequence[str]], Awaitable[list[Hit]]]
+_Side: TypeAlias = Callable[[int, Sequence[str]], Awaitable[list[FoundObject]]]
 
 
 class WeaviateChunkSearch:
@@ -81,7 +80,7 @@ class WeaviateChunkSearch:
         self._client: WeaviateAsyncClient | None = None
         self._opening = asyncio.Lock()
         self._patience = Patience(lambda: ready(address))
-        self._current: Tenant | None = None
+        self._current: TenantObjects | None = None
         self._looked_at = float("-inf")
         self._was_there = False
         self._kept = Kept()
@@ -92,7 +91,7 @@ class WeaviateChunkSearch:
             return []
         self._require_dim(query)
 
-        async def both(tenant: Tenant) -> Sequence[Candidate]:
+        async def both(tenant: TenantObjects) -> Sequence[Candidate]:
             sides = (_keyword(tenant, query, where), _near(tenant, query, where))
             if not has_globs(query.filters):
                 hits = await asyncio.gather(*(side(query.limit, ()) for side in sides))
@@ -108,7 +107,7 @@ class WeaviateChunkSearch:
     async def files(
         self, places: Sequence[FilePlace], ref: RefName
     ) -> Mapping[FilePlace, tuple[Chunk, ...]]:
-        async def fetched(tenant: Tenant) -> Sequence[Chunk]:
+        async def fetched(tenant: TenantObjects) -> Sequence[Chunk]:
             hits = await tenant.all(in_files(places, ref), SHOWN)
             return [unpack(hit.properties).chunk for hit in hits]
 
@@ -119,7 +118,7 @@ class WeaviateChunkSearch:
         return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
 
     async def count(self) -> int:
-        return await self._ask(Tenant.count, empty=0)
+        return await self._ask(TenantObjects.count, empty=0)
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -128,7 +127,11 @@ class WeaviateChunkSearch:
             await client.close()
 
     async def _union(
-        self, tenant: Tenant, query: HybridQuery, keyword: Sequence[Hit], near: Sequence[Hit]
+        self,
+        tenant: TenantObjects,
+        query: HybridQuery,
+        keyword: Sequence[FoundObject],
+        near: Sequence[FoundObject],
     ) -> list[Candidate] | None:
         """What is worth ranking of both sides.
 
@@ -156,10 +159,12 @@ class WeaviateChunkSearch:
                 hits[id].vector,
                 names,
             )
-            candidates.setdefault(chunk.id, candidate)  # of two makings, the better
+            candidates.setdefault(chunk.id, candidate)  # while it is replaced there are two of it
         return list(candidates.values())
 
-    async def _read(self, tenant: Tenant, hits: Sequence[Hit]) -> Mapping[UUID, Shown]:
+    async def _read(
+        self, tenant: TenantObjects, hits: Sequence[FoundObject]
+    ) -> Mapping[bytes, Shown]:
         """The chunks of hits; those that came without are fetched, unless they are kept."""
         shown = self._kept.known(hit.id for hit in hits)
         missing = []
@@ -173,7 +178,9 @@ class WeaviateChunkSearch:
             shown |= {hit.id: self._kept.of(hit.id, hit.properties) for hit in fetched}
         return shown
 
-    async def _best(self, side: _Side, limit: int, admits: Callable[[Chunk], bool]) -> list[Hit]:
+    async def _best(
+        self, side: _Side, limit: int, admits: Callable[[Chunk], bool]
+    ) -> list[FoundObject]:
         """The best hits of a side that are inside the globs, at most `limit`, with their chunks."""
         asked = limit
         while True:
@@ -183,7 +190,7 @@ class WeaviateChunkSearch:
                 return inside[:limit]
             asked = min(WIDER * asked, MOST)
 
-    async def _ask(self, call: Callable[[Tenant], Awaitable[T]], *, empty: T) -> T:
+    async def _ask(self, call: Callable[[TenantObjects], Awaitable[T]], *, empty: T) -> T:
         """What the call makes of the index; `empty` while there is none."""
         try:
             return await self._ask_once(call, empty)
@@ -193,11 +200,11 @@ class WeaviateChunkSearch:
             self._current = None  # another index may have taken its place, the old one is gone
         return await self._ask_once(call, empty)
 
-    async def _ask_once(self, call: Callable[[Tenant], Awaitable[T]], empty: T) -> T:
+    async def _ask_once(self, call: Callable[[TenantObjects], Awaitable[T]], empty: T) -> T:
         tenant = await self._patience(self._tenant())
         return empty if tenant is None else await self._patience(call(tenant))
 
-    async def _tenant(self) -> Tenant | None:
+    async def _tenant(self) -> TenantObjects | None:
         """The tenant's objects in the collection that is current now.
 
         The alias is the leader's to tell, of several nodes: while they elect one, which takes
@@ -216,7 +223,7 @@ class WeaviateChunkSearch:
                 self._looked_at = time.monotonic()
             return self._current
 
-    async def _open(self) -> Tenant | None:
+    async def _open(self) -> TenantObjects | None:
         if self._client is None:
             self._client = await connect_async(self._address)
         known = None if self._current is None else self._current.collection
@@ -226,7 +233,7 @@ class WeaviateChunkSearch:
                 raise Corrupt(LOST)
             return None
         self._was_there = True
-        return Tenant(self._client, collection=name, tenant=self._place.tenant)
+        return TenantObjects(self._client, collection=name, tenant=self._place.tenant)
 
     def _require_dim(self, query: HybridQuery) -> None:
         if query.vector is not None and query.vector.shape != (self._version.dim,):
@@ -236,10 +243,10 @@ class WeaviateChunkSearch:
             )
 
 
-def _keyword(tenant: Tenant, query: HybridQuery, where: FilterReturn) -> _Side:
+def _keyword(tenant: TenantObjects, query: HybridQuery, where: FilterReturn) -> _Side:
     terms = " ".join(words.query_terms(query.text))
 
-    async def ask(limit: int, properties: Sequence[str]) -> list[Hit]:
+    async def ask(limit: int, properties: Sequence[str]) -> list[FoundObject]:
         if not terms:
             return []
         return await tenant.by_words(
@@ -254,10 +261,10 @@ def _keyword(tenant: Tenant, query: HybridQuery, where: FilterReturn) -> _Side:
     return ask
 
 
-def _near(tenant: Tenant, query: HybridQuery, where: FilterReturn) -> _Side:
+def _near(tenant: TenantObjects, query: HybridQuery, where: FilterReturn) -> _Side:
     vector = query.vector
 
-    async def ask(limit: int, properties: Sequence[str]) -> list[Hit]:
+    async def ask(limit: int, properties: Sequence[str]) -> list[FoundObject]:
         if vector is None or not vector.any():
             return []
         return await tenant.by_vector(
