@@ -124,6 +124,22 @@ def test_settings_that_are_set_exist(services):
     )
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("embedder", "embedding_model", "embedding_dim", "language_model", "summary_model"),
+        *("ollama_url", "openai_url", "openai_api_key"),
+    ],
+)
+def test_models_may_be_others_and_elsewhere(services, name):
+    assert name in Settings.model_fields
+    variable = f"CODELODE_{name.upper()}"
+    assert f"\n{variable}=" in (ROOT / "deploy/env.example").read_text()
+    for service in ("pull", "enrich", "embed", "store", "gateway"):
+        assert services[service]["environment"][variable].startswith(f"${{{variable}:-")
+        assert "outside" in services[service]["networks"]
+
+
 def test_weaviate_asks_for_a_key_and_keeps_its_data(services):
     weaviate = services["weaviate"]
     assert weaviate["environment"]["AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED"] == "false"

@@ -298,7 +298,7 @@ def test_a_server_that_ended_is_not_waited_for_where_nobody_asks_after_it(machin
         env=machine.environment,
         capture_output=True,
         text=True,
-        timeout=15,
+        timeout=45,  # less than it would wait
         check=False,
     )
     assert way_taken(both) == "cache"
