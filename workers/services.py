@@ -93,6 +93,7 @@ class Services:
         self._index: Index | None = None
         self._looked_at = 0.0
         self._doubted: Index | None = None
+        self._doubted_at = float("-inf")
 
     @property
     def index(self) -> Index:
@@ -108,8 +109,12 @@ class Services:
         return now
 
     def doubt(self, index: Index) -> None:
-        """Have whoever asks for the index next ask the embedding model what it is."""
-        self._doubted = index
+        """Have whoever asks for the index next ask the embedding model what it is.
+
+        Not again so soon: where the models of two workers differ for good, each file doubts.
+        """
+        if time.monotonic() - self._doubted_at > FOLLOW_S:
+            self._doubted, self._doubted_at = index, time.monotonic()
 
     def _look(self, known: Index | None) -> Index:
         try:

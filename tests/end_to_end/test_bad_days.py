@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import socket
@@ -17,7 +16,8 @@ from codelode.backends import connect
 from codelode.backends.weaviate import Address, Place, versions
 from codelode.backends.weaviate.connection import connect as connect_weaviate
 from codelode.backends.weaviate.index import VECTOR, Version
-from codelode.model import FileState, Filters, HybridQuery, RepositoryName, RunState
+from codelode.model import FileState, RunState
+from tests.end_to_end.stored import assert_same, found_by_vector
 
 
 @pytest.fixture(scope="session")
@@ -240,23 +240,6 @@ def puts_off(cluster, stage):
     return "Retry in" in (cluster.data / "logs" / f"{stage}.log").read_text()
 
 
-def found_by_vector(cluster):
-    """Ids of the library's chunks that searches by vector find: the store may hold more."""
-    settings = cluster.settings()
-
-    async def found():
-        search = connect.chunk_search(settings)
-        try:
-            vector = connect.embedder(settings).embed_query("whatever")
-            filters = Filters(repositories=(RepositoryName("library"),))
-            hits = await search.hybrid(HybridQuery("", vector, filters, limit=10_000))
-            return {hit.chunk.id for hit in hits}
-        finally:
-            await search.close()
-
-    return asyncio.run(found())
-
-
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 def test_a_weaviate_killed_in_a_run_and_started_again_costs_nothing(
     tmp_path, make_weaviate, cluster_at, cluster, library, undisturbed, wait_for
@@ -275,7 +258,7 @@ def test_a_weaviate_killed_in_a_run_and_started_again_costs_nothing(
             *_, end = client.watch(run.id)
         assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
         assert differences(own.index_of("library"), undisturbed) == NONE
-        assert found_by_vector(own) == found_by_vector(cluster)
+        assert_same(found_by_vector(own, "library"), found_by_vector(cluster, "library"))
     finally:
         own.stop()
 

@@ -5,32 +5,35 @@ is the undisturbed one.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
 import threading
 from itertools import cycle
 
-import numpy as np
 import pytest
 
-from codelode.backends import connect
-from codelode.model import Filters, HybridQuery, RepositoryName, RunState
+from codelode.model import RunState
+from tests.end_to_end.stored import assert_same, found_by_vector
 
 #: One store suffices: none of these answers gets as far as one.
 pytestmark = pytest.mark.parametrize("store", ["local"], indirect=True)
 
-#: Each a chunk, and half of them in flight at a time: the others are handed out when these are
-#: stored, so an answer that is damaged then meets what was begun in peace.
+#: Each a chunk. The trouble is about the second half, which is handed out as the first is stored.
 FILES = 8
 HALF = FILES // 2
 SOURCES = {
-    f"part_{n}.py": f"import part_{(n + 1) % FILES}\n\ndef read_{n}(path):\n    return open(path)\n"
+    f"part_{n}.py": f"import part_{(n + 1) % FILES}\n\n\ndef read_{n}(path):\n"
+    f'    """Gives back the file that is part {n} of all, opened, to whoever asks for it."""\n'
+    "    return open(path)\n"
     for n in range(FILES)
 }
 
-DIM = 384
+#: Tokens of which each call has one text, so that a damaged answer spoils no other file.
+TEXT_A_CALL = "64"
+
+QUERY = "open a path"
+PROBE = "dimension"
 
 #: Longer than an answer takes on a busy machine, and short enough to wait for.
 IMPATIENT = {"model_timeout_s": "2", "query_timeout_s": "1"}
@@ -42,7 +45,7 @@ def settings_at(url, **others):
         "ollama_url": url,
         "ollama_threads": "1",
         "embedding_model": "all-minilm",
-        "embed_batch_tokens": "64",
+        "embed_batch_tokens": TEXT_A_CALL,
         "model_concurrency": "1",
         "window": str(HALF),
         "log_level": "debug",  # which logs that a job is put off
@@ -60,40 +63,20 @@ def sources(make_git):
 
 @pytest.fixture(scope="module")
 def undisturbed(make_cluster, ollama, sources):
-    """Chunk ids and edges, and the vectors, as a server that is well makes them."""
+    """Chunk ids and edges, and chunks with vectors, as a server that is well makes them."""
     cluster = make_cluster(**settings_at(ollama.url))
     with cluster.client() as client:
         run = client.index(sources, name="app")
     assert (run.state, run.done, run.failed) == (RunState.COMPLETE, FILES, 0)
-    index, vectors = cluster.index_of("app"), vectors_of(cluster)
-    assert [len(found) for found in (*index, vectors)] == [FILES] * 3
-    return index, vectors
-
-
-def vectors_of(cluster):
-    """Chunk id → vector, of the chunks that a search by vector finds."""
-    settings = cluster.settings()
-
-    async def found():
-        search = connect.chunk_search(settings)
-        try:
-            vector = np.full(DIM, DIM**-0.5, np.float32)
-            filters = Filters(repositories=(RepositoryName("app"),))
-            query = HybridQuery("", vector, filters, limit=1_000, with_vectors=True)
-            return {hit.chunk.id: hit.vector for hit in await search.hybrid(query)}
-        finally:
-            await search.close()
-
-    return asyncio.run(found())
+    index, chunks = cluster.index_of("app"), found_by_vector(cluster, "app")
+    assert [len(found) for found in (*index, chunks)] == [FILES] * 3
+    return index, chunks
 
 
 def require_same(cluster, undisturbed):
-    index, vectors = undisturbed
+    index, chunks = undisturbed
     assert cluster.index_of("app") == index
-    found = vectors_of(cluster)
-    assert found.keys() == vectors.keys()
-    for chunk, vector in found.items():
-        np.testing.assert_allclose(vector, vectors[chunk], atol=0.01)  # kept in few bits
+    assert_same(found_by_vector(cluster, "app"), chunks)
 
 
 @pytest.fixture
@@ -113,18 +96,13 @@ def relayed(relay, patience, tmp_path, cluster_at, undisturbed):
 
 
 class Trouble:
-    """Damages the relay's answers to all that asks for vectors, once half of the texts got theirs.
+    """Damages the relay's answers to what `is_meant`, a predicate of a text, is true of."""
 
-    It begins with the text after these or, `at_once`, with whatever is asked after them, which may
-    be the question for the dimension that a process asks when it opens the embedder.
-    """
-
-    def __init__(self, relay, damages, *, at_once=False):
+    def __init__(self, relay, damages, is_meant):
         self.served = 0  # damaged answers
         self._relay = relay
         self._damages = cycle(damages)
-        self._left = HALF
-        self._at_once = at_once
+        self._is_meant = is_meant
         self._lock = threading.Lock()
         relay.always = self._answer
 
@@ -133,20 +111,28 @@ class Trouble:
         self._relay.released.set()
 
     def _answer(self, path, asked):
-        if path == "/api/embed":
+        if path == "/api/embed" and any(map(self._is_meant, asked["input"])):
             with self._lock:
-                damage = self._damage(asked["input"])
-            if damage:
-                return damage(self._relay, path, asked)
+                self.served += 1
+                damage = next(self._damages)
+            return damage(self._relay, path, asked)
         return self._relay.good(path, asked)
 
-    def _damage(self, texts):
-        is_probe = texts == ["dimension"]
-        if not self.served and (self._left > 0 or (is_probe and not self._at_once)):
-            self._left -= 0 if is_probe else len(texts)
-            return None
-        self.served += 1
-        return next(self._damages)
+
+def is_of_the_second_half(text):
+    return text == QUERY or any(f"read_{n}" in text for n in range(HALF, FILES))
+
+
+def is_asked_by_who_comes_late():
+    """The dimension, once a file was embedded: by then only who stores does not know it."""
+    has_begun = threading.Event()
+
+    def is_meant(text):
+        if "read_" in text:
+            has_begun.set()
+        return text == PROBE and has_begun.is_set()
+
+    return is_meant
 
 
 def late(relay, path, asked):
@@ -217,15 +203,16 @@ def test_answers_that_cannot_be_used_put_files_off_until_the_server_is_well(
 ):
     log = relayed.data / "logs" / "embed.log"
     with relayed.client() as client:
-        trouble = Trouble(relay, damages)
+        trouble = Trouble(relay, damages, is_of_the_second_half)
         run = client.index(sources, name="app", wait=False)
+        wait_for(lambda: state_of(client, run).done == HALF, "the others to be stored")
+        wait_for(lambda: trouble.served >= len(damages), "each kind of answer")
         wait_for(lambda: "Retry in" in log.read_text(), "a file to be put off")
         assert reason in log.read_text()
-        assert trouble.served >= len(damages)
 
         now = state_of(client, run)
         assert (now.state, now.done, now.failed) == (RunState.INDEXING, HALF, 0)
-        answer = client.search("open a path", repositories=["app"], skip_cache=True)
+        answer = client.search(QUERY, repositories=["app"], skip_cache=True)
         assert len(answer.hits) == HALF
         assert any("keywords" in notice for notice in answer.notices)
         assert any("not completely indexed" in notice for notice in answer.notices)
@@ -240,15 +227,15 @@ def test_vectors_of_another_dimension_fail_their_files_until_these_are_tried_aga
     relay, relayed, sources, undisturbed
 ):
     with relayed.client() as client:
-        trouble = Trouble(relay, SHORT)
+        trouble = Trouble(relay, SHORT, is_of_the_second_half)
         run = client.index(sources, name="app")
         assert trouble.served
         assert (run.state, run.done, run.failed) == (RunState.COMPLETE, HALF, HALF)
-        answer = client.search("open a path", repositories=["app"], skip_cache=True)
+        answer = client.search(QUERY, repositories=["app"], skip_cache=True)
         assert len(answer.hits) == HALF
         assert any("keywords" in notice for notice in answer.notices)
         failed = {failure.path for failure in client.failures("app")}
-    assert failed == set(list(SOURCES)[HALF:])
+    assert failed == {f"part_{n}.py" for n in range(HALF, FILES)}
     _, told = said(relayed, "failures", "app")
     for path in failed:
         assert f"{path}  failed: all-minilm of Ollama at {relay.url} answers with 100 " in told
@@ -266,7 +253,7 @@ def test_a_worker_that_took_the_model_for_another_one_finds_out(
     """Those that embed asked for the dimension in time, the one that stores did not."""
     log = relayed.data / "logs" / "store.log"
     with relayed.client() as client:
-        trouble = Trouble(relay, SHORT, at_once=True)
+        trouble = Trouble(relay, SHORT, is_asked_by_who_comes_late())
         run = client.index(sources, name="app", wait=False)
         wait_for(lambda: "Retry in" in log.read_text(), "a file to be put off")
         assert "another model than the one that stores, ollama-all-minilm" in log.read_text()
