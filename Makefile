@@ -9,8 +9,9 @@ PROTOS := $(wildcard protos/codelode/v1/*.proto)
 demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 	@$(BIN)/codelode demo $(REPO)
 
+# Two files at a time: half of the time a test waits for servers.
 test: check  ## every check and every test
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 check: $(READY)  ## style, types, import rules; changes nothing
 	@$(BIN)/ruff check --quiet .
