@@ -121,7 +121,13 @@ def test_a_page_for_an_answer_is_cut():
 
 @pytest.mark.parametrize(
     ("header", "low", "high"),
-    [("7", 7, 7), (formatdate(usegmt=True), 0, 1), ("soon", 0, 0), ("", 0, 0), ("-3", 0, 0)],
+    [
+        ("7", 7, 7),
+        pytest.param(formatdate(usegmt=True), 0, 1, id="now"),
+        ("soon", 0, 0),
+        ("", 0, 0),
+        ("-3", 0, 0),
+    ],
 )
 def test_retry_after_is_read_as_number_or_date(header, low, high):
     error = raised(status_error(429, **{"Retry-After": header}))
