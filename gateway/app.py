@@ -120,34 +120,35 @@ class _Index:
     def backends(self) -> Backends:
         """All backends; of the index and its embedder those that are published."""
         settings = self._settings
-        embedder = connect.embedder(self._published.settings)
-        return Backends(
-            chunks=connect.chunk_search(self._published.settings),
-            embedder=RememberingEmbedder(embedder),
+        return replace(
+            _of(self._published),
             graph=connect.graph(settings),
             symbols=connect.symbols(settings),
             language_model=connect.language_model(settings),
             cross_encoder=connect.cross_encoder(settings),
-            tokeniser=embedder if isinstance(embedder, Tokeniser) else None,
             references=connect.references(settings),
             packages=connect.packages(settings),
         )
 
     def look(self, before: Backends) -> Backends | None:
         """The same backends with index and embedder of now; None: those are the given ones."""
-        found = connect.published(self._settings)
-        if found == self._published:
+        found, known = connect.published(self._settings), self._published
+        if (found, found.made) == (known, known.made):
             return None
-        embedder = connect.embedder(found.settings)
-        chunks = connect.chunk_search(found.settings)
+        now = _of(found)
         self._published = found
-        log.info("index_followed", index=found.name, embedder=embedder.identity)
-        return replace(
-            before,
-            chunks=chunks,
-            embedder=RememberingEmbedder(embedder),
-            tokeniser=embedder if isinstance(embedder, Tokeniser) else None,
-        )
+        log.info("index_followed", index=found.name, embedder=now.embedder.identity)
+        return replace(before, chunks=now.chunks, embedder=now.embedder, tokeniser=now.tokeniser)
+
+
+def _of(index: connect.Published) -> Backends:
+    """The read side of an index and its embedder."""
+    embedder = connect.searching_embedder(index)
+    return Backends(
+        chunks=connect.chunk_search(index.settings, embedder),
+        embedder=RememberingEmbedder(embedder),
+        tokeniser=embedder if isinstance(embedder, Tokeniser) else None,
+    )
 
 
 class Gateway:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codelode.backends.bound import BoundEmbedder, Made
 from codelode.backends.operating import Beside, IndexBackup, Ledger
 from codelode.errors import Corrupt
 from codelode.ports import (
@@ -62,6 +63,8 @@ class Published:
 
     name: str  # in the store; empty: there is none yet
     settings: Settings
+    #: None: there is no index yet. Not compared: it is the same index when it is first written.
+    made: Made | None = field(default=None, compare=False)
 
 
 def published(settings: Settings) -> Published:
@@ -73,12 +76,16 @@ def published(settings: Settings) -> Published:
     if settings.store == "weaviate":
         from codelode.backends import weaviate
 
-        name, choice = weaviate.published(*_weaviate(settings))
-        return Published(name, chosen(settings, choice))
-    from codelode.backends.local import pointer
+        name, choice, version = weaviate.published(*_weaviate(settings))
+        made = Made(version.embedder, version.dim) if version else None
+        return Published(name, chosen(settings, choice), made)
+    from codelode.backends.local import pointer, signature
 
     found = pointer.read(settings.index_dir)
-    return Published(found.folder.name, chosen(settings, found.choice))
+    signed = signature.made(found.folder)
+    return Published(
+        found.folder.name, chosen(settings, found.choice), Made(*signed) if signed else None
+    )
 
 
 def beside(settings: Settings) -> Beside:
@@ -128,9 +135,9 @@ def chunk_store(settings: Settings) -> ChunkStore:
     return LocalChunkStore(folder, dim=model.dim, identity=model.identity)
 
 
-def chunk_search(settings: Settings) -> ChunkSearch:
-    """The read side of the chunk index."""
-    model = embedder(settings)
+def chunk_search(settings: Settings, model: Embedder | None = None) -> ChunkSearch:
+    """The read side of the chunk index; `model`: its embedder, if not that of the settings."""
+    model = model or embedder(settings)
     if settings.store == "weaviate":
         from codelode.backends.weaviate import WeaviateChunkSearch
 
@@ -193,6 +200,16 @@ def embedder(settings: Settings) -> Embedder:
     from codelode.backends.static import StaticEmbedder
 
     return StaticEmbedder()
+
+
+def searching_embedder(index: Published) -> Embedder:
+    """The embedding model for searches in an index.
+
+    Where there is one already, a model behind a server is not asked for its identity.
+    """
+    if index.made is None or index.settings.embedder == "static":
+        return embedder(index.settings)
+    return BoundEmbedder(lambda: embedder(index.settings), index.made)
 
 
 def language_model(settings: Settings) -> LanguageModel | None:

@@ -69,16 +69,19 @@ class Server:
         self._clients: dict[float, ollama.Client] = {}
         weakref.finalize(self, _close, self._clients)
 
-    def digest(self, model: str, *, remote: Remote) -> str:
+    def digest(
+        self, model: str, *, remote: Remote, timeout_s: float = LIST_TIMEOUT_S, attempts: int = 0
+    ) -> str:
         """The first digits of the weights' SHA-256; pulls the model when it is missing.
 
-        Raises Unavailable when it is not there and may or can not be pulled.
+        `timeout_s` and `attempts` are about asking for them, not about pulling. Raises Unavailable
+        when the model is not there and may or can not be pulled.
         """
         with self._lock:  # one pull for all threads that ask
-            found = remote.call(lambda: self._digest(model))
+            found = remote.call(lambda: self._digest(model, timeout_s), attempts=attempts)
             if found is None:
                 self._pull(model)
-                found = remote.call(lambda: self._digest(model))
+                found = remote.call(lambda: self._digest(model, timeout_s), attempts=attempts)
         if found is None:
             raise self._missing(model, "pulling it did not bring it")
         return found[:12]
@@ -120,10 +123,10 @@ class Server:
                 )
             return self._clients[timeout_s]
 
-    def _digest(self, model: str) -> str | None:
+    def _digest(self, model: str, timeout_s: float) -> str | None:
         """The digest of a model the server has."""
         with translated(self.name):
-            listed = self._client(LIST_TIMEOUT_S).list().models
+            listed = self._client(min(timeout_s, LIST_TIMEOUT_S)).list().models
         wanted = model if ":" in model.rsplit("/", 1)[-1] else f"{model}:latest"
         return next((found.digest for found in listed if found.model == wanted), None)
 
@@ -174,7 +177,9 @@ def embedder(
         model=model,
         backend="ollama",
         fetch=lambda texts, timeout_s: server.embed(model, texts, timeout_s),
-        version=lambda: server.digest(model, remote=remote),
+        version=lambda timeout_s, attempts: server.digest(
+            model, remote=remote, timeout_s=timeout_s, attempts=attempts
+        ),
         remote=remote,
         limits=limits,
         dim=dim,

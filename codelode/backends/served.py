@@ -23,7 +23,7 @@ import structlog
 from codelode import tokens
 from codelode.backends.http import sendable
 from codelode.backends.remote import Garbled, Remote
-from codelode.errors import InvalidSettings, Rejected, SchemaMismatch, Unavailable
+from codelode.errors import InvalidSettings, Rejected, SchemaMismatch, TimedOut, Unavailable
 from codelode.model import Vector, Vectors
 
 #: A longer text is cut, characters: several times the largest chunk, and still less than the
@@ -85,6 +85,9 @@ def instructions(model: str) -> Instructions:
 #: One call of the server: texts, and the timeout in seconds → one row of numbers per text.
 Fetch = Callable[[Sequence[str], float], Sequence[Sequence[float]]]
 
+#: What identifies the weights: timeout in seconds and attempts, 0: the usual, of asking for it.
+Version = Callable[[float, int], str]
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -99,10 +102,9 @@ class Limits:
 class ServedEmbedder:
     """Implements the port Embedder over `fetch`.
 
-    `name` is the server and model as a person knows them, for messages; `version()` identifies the
-    model's weights. Nothing is asked of the server before the first use of `identity`, `dim` or a
-    vector, so that a gateway can be built while it is away. `dim`, when given, is insisted on.
-    Safe to share between threads.
+    `name` is the server and model as a person knows them, for messages. Nothing is asked of the
+    server before the first use of `identity`, `dim` or a vector, so that a gateway can be built
+    while it is away. `dim`, when given, is insisted on. Safe to share between threads.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class ServedEmbedder:
         model: str,
         backend: str,
         fetch: Fetch,
-        version: Callable[[], str],
+        version: Version,
         remote: Remote,
         limits: Limits,
         dim: int = 0,
@@ -135,11 +137,11 @@ class ServedEmbedder:
 
     @property
     def identity(self) -> str:
-        return self._probed()[0]
+        return self._probed(self._limits.timeout_s)[0]
 
     @property
     def dim(self) -> int:
-        return self._probed()[1]
+        return self._probed(self._limits.timeout_s)[1]
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """One row per text, in order; raises Unavailable, Rejected, Corrupt, InvalidSettings."""
@@ -148,7 +150,7 @@ class ServedEmbedder:
         sent = [_clean(self._instructions.document, texts[row]) for row in wanted]
         batches = list(_batches(sent, self._limits.batch_tokens))
         if batches:
-            self._recheck()
+            self._recheck(self._limits.timeout_s)
         rows = self._threads.map(self._documents, batches)
         if wanted:
             out[wanted] = np.concatenate(list(rows))
@@ -163,11 +165,13 @@ class ServedEmbedder:
             raise Unavailable(str(exc)) from exc
 
     def _query(self, text: str) -> Vector:
+        timeout_s = self._limits.query_timeout_s
+        _, dim = self._probed(timeout_s, attempts=1)
         if not _has_word(text):
-            return np.zeros(self.dim, np.float32)
-        self._recheck()
+            return np.zeros(dim, np.float32)
+        self._recheck(timeout_s, attempts=1)
         sent = [_clean(self._instructions.query, text)]
-        vector: Vector = self._checked(sent, self._limits.query_timeout_s, attempts=1)[0]
+        vector: Vector = self._checked(sent, timeout_s, attempts=1)[0]
         return vector
 
     @cached_property
@@ -209,36 +213,43 @@ class ServedEmbedder:
             )
         return matrix
 
-    def _probed(self) -> tuple[str, int]:
-        """Identity and dimensions, asked for once."""
-        if self._known is None:
-            with self._lock:
-                if self._known is None:
-                    self._known = self._probe()
-        return self._known
+    def _probed(self, timeout_s: float, *, attempts: int = 0) -> tuple[str, int]:
+        """Identity and dimensions, asked for once: the others wait for the one that asks.
 
-    def _recheck(self) -> None:
+        Who has little patience waits for it no longer than for the server.
+        """
+        if self._known is not None:
+            return self._known
+        if not self._lock.acquire(timeout=timeout_s if attempts else -1):
+            raise TimedOut(f"{self._name} has not yet answered what it is")
+        try:
+            if self._known is None:
+                self._known = self._probe(timeout_s, attempts)
+            return self._known
+        finally:
+            self._lock.release()
+
+    def _recheck(self, timeout_s: float, *, attempts: int = 0) -> None:
         """Raises SchemaMismatch when the model's weights are not those of the start any more."""
-        self._probed()
         if self._clock() < self._recheck_at:
             return
         self._recheck_at = self._clock() + RECHECK_S
-        if self._version() != self._version_seen:
+        if self._version(timeout_s, attempts) != self._version_seen:
             self._recheck_at = 0.0
             raise SchemaMismatch(
                 f"{self._name} is not the model of that name any more that it was at the start; "
                 "restart the workers and the gateway, and index again"
             )
 
-    def _probe(self) -> tuple[str, int]:
-        version = self._version_seen = self._version()
+    def _probe(self, timeout_s: float, attempts: int) -> tuple[str, int]:
+        version = self._version_seen = self._version(timeout_s, attempts)
         self._recheck_at = self._clock() + RECHECK_S
 
         def work() -> int:
-            rows = self._fetch([_PROBE], self._limits.timeout_s)
+            rows = self._fetch([_PROBE], timeout_s)
             return len(self._matrix(rows, texts=1, dim=self._wanted_dim)[0])
 
-        dim = self._remote.call(work)
+        dim = self._remote.call(work, attempts=attempts)
         shaped = hashlib.sha256(repr(self._instructions).encode()).hexdigest()[:6]
         parts = (self._backend, self._model, version, shaped, str(dim))
         return "-".join(part for part in parts if part), dim

@@ -75,6 +75,15 @@ class Indexes:
         self.old.chunks.error = Superseded("another index has taken its place")
 
 
+class Refusing:
+    """An embedder whose model is not the one that made the index."""
+
+    identity = "hash-64"
+
+    def embed_query(self, _):
+        raise SchemaMismatch("this is another embedder")
+
+
 @pytest.fixture
 def indexes(services, embedder, make_chunk, index, ledger):
     ledger.register(Repository(RepositoryName("acme/http"), "https://example.org/x"))
@@ -130,3 +139,18 @@ async def test_a_gateway_that_starts_after_the_exchange_gets_well(services, inde
         _, status = await asked(opened)
     await gateway.stop(grace_s=0)
     assert status.embedder == "other-64"
+
+
+async def test_a_model_that_is_not_the_indexs_own_has_the_gateway_look_for_another_index(
+    services, indexes, settings
+):
+    indexes.old = replace(indexes.old, embedder=Refusing())
+    gateway = Gateway(replace(services, backends=indexes.old, look=indexes.look), settings)
+    await gateway.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as opened:
+        with pytest.raises(grpc.aio.AioRpcError, match="this is another embedder"):
+            await asked(opened)
+        indexes.is_exchanged = True
+        after, _ = await asked(opened)
+    await gateway.stop(grace_s=0)
+    assert after.hits[0].match == "both"

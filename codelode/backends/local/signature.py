@@ -63,6 +63,16 @@ def read(folder: Path) -> dict[str, object] | None:
     return found if isinstance(found, dict) else {"": found}
 
 
+def made(folder: Path) -> tuple[str, int] | None:
+    """The embedder's identity and dimensions; None: there is no index, or it is damaged."""
+    try:
+        found = read(folder) or {}
+    except Corrupt:  # which opening it tells
+        return None
+    identity, dim = found.get("embedder"), found.get("dim")
+    return (identity, dim) if isinstance(identity, str) and isinstance(dim, int) else None
+
+
 def _identity(dim: int, identity: str) -> dict[str, object]:
     return {"schema": SCHEMA_VERSION, "embedder": identity, "dim": dim}
 

@@ -13,14 +13,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from codelode.backends.weaviate.connection import CONNECT_TIMEOUT_S, Address
-from codelode.backends.weaviate.index import Place, choice_from
+from codelode.backends.weaviate.index import Place, Version, choice_from, from_description
 from codelode.errors import InvalidSettings, Unavailable
 
 
-def published(address: Address, place: Place) -> tuple[str, Mapping[str, object]]:
-    """The current collection's name, empty when there is none, and the settings of its embedder.
+def published(address: Address, place: Place) -> tuple[str, Mapping[str, object], Version | None]:
+    """The current collection's name, the settings of its embedder, and what wrote it.
 
-    No settings: those that each process has are meant. Raises Unavailable, InvalidSettings.
+    No name: there is none. No settings: those that each process has are meant. Raises Unavailable,
+    InvalidSettings.
     """
     parts = urlsplit(address.url)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
@@ -29,8 +30,11 @@ def published(address: Address, place: Place) -> tuple[str, Mapping[str, object]
             if found := _get(http, f"/v1/aliases/{alias}", address):
                 name = str(found["class"])
                 collection = _get(http, f"/v1/schema/{name}", address)
-                return (name, choice_from(collection["description"])) if collection else ("", {})
-    return "", {}
+                if collection is None:
+                    break
+                about = collection["description"]
+                return name, choice_from(about), from_description(about)
+    return "", {}, None
 
 
 def _get(http: HTTPConnection, path: str, address: Address) -> dict[str, Any] | None:

@@ -294,6 +294,33 @@ def test_a_query_has_less_patience_than_documents(embedder, model_server):
     assert time.monotonic() - started < 10
 
 
+def test_the_first_query_has_no_more_patience_than_the_others(
+    embedder, model_server, nobody, pauses, wait_for
+):
+    """Nor when another thread, which has more, is asking what the model is."""
+    with pytest.raises(Unavailable, match=nobody):
+        embedder(url=nobody).embed_query("cache")
+    assert pauses == []
+
+    made = embedder(timeout_s=60, query_timeout_s=0.2)
+    model_server.always = model_server.stall
+    started = time.monotonic()
+    with pytest.raises(TimedOut):
+        made.embed_query("cache")
+    before = len(model_server.calls)
+    asking = threading.Thread(target=lambda: made.dim)
+    asking.start()
+    wait_for(lambda: len(model_server.calls) > before, "the thread to ask")
+    with pytest.raises(TimedOut, match="not yet answered"):
+        made.embed_query("cache")
+    assert time.monotonic() - started < 10
+
+    model_server.always = None
+    model_server.released.set()
+    asking.join()
+    assert made.embed_query("cache").any()
+
+
 GARBAGE = {
     "page": b"<html>Welcome</html>",
     "half": b'{"embeddings": [[0.1, 0.',

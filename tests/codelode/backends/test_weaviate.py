@@ -206,8 +206,9 @@ async def test_an_organisation_changes_its_embedder_without_the_others(
     beside.publish()
 
     assert beside.is_published()
-    assert published(weaviate_address, own_place) == (beside.name, {"embedder": "ollama"})
-    assert published(weaviate_address, other_place) == (old, {})
+    choice = {"embedder": "ollama"}
+    assert published(weaviate_address, own_place) == (beside.name, choice, Version("new", 4))
+    assert published(weaviate_address, other_place) == (old, {}, Version("test", 4))
     with pytest.raises(Superseded):
         await ours.found()
     with pytest.raises(Superseded):

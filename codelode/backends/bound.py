@@ -1,0 +1,87 @@
+"""An embedder that makes vectors for one index.
+
+The index knows the identity and dimensions of the embedder that made it, so whoever only searches
+it need not ask the model's server for them: a gateway starts while that server is away, and ranks
+by keywords until it is back. That the model is the right one is seen when it has embedded.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from codelode.backends.remedies import EMBEDDER
+from codelode.errors import SchemaMismatch
+from codelode.model import Vector, Vectors
+from codelode.ports import Embedder
+
+#: How long a model that is another one is left alone before it is asked again what it is, seconds.
+RETRY_S = 10.0
+
+
+class Made(NamedTuple):
+    """What made the vectors of an index."""
+
+    identity: str
+    dim: int
+
+    def __str__(self) -> str:
+        return f"embedder {self.identity}, dim {self.dim}"
+
+
+class BoundEmbedder:
+    """Implements the port Embedder by the embedder that `make` makes, for the index of `made`.
+
+    Raises SchemaMismatch in place of vectors of another model. A server may answer wrongly for a
+    while, and embedders remember what they were told, so another one is made then after `RETRY_S`.
+    Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Embedder],
+        made: Made,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.identity, self.dim = made
+        self._make = make
+        self._made = made
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._embedder = make()
+        self._refusal = ""  # why no vectors of this embedder are taken; empty: they are
+        self._retry_at = 0.0
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        embedder = self._current()
+        vectors = embedder.embed_documents(texts)
+        self._check(embedder)
+        return vectors
+
+    def embed_query(self, text: str) -> Vector:
+        embedder = self._current()
+        vector = embedder.embed_query(text)
+        self._check(embedder)
+        return vector
+
+    def _current(self) -> Embedder:
+        with self._lock:
+            if self._refusal:
+                if self._clock() < self._retry_at:
+                    raise SchemaMismatch(self._refusal)
+                self._embedder, self._refusal = self._make(), ""
+            return self._embedder
+
+    def _check(self, embedder: Embedder) -> None:
+        """Raise SchemaMismatch unless the embedder, which has embedded, is that of the index."""
+        found = Made(embedder.identity, embedder.dim)
+        if found == self._made:
+            return
+        refusal = f"the index was written with {self._made}, this is {found}: {EMBEDDER}"
+        with self._lock:
+            if embedder is self._embedder:
+                self._refusal, self._retry_at = refusal, self._clock() + RETRY_S
+        raise SchemaMismatch(refusal)

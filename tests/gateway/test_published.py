@@ -1,0 +1,128 @@
+"""What a gateway opens when it starts, and that the model's server may be away meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from codelode.backends import connect
+from codelode.errors import InvalidSettings, SchemaMismatch, Unavailable
+from codelode.model import FileChunks, Filters, HybridQuery
+from codelode.settings import Settings
+from gateway import app
+
+
+@pytest.fixture(params=["local", "weaviate"])
+def placed(request, tmp_path):
+    """Settings of a store without an index, by a model of the test's own server."""
+    places = {"data": tmp_path}
+    if request.param == "weaviate":
+        address = request.getfixturevalue("weaviate_address")
+        places |= {
+            "store": "weaviate",
+            "weaviate_url": address.url,
+            "weaviate_grpc_port": address.grpc_port,
+            "weaviate_api_key": address.api_key,
+            "weaviate_collection": f"{request.getfixturevalue('weaviate_alias')}{uuid4().hex[:6]}",
+        }
+    return places
+
+
+@pytest.fixture
+def served(placed, model_server):
+    return Settings(
+        **placed, embedder="ollama", embedding_model="embed", ollama_url=model_server.url
+    )
+
+
+@pytest.fixture
+def write(make_chunk):
+    """`write(settings)`: an index of one chunk, by the settings' model; returns its identity."""
+
+    def written(settings):
+        chunk = make_chunk("a.py", "def retry(): pause()")
+        model = connect.embedder(settings)
+        vectors = model.embed_documents([chunk.content])
+        with contextlib.closing(connect.chunk_store(settings)) as store:
+            store.replace([FileChunks(chunk.repository, "a.py", chunk.refs, (chunk,), vectors)])
+        return model.identity
+
+    return written
+
+
+def away(model_server):
+    """Answers nothing but which models there are."""
+    model_server.always = lambda path, asked: None
+
+
+def answer_with_others(model_server):
+    row = [1.0] * (model_server.DIM + 1)
+    model_server.always = model_server.json({"embeddings": [row]})
+
+
+async def found(backends):
+    vector = backends.embedder.embed_query("retry")
+    return await backends.chunks.hybrid(HybridQuery("retry", vector, Filters(), 10))
+
+
+async def test_an_index_is_opened_without_its_model(served, write, model_server):
+    identity = write(served)
+    away(model_server)
+    model_server.calls.clear()
+    services = app.connected(served)
+    backends = services.backends
+
+    assert (backends.embedder.identity, backends.embedder.dim) == (identity, model_server.DIM)
+    assert await backends.chunks.count() == 1
+    assert model_server.calls == []
+    with pytest.raises(Unavailable):
+        backends.embedder.embed_query("retry")
+    model_server.always = None
+    assert [hit.similarity is not None for hit in await found(backends)] == [True]
+    await services.close()
+
+
+def test_without_an_index_the_model_says_what_it_will_be(served, model_server):
+    model_server.always = model_server.json({"error": "bad key"}, 401)
+    with pytest.raises(InvalidSettings, match="bad key"):
+        app.connected(served)
+
+
+async def test_another_model_than_that_of_the_index_is_refused(served, write, model_server):
+    write(served)
+    answer_with_others(model_server)
+    services = app.connected(served)
+    with pytest.raises(SchemaMismatch, match="set CODELODE_EMBEDDER back"):
+        services.backends.embedder.embed_query("retry")
+    assert services.look(services.backends) is None
+    await services.close()
+
+
+async def test_a_gateway_misled_about_its_model_follows_to_the_index_that_is_written(
+    served, write, model_server
+):
+    answer_with_others(model_server)
+    services = app.connected(served)
+    model_server.always = None
+    write(served)
+    with pytest.raises(SchemaMismatch):
+        await services.backends.chunks.count()
+
+    backends = services.look(services.backends)
+
+    assert [hit.similarity is not None for hit in await found(backends)] == [True]
+    assert services.look(backends) is None
+    await backends.chunks.close()
+    await services.close()
+
+
+async def test_the_built_in_embedder_still_counts_tokens(placed, write):
+    settings = Settings(**placed)
+    write(settings)
+    services = app.connected(settings)
+    assert services.backends.tokeniser.count_tokens("retry")
+    assert np.any(services.backends.embedder.embed_query("retry"))
+    await services.close()
