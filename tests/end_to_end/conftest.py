@@ -33,6 +33,9 @@ FAST_RECOVERY = {
 
 READY_S = 90
 
+#: Of indexes; goes on where stores are taken in turn and a fixture begins anew.
+NUMBERS = count()
+
 
 class Cluster:
     """One `codelode up`; may be killed and started again on the same data."""
@@ -136,13 +139,12 @@ def store(request: pytest.FixtureRequest) -> Iterator[Callable[[], dict[str, str
         return
     address = request.getfixturevalue("weaviate_address")
     alias = request.getfixturevalue("weaviate_alias")
-    names = (f"{alias}n{number}" for number in count())
     yield lambda: {
         "store": "weaviate",
         "weaviate_url": address.url,
         "weaviate_grpc_port": str(address.grpc_port),
         "weaviate_api_key": address.api_key,
-        "weaviate_collection": next(names),
+        "weaviate_collection": f"{alias}n{next(NUMBERS)}",
     }
 
 
