@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import signal
 import socket
 import subprocess
@@ -21,6 +20,7 @@ import httpx
 import pytest
 from hypothesis import settings
 
+from tests.exported import exported
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.weaviate_nodes"]
@@ -122,7 +122,7 @@ def ollama_url(tmp_path_factory):
     try:
         if not url:
             subprocess.run([DEPLOY / "services.sh", "up", "ollama"], env=environment, check=False)
-            url = _exports(state / "env").get("CODELODE_OLLAMA_URL")
+            url = exported(state / "env").get("CODELODE_OLLAMA_URL")
         if not url:
             missing = "no Ollama: run `make services`, or set CODELODE_OLLAMA_URL"
             (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
@@ -136,11 +136,6 @@ def ollama_url(tmp_path_factory):
 def _models(url):
     listed = httpx.get(f"{url}/api/tags", trust_env=False).json()["models"]
     return {model["name"] for model in listed}
-
-
-def _exports(file):
-    lines = file.read_text().splitlines() if file.exists() else ()
-    return dict(shlex.split(line)[1].split("=", 1) for line in lines)
 
 
 class OllamaServer:
@@ -370,13 +365,13 @@ class WeaviateServer:
     def start(self):
         """Whether there is a server now; it takes about 3 seconds."""
         self._run("up", "weaviate")
-        return bool(_exports(self._state / "env"))
+        return bool(exported(self._state / "env"))
 
     def address(self, api_key=None):
         """With the server's own key, unless another is given."""
         from codelode.backends.weaviate import Address
 
-        found = _exports(self._state / "env")
+        found = exported(self._state / "env")
         port = int(found["CODELODE_WEAVIATE_GRPC_PORT"])
         key = found["CODELODE_WEAVIATE_API_KEY"] if api_key is None else api_key
         return Address(found["CODELODE_WEAVIATE_URL"], port, key)

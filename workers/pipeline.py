@@ -352,8 +352,9 @@ def _stored_files(
     parsed = _load_parsed(run, group)
     embedder = index.embedder
     vectors = services().handover.get(run, [job.path for job in group], vectors_part(embedder))
-    without = [job for job, rows in zip(group, vectors, strict=True) if rows is None]
-    _require_one_model(run, [job for job in without if job.path not in outcomes], index)
+    found = zip(group, vectors, strict=True)
+    without = [job for job, rows in found if rows is None and job.path not in outcomes]
+    _require_one_model(run, without, index)
     summaries = _load_summaries(run, group)
     layout = _layout_of(run)
     files = []

@@ -82,9 +82,8 @@ def published(settings: Settings) -> Published:
     from codelode.backends.local import pointer, signature
 
     found = pointer.read(settings.index_dir)
-    signed = signature.made(found.folder)
     return Published(
-        found.folder.name, chosen(settings, found.choice), Made(*signed) if signed else None
+        found.folder.name, chosen(settings, found.choice), signature.made(found.folder)
     )
 
 

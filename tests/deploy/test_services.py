@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import signal
 import stat
@@ -14,6 +13,8 @@ from pathlib import Path
 import grpc
 import httpx
 import pytest
+
+from tests.exported import exported
 
 SCRIPT = Path(__file__).parents[2] / "deploy/services.sh"
 
@@ -54,7 +55,7 @@ def weaviate(services):
     """What the script exports of a server that it started."""
     if services("up", "weaviate", SERVICES_WAYS="path cache").returncode:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("no Weaviate: run `make services`")
-    return exports(services.state)
+    return exported(services.state / "env")
 
 
 def test_a_configured_server_comes_first(services, ready_server):
@@ -137,14 +138,14 @@ def test_the_key_is_the_users_alone_and_of_this_server_alone(services, weaviate)
 
     services("down")
     services("up", "weaviate", SERVICES_WAYS="path cache")
-    assert exports(services.state)["CODELODE_WEAVIATE_API_KEY"] != key
+    assert exported(services.state / "env")["CODELODE_WEAVIATE_API_KEY"] != key
 
 
 def test_a_configured_server_is_not_given_the_key_of_another(services, weaviate, ready_server):
     os.kill(int((services.state / "weaviate.pid").read_text()), signal.SIGKILL)
     services("up", "weaviate", SERVICES_WAYS="configured", CODELODE_WEAVIATE_URL=ready_server)
 
-    assert exports(services.state) == {"CODELODE_WEAVIATE_URL": ready_server}
+    assert exported(services.state / "env") == {"CODELODE_WEAVIATE_URL": ready_server}
 
 
 @pytest.mark.usefixtures("weaviate")
@@ -163,11 +164,6 @@ def test_a_server_is_started_once_restarted_in_place_and_leaves_nothing(services
     assert not services.state.exists()
     listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False)
     assert listed.stdout[:1] in (b"", b"Z")  # ended, though perhaps not yet asked after
-
-
-def exports(state):
-    lines = (state / "env").read_text().splitlines()
-    return dict(shlex.split(line)[1].split("=", 1) for line in lines)
 
 
 def ports_beyond_loopback(pid):

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.exported import exported
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "deploy/services.sh"
 CONTAINERS = yaml.safe_load((ROOT / "deploy/services.compose.yml").read_text())["services"]
@@ -210,8 +212,7 @@ class Machine:
         return dict(word.split("=", 1) for word in words)
 
     def exports(self):
-        lines = (self.state / "env").read_text().splitlines()
-        return dict(shlex.split(line)[1].split("=", 1) for line in lines)
+        return exported(self.state / "env")
 
 
 def tarred(files, out):

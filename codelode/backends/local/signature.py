@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from codelode.backends.bound import Made
 from codelode.backends.local import pointer
 from codelode.backends.remedies import AFRESH, EMBEDDER
 from codelode.errors import Corrupt, SchemaMismatch
@@ -63,14 +64,14 @@ def read(folder: Path) -> dict[str, object] | None:
     return found if isinstance(found, dict) else {"": found}
 
 
-def made(folder: Path) -> tuple[str, int] | None:
-    """The embedder's identity and dimensions; None: there is no index, or it is damaged."""
+def made(folder: Path) -> Made | None:
+    """What made the vectors; None: there is no index, or it is damaged."""
     try:
         found = read(folder) or {}
     except Corrupt:  # which opening it tells
         return None
     identity, dim = found.get("embedder"), found.get("dim")
-    return (identity, dim) if isinstance(identity, str) and isinstance(dim, int) else None
+    return Made(identity, dim) if isinstance(identity, str) and isinstance(dim, int) else None
 
 
 def _identity(dim: int, identity: str) -> dict[str, object]:

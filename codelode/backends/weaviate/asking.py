@@ -17,11 +17,9 @@ from weaviate.collections.classes.filters import FilterReturn
 from weaviate.collections.filters import _FilterToGRPC
 from weaviate.proto.v1 import base_pb2, base_search_pb2, search_get_pb2
 
+from codelode.backends.weaviate.bulk import PAGE
 from codelode.backends.weaviate.index import VECTOR
 from codelode.model import Vector
-
-#: Most hits of one request: the server's own bound.
-MOST = 10_000
 
 
 class FoundObject(NamedTuple):
@@ -102,9 +100,9 @@ class TenantObjects:
         return [_object(one) for one in found]
 
     async def all(self, where: FilterReturn, properties: Sequence[str]) -> list[FoundObject]:
-        """Those that meet the condition, at most MOST, in any order."""
+        """Those that meet the condition, at most PAGE, in any order."""
         filters = _FilterToGRPC.convert(where)
-        found = await self._search(properties, _metadata(), filters=filters, limit=MOST)
+        found = await self._search(properties, _metadata(), filters=filters, limit=PAGE)
         return [_object(one) for one in found]
 
     async def count(self) -> int:
@@ -125,6 +123,7 @@ class TenantObjects:
             metadata=metadata,
             **search,
         )
+        # Not public, like what converts filters: the version of the library is bounded for that.
         reply = await self._client._connection.grpc_search(request)
         return reply.results
 

@@ -25,7 +25,8 @@ from weaviate.collections.classes.filters import FilterReturn
 
 from codelode.backends import words
 from codelode.backends.weaviate import versions
-from codelode.backends.weaviate.asking import MOST, FoundObject, TenantObjects
+from codelode.backends.weaviate.asking import FoundObject, TenantObjects
+from codelode.backends.weaviate.bulk import PAGE
 from codelode.backends.weaviate.connection import Address, connect_async, ready
 from codelode.backends.weaviate.failures import LOST, is_lost, translated
 from codelode.backends.weaviate.index import Place, Version
@@ -186,9 +187,9 @@ class WeaviateChunkSearch:
         while True:
             hits = await side(asked, SHOWN)
             inside = [hit for hit in hits if admits(self._kept.of(hit.id, hit.properties).chunk)]
-            if len(inside) >= limit or len(hits) < asked or asked >= MOST:
+            if len(inside) >= limit or len(hits) < asked or asked >= PAGE:
                 return inside[:limit]
-            asked = min(WIDER * asked, MOST)
+            asked = min(WIDER * asked, PAGE)
 
     async def _ask(self, call: Callable[[TenantObjects], Awaitable[T]], *, empty: T) -> T:
         """What the call makes of the index; `empty` while there is none."""
