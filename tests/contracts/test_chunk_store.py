@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -13,7 +15,8 @@ from hypothesis import strategies as st
 
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.backends.memory.chunks import MemoryChunkStore
-from codelode.backends.weaviate import WeaviateChunkSearch, WeaviateChunkStore
+from codelode.backends.weaviate import Place, WeaviateChunkSearch, WeaviateChunkStore
+from codelode.errors import SchemaMismatch
 from codelode.model import (
     DEFAULT_REF,
     Category,
@@ -69,10 +72,10 @@ async def index(request, tmp_path):
     sides.store.close()
 
 
-def local(folder):
+def local(folder, *, dim=DIM, identity="test"):
     return Sides(
-        LocalChunkStore(folder, dim=DIM, identity="test"),
-        LocalChunkSearch(folder, dim=DIM, identity="test"),
+        LocalChunkStore(folder, dim=dim, identity=identity),
+        LocalChunkSearch(folder, dim=dim, identity=identity),
     )
 
 
@@ -259,6 +262,72 @@ def test_wrong_vectors_are_refused_before_anything_is_written(index, vectors):
         index.store.replace([file(chunk()), file(chunk("bad.py"), vectors=vectors)])
 
     assert index.ids() == set()
+
+
+# Whose embedder an index is of
+
+
+@pytest.fixture(params=["local", "weaviate"])
+async def opened(request, tmp_path):
+    """`opened(dim, identity)`: both sides of one index, which is not there yet."""
+    sides = []
+    if request.param == "weaviate":
+        address = request.getfixturevalue("weaviate_address")
+        place = Place(alias=f"{request.getfixturevalue('weaviate_alias')}{uuid4().hex[:6]}")
+
+    def make(dim, identity):
+        named = {"dim": dim, "identity": identity}
+        if request.param == "local":
+            sides.append(local(tmp_path, **named))
+        else:
+            store = WeaviateChunkStore(address, place, **named)
+            sides.append(Sides(store, WeaviateChunkSearch(address, place, **named)))
+        return sides[-1]
+
+    yield make
+    for each in sides:
+        await each.search.close()
+        each.store.close()
+
+
+async def test_an_index_is_of_the_embedder_of_its_first_chunks(opened):
+    """Also when one that was misled about its embedder, with nothing to store, came earlier."""
+    misled = opened(3, "wrong")
+    misled.store.replace([gone("a.py")])
+    misled.store.maintain()
+    misled.store.remove_repository(APP)
+    assert misled.ids() == set()
+    right = opened(DIM, "test")
+    assert await right.found("shared", EAST) == []
+
+    right.store.replace([file(chunk())])
+
+    assert await right.paths("shared", EAST) == ["a.py"]
+    assert right.ids() == {chunk().id}
+    late = file(chunk("b.py"), vectors=[[1, 0, 0]])
+    with pytest.raises(SchemaMismatch, match="CODELODE_EMBEDDER"):
+        misled.store.replace([late])
+    with pytest.raises(SchemaMismatch, match="CODELODE_EMBEDDER"):
+        await misled.found("shared")
+
+
+async def test_of_two_embedders_that_bring_the_first_chunks_one_wins(opened):
+    writers = {dim: opened(dim, f"embedder-{dim}") for dim in (3, 5)}
+    for sides in writers.values():
+        sides.store.replace([gone("a.py")])
+
+    def write(dim):
+        try:
+            writers[dim].store.replace([file(chunk(f"{dim}.py"), vectors=[np.ones(dim)])])
+        except SchemaMismatch:
+            return []
+        return [dim]
+
+    with ThreadPoolExecutor(len(writers)) as threads:
+        (winner,) = itertools.chain.from_iterable(threads.map(write, writers))
+
+    assert await writers[winner].paths() == [f"{winner}.py"]
+    assert await opened(winner, f"embedder-{winner}").paths() == [f"{winner}.py"]
 
 
 # Searching

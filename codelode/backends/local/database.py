@@ -105,6 +105,11 @@ def checkpoint(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1_000:.0f}")
 
 
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether no chunk is stored."""
+    return connection.execute("SELECT 1 FROM chunks LIMIT 1").fetchone() is None
+
+
 def state(connection: sqlite3.Connection) -> State:
     return State(*connection.execute("SELECT * FROM state").fetchone())
 

@@ -2,17 +2,22 @@
 
 The signature is a small file rather than a row in the database, so that a mismatch is found when a
 side is constructed, before any engine starts, and by a reader that comes before the first writer.
+
+An index without chunks is of no embedder: it may have been signed by a process that was misled
+about its model. Whoever has another one finds no index there, and makes it anew to write to it.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import closing, suppress
 from pathlib import Path
 
 from codelode.backends.bound import Made
-from codelode.backends.local import pointer
+from codelode.backends.local import database, pointer
+from codelode.backends.local.faults import translated
 from codelode.backends.remedies import AFRESH, EMBEDDER
-from codelode.errors import Corrupt, SchemaMismatch
+from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 
 #: Grows with every change of the tables or of how their text is made.
 SCHEMA_VERSION = 4
@@ -27,23 +32,28 @@ def sign(folder: Path, *, dim: int, identity: str) -> None:
     draft.replace(folder / IDENTITY_FILE)
 
 
-def check(folder: Path, *, dim: int, identity: str) -> bool:
-    """Whether there is an index.
+def withdraw(folder: Path) -> None:
+    """Remove the signature: there is no index until the tables are made anew."""
+    (folder / IDENTITY_FILE).unlink(missing_ok=True)
 
-    Raises SchemaMismatch when it is not of this identity, Superseded when another was published.
+
+def check(folder: Path, *, dim: int, identity: str) -> bool:
+    """Whether there is an index of this identity.
+
+    Raises SchemaMismatch when it is of another and holds chunks, Superseded when another folder was
+    published.
     """
     pointer.require_current(folder)
-    found = read(folder)
-    if found is None:
+    found, wanted = read(folder), _identity(dim, identity)
+    if found == wanted:
+        return True
+    if found is None or _is_empty(folder):
         return False
-    wanted = _identity(dim, identity)
-    if found != wanted:
-        is_of_schema = found.get("schema") == SCHEMA_VERSION
-        remedy = EMBEDDER if is_of_schema else f"remove {folder}, and {AFRESH}"
-        raise SchemaMismatch(
-            f"{folder} was written with {_phrase(found)}, this is {_phrase(wanted)}: {remedy}"
-        )
-    return True
+    is_of_schema = found.get("schema") == SCHEMA_VERSION
+    remedy = EMBEDDER if is_of_schema else f"remove {folder}, and {AFRESH}"
+    raise SchemaMismatch(
+        f"{folder} was written with {_phrase(found)}, this is {_phrase(wanted)}: {remedy}"
+    )
 
 
 def is_signed(folder: Path, *, dim: int, identity: str) -> bool:
@@ -65,13 +75,27 @@ def read(folder: Path) -> dict[str, object] | None:
 
 
 def made(folder: Path) -> Made | None:
-    """What made the vectors; None: there is no index, or it is damaged."""
+    """What made the vectors; None: there are none, or the signature is damaged."""
     try:
         found = read(folder) or {}
     except Corrupt:  # which opening it tells
         return None
+    with suppress(Corrupt, Unavailable):  # likewise
+        if _is_empty(folder):
+            return None
     identity, dim = found.get("embedder"), found.get("dim")
     return Made(identity, dim) if isinstance(identity, str) and isinstance(dim, int) else None
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether there are tables without a chunk."""
+    if database.file_number(folder) is None:
+        return False
+    with (
+        translated(folder),
+        closing(database.connect(folder, is_writer=False)) as connection,
+    ):
+        return database.is_empty(connection)
 
 
 def _identity(dim: int, identity: str) -> dict[str, object]:

@@ -44,8 +44,8 @@ _log = structlog.get_logger(__name__)
 class LocalChunkStore:
     """Implements the port ChunkStore; the writes of several processes queue at a file lock.
 
-    Raises SchemaMismatch when the folder was written by another schema or embedder, Superseded when
-    another folder was published in its place.
+    Raises SchemaMismatch when the folder holds chunks of another schema or embedder, Superseded
+    when another folder was published in its place.
     """
 
     def __init__(self, folder: Path, *, dim: int, identity: str) -> None:
@@ -108,6 +108,7 @@ class LocalChunkStore:
     def _open(self) -> None:
         self.close()
         if not signature.check(self._folder, dim=self._dim, identity=self._identity):
+            signature.withdraw(self._folder)
             database.create(self._folder)
             repair.start(self._folder, 0)
             signature.sign(self._folder, dim=self._dim, identity=self._identity)

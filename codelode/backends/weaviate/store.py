@@ -4,7 +4,10 @@ A call of `replace` writes in two steps: first what arrives, then what leaves. W
 in between, both are there; the repeated call finds the same objects leaving and takes them out.
 Before each step its objects are noted (`journal`), for the case that the server dies of it.
 
-A file has one writer at a time. Nothing else keeps writers apart, also not when they clear up.
+A file has one writer at a time. Nothing else keeps writers apart, also not when they clear up. So
+an index that is there stays its embedder's, with chunks or without: another writer may just be
+bringing the first. But only who brings chunks makes one, for until then nobody knows that the
+embedder is the one of the vectors to come.
 """
 
 from __future__ import annotations
@@ -90,7 +93,7 @@ class WeaviateChunkStore:
     def replace(self, files: Sequence[FileChunks]) -> None:
         require_distinct(files)
         require_vectors(files, dim=self._version.dim)
-        if not files:
+        if not files or not (any(file.chunks for file in files) or self._is_there()):
             return
         names = frozenset(file_name(file.repository, file.path) for file in files)
         with translated(), self._writing() as writing:
@@ -108,6 +111,8 @@ class WeaviateChunkStore:
                 bulk.delete(writing.objects, change.leaving)
 
     def remove_repository(self, repository: RepositoryName) -> None:
+        if not self._is_there():
+            return
         where = holds("repository", repository)
         with translated(), self._writing() as writing:
             _clear_up(writing, lambda file: file.startswith(file_name(repository, "")))
@@ -120,6 +125,8 @@ class WeaviateChunkStore:
                     bulk.delete(writing.objects, [id for _, id in some])
 
     def ids(self, repository: RepositoryName, ref: RefName) -> Iterator[ChunkId]:
+        if not self._is_there():
+            return
         where = Filter.all_of([holds("repository", repository), holds("refs", ref)])
         with translated(), self._writing() as writing:
             found = list(bulk.every(writing.objects, where, ["facts"]))
@@ -143,17 +150,29 @@ class WeaviateChunkStore:
             quorum = objects.with_consistency_level(ConsistencyLevel.QUORUM)
             yield _Writing(quorum, journal, lifeline)
 
+    def _is_there(self) -> bool:
+        """Whether there is an index, of whatever embedder."""
+        if self._collection or self._is_beside:
+            return True
+        with translated(), Lifeline(self._address), self._lock:
+            client, _ = self._own_client()
+            return versions.target(client, self._place) is not None
+
     def _connected(self) -> WeaviateClient:
         with self._lock:
-            is_new = self._client is None or self._pid != os.getpid()
-            if is_new:
-                self._client, self._pid = connect(self._address), os.getpid()
-            client = cast("WeaviateClient", self._client)
+            client, is_new = self._own_client()
             if self._collection and not self._is_beside:
                 versions.require_current(client, self._place, self._collection)
             if is_new or not self._collection:
                 self._collection = self._open(client)
             return client
+
+    def _own_client(self) -> tuple[WeaviateClient, bool]:
+        """The client of this process, and whether it has only now been connected."""
+        is_new = self._client is None or self._pid != os.getpid()
+        if is_new:
+            self._client, self._pid = connect(self._address), os.getpid()
+        return cast("WeaviateClient", self._client), is_new
 
     def _open(self, client: WeaviateClient) -> str:
         if self._is_beside:

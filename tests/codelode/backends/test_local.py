@@ -29,6 +29,7 @@ from codelode.backends.local import (
     keywords,
     repair,
     shelf,
+    signature,
     store,
 )
 from codelode.backends.local.faults import Damaged, damage_reported, translated
@@ -101,6 +102,11 @@ def file(path, *contents, refs=(DEFAULT_REF, MAIN), **fields):
 def files(count, *, version=0, chunks=5):
     contents = [f"shared v{version} line {line}" for line in range(chunks)]
     return [file(f"f{number}.py", *contents) for number in range(count)]
+
+
+def wider(of):
+    """The same file with vectors of one dimension more."""
+    return replace(of, vectors=np.ones((len(of.chunks), DIM + 1), np.float32))
 
 
 def gone(path, refs=(DEFAULT_REF, MAIN)):
@@ -821,6 +827,8 @@ def test_our_own_errors_pass_as_they_are(tmp_path):
 def test_another_embedders_folder_is_refused_with_the_remedy(
     writer, folder, opening, dim, identity
 ):
+    writer.replace(files(1))
+
     with pytest.raises(SchemaMismatch, match="set CODELODE_EMBEDDER back"):
         opening(folder, dim=dim, identity=identity)
 
@@ -838,10 +846,57 @@ def test_another_schemas_folder_is_refused(folder, version):
 
 
 async def test_a_reader_refuses_the_folder_that_another_embedder_filled_later(folder, search):
-    LocalChunkStore(folder, dim=DIM, identity="other-model")
+    LocalChunkStore(folder, dim=DIM, identity="other-model").replace(files(1))
 
     with pytest.raises(SchemaMismatch):
         await search.hybrid(QUERY)
+
+
+async def test_an_emptied_index_becomes_that_of_the_next_embedder_that_writes(
+    writer, folder, search
+):
+    writer.replace(files(1))
+    assert await search.count() == 5
+    writer.replace([gone("f0.py")])
+    query = replace(QUERY, vector=np.ones(DIM + 1, np.float32))
+    reader = LocalChunkSearch(folder, dim=DIM + 1, identity="other-model")
+    assert await reader.hybrid(query) == []
+    assert signature.made(folder) is None
+
+    other = LocalChunkStore(folder, dim=DIM + 1, identity="other-model")
+    other.replace([wider(file("a.py", "shared"))])
+
+    assert await paths(reader, query) == ["a.py"]
+    assert signature.made(folder) == ("other-model", DIM + 1)
+    with pytest.raises(SchemaMismatch):
+        writer.replace([file("b.py", "shared")])
+    with pytest.raises(SchemaMismatch):
+        await search.hybrid(QUERY)
+    other.close()
+    await reader.close()
+
+
+async def test_a_writer_whose_empty_index_was_signed_by_another_takes_it_back(
+    writer, folder, search
+):
+    LocalChunkStore(folder, dim=DIM, identity="other-model").close()
+    writer.replace([file("a.py", "shared")])
+
+    assert await paths(search) == ["a.py"]
+    with pytest.raises(SchemaMismatch):
+        LocalChunkStore(folder, dim=DIM, identity="other-model")
+
+
+def test_a_writer_that_died_while_it_signed_an_empty_index_anew_is_no_obstacle(
+    writer, folder, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "_TABLES", "SELECT nonsense;")
+        with pytest.raises(Corrupt):
+            LocalChunkStore(folder, dim=DIM, identity="other-model")
+
+    writer.replace([file("a.py", "shared")])
+    assert len(ids(writer)) == 1
 
 
 def test_a_damaged_identity_is_reported_with_the_remedy(writer, folder):
