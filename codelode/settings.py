@@ -136,6 +136,13 @@ class Settings(BaseSettings):
         le=600,
         description="Longest wait for a query's vector, seconds; after it keywords alone rank.",
     )
+    model_retry_s: float = Field(
+        default=10.0,
+        ge=0.1,
+        le=30,
+        description="Pause of a model server that fails again and again, seconds; after three "
+        "batches of summaries in a row that failed, a run goes on without.",
+    )
     model_concurrency: int = Field(
         default=4, ge=1, le=256, description="Calls of a model server at once, per process."
     )

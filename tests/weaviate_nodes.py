@@ -55,6 +55,10 @@ class Node:
             "RAFT_JOIN": raft,
             "RAFT_BOOTSTRAP_EXPECT": str(NODES),
             "RAFT_TIMEOUTS_MULTIPLIER": "2",  # 1: a busy machine loses its leader
+            # From one comparison of the replicas to the next, and how old what one lacks has to be
+            # before it gets it; 30 s each unless told otherwise.
+            "ASYNC_REPLICATION_FREQUENCY": "1s",
+            "ASYNC_REPLICATION_PROPAGATION_DELAY": "1s",
             "GRPC_PORT": str(self._ports["grpc"]),
             **({"CLUSTER_JOIN": f"127.0.0.1:{ports[0]['gossip']}"} if number else {}),
         }

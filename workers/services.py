@@ -69,6 +69,7 @@ class Index:
 
     def __init__(self, published: connect.Published) -> None:
         self.published = published
+        self.known_since = time.monotonic()
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -76,7 +77,7 @@ class Index:
 
     @cached_property
     def store(self) -> ChunkStore:
-        return connect.chunk_store(self.published.settings)
+        return connect.chunk_store(self.published.settings, self.embedder)
 
     def close(self) -> None:
         if "store" in vars(self):
@@ -92,29 +93,33 @@ class Services:
         self._looking = threading.Lock()
         self._index: Index | None = None
         self._looked_at = 0.0
-        self._doubted: Index | None = None
-        self._doubted_at = float("-inf")
 
     @property
     def index(self) -> Index:
         """What is published. Do not ask while one of `store_turns`."""
         with self._looking:
             now = before = self._index
-            is_doubted = now is not None and now is self._doubted
-            if now is None or is_doubted or time.monotonic() - self._looked_at > FOLLOW_S:
-                now = self._index = self._look(None if is_doubted else before)
+            if now is None or time.monotonic() - self._looked_at > FOLLOW_S:
+                now = self._index = self._look(before)
         if before is not None and before is not now:
-            with self.store_turns.alone():
-                before.close()
+            self._part_with(before)
         return now
 
     def doubt(self, index: Index) -> None:
         """Have whoever asks for the index next ask the embedding model what it is.
 
-        Not again so soon: where the models of two workers differ for good, each file doubts.
+        Not so soon after it was asked: where the models of two workers differ for good, each file
+        doubts. Do not call it while one of `store_turns`.
         """
-        if time.monotonic() - self._doubted_at > FOLLOW_S:
-            self._doubted, self._doubted_at = index, time.monotonic()
+        with self._looking:
+            if self._index is not index or time.monotonic() - index.known_since < FOLLOW_S:
+                return
+            self._index = Index(index.published)
+        self._part_with(index)
+
+    def _part_with(self, index: Index) -> None:
+        with self.store_turns.alone():
+            index.close()
 
     def _look(self, known: Index | None) -> Index:
         try:
@@ -188,6 +193,7 @@ class Services:
             self.derivations,
             connect.summary_budget(self.settings),
             concurrency=self.settings.model_concurrency,
+            pause_s=self.settings.model_retry_s,
         )
 
     @cached_property

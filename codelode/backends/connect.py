@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from codelode.backends.redis.dump import RedisKeys
     from codelode.backends.redis.exchange import RedisExchange
     from codelode.backends.redis.queues import RedisQueues
+    from codelode.backends.remote import Remote
     from codelode.backends.served import Limits
     from codelode.backends.weaviate import Address, Place
 
@@ -121,9 +122,12 @@ def exchange(settings: Settings) -> RedisExchange:
     return RedisExchange(connect(settings.redis_url))
 
 
-def chunk_store(settings: Settings) -> ChunkStore:
-    """The write side of the chunk index. Of an embedded one, one process writes at a time."""
-    model = embedder(settings)
+def chunk_store(settings: Settings, model: Embedder | None = None) -> ChunkStore:
+    """The write side of the chunk index; `model`: its embedder, if not that of the settings.
+
+    Of an embedded one, one process writes at a time.
+    """
+    model = model or embedder(settings)
     if settings.store == "weaviate":
         from codelode.backends.weaviate import WeaviateChunkStore
 
@@ -181,20 +185,24 @@ def embedder(settings: Settings) -> Embedder:
     if settings.embedder == "ollama":
         from codelode.backends import ollama
 
+        server = _ollama(settings)
         return ollama.embedder(
-            _ollama(settings),
+            server,
             model=settings.embedding_model or ollama.EMBEDDING_MODEL,
             limits=_limits(settings),
             dim=settings.embedding_dim,
+            remote=_remote(settings, server.name),
         )
     if settings.embedder == "openai":
         from codelode.backends import openai
 
+        endpoint = _endpoint(settings)
         return openai.embedder(
-            _endpoint(settings),
+            endpoint,
             model=settings.embedding_model or openai.EMBEDDING_MODEL,
             limits=_limits(settings),
             dim=settings.embedding_dim,
+            remote=_remote(settings, endpoint.name),
         )
     from codelode.backends.static import StaticEmbedder
 
@@ -216,18 +224,22 @@ def language_model(settings: Settings) -> LanguageModel | None:
     if settings.language_model == "ollama":
         from codelode.backends import ollama
 
+        server = _ollama(settings)
         return ollama.OllamaLanguageModel(
-            _ollama(settings),
+            server,
             model=settings.summary_model or ollama.LANGUAGE_MODEL,
             limits=_limits(settings),
+            remote=_remote(settings, server.name),
         )
     if settings.language_model == "openai":
         from codelode.backends import openai
 
+        endpoint = _endpoint(settings)
         return openai.OpenAiLanguageModel(
-            _endpoint(settings),
+            endpoint,
             model=settings.summary_model or openai.LANGUAGE_MODEL,
             limits=_limits(settings),
+            remote=_remote(settings, endpoint.name),
         )
     return None
 
@@ -420,3 +432,10 @@ def _limits(settings: Settings) -> Limits:
         timeout_s=settings.model_timeout_s,
         query_timeout_s=settings.query_timeout_s,
     )
+
+
+def _remote(settings: Settings, server: str) -> Remote:
+    from codelode.backends.remote import Breaker, Remote
+
+    breaker = Breaker(server, open_s=settings.model_retry_s)
+    return Remote(server, concurrency=settings.model_concurrency, breaker=breaker)

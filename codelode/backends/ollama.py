@@ -18,7 +18,7 @@ import ollama
 import structlog
 
 from codelode.backends.http import may_use_proxy, sendable, translated
-from codelode.backends.remote import Remote
+from codelode.backends.remote import Remote, RetryPolicy
 from codelode.backends.served import Limits, ServedEmbedder
 from codelode.errors import CodelodeError, Unavailable
 
@@ -32,6 +32,7 @@ KEEP_ALIVE = "30m"
 PULL_TIMEOUT_S = 600.0
 CONNECT_TIMEOUT_S = 5.0
 LIST_TIMEOUT_S = 10.0
+_LISTING = RetryPolicy(LIST_TIMEOUT_S)
 
 #: What a pull reports: status, bytes so far, bytes in all (0: not known yet).
 Progress = Callable[[str, int, int], None]
@@ -69,19 +70,21 @@ class Server:
         self._clients: dict[float, ollama.Client] = {}
         weakref.finalize(self, _close, self._clients)
 
-    def digest(
-        self, model: str, *, remote: Remote, timeout_s: float = LIST_TIMEOUT_S, attempts: int = 0
-    ) -> str:
+    def digest(self, model: str, *, remote: Remote, policy: RetryPolicy = _LISTING) -> str:
         """The first digits of the weights' SHA-256; pulls the model when it is missing.
 
-        `timeout_s` and `attempts` are about asking for them, not about pulling. Raises Unavailable
-        when the model is not there and may or can not be pulled.
+        `policy` is about asking for them, not about pulling. Raises Unavailable when the model is
+        not there and may or can not be pulled.
         """
+
+        def ask() -> str | None:
+            return self._digest(model, policy.timeout_s)
+
         with self._lock:  # one pull for all threads that ask
-            found = remote.call(lambda: self._digest(model, timeout_s), attempts=attempts)
+            found = remote.call(ask, attempts=policy.attempts)
             if found is None:
                 self._pull(model)
-                found = remote.call(lambda: self._digest(model, timeout_s), attempts=attempts)
+                found = remote.call(ask, attempts=policy.attempts)
         if found is None:
             raise self._missing(model, "pulling it did not bring it")
         return found[:12]
@@ -177,9 +180,7 @@ def embedder(
         model=model,
         backend="ollama",
         fetch=lambda texts, timeout_s: server.embed(model, texts, timeout_s),
-        version=lambda timeout_s, attempts: server.digest(
-            model, remote=remote, timeout_s=timeout_s, attempts=attempts
-        ),
+        version=lambda policy: server.digest(model, remote=remote, policy=policy),
         remote=remote,
         limits=limits,
         dim=dim,

@@ -115,7 +115,7 @@ def embedder(
         model=model,
         backend="openai",
         fetch=lambda texts, timeout_s: endpoint.embed(model, texts, timeout_s, dim=dim),
-        version=lambda *_: "",
+        version=lambda _: "",
         remote=remote or Remote(endpoint.name, concurrency=limits.concurrency),
         limits=limits,
         dim=dim,

@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
 
@@ -34,6 +35,14 @@ OPEN_S = 10.0
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long one attempt may take, and how many there are at most, the first included."""
+
+    timeout_s: float
+    attempts: int = ATTEMPTS
 
 
 class Garbled(Unavailable):
@@ -110,27 +119,24 @@ class Remote:
         name: str,
         *,
         concurrency: int = 4,
-        attempts: int = ATTEMPTS,
         breaker: Breaker | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._slots = threading.BoundedSemaphore(concurrency)
-        self._attempts = attempts
         self._breaker = breaker or Breaker(name)
         self._sleep = sleep
 
-    def call(self, work: Callable[[], T], *, attempts: int = 0) -> T:
-        """What `work` returns, tried again while it raises Unavailable; 0 attempts: the usual.
+    def call(self, work: Callable[[], T], *, attempts: int = ATTEMPTS) -> T:
+        """What `work` returns, tried again while it raises Unavailable.
 
         Raises the last Unavailable; whatever else `work` raises at once.
         """
-        allowed = attempts or self._attempts
         for attempt in count(1):
             try:
                 return self._once(work)
             except Unavailable as exc:
                 pause_s = _pause(attempt, exc)
-                if attempt >= allowed or pause_s is None:
+                if attempt >= attempts or pause_s is None:
                     raise
             self._sleep(pause_s)
         raise AssertionError("unreachable")

@@ -22,7 +22,7 @@ import structlog
 
 from codelode import tokens
 from codelode.backends.http import sendable
-from codelode.backends.remote import Garbled, Remote
+from codelode.backends.remote import Garbled, Remote, RetryPolicy
 from codelode.errors import InvalidSettings, Rejected, SchemaMismatch, TimedOut, Unavailable
 from codelode.model import Vector, Vectors
 
@@ -85,8 +85,8 @@ def instructions(model: str) -> Instructions:
 #: One call of the server: texts, and the timeout in seconds → one row of numbers per text.
 Fetch = Callable[[Sequence[str], float], Sequence[Sequence[float]]]
 
-#: What identifies the weights: timeout in seconds and attempts, 0: the usual, of asking for it.
-Version = Callable[[float, int], str]
+#: What identifies the weights, which the server is asked for by this policy.
+Version = Callable[[RetryPolicy], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,8 @@ class ServedEmbedder:
         self._version = version
         self._remote = remote
         self._limits = limits
+        self._usual = RetryPolicy(limits.timeout_s)
+        self._brief = RetryPolicy(limits.query_timeout_s, attempts=1)
         self._wanted_dim = dim
         self._instructions = instructions(model)
         self._lock = threading.Lock()
@@ -137,11 +139,11 @@ class ServedEmbedder:
 
     @property
     def identity(self) -> str:
-        return self._probed(self._limits.timeout_s)[0]
+        return self._probed(self._usual)[0]
 
     @property
     def dim(self) -> int:
-        return self._probed(self._limits.timeout_s)[1]
+        return self._probed(self._usual)[1]
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """One row per text, in order; raises Unavailable, Rejected, Corrupt, InvalidSettings."""
@@ -150,7 +152,7 @@ class ServedEmbedder:
         sent = [_clean(self._instructions.document, texts[row]) for row in wanted]
         batches = list(_batches(sent, self._limits.batch_tokens))
         if batches:
-            self._recheck(self._limits.timeout_s)
+            self._recheck(self._usual)
         rows = self._threads.map(self._documents, batches)
         if wanted:
             out[wanted] = np.concatenate(list(rows))
@@ -165,13 +167,12 @@ class ServedEmbedder:
             raise Unavailable(str(exc)) from exc
 
     def _query(self, text: str) -> Vector:
-        timeout_s = self._limits.query_timeout_s
-        _, dim = self._probed(timeout_s, attempts=1)
+        _, dim = self._probed(self._brief)
         if not _has_word(text):
             return np.zeros(dim, np.float32)
-        self._recheck(timeout_s, attempts=1)
+        self._recheck(self._brief)
         sent = [_clean(self._instructions.query, text)]
-        vector: Vector = self._checked(sent, timeout_s, attempts=1)[0]
+        vector: Vector = self._checked(sent, self._brief)[0]
         return vector
 
     @cached_property
@@ -179,16 +180,16 @@ class ServedEmbedder:
         return ThreadPoolExecutor(self._limits.concurrency, thread_name_prefix="embed")
 
     def _documents(self, batch: Sequence[str]) -> Vectors:
-        return self._checked(batch, self._limits.timeout_s)
+        return self._checked(batch, self._usual)
 
-    def _checked(self, texts: Sequence[str], timeout_s: float, *, attempts: int = 0) -> Vectors:
-        dim = self.dim
+    def _checked(self, texts: Sequence[str], policy: RetryPolicy) -> Vectors:
+        _, dim = self._probed(policy)
 
         def work() -> Vectors:
-            rows = self._fetch(texts, timeout_s)
+            rows = self._fetch(texts, policy.timeout_s)
             return _unit(self._matrix(rows, texts=len(texts), dim=dim))
 
-        return self._remote.call(work, attempts=attempts)
+        return self._remote.call(work, attempts=policy.attempts)
 
     def _matrix(self, rows: Sequence[Sequence[float]], *, texts: int, dim: int) -> Vectors:
         """The rows as numbers. Raises Garbled or SchemaMismatch when they cannot be right."""
@@ -213,43 +214,45 @@ class ServedEmbedder:
             )
         return matrix
 
-    def _probed(self, timeout_s: float, *, attempts: int = 0) -> tuple[str, int]:
+    def _probed(self, policy: RetryPolicy) -> tuple[str, int]:
         """Identity and dimensions, asked for once: the others wait for the one that asks.
 
-        Who has little patience waits for it no longer than for the server.
+        Who has a single attempt waits for it no longer than for the server. What was answered is
+        never asked again: callers read the identity first and embed then, and both must be of one
+        model. Whose model is not the expected one takes another embedder.
         """
         if self._known is not None:
             return self._known
-        if not self._lock.acquire(timeout=timeout_s if attempts else -1):
+        if not self._lock.acquire(timeout=policy.timeout_s if policy.attempts == 1 else -1):
             raise TimedOut(f"{self._name} has not yet answered what it is")
         try:
             if self._known is None:
-                self._known = self._probe(timeout_s, attempts)
+                self._known = self._probe(policy)
             return self._known
         finally:
             self._lock.release()
 
-    def _recheck(self, timeout_s: float, *, attempts: int = 0) -> None:
+    def _recheck(self, policy: RetryPolicy) -> None:
         """Raises SchemaMismatch when the model's weights are not those of the start any more."""
         if self._clock() < self._recheck_at:
             return
         self._recheck_at = self._clock() + RECHECK_S
-        if self._version(timeout_s, attempts) != self._version_seen:
+        if self._version(policy) != self._version_seen:
             self._recheck_at = 0.0
             raise SchemaMismatch(
                 f"{self._name} is not the model of that name any more that it was at the start; "
                 "restart the workers and the gateway, and index again"
             )
 
-    def _probe(self, timeout_s: float, attempts: int) -> tuple[str, int]:
-        version = self._version_seen = self._version(timeout_s, attempts)
+    def _probe(self, policy: RetryPolicy) -> tuple[str, int]:
+        version = self._version_seen = self._version(policy)
         self._recheck_at = self._clock() + RECHECK_S
 
         def work() -> int:
-            rows = self._fetch([_PROBE], timeout_s)
+            rows = self._fetch([_PROBE], policy.timeout_s)
             return len(self._matrix(rows, texts=1, dim=self._wanted_dim)[0])
 
-        dim = self._remote.call(work, attempts=attempts)
+        dim = self._remote.call(work, attempts=policy.attempts)
         shaped = hashlib.sha256(repr(self._instructions).encode()).hexdigest()[:6]
         parts = (self._backend, self._model, version, shaped, str(dim))
         return "-".join(part for part in parts if part), dim

@@ -114,13 +114,19 @@ def served(shared_model_server):
 
 @pytest.fixture
 def indexed(running, served):
-    """The cluster with the built-in embedder and nothing left over of the test before."""
+    """The cluster with nothing left over of the test before but its embedder."""
     cluster, _ = running
     assert others(cluster) == []
-    if connect.published(cluster.settings()).settings.embedder != "static":
-        status, said = Rebuild(cluster, "--embedder", "static").end()
-        assert status == 0, said
     return cluster
+
+
+@pytest.fixture
+def static(indexed):
+    """The same with the built-in embedder, which asks no server for anything."""
+    if connect.published(indexed.settings()).settings.embedder != "static":
+        status, said = Rebuild(indexed, "--embedder", "static").end()
+        assert status == 0, said
+    return indexed
 
 
 _numbers = count(1)
@@ -183,11 +189,11 @@ def texts_asked(server):
     return [text for _, asked in server.calls for text in asked.get("input", ()) if "def" in text]
 
 
-def test_searches_go_on_and_what_changes_meanwhile_is_found(indexed, served, git, model, wait_for):
+def test_searches_go_on_and_what_changes_meanwhile_is_found(static, served, git, model, wait_for):
     gate = Gate(served, 1)
-    with Searcher(indexed) as searcher, indexed.client() as client:
+    with Searcher(static) as searcher, static.client() as client:
         before = client.status()
-        rebuild = Rebuild(indexed, *to(model))
+        rebuild = Rebuild(static, *to(model))
         wait_for(gate.reached.is_set, "the rebuild to be half through")
         answered = searcher.answers
         git.commit(
@@ -329,6 +335,15 @@ def test_there_and_back_leaves_one_index(indexed, served, model):
     assert "already" in told
 
 
+def test_an_embedder_that_is_away_leaves_all_as_it_was(static, served):
+    served.always = served.json({"error": "no such model"}, 404)
+    status, said = Rebuild(static, "--embedder", "openai", "--model", "none").end()
+    assert status == 2, said
+    assert "has no such model" in said
+    with static.client() as client:
+        assert client.search("load_7", repositories=["app"]).hits
+
+
 def test_a_cluster_that_starts_again_keeps_the_chosen_embedder(indexed, served, git, model):
     assert Rebuild(indexed, *to(model)).end()[0] == 0
     indexed.stop()
@@ -339,15 +354,6 @@ def test_a_cluster_that_starts_again_keeps_the_chosen_embedder(indexed, served, 
         run = client.index(str(git.folder), name="app")
         assert (run.state, run.total, run.failed) == (RunState.COMPLETE, 1, 0)
         assert client.search("after_the_restart", repositories=["app"]).hits
-
-
-def test_an_embedder_that_is_away_leaves_all_as_it_was(indexed, served):
-    served.always = served.json({"error": "no such model"}, 404)
-    status, said = Rebuild(indexed, "--embedder", "openai", "--model", "none").end()
-    assert status == 2, said
-    assert "has no such model" in said
-    with indexed.client() as client:
-        assert client.search("load_7", repositories=["app"]).hits
 
 
 def test_a_process_whose_embedder_does_not_fit_is_refused(indexed, served, model):

@@ -33,7 +33,8 @@ from workers.enrich.prompt import MAX_ANSWER_TOKENS, PROMPT_VERSION, ask, clean
 from workers.enrich.wanted import exported, is_wanted, share
 
 #: After a batch of which every call failed, before the next one, seconds: a server that restarts
-#: should find its run still there, and three such batches end it.
+#: should find its run still there, and three such batches end it. As long as such a server is left
+#: alone, or the next batch would not even ask it.
 PAUSE_S = 10.0
 
 #: No batch begins after so many seconds: a job must end well within the lease of its claim.

@@ -15,7 +15,7 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from codelode.backends import ollama, openai
+from codelode.backends import connect, ollama, openai
 from codelode.backends.remote import FAILURES_TO_OPEN, Garbled, Remote, Throttled
 from codelode.backends.served import MAX_TEXT_CHARS, RECHECK_S, Limits, instructions
 from codelode.errors import (
@@ -25,6 +25,7 @@ from codelode.errors import (
     TimedOut,
     Unavailable,
 )
+from codelode.settings import load
 
 KINDS = ["ollama", "openai"]
 KEY = "sk-very-secret"
@@ -258,6 +259,16 @@ def test_a_server_that_is_gone_is_unavailable_and_named(embedder, writer, nobody
         with pytest.raises(Unavailable, match=nobody):
             ask()
     assert pauses
+
+
+def test_a_server_that_keeps_failing_is_left_alone_for_as_long_as_is_set(kind, nobody):
+    at = {"ollama_url": nobody, "openai_url": f"{nobody}/v1"}
+    made = connect.embedder(load(embedder=kind, model_retry_s=23, **at))
+    for _ in range(FAILURES_TO_OPEN):
+        with pytest.raises(Unavailable, match=nobody):
+            made.embed_query("cache")
+    with pytest.raises(Unavailable, match="left alone for 23 s"):
+        made.embed_query("cache")
 
 
 def test_a_server_that_comes_back_is_used_again(embedder, model_server, pauses):

@@ -39,7 +39,7 @@ async def test_with_one_of_three_nodes_down_writes_and_reads_go_on(
     gone.start()
     gone.wait_ready()
     again = open_weaviate(gone.address, place)
-    deadline = time.monotonic() + 120  # replicas compare themselves every 30 s
+    deadline = time.monotonic() + 120
     while paths(await again.found()) != ["before.py", "during.py"]:
         assert time.monotonic() < deadline
     assert again.ids() == here.ids()

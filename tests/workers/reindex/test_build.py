@@ -461,11 +461,11 @@ def test_a_parser_that_loops_or_dies_costs_its_own_file(world, monkeypatch):
     files = [content.Wanted(APP, path, world.blobs.add(f"def f(): '{path}'\n")) for path in paths]
 
     found = {}
-    for timeout_s, some in ((10, files[:2]), (60, files[2:])):
+    for timeout_s, some in ((5, files[:2]), (60, files[2:])):
         world.contents.timeout_s = timeout_s
         found |= {file.path: made for file, made in world.contents.of(some).items()}
 
-    assert "longer than 10 s" in found["loops.py"]
+    assert "longer than 5 s" in found["loops.py"]
     assert "crashed" in found["dies.py"]
     assert found["a.py"].parsed.pieces
     assert found["b.py"].parsed.pieces

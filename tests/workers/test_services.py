@@ -1,0 +1,89 @@
+"""What a worker process believes of the published index, and for how long."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+import pytest
+
+from codelode.model import (
+    DEFAULT_REF,
+    Category,
+    Chunk,
+    FileChunks,
+    Kind,
+    RepositoryName,
+    chunk_id,
+)
+from codelode.settings import Settings
+from workers import services
+
+APP = RepositoryName("acme/app")
+CONTENT = "def retry(): pause()"
+CHUNK = Chunk(
+    id=chunk_id(APP, "a.py", 1, CONTENT),
+    repository=APP,
+    path="a.py",
+    refs=(DEFAULT_REF,),
+    language="python",
+    category=Category.SOURCE,
+    kind=Kind.FUNCTION,
+    symbol="retry",
+    symbols=(),
+    header="",
+    start_line=1,
+    end_line=1,
+    content=CONTENT,
+)
+
+
+@pytest.fixture
+def own(tmp_path, model_server, monkeypatch):
+    """Services of a worker that looks again whenever it is asked."""
+    monkeypatch.setattr(services, "FOLLOW_S", 0.0)
+    settings = Settings(
+        data=tmp_path, embedder="ollama", embedding_model="embed", ollama_url=model_server.url
+    )
+    with contextlib.closing(services.Services(settings)) as own:
+        yield own
+
+
+def answer_with_others(model_server):
+    row = [1.0] * (model_server.DIM + 1)
+    model_server.always = model_server.json({"embeddings": [row]})
+
+
+def test_a_model_that_was_taken_for_another_one_is_asked_again_after_a_while(
+    own, model_server, monkeypatch
+):
+    answer_with_others(model_server)
+    misled = own.index
+    assert misled.embedder.dim == model_server.DIM + 1
+    model_server.always = None
+    monkeypatch.setattr(services, "FOLLOW_S", math.inf)
+    own.doubt(misled)
+    assert own.index is misled
+
+    monkeypatch.setattr(services, "FOLLOW_S", 0.0)
+    own.doubt(misled)
+    again = own.index
+    own.doubt(misled)
+
+    assert own.index is again
+    assert again.embedder.dim == model_server.DIM
+
+
+def test_an_index_that_a_misled_worker_opened_takes_the_first_chunks(own, model_server):
+    answer_with_others(model_server)
+    misled = own.index
+    misled.store.replace([FileChunks(APP, "skipped.bin", (DEFAULT_REF,))])
+    misled.store.maintain()
+    model_server.always = None
+
+    own.doubt(misled)
+    index = own.index
+    vectors = index.embedder.embed_documents([CONTENT])
+    index.store.replace([FileChunks(APP, "a.py", CHUNK.refs, (CHUNK,), vectors)])
+
+    assert list(index.store.ids(APP, DEFAULT_REF)) == [CHUNK.id]
