@@ -73,7 +73,7 @@ class Retrieve:
     file_similarity: float | None = None  # staged: least cosine of files; None: the embedder's
     max_files: int = 15
     chunk_similarity: float | None = None  # staged: least cosine of chunks; None: the embedder's
-    max_chunks: int = 100  # candidates that are ranked
+    max_chunks: int = 72  # candidates that are ranked
 
 
 @dataclass(frozen=True, slots=True)

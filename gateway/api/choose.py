@@ -51,7 +51,11 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 
 #: What a choice brings with it where neither request nor preset says otherwise.
-STAGED = {"expand.imports": 3, "rank.duplicate_similarity": 0.92}
+STAGED = {
+    "retrieve.max_chunks": 100,
+    "expand.imports": 3,
+    "rank.duplicate_similarity": 0.92,
+}
 CONTEXT = {"expand.related": 10, "assemble.min_quality": 0.3}
 
 

@@ -122,6 +122,7 @@ VARIANTS = (
     Variant("window 50", {"retrieve": {"window": 50}}),
     Variant("window 200", {"retrieve": {"window": 200, "max_chunks": 200}}),
     Variant("all candidates of both sides ranked", {"retrieve": {"max_chunks": 200}}),
+    Variant("100 candidates ranked", {"retrieve": {"max_chunks": 100}}),
     Variant("50 candidates ranked", {"retrieve": {"max_chunks": 50}}),
     Variant("with synonyms", {"analyze": {"synonyms": True}}),
     Variant("with inferred filters", {"analyze": {"infer_filters": True}}),

@@ -73,10 +73,11 @@ def test_every_field_of_the_proto_is_an_option_with_bounds_or_choices():
             assert is_flag or name in choose.BOUNDS or name in choose.CHOICES
 
 
-def test_staged_retrieval_brings_chains_and_collapses_copies():
+def test_staged_retrieval_reads_more_brings_chains_and_collapses_copies():
     made = options({"retrieve": {"mode": "staged"}})
 
     assert made.retrieve.mode is Mode.STAGED
+    assert made.retrieve.max_chunks == 100
     assert (made.expand.imports, made.rank.duplicate_similarity) == (3, 0.92)
     assert options({"retrieve": {"mode": "staged"}, "expand": {"imports": 0}}).expand.imports == 0
 

@@ -94,7 +94,8 @@ class MemoryChunkStore:
                 found[id].vector if query.with_vectors else None,
             )
             for id in shortlist(
-                [list(keyword), list(near)],
+                keyword,
+                near,
                 query.most,
                 is_secondary=lambda id: found[id].chunk.category in query.secondary,
             )

@@ -140,7 +140,8 @@ class WeaviateChunkSearch:
         would be missed.
         """
         best = shortlist(
-            [[hit.id for hit in side] for side in (keyword, near)],
+            {hit.id: hit.score for hit in keyword},
+            {hit.id: hit.score for hit in near},
             query.most,
             is_secondary=lambda id: category_of(id) in query.secondary,
         )
