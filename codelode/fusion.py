@@ -1,9 +1,9 @@
 """Which of the candidates that two sides found are worth reading, where not all are wanted.
 
-Reading a candidate and ranking it is most of what a search costs, and half of those found never come
-near the first page. Cut from 150 to 72 by their scores, NDCG@10 is .863 in whole repositories and
-.722 among 31 of them, as with all candidates (614 queries). Cut to 64, it is .861 and .719; and by
-their ranks, which forget how far apart two scores are, .854 and .715.
+Reading a candidate and ranking it is most of what a search costs, and half of those found never
+come near the first page. Cut from 150 to 72 by their scores, NDCG@10 is .863 in whole repositories
+and .722 among 31 of them, as with all candidates (614 queries). Cut to 64, it is .861 and .719; and
+by their ranks, which forget how far apart two scores are, .854 and .715.
 """
 
 from __future__ import annotations
