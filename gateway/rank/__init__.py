@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from codelode.model import Candidate
-from gateway.rank.fuse import Scores
 from gateway.rank.order import order
 from gateway.rank.scene import Scene
+from gateway.rank.scores import Scores
 from gateway.rank.weights import SAME_FILE, WEIGHTS
 from gateway.state import Analysis, Backends, Ranked, SearchState
 

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from codelode.model import Candidate, Chunk
 from codelode.names import Names, names_of, spelling
-from gateway.rank.fuse import Scores
 from gateway.rank.paths import Place, place, repository_words
+from gateway.rank.scores import Scores
 from gateway.state import Analysis
 
 Matches = npt.NDArray[np.float64]  # (candidates, words), 1 where it matches

@@ -101,6 +101,17 @@ def test_names_are_weighed_by_words_and_prose_by_meaning(candidate, query, first
     assert paths(fused.ranked(analysis(query), given))[0] == first
 
 
+def test_reciprocal_ranks_are_summed_and_what_a_side_did_not_find_adds_nothing(candidate):
+    given = [
+        candidate("both.py", keyword=2.0, similarity=0.1),
+        candidate("near.py", keyword=None, similarity=0.2),
+        candidate("words.py", keyword=9.0, similarity=None),
+    ]
+
+    scores = fused.score(given, fusion=Fusion.RRF, alpha=0.5).tolist()
+    assert scores == pytest.approx([0.5 / 62 + 0.5 / 62, 0.5 / 61, 0.5 / 61])
+
+
 @pytest.mark.parametrize("fusion", Fusion)
 @pytest.mark.parametrize(("alpha", "first"), [(0.0, "words.py"), (1.0, "meaning.py")])
 def test_alpha_is_the_weight_of_the_vector_side(candidate, fusion, alpha, first):

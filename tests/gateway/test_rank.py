@@ -7,9 +7,9 @@ from codelode.model import Candidate, Category, Kind
 from codelode.names import names_of
 from gateway.analyze import analysis
 from gateway.rank import features, ranked, same_file
-from gateway.rank.fuse import fuse, ranks
 from gateway.rank.paths import stem_of
 from gateway.rank.scene import Scene, same
+from gateway.rank.scores import ranks
 from gateway.rank.weights import SAME_FILE, WEIGHTS
 
 
@@ -29,11 +29,8 @@ def feature(function, query, *candidates):
     return function(Scene(analysis(query), candidates)).tolist()
 
 
-def test_fusion_sums_reciprocal_ranks_and_skips_what_a_side_did_not_find():
-    first, second = ranks([2.0, None, 9.0]), ranks([0.1, 0.2, None])
-
-    assert first.tolist() == [2, np.inf, 1]
-    assert fuse([first, second]).tolist() == pytest.approx([1 / 62 + 1 / 62, 1 / 61, 1 / 61])
+def test_the_best_has_rank_one_and_what_was_not_found_none():
+    assert ranks([2.0, None, 9.0]).tolist() == [2, np.inf, 1]
 
 
 def test_the_definition_comes_before_its_users(candidate):

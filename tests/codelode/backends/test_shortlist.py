@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codelode.fusion import shortlist
+from codelode.backends.shortlist import shortlist
 
 
 def short(keyword=(), near=(), *, most, secondary=()):

@@ -12,9 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-#: Damps the first ranks; the value of Cormack, Clarke and Büttcher, SIGIR 2009.
-RRF_K = 60
-
 #: Each side gives its best 1. With this less, something secondary that is the best of both sides
 #: stands beside the best of one; with .5 less whole repositories lost .007 and all 31 lost .014.
 HELD_BACK = 1.0

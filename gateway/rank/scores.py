@@ -1,4 +1,4 @@
-"""Two rankings → one score, by ranks alone."""
+"""Scores of candidates, and their ranks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from codelode.fusion import RRF_K
-
 Scores = npt.NDArray[np.float64]  # (candidates,)
+
+#: Reciprocal rank fusion sums 1 / (k + rank), ranks 1-based; the value of Cormack, Clarke and
+#: Büttcher, SIGIR 2009.
+RRF_K = 60
 
 
 def ranks(scores: Sequence[float | None]) -> Scores:
@@ -19,13 +21,3 @@ def ranks(scores: Sequence[float | None]) -> Scores:
     out = np.full(len(scores), np.inf)
     out[given] = np.arange(1, len(given) + 1)
     return out
-
-
-def fuse(rankings: Sequence[Scores], *, k: int = RRF_K) -> Scores:
-    """Score each candidate by reciprocal rank: the sum of 1 / (k + rank), ranks 1-based.
-
-    Uses ranks only, so score scales need not agree. Order of `rankings` does not matter.
-    Cormack, Clarke and Büttcher, SIGIR 2009.
-    """
-    total: Scores = np.sum([1.0 / (k + ranking) for ranking in rankings], axis=0)
-    return total
