@@ -279,8 +279,10 @@ stop() {
 
 # --- Docker Compose ----------------------------------------------------------------------------
 
+# A project of its own for each state folder: one checkout does not take down what another started.
 compose() {
-  docker compose --project-name codelode-services --project-directory "$root" \
+  docker compose --project-name "codelode-services-$(cksum <<<"$state" | sed 's| .*||')" \
+    --project-directory "$root" \
     --file "$root/deploy/services.compose.yml" "$@"
 }
 

@@ -38,7 +38,20 @@ MODULES = {
 }
 WAYS = ("configured", "compose", "path", "cache", "release", "go")
 TOOLS = (
-    *("bash", "cat", "chmod", "dirname", "find", "grep", "gzip", "head", "mkdir", "mktemp", "mv"),
+    *(
+        "bash",
+        "cat",
+        "chmod",
+        "cksum",
+        "dirname",
+        "find",
+        "grep",
+        "gzip",
+        "head",
+        "mkdir",
+        "mktemp",
+        "mv",
+    ),
     *("nice", "nohup", "ps", "rm", "sed", "setsid", "sleep", "tar", "touch", "tr"),
     "unzip",
 )
@@ -370,11 +383,30 @@ def test_what_compose_is_given_is_this_repositorys(machine, ready_server):
     for call in calls:
         words = call.split()
         given = {word: words[at + 1] for at, word in enumerate(words) if word.startswith("--")}
-        assert given["--project-name"] == "codelode-services"
         assert Path(given["--file"]) == ROOT / "deploy/services.compose.yml"
         for service in CONTAINERS.values():
             for file in service.get("env_file", ()):
                 assert (Path(given["--project-directory"]) / file).is_file()
+
+
+def test_each_state_folder_has_a_project_of_its_own(machine, ready_server, tmp_path):
+    machine.offer("compose", ready_server)
+
+    def projects(**environment):
+        for call in ("up", "down"):
+            machine.run(call, "ollama", **environment)
+        calls = machine.asked("docker")
+        return {
+            words[words.index("--project-name") + 1]
+            for words in map(str.split, calls)
+            if "--project-name" in words
+        }
+
+    (own,) = projects()
+    others = projects(SERVICES_STATE=str(tmp_path / "another")) - {own}
+
+    assert len(others) == 1
+    assert all(name.startswith("codelode-services-") for name in (own, *others))
 
 
 def test_down_takes_down_what_compose_started_with_its_volumes(machine, ready_server):
