@@ -453,6 +453,9 @@ class Runs(Protocol):
     def claim(self, run: RunId, *, worker: str) -> bool:
         """Claim the pull of an active run; False when a live worker has it or it is not PULLING."""
 
+    def unclaim(self, run: RunId, *, worker: str, for_s: float) -> None:
+        """Give up the pull, if this worker has it: its message comes to any worker in `for_s`."""
+
     def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
         """End the run as FAILED or CANCELLED. Returns the run that is active now, if one waited.
 
@@ -501,6 +504,13 @@ class Feeder(Protocol):
 
         A broker may lose a message that a dying worker had just taken. Files that wait without
         a claim are found by `reap`. Files not in flight are left alone.
+        """
+
+    def put_off(self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float) -> None:
+        """Give up this worker's claims: a server is away, the messages come again in `for_s`.
+
+        Any worker may take them then, and what was begun in vain was no attempt. Files that this
+        worker has not claimed are left alone.
         """
 
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:

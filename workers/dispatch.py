@@ -171,8 +171,8 @@ def after_parse() -> str:
     return jobs.ENRICH if settings.language_model != "none" else jobs.EMBED
 
 
-def send_pull(run: RunId | None) -> None:
-    """Start a run that has become active."""
+def send_pull(run: RunId | None, *, countdown: float = 0.0, retries: int = 0) -> None:
+    """Start a run that has become active, in so many seconds; it was tried so often before."""
     if run:
         app.send_task(
             jobs.PULL_TASK,
@@ -180,6 +180,8 @@ def send_pull(run: RunId | None) -> None:
             queue=jobs.PULL,
             argsrepr="",
             kwargsrepr=existing(run).repository,
+            countdown=countdown or None,
+            retries=retries,
         )
 
 

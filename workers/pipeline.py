@@ -16,7 +16,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -87,60 +88,59 @@ STORE_WAIT_S = 1.5
 MADE_FOR = "made for"
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A message about a file, and how often it was put off because a server was away."""
-
-    job: Job
-    retries: int
-
-
-def stage(queue: str, **options: object) -> Callable[[Callable[[Delivery], None]], Task]:
+def stage(queue: str, **options: object) -> Callable[[Callable[[Job], None]], Task]:
     """Declare a per-file task: the body claims the file; its outcome becomes ledger steps."""
 
-    def declare(body: Callable[[Delivery], None]) -> Task:
+    def declare(body: Callable[[Job], None]) -> Task:
         @app.task(name=f"workers.{queue}", bind=True, max_retries=MAX_RETRIES, **options)
         def task(self: Task, **kwargs: Any) -> None:
             job, retries = Job(**kwargs), self.request.retries
             try:
                 with only_once((queue, job.run, job.path), message=self.request.id) as turn:
                     if turn is Turn.MINE:
-                        body(Delivery(job, retries))
+                        body(job)
             except Unavailable as exc:
                 if retries < MAX_RETRIES:
-                    raise self.retry(exc=exc, countdown=backoff(retries)) from exc
+                    wait_s = backoff(retries)
+                    _put_off(job, wait_s)
+                    raise self.retry(exc=exc, countdown=wait_s) from exc
                 _fail(job, str(exc), queue=queue)
             except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
                 _fail(job, _reason(exc, job, queue), queue=queue)
             if turn is Turn.LATER:
-                put_off = {"countdown": LATER_S, "retries": retries, "queue": queue}
-                self.apply_async(kwargs=kwargs, argsrepr="", kwargsrepr=job.title, **put_off)
+                later = {"countdown": LATER_S, "retries": retries, "queue": queue}
+                self.apply_async(kwargs=kwargs, argsrepr="", kwargsrepr=job.title, **later)
 
         return task
 
     return declare
 
 
-def _claim(deliveries: Sequence[Delivery], *, queue: str) -> list[bool | Exception]:
+def _put_off(job: Job, wait_s: float) -> None:
+    """Leave the file to whichever worker gets its message then."""
+    with suppress(Unavailable):  # the ledger is away, and with it the broker: nothing waits there
+        services().ledger.put_off(job.run, [job.path], worker=identity(), for_s=wait_s)
+
+
+def _claim(batch: Sequence[Job], *, queue: str) -> list[bool | Exception]:
     """Whether each goes on; a file that died with its worker too often fails instead.
 
     One that nobody waits for any more leaves nothing behind: its run was cancelled, or its message
     came twice and the other one got through.
     """
     verdicts: dict[Job, bool | Exception] = {}
-    retries = {delivery.job: delivery.retries for delivery in deliveries}
-    for run, jobs_ in _by_run(list(retries)):
+    for run, jobs_ in _by_run(dict.fromkeys(batch)):
         paths = [job.path for job in jobs_]
         attempts = services().ledger.begin(run, paths, worker=identity(), stage=queue)
         for job, attempt in zip(jobs_, attempts, strict=True):
-            verdicts[job] = _verdict(attempt, retries[job], queue=queue)
+            verdicts[job] = _verdict(attempt, queue=queue)
         unwanted = (path for path, one in zip(paths, attempts, strict=True) if one == NOT_IN_FLIGHT)
         services().handover.drop(run, list(unwanted))
-    return [verdicts[delivery.job] for delivery in deliveries]
+    return [verdicts[job] for job in batch]
 
 
-def _verdict(attempt: int, retries: int, *, queue: str) -> bool | Exception:
-    if attempt - retries > settings.max_attempts:
+def _verdict(attempt: int, *, queue: str) -> bool | Exception:
+    if attempt > settings.max_attempts:
         return Rejected(f"its worker died {attempt - 1} times at stage {queue}")
     return attempt > 0
 
@@ -157,10 +157,9 @@ def _reason(exc: Exception, job: Job, queue: str) -> str:
 
 
 @stage(jobs.PARSE, time_limit=settings.parse_timeout_s)
-def parse_file(delivery: Delivery) -> None:
+def parse_file(job: Job) -> None:
     """Blob → parsed file, or a reason to leave it out."""
-    job = delivery.job
-    (verdict,) = _claim([delivery], queue=jobs.PARSE)
+    (verdict,) = _claim([job], queue=jobs.PARSE)
     if isinstance(verdict, Exception):
         raise verdict
     if not verdict:
@@ -180,21 +179,21 @@ def parse_file(delivery: Delivery) -> None:
 
 
 @stage(jobs.ENRICH)
-def enrich_file(delivery: Delivery) -> None:
+def enrich_file(job: Job) -> None:
     """Parsed file → summaries of its chunks, the most wanted of many files first."""
-    _enrich_batcher().submit(delivery).result()
+    _enrich_batcher().submit(job).result()
 
 
 @stage(jobs.EMBED)
-def embed_file(delivery: Delivery) -> None:
+def embed_file(job: Job) -> None:
     """Parsed file → vectors, many files per call of the model."""
-    _embed_batcher().submit(delivery).result()
+    _embed_batcher().submit(job).result()
 
 
 @stage(jobs.STORE)
-def store_file(delivery: Delivery) -> None:
+def store_file(job: Job) -> None:
     """Everything of the file into the stores, many files per commit; then the next files."""
-    _store_batcher().submit(delivery).result()
+    _store_batcher().submit(job).result()
 
 
 @task_failure.connect
@@ -212,7 +211,7 @@ def record_stalled(
 
 
 @made_once
-def _enrich_batcher() -> Batcher[Delivery]:
+def _enrich_batcher() -> Batcher[Job]:
     return Batcher(
         _enrich_batch,
         admit=partial(_claim, queue=jobs.ENRICH),
@@ -223,7 +222,7 @@ def _enrich_batcher() -> Batcher[Delivery]:
 
 
 @made_once
-def _embed_batcher() -> Batcher[Delivery]:
+def _embed_batcher() -> Batcher[Job]:
     return Batcher(
         _embed_batch,
         admit=partial(_claim, queue=jobs.EMBED),
@@ -234,7 +233,7 @@ def _embed_batcher() -> Batcher[Delivery]:
 
 
 @made_once
-def _store_batcher() -> Batcher[Delivery]:
+def _store_batcher() -> Batcher[Job]:
     return Batcher(
         _store_batch,
         admit=partial(_claim, queue=jobs.STORE),
@@ -246,15 +245,14 @@ def _store_batcher() -> Batcher[Delivery]:
     )
 
 
-def _more_are_coming(batch: Sequence[Delivery]) -> bool:
+def _more_are_coming(batch: Sequence[Job]) -> bool:
     """Whether a run of these has more files in flight, for which waiting is worth a commit.
 
     Half of the window is enough: the rest keeps the stages before this one busy meanwhile.
     """
     try:
         return any(
-            len(group) < min(_left(run), settings.window // 2)
-            for run, group in _by_run(delivery.job for delivery in batch)
+            len(group) < min(_left(run), settings.window // 2) for run, group in _by_run(batch)
         )
     except CodelodeError:  # who stores them finds out and tells
         return False
@@ -266,8 +264,8 @@ def _left(run: RunId) -> int:
     return now.total - now.done - now.failed
 
 
-def _enrich_batch(batch: Sequence[Delivery]) -> None:
-    for run, group in _by_run(delivery.job for delivery in batch):
+def _enrich_batch(batch: Sequence[Job]) -> None:
+    for run, group in _by_run(batch):
         ready, lost = _split(group, _load_parsed(run, group))
         found = dict(zip(ready, _summaries(run, ready), strict=True))
         parts = {
@@ -296,8 +294,8 @@ def _summaries(run: RunId, files: Mapping[Job, ParsedFile]) -> Sequence[Summarie
         return [Summaries((), missing=len(file.pieces)) for _, file in pairs]
 
 
-def _embed_batch(batch: Sequence[Delivery]) -> None:
-    for run, group in _by_run(delivery.job for delivery in batch):
+def _embed_batch(batch: Sequence[Job]) -> None:
+    for run, group in _by_run(batch):
         ready, lost = _split(group, _load_parsed(run, group))
         summaries = _load_summaries(run, list(ready))
         index = services().index
@@ -318,8 +316,8 @@ def _embed_batch(batch: Sequence[Delivery]) -> None:
         pass_on(run, lost, jobs.PARSE)
 
 
-def _store_batch(batch: Sequence[Delivery]) -> None:
-    for run, group in _by_run(delivery.job for delivery in batch):
+def _store_batch(batch: Sequence[Job]) -> None:
+    for run, group in _by_run(batch):
         outcomes = _left_out(run, group)
         with services().writing() as index:
             files = _stored_files(run, group, outcomes, index=index)

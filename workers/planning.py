@@ -7,6 +7,7 @@ is the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -22,10 +23,13 @@ from workers.batcher import Turn, only_once
 from workers.dispatch import backoff, existing, operators_queries, publish, send_pull
 from workers.enrich import first_wanted
 from workers.parse import PARSER_VERSION, imports, own_queries
-from workers.pull import RULES_VERSION, prepare, recently_changed
+from workers.pull import RULES_VERSION, Leaving, prepare, recently_changed
 from workers.services import identity, services, settings
 
 log = structlog.get_logger("workers")
+
+#: A run waits so long before it looks again whether its repository has left, seconds.
+LATER_S = 1.0
 
 #: How often a pull is tried again when its remote or a server is away.
 MAX_RETRIES = 4
@@ -39,15 +43,26 @@ def pull_run(self: Task, run: str) -> None:
             return
         try:
             _pull(RunId(run))
+        except Leaving:  # which takes as long as there is much of it, and is no failure
+            _give_up(RunId(run), LATER_S)
+            send_pull(RunId(run), countdown=LATER_S, retries=self.request.retries)
         except Unavailable as exc:
             if self.request.retries < MAX_RETRIES:
-                raise self.retry(exc=exc, countdown=backoff(self.request.retries)) from exc
+                wait_s = backoff(self.request.retries)
+                _give_up(RunId(run), wait_s)
+                raise self.retry(exc=exc, countdown=wait_s) from exc
             _end(RunId(run), str(exc))
         except CodelodeError as exc:
             _end(RunId(run), str(exc))
         except Exception as exc:
             log.exception("pull_failed", run=run)
             _end(RunId(run), f"{type(exc).__name__}: {exc}")
+
+
+def _give_up(run: RunId, wait_s: float) -> None:
+    """Leave the pull to whichever worker gets its message then."""
+    with suppress(Unavailable):  # the ledger is away, and with it the broker: nothing waits there
+        services().ledger.unclaim(run, worker=identity(), for_s=wait_s)
 
 
 def _pull(run: RunId) -> None:

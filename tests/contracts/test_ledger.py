@@ -294,6 +294,26 @@ def test_only_one_live_worker_gets_the_pull(make):
     assert ledger.claim(run.id, worker="a")
 
 
+def test_a_pull_that_was_given_up_can_be_claimed_by_another_worker(make):
+    ledger = make(worker_ttl_s=60)
+    run = ledger.create(APP, DEFAULT_REF)
+    ledger.heartbeat("a")
+    assert ledger.claim(run.id, worker="a")
+    ledger.unclaim(run.id, worker="b", for_s=0)
+    assert not ledger.claim(run.id, worker="b")
+    ledger.unclaim(run.id, worker="a", for_s=0)
+    assert ledger.claim(run.id, worker="b")
+
+
+def test_a_pull_that_was_given_up_is_stalled_when_its_message_does_not_come(make):
+    ledger = make(requeue_s=0.0)
+    run, later = (ledger.create(RepositoryName(name), DEFAULT_REF) for name in ("now", "later"))
+    for one, for_s in ((run, 0), (later, 60)):
+        ledger.claim(one.id, worker="a")
+        ledger.unclaim(one.id, worker="a", for_s=for_s)
+    until(lambda: ledger.stalled() == (run.id,))
+
+
 def test_the_pull_of_a_dead_worker_is_stalled_and_can_be_claimed(make):
     ledger = make(requeue_s=0.0)
     run = ledger.create(APP, DEFAULT_REF)
@@ -437,6 +457,27 @@ def test_a_live_worker_keeps_its_claim_a_dead_one_does_not(make):
     ledger.begin(run.id, paths[:1], worker="live", stage="parse")
     ledger.begin(run.id, paths[1:], worker="dead", stage="parse")
     assert ledger.begin(run.id, paths, worker="other", stage="parse") == (HELD, 2)
+
+
+def test_files_that_were_put_off_are_anybodys_and_what_was_in_vain_was_no_attempt(make):
+    ledger = make(worker_ttl_s=60)
+    run, _ = start(ledger, item(1), item(2))
+    ledger.heartbeat("a")
+    paths = [item(1).path, item(2).path]
+    assert ledger.begin(run.id, paths, worker="a", stage="store") == (1, 1)
+    ledger.put_off(run.id, paths, worker="b", for_s=0)
+    assert ledger.begin(run.id, paths, worker="b", stage="store") == (HELD, HELD)
+    ledger.put_off(run.id, [*paths[:1], "not/in/flight.py"], worker="a", for_s=0)
+    assert ledger.begin(run.id, paths, worker="b", stage="store") == (1, HELD)
+
+
+def test_a_file_that_was_put_off_is_lost_when_its_message_does_not_come(make):
+    ledger = make(requeue_s=0.0)
+    run, _ = start(ledger, item(1), item(2))
+    for number, for_s in ((1, 0), (2, 60)):
+        ledger.begin(run.id, [item(number).path], worker="a", stage="store")
+        ledger.put_off(run.id, [item(number).path], worker="a", for_s=for_s)
+    until(lambda: [work.path for work in ledger.reap(waiting={}).get(run.id, ())] == [item(1).path])
 
 
 def test_a_file_that_is_not_in_flight_cannot_be_claimed(ledger):

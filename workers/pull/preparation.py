@@ -35,6 +35,10 @@ class Ledger(Catalog, Files, Protocol):
     """What preparing a run reads and writes of the ledger."""
 
 
+class Leaving(Unavailable):
+    """The repository is still being removed: what comes after that waits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """The ref a run turned out to mean, and its manifest."""
@@ -53,13 +57,14 @@ def prepare(
 ) -> Prepared:
     """Bring the mirror up to date and compare; what the run is to redo counts as changed.
 
-    Raises what `Mirrors.sync` and `Mirrors.resolve` raise; NotFound when the repository is gone.
+    Raises what `Mirrors.sync` and `Mirrors.resolve` raise; NotFound when the repository is gone,
+    Leaving while it goes.
     """
     repository = ledger.get(run.repository)
     if repository is None:
         raise NotFound(f"repository {run.repository} was removed")
     if repository.name in ledger.leaving():
-        raise Unavailable(f"{run.repository} is still being removed")
+        raise Leaving(f"{run.repository} is still being removed")
     mirrors.sync(repository)
     ref, revision = mirrors.resolve(repository.name, run.ref)
     abandoned = _settle_default(repository, run.ref, ref, ledger=ledger)

@@ -236,6 +236,12 @@ class MemoryLedger:
         return True
 
     @_atomic
+    def unclaim(self, run: RunId, *, worker: str, for_s: float) -> None:
+        plan = self._plans.get(run)
+        if plan is not None and plan.owner == worker:
+            plan.owner, plan.since = "", self._now() + for_s
+
+    @_atomic
     def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
         found = self._runs.get(run)
         if found is None or found.state.is_over:
@@ -290,6 +296,14 @@ class MemoryLedger:
         in_flight = self._plans[run].in_flight if run in self._plans else {}
         for entry in (in_flight[path] for path in paths if path in in_flight):
             entry.since, entry.stage, entry.attempts, entry.worker = self._now(), stage, 0, ""
+
+    @_atomic
+    def put_off(self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float) -> None:
+        until = self._now() + for_s
+        in_flight = self._plans[run].in_flight if run in self._plans else {}
+        for entry in (in_flight[path] for path in paths if path in in_flight):
+            if entry.worker == worker:
+                entry.since, entry.attempts, entry.worker = until, entry.attempts - 1, ""
 
     @_atomic
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:

@@ -161,6 +161,14 @@ if owner ~= worker and is_alive(owner) then return 0 end
 redis.call('HSET', key('run:' .. run), 'owner', worker, 'since_ms', now_ms())
 return 1
 
+--- unclaim
+-- run, worker, for_ms
+local run = key('run:' .. ARGV[1])
+if redis.call('HGET', run, 'owner') == ARGV[2] then
+  redis.call('HSET', run, 'owner', '', 'since_ms', now_ms() + tonumber(ARGV[3]))
+end
+return 1
+
 --- stop
 -- run, state, reason -> next run id or ''
 local run = ARGV[1]
@@ -265,6 +273,19 @@ for i = 3, #ARGV do
     local entry = cjson.decode(json)
     redis.call('HSET', inflight, ARGV[i],
       cjson.encode({now_ms(), ARGV[2], 0, '', entry[5], entry[6]}))
+  end
+end
+return 1
+
+--- put_off
+-- run, worker, for_ms, then paths
+local inflight = key('run:' .. ARGV[1] .. ':inflight')
+for i = 4, #ARGV do
+  local json = redis.call('HGET', inflight, ARGV[i])
+  local entry = json and cjson.decode(json)
+  if entry and entry[4] == ARGV[2] then
+    redis.call('HSET', inflight, ARGV[i],
+      cjson.encode({now_ms() + tonumber(ARGV[3]), entry[2], entry[3] - 1, '', entry[5], entry[6]}))
   end
 end
 return 1

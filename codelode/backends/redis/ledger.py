@@ -212,6 +212,9 @@ class RedisLedger:
     def claim(self, run: RunId, *, worker: str) -> bool:
         return bool(self._run_script("claim", run, worker))
 
+    def unclaim(self, run: RunId, *, worker: str, for_s: float) -> None:
+        self._run_script("unclaim", run, worker, int(for_s * 1000))
+
     def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
         following = self._run_script("stop", run, state, error)
         return RunId(following.decode()) if following else None
@@ -247,6 +250,10 @@ class RedisLedger:
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
         if paths:
             self._run_script("pass_on", run, stage, *paths)
+
+    def put_off(self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float) -> None:
+        if paths:
+            self._run_script("put_off", run, worker, int(for_s * 1000), *paths)
 
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
         return self._advance("done", run, self._window, *_flat(records))
