@@ -118,7 +118,7 @@ class LocalChunkSearch:
         mask = columns.inside(query.filters)
         keyword = sides.keyword(snapshot, query, mask)
         near = self._near(columns, query, mask)
-        wanted = _wanted(columns, query, keyword, near)
+        wanted = _wanted(columns, query, list(keyword), near)
         shown = shelf.take(connection, columns, sorted(wanted))
         similarity = sides.similarities({at: shown[at].vector for at in near if at in shown}, query)
         return [
@@ -132,10 +132,10 @@ class LocalChunkSearch:
             for at in shown.keys() & (keyword.keys() | similarity.keys())
         ]
 
-    def _near(self, columns: Columns, query: HybridQuery, mask: Mask) -> sides.Scores:
+    def _near(self, columns: Columns, query: HybridQuery, mask: Mask) -> list[int]:
         """Positions near the query vector, best first by a rough comparison, and a few too many."""
         if query.vector is None or not query.vector.any():
-            return {}
+            return []
         self._require_dim(query.vector)
         return sides.nearest(columns, query.vector, mask, math.ceil(query.limit * sides.REFINE))
 
@@ -148,12 +148,12 @@ class LocalChunkSearch:
 
 
 def _wanted(
-    columns: Columns, query: HybridQuery, keyword: sides.Scores, near: sides.Scores
+    columns: Columns, query: HybridQuery, keyword: Sequence[int], near: Sequence[int]
 ) -> list[int]:
     """The positions of both sides that are worth reading."""
     codes = set(columns.texts.categories.codes(query.secondary))
     categories = columns.codes["categories"]
-    return shortlist(keyword, near, query.most, is_secondary=lambda at: categories[at] in codes)
+    return shortlist([keyword, near], query.most, is_secondary=lambda at: categories[at] in codes)
 
 
 def _lines(chunk: Chunk) -> tuple[int, int]:

@@ -54,14 +54,14 @@ Scores = dict[int, float]
 _Floats = npt.NDArray[np.floating]
 
 
-def nearest(columns: Columns, vector: Vector, mask: Mask, count: int) -> Scores:
+def nearest(columns: Columns, vector: Vector, mask: Mask, count: int) -> list[int]:
     """The positions inside the mask whose 8-bit vectors have the largest cosine with the vector,
-    best first, and something in proportion to the cosine.
+    best first.
     """
     mask = mask & (columns.scales > 0)
     inside = int(np.count_nonzero(mask))
     if inside == 0:
-        return {}
+        return []
     query, found = tables.quantised(vector[None]), np.arange(len(mask))
     if inside < SPARSE * len(mask):
         found = np.flatnonzero(mask)
@@ -70,8 +70,8 @@ def nearest(columns: Columns, vector: Vector, mask: Mask, count: int) -> Scores:
         cosines = _products(query, columns.vectors)
         cosines *= columns.scales
         np.copyto(cosines, -np.inf, where=~mask)
-    largest = _largest(cosines, min(count, inside))
-    return dict(zip(found[largest].tolist(), cosines[largest].tolist(), strict=True))
+    positions: list[int] = found[_largest(cosines, min(count, inside))].tolist()
+    return positions
 
 
 def _products(query: npt.NDArray[np.int8], vectors: npt.NDArray[np.int8]) -> _Floats:

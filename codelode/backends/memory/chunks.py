@@ -94,8 +94,7 @@ class MemoryChunkStore:
                 found[id].vector if query.with_vectors else None,
             )
             for id in shortlist(
-                keyword,
-                near,
+                [list(keyword), list(near)],
                 query.most,
                 is_secondary=lambda id: found[id].chunk.category in query.secondary,
             )

@@ -140,8 +140,7 @@ class WeaviateChunkSearch:
         would be missed.
         """
         best = shortlist(
-            {hit.id: hit.score for hit in keyword},
-            {hit.id: hit.score for hit in near},
+            [[hit.id for hit in side] for side in (keyword, near)],
             query.most,
             is_secondary=lambda id: category_of(id) in query.secondary,
         )
