@@ -17,6 +17,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 state=${SERVICES_STATE:-$root/.services}
+case $state in /*) ;; *) state=$PWD/$state ;; esac
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/codelode/servers
 ways=${SERVICES_WAYS:-configured compose path cache release go}
 
@@ -279,10 +280,11 @@ stop() {
 
 # --- Docker Compose ----------------------------------------------------------------------------
 
-# A project of its own for each state folder: one checkout does not take down what another started.
+# A project of its own for each state folder, which remembers its name: one checkout does not take
+# down what another started.
 compose() {
-  docker compose --project-name "codelode-services-$(cksum <<<"$state" | sed 's| .*||')" \
-    --project-directory "$root" \
+  local project; project=$(cat "$state/composed")
+  docker compose --project-name "${project:-codelode-services}" --project-directory "$root" \
     --file "$root/deploy/services.compose.yml" "$@"
 }
 
@@ -290,7 +292,8 @@ compose_up() {
   local port url
   docker info >/dev/null 2>&1 && docker compose version >/dev/null 2>&1 || return 1
   export WEAVIATE_VERSION=$weaviate_version OLLAMA_VERSION=$ollama_version
-  touch "$state/composed" # before: a container that does not get ready is there all the same
+  # Before: a container that does not get ready is there all the same.
+  [ -e "$state/composed" ] || echo "codelode-services-$(cksum <<<"$state" | sed 's| .*||')" >"$state/composed"
   quietly compose up --detach --wait "$1" || return 1
   forget "$1"
   case $1 in

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -95,14 +95,14 @@ def stage(queue: str, **options: object) -> Callable[[Callable[[Job], None]], Ta
         @app.task(name=f"workers.{queue}", bind=True, max_retries=MAX_RETRIES, **options)
         def task(self: Task, **kwargs: Any) -> None:
             job, retries = Job(**kwargs), self.request.retries
+            wait_s = backoff(retries)
             try:
                 with only_once((queue, job.run, job.path), message=self.request.id) as turn:
                     if turn is Turn.MINE:
-                        body(job)
+                        with _put_off_when_away(job, wait_s):
+                            body(job)
             except Unavailable as exc:
                 if retries < MAX_RETRIES:
-                    wait_s = backoff(retries)
-                    _put_off(job, wait_s)
                     raise self.retry(exc=exc, countdown=wait_s) from exc
                 _fail(job, str(exc), queue=queue)
             except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
@@ -116,10 +116,20 @@ def stage(queue: str, **options: object) -> Callable[[Callable[[Job], None]], Ta
     return declare
 
 
-def _put_off(job: Job, wait_s: float) -> None:
-    """Leave the file to whichever worker gets its message then."""
-    with suppress(Unavailable):  # the ledger is away, and with it the broker: nothing waits there
-        services().ledger.put_off(job.run, [job.path], worker=identity(), for_s=wait_s)
+@contextmanager
+def _put_off_when_away(job: Job, wait_s: float) -> Iterator[None]:
+    """Leave the file to whichever worker gets its message next.
+
+    That one may itself be waiting for the server with messages it took: the file is taken for lost
+    no sooner than a claim would be.
+    """
+    try:
+        yield
+    except Unavailable:
+        with suppress(Unavailable):  # the ledger is away: the claim ends with its lease
+            for_s = wait_s + settings.lease_s
+            services().ledger.put_off(job.run, [job.path], worker=identity(), for_s=for_s)
+        raise
 
 
 def _claim(batch: Sequence[Job], *, queue: str) -> list[bool | Exception]:

@@ -7,15 +7,16 @@ is the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import structlog
 from celery import Task
+from celery.exceptions import Reject
+from kombu.exceptions import OperationalError
 
 from codelode import jobs
-from codelode.errors import CodelodeError, Unavailable
+from codelode.errors import CodelodeError, NotFound, Unavailable
 from codelode.model import EdgeKind, RefName, RepositoryName, Revision, RunId, RunState
 from codelode.ports import Manifest, Publication, WorkItem
 from workers.app import app
@@ -29,7 +30,7 @@ from workers.services import identity, services, settings
 log = structlog.get_logger("workers")
 
 #: A run waits so long before it looks again whether its repository has left, seconds.
-LATER_S = 1.0
+LATER_S = 2.0
 
 #: How often a pull is tried again when its remote or a server is away.
 MAX_RETRIES = 4
@@ -43,15 +44,16 @@ def pull_run(self: Task, run: str) -> None:
             return
         try:
             _pull(RunId(run))
-        except Leaving:  # which takes as long as there is much of it, and is no failure
-            _give_up(RunId(run), LATER_S)
-            send_pull(RunId(run), countdown=LATER_S, retries=self.request.retries)
+        except Leaving as exc:  # which takes as long as there is much of it, and is no failure
+            log.info("pull_waits", run=run, reason=str(exc))
+            _pull_again(RunId(run), in_s=LATER_S, retries=self.request.retries)
         except Unavailable as exc:
-            if self.request.retries < MAX_RETRIES:
-                wait_s = backoff(self.request.retries)
-                _give_up(RunId(run), wait_s)
-                raise self.retry(exc=exc, countdown=wait_s) from exc
-            _end(RunId(run), str(exc))
+            retries = self.request.retries
+            if retries < MAX_RETRIES:
+                log.warning("pull_put_off", run=run, reason=str(exc))
+                _pull_again(RunId(run), in_s=backoff(retries), retries=retries + 1)
+            else:
+                _end(RunId(run), str(exc))
         except CodelodeError as exc:
             _end(RunId(run), str(exc))
         except Exception as exc:
@@ -59,10 +61,18 @@ def pull_run(self: Task, run: str) -> None:
             _end(RunId(run), f"{type(exc).__name__}: {exc}")
 
 
-def _give_up(run: RunId, wait_s: float) -> None:
-    """Leave the pull to whichever worker gets its message then."""
-    with suppress(Unavailable):  # the ledger is away, and with it the broker: nothing waits there
-        services().ledger.unclaim(run, worker=identity(), for_s=wait_s)
+def _pull_again(run: RunId, *, in_s: float, retries: int) -> None:
+    """Leave the pull to whichever worker gets its next message.
+
+    Raises Reject when the ledger or the broker is away: then this message comes back.
+    """
+    try:
+        services().ledger.unclaim(run, worker=identity(), for_s=in_s)
+        send_pull(run, countdown=in_s, retries=retries)
+    except NotFound:
+        log.info("pull_dropped", run=run, reason="its repository was removed")
+    except (Unavailable, OperationalError) as exc:
+        raise Reject(str(exc), requeue=True) from exc
 
 
 def _pull(run: RunId) -> None:

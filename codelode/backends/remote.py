@@ -49,6 +49,10 @@ class Garbled(Unavailable):
     """The server answered, but with something that cannot be right."""
 
 
+class LeftAlone(Unavailable):
+    """The server was not asked: it failed too often just before."""
+
+
 class Throttled(Busy):
     """The server asks for fewer calls. `retry_after_s`: the pause it names; 0: it names none."""
 
@@ -82,13 +86,13 @@ class Breaker:
         self._last = ""
 
     def check(self) -> None:
-        """Returns when a call may be made. Raises Unavailable, with the last reason, while open."""
+        """Returns when a call may be made. Raises LeftAlone, with the last reason, while open."""
         with self._lock:
             if self._failures < self._failures_to_open:
                 return
             left = self._open_until - self._clock()
             if left > 0:
-                raise Unavailable(
+                raise LeftAlone(
                     f"{self._name} failed {self._failures} times in a row and is left alone "
                     f"for {left:.0f} s; the last time: {self._last}"
                 )
@@ -159,7 +163,7 @@ class Remote:
 
 def _pause(attempt: int, error: Unavailable) -> float | None:
     """Seconds before the next attempt; None: there should be none now."""
-    if isinstance(error, TimedOut):
+    if isinstance(error, (TimedOut, LeftAlone)):
         return None
     if isinstance(error, Throttled) and error.retry_after_s:
         return error.retry_after_s if error.retry_after_s <= BACKOFF_CAP_S else None

@@ -23,6 +23,7 @@ from codelode.model import (
     RepositoryName,
     Revision,
     Run,
+    RunId,
     RunState,
 )
 from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, Manifest, WorkItem
@@ -469,6 +470,17 @@ def test_files_that_were_put_off_are_anybodys_and_what_was_in_vain_was_no_attemp
     assert ledger.begin(run.id, paths, worker="b", stage="store") == (HELD, HELD)
     ledger.put_off(run.id, [*paths[:1], "not/in/flight.py"], worker="a", for_s=0)
     assert ledger.begin(run.id, paths, worker="b", stage="store") == (1, HELD)
+
+
+def test_giving_up_what_is_over_or_unknown_changes_nothing(ledger):
+    run, _ = start(ledger, item(1))
+    ledger.begin(run.id, [item(1).path], worker="a", stage="store")
+    ledger.end(run.id, RunState.CANCELLED)
+    for given_up in (run.id, RunId("unknown")):
+        ledger.put_off(given_up, [item(1).path], worker="a", for_s=0)
+        ledger.unclaim(given_up, worker="a", for_s=0)
+    assert ledger.run(run.id).state is RunState.CANCELLED
+    assert ledger.run(RunId("unknown")) is None
 
 
 def test_a_file_that_was_put_off_is_lost_when_its_message_does_not_come(make):

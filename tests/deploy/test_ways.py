@@ -409,6 +409,27 @@ def test_each_state_folder_has_a_project_of_its_own(machine, ready_server, tmp_p
     assert all(name.startswith("codelode-services-") for name in (own, *others))
 
 
+@pytest.mark.parametrize("command", ["up", "down"])
+def test_what_was_started_before_projects_had_names_of_their_own_keeps_its_name(
+    machine, ready_server, command
+):
+    machine.offer("compose", ready_server)
+    machine.write(machine.state / "composed", "")
+
+    machine.run(command, "ollama")
+    calls = [call for call in machine.asked("docker") if "--file" in call]
+    assert calls
+    assert all("--project-name codelode-services " in call for call in calls)
+
+
+def test_down_finds_the_project_however_its_state_folder_is_written(machine, ready_server):
+    machine.offer("compose", ready_server)
+    machine.run("up")
+
+    machine.run("down", SERVICES_STATE=f"{machine.state}/")
+    assert list(machine.engine.iterdir()) == []
+
+
 def test_down_takes_down_what_compose_started_with_its_volumes(machine, ready_server):
     machine.offer("compose", ready_server)
     machine.run("up")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from celery.exceptions import Reject
 
 from codelode import jobs
 from codelode.errors import Unavailable
@@ -21,6 +22,7 @@ from codelode.ports import Manifest, WorkItem
 from codelode.settings import load
 from workers import pipeline, planning, services
 from workers.dispatch import Job
+from workers.pull import Leaving
 
 APP = RepositoryName("acme/app")
 BLOB = BlobId("a" * 40)
@@ -34,6 +36,25 @@ def own(redis_url, redis, tmp_path, monkeypatch):
     monkeypatch.setattr(services, "_identity", "this")
     own.ledger.heartbeat("this")
     return own
+
+
+@pytest.fixture
+def messages(own, redis_url, monkeypatch):
+    """`messages(queue)`: arguments of what waits there, and how often each was tried before."""
+    use_broker(redis_url, monkeypatch)
+
+    def waiting(queue):
+        with planning.app.connection_for_read() as connection:
+            found = iter(lambda: connection.default_channel.basic_get(queue, no_ack=True), None)
+            return [(one.decode()[1], one.headers["retries"]) for one in found]
+
+    return waiting
+
+
+def use_broker(url, monkeypatch):
+    monkeypatch.setattr(planning.app.conf, "broker_url", url)
+    monkeypatch.setattr(planning.app, "_pool", None)
+    monkeypatch.setattr(planning.app.amqp, "_producer_pool", None)
 
 
 class Away:
@@ -71,27 +92,49 @@ def test_a_file_whose_server_is_away_waits_for_any_worker_and_that_is_no_attempt
     assert own.ledger.begin(run, ["a.py"], worker="another", stage=jobs.PARSE) == (1,)
 
 
-def test_a_pull_whose_remote_is_away_waits_for_any_worker(own, monkeypatch):
+def test_a_pull_whose_remote_is_away_waits_for_any_worker(own, messages, monkeypatch):
     run = start(own)
     monkeypatch.setitem(vars(own), "mirrors", Away())
 
-    with pytest.raises(Unavailable, match="away"):
-        planning.pull_run(run)
+    planning.pull_run(run)
 
+    assert messages(jobs.PULL) == [({"run": run}, 1)]
     assert own.ledger.run(run).state is RunState.PULLING
     assert own.ledger.claim(run, worker="another")
 
 
-def test_a_run_waits_until_its_repository_has_left_however_long_that_takes(own, monkeypatch):
+def test_a_pull_that_cannot_be_left_to_another_worker_keeps_its_message(own, monkeypatch):
+    run = start(own)
+    monkeypatch.setitem(vars(own), "mirrors", Away())
+    use_broker("redis://127.0.0.1:1/0", monkeypatch)
+
+    with pytest.raises(Reject) as rejected:
+        planning.pull_run(run)
+
+    assert rejected.value.requeue
+
+
+def test_a_run_waits_until_its_repository_has_left_however_long_that_takes(own, messages):
     own.ledger.expel(APP)
     run = start(own)
-    sent = []
-    monkeypatch.setattr(
-        planning, "send_pull", lambda *args, **options: sent.append((args, options))
-    )
+
+    for _ in range(planning.MAX_RETRIES + 1):
+        planning.pull_run(run)
+
+    assert messages(jobs.PULL) == [({"run": run}, 0)] * (planning.MAX_RETRIES + 1)
+    assert own.ledger.run(run).state is RunState.PULLING
+    assert own.ledger.claim(run, worker="another")
+
+
+def test_a_run_whose_repository_is_removed_meanwhile_is_dropped(own, messages, monkeypatch):
+    run = start(own)
+    monkeypatch.setattr(planning, "_pull", lambda run: remove(own, run))
 
     planning.pull_run(run)
 
-    assert sent == [((run,), {"countdown": planning.LATER_S, "retries": 0})]
-    assert own.ledger.run(run).state is RunState.PULLING
-    assert own.ledger.claim(run, worker="another")
+    assert messages(jobs.PULL) == []
+
+
+def remove(own, run):
+    own.ledger.remove(APP)
+    raise Leaving(f"{run} waits for {APP}")

@@ -15,7 +15,8 @@
 --   worker:ID         expires when the worker stops its heartbeat
 --   leaving           SET of removed names whose index is not gone yet
 --   generation        grows with every change a search could see
--- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size].
+-- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size]; since_ms lies ahead
+-- where it was put off, as does that of a run whose pull was.
 
 --- prelude
 local prefix = KEYS[1]
