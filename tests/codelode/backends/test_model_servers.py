@@ -267,7 +267,7 @@ def test_a_server_that_keeps_failing_is_left_alone_for_as_long_as_is_set(kind, n
     for _ in range(FAILURES_TO_OPEN):
         with pytest.raises(Unavailable, match=nobody):
             made.embed_query("cache")
-    with pytest.raises(Unavailable, match="left alone for 2[0-3] s"):
+    with pytest.raises(Unavailable, match=r"left alone for 2[0-3] s"):
         made.embed_query("cache")
 
 
