@@ -95,6 +95,16 @@ def test_what_is_not_acknowledged_goes_back_with_the_connection(
     assert sorted(other.numbers()) == [1, 2, 3, 4]
 
 
+def test_what_is_given_back_is_in_the_queue_again(worker: Worker, redis: Redis) -> None:
+    worker.send("parse", 3)
+    worker.connection.drain_events(timeout=5)
+    worker.messages[1].reject(requeue=True)
+    assert unacknowledged(redis) == (2, 2)
+    worker.connection.drain_events(timeout=5)
+    assert worker.numbers() == [0, 1, 2, 1]
+    assert redis.llen(f"{PREFIX}parse") == 0
+
+
 def test_acknowledgements_of_one_moment_go_together(
     loop: Hub, worker: Worker, redis: Redis
 ) -> None:
