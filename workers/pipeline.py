@@ -95,15 +95,14 @@ def stage(queue: str, **options: object) -> Callable[[Callable[[Job], None]], Ta
         @app.task(name=f"workers.{queue}", bind=True, max_retries=MAX_RETRIES, **options)
         def task(self: Task, **kwargs: Any) -> None:
             job, retries = Job(**kwargs), self.request.retries
-            wait_s = backoff(retries)
             try:
                 with only_once((queue, job.run, job.path), message=self.request.id) as turn:
                     if turn is Turn.MINE:
-                        with _put_off_when_away(job, wait_s):
+                        with _put_off_when_away(job):
                             body(job)
             except Unavailable as exc:
                 if retries < MAX_RETRIES:
-                    raise self.retry(exc=exc, countdown=wait_s) from exc
+                    raise self.retry(exc=exc, countdown=backoff(retries)) from exc
                 _fail(job, str(exc), queue=queue)
             except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
                 _fail(job, _reason(exc, job, queue), queue=queue)
@@ -117,7 +116,7 @@ def stage(queue: str, **options: object) -> Callable[[Callable[[Job], None]], Ta
 
 
 @contextmanager
-def _put_off_when_away(job: Job, wait_s: float) -> Iterator[None]:
+def _put_off_when_away(job: Job) -> Iterator[None]:
     """Leave the file to whichever worker gets its message next.
 
     That one may itself be waiting for the server with messages it took: the file is taken for lost
@@ -127,8 +126,9 @@ def _put_off_when_away(job: Job, wait_s: float) -> Iterator[None]:
         yield
     except Unavailable:
         with suppress(Unavailable):  # the ledger is away: the claim ends with its lease
-            for_s = wait_s + settings.lease_s
-            services().ledger.put_off(job.run, [job.path], worker=identity(), for_s=for_s)
+            services().ledger.put_off(
+                job.run, [job.path], worker=identity(), for_s=settings.lease_s
+            )
         raise
 
 

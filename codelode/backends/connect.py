@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from codelode.backends.redis.dump import RedisKeys
     from codelode.backends.redis.exchange import RedisExchange
     from codelode.backends.redis.queues import RedisQueues
-    from codelode.backends.remote import Remote
     from codelode.backends.served import Limits
     from codelode.backends.weaviate import Address, Place
 
@@ -185,24 +184,20 @@ def embedder(settings: Settings) -> Embedder:
     if settings.embedder == "ollama":
         from codelode.backends import ollama
 
-        server = _ollama(settings)
         return ollama.embedder(
-            server,
+            _ollama(settings),
             model=settings.embedding_model or ollama.EMBEDDING_MODEL,
             limits=_limits(settings),
             dim=settings.embedding_dim,
-            remote=_remote(settings, server.name),
         )
     if settings.embedder == "openai":
         from codelode.backends import openai
 
-        endpoint = _endpoint(settings)
         return openai.embedder(
-            endpoint,
+            _endpoint(settings),
             model=settings.embedding_model or openai.EMBEDDING_MODEL,
             limits=_limits(settings),
             dim=settings.embedding_dim,
-            remote=_remote(settings, endpoint.name),
         )
     from codelode.backends.static import StaticEmbedder
 
@@ -224,22 +219,18 @@ def language_model(settings: Settings) -> LanguageModel | None:
     if settings.language_model == "ollama":
         from codelode.backends import ollama
 
-        server = _ollama(settings)
         return ollama.OllamaLanguageModel(
-            server,
+            _ollama(settings),
             model=settings.summary_model or ollama.LANGUAGE_MODEL,
             limits=_limits(settings),
-            remote=_remote(settings, server.name),
         )
     if settings.language_model == "openai":
         from codelode.backends import openai
 
-        endpoint = _endpoint(settings)
         return openai.OpenAiLanguageModel(
-            endpoint,
+            _endpoint(settings),
             model=settings.summary_model or openai.LANGUAGE_MODEL,
             limits=_limits(settings),
-            remote=_remote(settings, endpoint.name),
         )
     return None
 
@@ -431,11 +422,5 @@ def _limits(settings: Settings) -> Limits:
         concurrency=settings.model_concurrency,
         timeout_s=settings.model_timeout_s,
         query_timeout_s=settings.query_timeout_s,
+        retry_s=settings.model_retry_s,
     )
-
-
-def _remote(settings: Settings, server: str) -> Remote:
-    from codelode.backends.remote import Breaker, Remote
-
-    breaker = Breaker(server, open_s=settings.model_retry_s)
-    return Remote(server, concurrency=settings.model_concurrency, breaker=breaker)

@@ -174,7 +174,7 @@ def embedder(
 ) -> ServedEmbedder:
     """The port Embedder by a model of the server."""
     limits = limits or Limits()
-    remote = remote or Remote(server.name, concurrency=limits.concurrency)
+    remote = remote or limits.remote(server.name)
     return ServedEmbedder(
         f"{model} of {server.name}",
         model=model,
@@ -203,7 +203,7 @@ class OllamaLanguageModel:
         self._server = server
         self._model = model
         self._timeout_s = limits.timeout_s
-        self._remote = remote or Remote(server.name, concurrency=limits.concurrency)
+        self._remote = remote or limits.remote(server.name)
 
     @cached_property
     def identity(self) -> str:

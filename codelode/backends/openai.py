@@ -116,7 +116,7 @@ def embedder(
         backend="openai",
         fetch=lambda texts, timeout_s: endpoint.embed(model, texts, timeout_s, dim=dim),
         version=lambda _: "",
-        remote=remote or Remote(endpoint.name, concurrency=limits.concurrency),
+        remote=remote or limits.remote(endpoint.name),
         limits=limits,
         dim=dim,
     )
@@ -138,7 +138,7 @@ class OpenAiLanguageModel:
         self._endpoint = endpoint
         self._model = model
         self._timeout_s = limits.timeout_s
-        self._remote = remote or Remote(endpoint.name, concurrency=limits.concurrency)
+        self._remote = remote or limits.remote(endpoint.name)
 
     def complete(self, prompt: str, *, max_tokens: int) -> str:
         """Raises Unavailable, NotFound, Rejected, InvalidSettings."""

@@ -22,7 +22,7 @@ import structlog
 
 from codelode import tokens
 from codelode.backends.http import sendable
-from codelode.backends.remote import Garbled, Remote, RetryPolicy
+from codelode.backends.remote import OPEN_S, Breaker, Garbled, Remote, RetryPolicy
 from codelode.errors import InvalidSettings, Rejected, SchemaMismatch, TimedOut, Unavailable
 from codelode.model import Vector, Vectors
 
@@ -91,12 +91,18 @@ Version = Callable[[RetryPolicy], str]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is asked of a server at once, and for how long."""
+    """How much is asked of a server at once, for how long, and for how long not at all."""
 
     batch_tokens: int = 8_192
     concurrency: int = 4
     timeout_s: float = 60.0
     query_timeout_s: float = 5.0
+    retry_s: float = OPEN_S  # after it failed again and again
+
+    def remote(self, name: str) -> Remote:
+        """Calls to the server of that name."""
+        breaker = Breaker(name, open_s=self.retry_s)
+        return Remote(name, concurrency=self.concurrency, breaker=breaker)
 
 
 class ServedEmbedder:

@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from codelode.fusion import RRF_K
 from codelode.model import Edge, RepositoryName
 from codelode.ports import DependencyGraph
 from gateway.options import Centrality
 from gateway.rank.judge import below
-from gateway.rank.scores import RRF_K
 from gateway.state import FilePlace, Ranked, SearchState
 
 #: Weight of the centrality's reciprocal rank beside the ranking's.

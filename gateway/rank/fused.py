@@ -10,10 +10,11 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
+from codelode.fusion import RRF_K
 from codelode.model import Candidate, Chunk
 from codelode.names import is_constructor, spelling
 from gateway.options import Fusion
-from gateway.rank.scores import RRF_K, Scores, ranks
+from gateway.rank.scores import Scores, ranks
 from gateway.state import Analysis, QueryKind, Ranked
 
 #: Weight of the vector side by how the query is written: names are matched by words, prose by

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from codelode.fusion import RRF_K
 from codelode.model import ChunkId
-from gateway.rank.scores import RRF_K
 from gateway.state import Ranked
 
 

@@ -9,10 +9,6 @@ import numpy.typing as npt
 
 Scores = npt.NDArray[np.float64]  # (candidates,)
 
-#: Reciprocal rank fusion sums 1 / (k + rank), ranks 1-based; the value of Cormack, Clarke and
-#: Büttcher, SIGIR 2009.
-RRF_K = 60
-
 
 def ranks(scores: Sequence[float | None]) -> Scores:
     """The 1-based rank of each score, best first, ties in order; infinite where there is none."""

@@ -15,14 +15,12 @@ from codelode.backends.weaviate import WeaviateChunkStore
 from codelode.backends.weaviate.inventory import WeaviateInventory
 from codelode.model import (
     DEFAULT_REF,
-    Category,
-    Chunk,
     FileChunks,
     Kind,
     RefName,
     RepositoryName,
-    chunk_id,
 )
+from tests.chunks import chunk
 
 DIM = 4
 APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")
@@ -55,21 +53,7 @@ def stock(request, tmp_path):
 
 def file(path, *contents, repository=APP, refs=(MAIN,)):
     chunks = tuple(
-        Chunk(
-            id=chunk_id(repository, path, line, content),
-            repository=repository,
-            path=path,
-            refs=refs,
-            language="python",
-            category=Category.SOURCE,
-            kind=Kind.BLOCK,
-            symbol="",
-            symbols=(),
-            header="",
-            start_line=line,
-            end_line=line,
-            content=content,
-        )
+        chunk(path, content, repository=repository, start_line=line, refs=refs, kind=Kind.BLOCK)
         for line, content in enumerate(contents, 1)
     )
     vectors = np.array([[1, 0, 0, 0]] * len(chunks), np.float32)

@@ -18,20 +18,14 @@ from codelode.backends.memory.near import MemoryNearQueries
 from codelode.backends.memory.symbols import MemorySymbols
 from codelode.errors import Unavailable
 from codelode.model import (
-    DEFAULT_REF,
-    Category,
-    Chunk,
     FileChunks,
-    Kind,
-    RefName,
-    RepositoryName,
-    chunk_id,
 )
 from codelode.settings import Settings
 from codelode.v1 import index_pb2_grpc, search_pb2_grpc
 from gateway.api.jobs import QueueDepth
 from gateway.app import Gateway, Services
 from gateway.state import Backends
+from tests.chunks import chunk
 
 DIM = 64
 
@@ -106,27 +100,7 @@ class AwayableLedger(MemoryLedger):
 
 @pytest.fixture
 def make_chunk():
-    def make(path, content, *, repository="acme/http", start_line=1, **fields):
-        return Chunk(
-            **{
-                "id": chunk_id(repository, path, start_line, content),
-                "repository": RepositoryName(repository),
-                "path": path,
-                "refs": (DEFAULT_REF, RefName("main")),
-                "language": "python",
-                "category": Category.SOURCE,
-                "kind": Kind.FUNCTION,
-                "symbol": "",
-                "symbols": (),
-                "header": "",
-                "start_line": start_line,
-                "end_line": start_line + content.count("\n"),
-                "content": content,
-                **fields,
-            }
-        )
-
-    return make
+    return chunk
 
 
 @pytest.fixture
@@ -160,8 +134,8 @@ def index(chunks, embedder):
 
     def store(*given):
         files = {}
-        for chunk in given:
-            files.setdefault((chunk.repository, chunk.path, chunk.refs), []).append(chunk)
+        for one in given:
+            files.setdefault((one.repository, one.path, one.refs), []).append(one)
         chunks.replace(
             [
                 FileChunks(*place, tuple(held), embedder.embed_documents([c.content for c in held]))

@@ -9,33 +9,16 @@ import pytest
 
 from codelode.model import (
     DEFAULT_REF,
-    Category,
-    Chunk,
     FileChunks,
-    Kind,
     RepositoryName,
-    chunk_id,
 )
 from codelode.settings import Settings
+from tests.chunks import chunk
 from workers import services
 
 APP = RepositoryName("acme/app")
 CONTENT = "def retry(): pause()"
-CHUNK = Chunk(
-    id=chunk_id(APP, "a.py", 1, CONTENT),
-    repository=APP,
-    path="a.py",
-    refs=(DEFAULT_REF,),
-    language="python",
-    category=Category.SOURCE,
-    kind=Kind.FUNCTION,
-    symbol="retry",
-    symbols=(),
-    header="",
-    start_line=1,
-    end_line=1,
-    content=CONTENT,
-)
+CHUNK = chunk("a.py", CONTENT, repository=APP, refs=(DEFAULT_REF,))
 
 
 @pytest.fixture

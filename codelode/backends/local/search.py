@@ -18,8 +18,8 @@ from codelode.backends.local.faults import translated
 from codelode.backends.local.shelf import Shelf
 from codelode.backends.local.snapshots import Snapshot, Snapshots
 from codelode.backends.local.vocabulary import Mask
-from codelode.backends.shortlist import shortlist
 from codelode.errors import SchemaMismatch
+from codelode.fusion import shortlist
 from codelode.model import Candidate, Chunk, HybridQuery, RefName, RepositoryName, Vector
 
 #: A repository and a path in it.

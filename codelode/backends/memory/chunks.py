@@ -14,7 +14,7 @@ import numpy as np
 
 from codelode.backends import globs, words
 from codelode.backends.replacing import require_distinct, require_vectors
-from codelode.backends.shortlist import shortlist
+from codelode.fusion import shortlist
 from codelode.model import (
     Candidate,
     Chunk,

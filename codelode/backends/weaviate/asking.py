@@ -2,14 +2,13 @@
 
 The library brings these messages along, sends them and knows what to do when nobody answers. But
 it makes several objects of each hit and looks at each argument of a request: both sides of a search
-and fifty chunks took 4.0 ms of processor time in it, and take 1.6 here.
+and fifty chunks took 4.0 ms of processor time in it, and take half of that here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -22,8 +21,6 @@ from weaviate.proto.v1 import base_pb2, base_search_pb2, search_get_pb2
 from codelode.backends.weaviate.bulk import PAGE
 from codelode.backends.weaviate.index import VECTOR
 from codelode.model import Vector
-
-NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
 class FoundObject(NamedTuple):
@@ -138,7 +135,7 @@ class TenantObjects:
                 about.id_as_bytes,
                 score(about),
                 _vector(about) if with_vectors else None,
-                _texts(one, properties) if properties else NO_TEXTS,
+                _texts(one, properties) if properties else {},
             )
             for one, about in ((one, one.metadata) for one in reply.results)
         ]

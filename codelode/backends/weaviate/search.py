@@ -24,7 +24,6 @@ from weaviate import WeaviateAsyncClient
 from weaviate.collections.classes.filters import FilterReturn
 
 from codelode.backends import words
-from codelode.backends.shortlist import shortlist
 from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.asking import FoundObject, TenantObjects
 from codelode.backends.weaviate.bulk import PAGE
@@ -41,6 +40,7 @@ from codelode.backends.weaviate.predicate import (
     in_files,
 )
 from codelode.errors import Corrupt, SchemaMismatch, Unavailable
+from codelode.fusion import shortlist
 from codelode.model import Candidate, Chunk, ChunkId, HybridQuery, RefName
 
 #: The searched properties, each with the weight of its score.

@@ -26,8 +26,6 @@ from codelode.mirrors import folder_name
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
-    Category,
-    Chunk,
     Edge,
     EdgeKind,
     FileChunks,
@@ -41,9 +39,9 @@ from codelode.model import (
     RunId,
     RunState,
     Symbol,
-    chunk_id,
 )
 from codelode.ports import Manifest, Publication, WorkItem
+from tests.chunks import chunk
 
 APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")
 MAIN, DEV = RefName("main"), RefName("dev")
@@ -151,20 +149,13 @@ def symbol(path):
 
 def chunks(name, path, refs):
     made = tuple(
-        Chunk(
-            id=chunk_id(name, path, line, path),
+        chunk(
+            path,
+            path,
             repository=name,
-            path=path,
-            refs=tuple(sorted(refs)),
-            language="python",
-            category=Category.SOURCE,
-            kind=Kind.BLOCK,
-            symbol="",
-            symbols=(),
-            header="",
             start_line=line,
-            end_line=line,
-            content=path,
+            refs=tuple(sorted(refs)),
+            kind=Kind.BLOCK,
         )
         for line in (1, 2)
     )

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-#: Damps the first ranks: half of what the best of a side gets goes to the one at rank 62.
-K = 60
+#: Damps the first ranks; the value of Cormack, Clarke and Büttcher, SIGIR 2009.
+RRF_K = 60
 
 #: Of 1, which the best of a side gets, what something secondary loses for each side there is: the
 #: best of both stands beside the best of one.
@@ -29,7 +29,7 @@ def shortlist(
     scores: defaultdict[Key, float] = defaultdict(float)
     for side in sides:
         for rank, key in enumerate(side, 1):
-            scores[key] += (K + 1) / (K + rank)
+            scores[key] += (RRF_K + 1) / (RRF_K + rank)
     if most is None or len(scores) <= most:
         return list(scores)
     loss = HELD_BACK * sum(map(bool, sides))

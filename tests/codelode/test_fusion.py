@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codelode.backends.shortlist import shortlist
+from codelode.fusion import shortlist
 
 
 def short(*sides, most, secondary=()):
