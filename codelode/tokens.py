@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -83,7 +82,12 @@ def terms(text: str) -> list[str]:
 
     `"getUserById(x)"` → `["get", "user", "by", "id", "getuserbyid", "x"]`.
     """
-    return list(chain.from_iterable(map(_TERMS.__getitem__, runs(text))))
+    return joined_terms(text).split()
+
+
+def joined_terms(text: str) -> str:
+    """The same with a space between them, as an index takes them."""
+    return " ".join(filter(None, map(_TERMS.__getitem__, runs(text))))
 
 
 def _identifier(run: str) -> str:
@@ -92,9 +96,9 @@ def _identifier(run: str) -> str:
     return identifier if len(identifier) <= MAX_IDENTIFIER_CHARS else ""
 
 
-def _terms(run: str) -> tuple[str, ...]:
+def _terms(run: str) -> str:
     parts = _words(_identifier(run))
-    return (*parts, "".join(parts)) if len(parts) > 1 else parts
+    return " ".join((*parts, "".join(parts)) if len(parts) > 1 else parts)
 
 
 def _words(identifier: str) -> tuple[str, ...]:

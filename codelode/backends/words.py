@@ -29,19 +29,19 @@ SUMMARY_WEIGHT = 2.0
 MAX_QUERY_TERMS = 64
 
 
-def name_terms(chunk: Chunk) -> list[str]:
-    """The terms of where a chunk stands and what it defines."""
-    return tokens.terms("\n".join((chunk.path, chunk.symbol, *chunk.symbols, chunk.header)))
+def name_terms(chunk: Chunk) -> str:
+    """The terms of where a chunk stands and what it defines, with a space between them."""
+    return tokens.joined_terms("\n".join((chunk.path, chunk.symbol, *chunk.symbols, chunk.header)))
 
 
-def content_terms(chunk: Chunk) -> list[str]:
+def content_terms(chunk: Chunk) -> str:
     """The terms of the code itself, and of what it goes on from."""
-    return tokens.terms(chunk.overlap + chunk.content)
+    return tokens.joined_terms(chunk.overlap + chunk.content)
 
 
-def summary_terms(chunk: Chunk) -> list[str]:
+def summary_terms(chunk: Chunk) -> str:
     """The terms of what a language model says of it; none when it was not asked."""
-    return tokens.terms(chunk.summary)
+    return tokens.joined_terms(chunk.summary)
 
 
 def query_terms(text: str) -> list[str]:

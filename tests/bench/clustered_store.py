@@ -39,7 +39,7 @@ from codelode.backends.weaviate import (
 )
 from codelode.backends.weaviate.connection import connect, connect_async
 from codelode.backends.weaviate.index import VECTOR, Version
-from codelode.backends.weaviate.objects import SHOWN, identify, pack
+from codelode.backends.weaviate.objects import SHOWN, Given, pack
 from codelode.backends.weaviate.predicate import condition
 from codelode.backends.weaviate.search import FIELDS
 from codelode.model import FileChunks, Filters, HybridQuery
@@ -108,7 +108,7 @@ def _replace(store: WeaviateChunkStore, files: list[FileChunks]) -> None:
 
 def _objects(files: list[FileChunks]) -> list[Any]:
     return [
-        pack(identify(chunk, vector, file.refs), chunk, vector, file.refs)
+        pack(Given.of(chunk, vector, file.refs))
         for file in files
         for chunk, vector in zip(file.chunks, file.vectors, strict=True)
     ]

@@ -119,10 +119,10 @@ class Writer:
 
 def _document(row: int, chunk: Chunk) -> Document:
     document = Document()
-    document.add_text("name", " ".join(words.name_terms(chunk)))
-    document.add_text("body", " ".join(words.content_terms(chunk)))
+    document.add_text("name", words.name_terms(chunk))
+    document.add_text("body", words.content_terms(chunk))
     if chunk.summary:
-        document.add_text("summary", " ".join(words.summary_terms(chunk)))
+        document.add_text("summary", words.summary_terms(chunk))
     for field, value in zip(CLAUSE_FIELDS, clause_values(chunk), strict=True):
         document.add_text(field, value)
     document.add_unsigned("row", row)

@@ -177,9 +177,9 @@ def _any_matches(texts: set[str], wanted: Sequence[str], expression: Callable[[s
 
 def _entry(chunk: Chunk, vector: Vector) -> _Entry:
     fields = (
-        (words.NAME_WEIGHT, Counter(words.name_terms(chunk))),
-        (1.0, Counter(words.content_terms(chunk))),
-        (words.SUMMARY_WEIGHT, Counter(words.summary_terms(chunk))),
+        (words.NAME_WEIGHT, Counter(words.name_terms(chunk).split())),
+        (1.0, Counter(words.content_terms(chunk).split())),
+        (words.SUMMARY_WEIGHT, Counter(words.summary_terms(chunk).split())),
     )
     return _Entry(chunk, vector, fields)
 

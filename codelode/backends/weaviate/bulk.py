@@ -9,24 +9,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
-from weaviate.classes.data import DataObject
 from weaviate.classes.query import Filter
 from weaviate.collections import Collection
 from weaviate.collections.classes.filters import FilterReturn
-from weaviate.exceptions import WeaviateInsertManyAllFailedError
 
 from codelode.backends.weaviate.failures import refusal
+from codelode.backends.weaviate.inserting import Made, insert
 from codelode.backends.weaviate.objects import file_name
 from codelode.errors import Unavailable
 
 T = TypeVar("T")
 Objects: TypeAlias = Collection[Any, Any]  # of one tenant
-Made: TypeAlias = DataObject[Any, Any]
 
 #: Objects per request that writes, and requests at once: more of either made it no faster.
 WRITE_OBJECTS = 200
@@ -76,8 +73,10 @@ def by_ids(objects: Objects, ids: Iterable[UUID], properties: Sequence[str]) -> 
         ).objects
 
 
-def write(objects: Objects, made: Sequence[Made], *, check: Callable[[], None]) -> None:
+def write(objects: Objects, made: Iterable[Made], *, check: Callable[[], None]) -> None:
     """Store the objects; `check` raises when the server is not the one from the beginning.
+
+    The first are on their way while the next are made.
 
     An object that the server refuses is sent again a few times, unless it can never be stored. Then
     this raises an error that names its file. Of several that are refused in one request the first
@@ -89,11 +88,17 @@ def write(objects: Objects, made: Sequence[Made], *, check: Callable[[], None]) 
     it had acknowledged. A further request, which finds its object there and changes nothing, writes
     out the rest.
     """
+    last: list[Made] = []
     with ThreadPoolExecutor(WRITES_AT_ONCE) as pool:
-        for _ in pool.map(partial(_send, objects), batches(made, WRITE_OBJECTS)):
+        sent = []
+        for some in batches(made, WRITE_OBJECTS):
+            sent.append(pool.submit(_send, objects, some))
+            last = some[-1:]
+        for one in sent:
+            one.result()
             check()
-    if made:
-        _send(objects, made[-1:])
+    if last:
+        _send(objects, last)
         check()
 
 
@@ -120,13 +125,13 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 def file_of(made: Made) -> str:
     """The file of an object that was made."""
-    return file_name(made.properties["repository"], made.properties["path"])
+    return file_name(str(made.properties["repository"]), str(made.properties["path"]))
 
 
 def _send(objects: Objects, made: Sequence[Made]) -> None:
     remaining = list(made)
     for pause_s in (*PAUSES_S, None):
-        refused = _refused(objects, remaining)
+        refused = insert(objects, remaining)
         if not refused:
             return
         remaining = [remaining[index] for index in refused]
@@ -135,14 +140,3 @@ def _send(objects: Objects, made: Sequence[Made]) -> None:
         if pause_s is None or not isinstance(error, Unavailable):
             raise error
         time.sleep(pause_s)
-
-
-def _refused(objects: Objects, made: Sequence[Made]) -> dict[int, str]:
-    """What the server did not take: position → why."""
-    if not made:
-        return {}
-    try:
-        outcome = objects.data.insert_many(made)
-    except WeaviateInsertManyAllFailedError as exc:
-        return dict.fromkeys(range(len(made)), exc.message)
-    return {index: error.message for index, error in outcome.errors.items()}

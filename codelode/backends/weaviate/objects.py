@@ -13,7 +13,9 @@ instead, so that a search can tell of ids alone which are worth reading.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
@@ -21,10 +23,10 @@ from uuid import UUID, uuid5
 
 import numpy as np
 from pydantic_core import from_json
-from weaviate.classes.data import DataObject
 
 from codelode.backends import words
 from codelode.backends.weaviate.index import VECTOR
+from codelode.backends.weaviate.inserting import Made
 from codelode.errors import SchemaMismatch
 from codelode.model import Category, Chunk, ChunkId, Kind, RefName, Vector
 from codelode.names import Names, names_of
@@ -35,6 +37,10 @@ SHOWN = ["facts", "content"]
 #: Chunks kept, 4 kB each; then the older half goes.
 MOST_KEPT = 32_768
 
+#: Paths whose properties are remembered: the chunks of a file come one after another.
+PATHS_KEPT = 64
+
+_SPACE = re.compile(r"\s")
 _NAMESPACE = UUID("6f1f6d53-8a52-5a0e-9c39-0d5f2b6a3b57")
 _BUCKET_DIGITS = 4
 _CATEGORIES = {category.value: category for category in Category}
@@ -59,13 +65,30 @@ class Shown(NamedTuple):
     names: Names
 
 
-def identify(chunk: Chunk, vector: Vector, refs: Iterable[RefName]) -> UUID:
-    """The object's id: equal exactly when the same is stored."""
-    made = blake2b(_facts(chunk, refs).encode(), digest_size=16)
-    made.update(text(chunk.content).encode())
-    made.update(np.ascontiguousarray(vector, np.float32).tobytes())
-    id = uuid5(_NAMESPACE, f"{chunk.id} {made.hexdigest()}")
-    return UUID(int=id.int & ~_LAST_DIGIT | BY_DIGIT.index(chunk.category))
+class Given(NamedTuple):
+    """A chunk to write, under the refs it will have."""
+
+    id: UUID
+    chunk: Chunk
+    vector: Vector
+    refs: Collection[RefName]
+    facts: str
+
+    @classmethod
+    def of(cls, chunk: Chunk, vector: Vector, refs: Collection[RefName]) -> Given:
+        """With the object's id: equal exactly when the same is stored."""
+        facts = _facts(chunk, refs)
+        made = blake2b(facts.encode(), digest_size=16)
+        made.update(text(chunk.content).encode())
+        made.update(np.ascontiguousarray(vector, np.float32).tobytes())
+        id = uuid5(_NAMESPACE, f"{chunk.id} {made.hexdigest()}")
+        id = UUID(int=id.int & ~_LAST_DIGIT | BY_DIGIT.index(chunk.category))
+        return cls(id, chunk, vector, refs, facts)
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return file_name(self.chunk.repository, self.chunk.path)
 
 
 def category_of(id: bytes) -> Category:
@@ -76,30 +99,26 @@ def category_of(id: bytes) -> Category:
     return BY_DIGIT[digit]
 
 
-def pack(id: UUID, chunk: Chunk, vector: Vector, refs: Iterable[RefName]) -> DataObject[Any, Any]:
-    """The chunk under these refs as an object; a zero vector is none."""
-    path = text(chunk.path)
+def pack(given: Given) -> Made:
+    """The object; a zero vector is none."""
+    chunk = given.chunk
     properties = {
+        **_of_path(chunk.path),
         "repository": text(chunk.repository),
-        "path": visible(path),
-        "folders": list(map(visible, folders(path))),
-        "basename": visible(basename(path)),
-        "extension": visible(extension(path)),
-        "depth": path.count("/"),
         "bucket": chunk.id[:_BUCKET_DIGITS],
         "language": text(chunk.language),
         "kind": chunk.kind.value,
         "category": chunk.category.value,
         "block_type": text(chunk.block_type),
         "names": [visible(text(name)) for name in names(chunk)],
-        "refs": sorted(map(text, refs)),
-        "name_terms": " ".join(words.name_terms(chunk)),
-        "terms": " ".join(words.content_terms(chunk)),
-        "summary_terms": " ".join(words.summary_terms(chunk)),
+        "refs": sorted(map(text, given.refs)),
+        "name_terms": words.name_terms(chunk),
+        "terms": words.content_terms(chunk),
+        "summary_terms": words.summary_terms(chunk),
         "content": text(chunk.content),
-        "facts": _facts(chunk, refs),
+        "facts": given.facts,
     }
-    return DataObject(uuid=id, properties=properties, vector=_vector(vector))
+    return Made(given.id, properties, _vector(given.vector))
 
 
 def unpack(properties: Mapping[str, Any]) -> Shown:
@@ -192,12 +211,25 @@ def extension(path: str) -> str:
 
 def visible(value: str) -> str:
     """The value with white space made visible: the server trims it, and `*` stops at newlines."""
-    return "".join("␠" if char.isspace() else char for char in value)
+    return _SPACE.sub("␠", value)
 
 
 def text(value: str) -> str:
     """Lone surrogates, which UTF-8 cannot carry, become `?`."""
     return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+
+
+@lru_cache(maxsize=PATHS_KEPT)
+def _of_path(path: str) -> Mapping[str, Any]:
+    """The properties that say where a file is."""
+    shown = visible(text(path))
+    return {
+        "path": shown,
+        "folders": folders(shown),
+        "basename": basename(shown),
+        "extension": extension(shown),
+        "depth": shown.count("/"),
+    }
 
 
 def _facts(chunk: Chunk, refs: Iterable[RefName]) -> str:
@@ -220,5 +252,5 @@ def vector_of(object: Any, dim: int) -> Vector:
     return np.zeros(dim, np.float32) if found is None else np.array(found, np.float32)
 
 
-def _vector(vector: Vector) -> dict[str, Any]:
+def _vector(vector: Vector) -> Mapping[str, Vector]:
     return {VECTOR: vector} if vector.any() else {}

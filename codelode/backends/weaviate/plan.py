@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from codelode.backends.weaviate.objects import identify, text
-from codelode.model import Chunk, ChunkId, FileChunks, RefName, Vector
+from codelode.backends.weaviate.objects import Given, text
+from codelode.model import ChunkId, FileChunks, RefName
 
 Refs = frozenset[RefName]
 
@@ -20,16 +20,6 @@ class Stored:
     repository: str
     chunk: ChunkId
     path: str
-    refs: Refs
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A chunk to write, under the refs it will have."""
-
-    id: UUID
-    chunk: Chunk
-    vector: Vector
     refs: Refs
 
 
@@ -47,12 +37,12 @@ def plan(files: Sequence[FileChunks], stored: Mapping[UUID, Stored]) -> Change:
 
     Refs of a stored object of a chunk that is given now go over to what is made of it now.
     """
-    given = {object.id: object for object in _given(files, stored.values())}
-    change = Change(arriving=[object for id, object in given.items() if id not in stored])
-    renewed = frozenset(object.chunk.id for object in given.values())
+    wanted = {object.id: object for object in _wanted(files, stored.values())}
+    change = Change(arriving=[object for id, object in wanted.items() if id not in stored])
+    renewed = frozenset(object.chunk.id for object in wanted.values())
     refs = {(text(file.repository), text(file.path)): texts(file.refs) for file in files}
     for id, before in stored.items():
-        if id in given:
+        if id in wanted:
             continue
         remaining = before.refs - refs[before.repository, before.path]
         if before.chunk in renewed or remaining != before.refs:
@@ -67,11 +57,11 @@ def texts(refs: Iterable[RefName]) -> Refs:
     return frozenset(RefName(text(ref)) for ref in refs)
 
 
-def _given(files: Sequence[FileChunks], stored: Iterable[Stored]) -> Iterable[Given]:
+def _wanted(files: Sequence[FileChunks], stored: Iterable[Stored]) -> Iterable[Given]:
     refs_before: defaultdict[ChunkId, set[RefName]] = defaultdict(set)
     for before in stored:
         refs_before[before.chunk].update(before.refs)
     for file in files:
         for chunk, vector in zip(file.chunks, file.vectors, strict=True):
             refs = texts(file.refs) | refs_before[chunk.id]
-            yield Given(identify(chunk, vector, refs), chunk, vector, refs)
+            yield Given.of(chunk, vector, refs)

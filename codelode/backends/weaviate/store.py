@@ -27,7 +27,7 @@ from weaviate.classes.query import Filter
 
 from codelode.backends.replacing import require_distinct, require_vectors
 from codelode.backends.weaviate import bulk, versions
-from codelode.backends.weaviate.bulk import Made, Objects
+from codelode.backends.weaviate.bulk import Objects
 from codelode.backends.weaviate.connection import Address, connect
 from codelode.backends.weaviate.failures import translated
 from codelode.backends.weaviate.index import Place, Version
@@ -35,8 +35,8 @@ from codelode.backends.weaviate.journal import Journal
 from codelode.backends.weaviate.lifeline import Lifeline
 from codelode.backends.weaviate.objects import (
     SHOWN,
+    Given,
     file_name,
-    identify,
     pack,
     placed,
     text,
@@ -100,10 +100,10 @@ class WeaviateChunkStore:
             _clear_up(writing, names.__contains__)
             stored = _stored(writing.objects, files)
             change = plan(files, stored)
-            made = [pack(o.id, o.chunk, o.vector, o.refs) for o in change.arriving]
-            made += _reduced(writing.objects, change.reduced, dim=self._version.dim)
-            with writing.journal.noting(_by_file((bulk.file_of(o), _id(o)) for o in made)):
-                bulk.write(writing.objects, made, check=writing.lifeline.check)
+            arriving = change.arriving
+            arriving += _reduced(writing.objects, change.reduced, dim=self._version.dim)
+            with writing.journal.noting(_by_file((o.file, o.id) for o in arriving)):
+                bulk.write(writing.objects, map(pack, arriving), check=writing.lifeline.check)
             leaving = (
                 (file_name(stored[id].repository, stored[id].path), id) for id in change.leaving
             )
@@ -199,16 +199,11 @@ def _by_file(objects: Iterable[tuple[str, UUID]]) -> Mapping[str, Sequence[UUID]
     return found
 
 
-def _id(made: Made) -> UUID:
-    return UUID(str(made.uuid))
-
-
-def _reduced(objects: Objects, refs: Mapping[UUID, Refs], *, dim: int) -> Iterator[Made]:
+def _reduced(objects: Objects, refs: Mapping[UUID, Refs], *, dim: int) -> Iterator[Given]:
     """What stored objects become under fewer refs."""
     for found in bulk.by_ids(objects, refs, SHOWN):
         chunk, vector = unpack(found.properties).chunk, vector_of(found, dim)
-        remaining = refs[found.uuid]
-        yield pack(identify(chunk, vector, remaining), chunk, vector, remaining)
+        yield Given.of(chunk, vector, refs[found.uuid])
 
 
 def _stored(objects: Objects, files: Sequence[FileChunks]) -> Mapping[UUID, Stored]:

@@ -35,6 +35,7 @@ from codelode.backends.weaviate import (
 from codelode.backends.weaviate.connection import Address, connect
 from codelode.backends.weaviate.failures import TRANSLATIONS, refusal, translate
 from codelode.backends.weaviate.index import SCHEMA_VERSION, VECTOR, Version, from_description
+from codelode.backends.weaviate.inserting import Made, insert
 from codelode.backends.weaviate.objects import Kept
 from codelode.errors import (
     CodelodeError,
@@ -364,54 +365,48 @@ async def seen_during(change, sides):
     return seen
 
 
-class Recorded:
-    """The objects of a collection, and how many of each request the server refused."""
+class Sharded:
+    """A collection with its objects in two shards, and how many of each request it refused."""
 
-    def __init__(self, objects):
-        self.data = self
+    def __init__(self, objects, monkeypatch):
+        self.objects = objects
         self.refused = []
-        self._objects = objects
+        monkeypatch.setattr(bulk, "insert", self._insert)
 
-    def insert_many(self, made):
-        try:
-            outcome = self._objects.data.insert_many(made)
-        except weaviate.exceptions.WeaviateInsertManyAllFailedError:
-            self.refused.append(len(made))
-            raise
-        self.refused.append(len(outcome.errors))
-        return outcome
+    def _insert(self, objects, made):
+        refused = insert(objects, made)
+        self.refused.append(len(refused))
+        return refused
 
     def paths(self):
-        return {one.properties["path"] for one in self._objects.iterator()}
+        return {one.properties["path"] for one in self.objects.iterator()}
 
     def set_first_shard(self, status):
         """READONLY: what belongs into this one of two shards is refused, object by object."""
-        config = self._objects.config
+        config = self.objects.config
         config.update_shards(status, min(shard.name for shard in config.get_shards()))
 
 
 @pytest.fixture
-def sharded(weaviate_address, weaviate_alias):
-    """A collection with its objects in two shards."""
+def sharded(weaviate_address, weaviate_alias, monkeypatch):
     with connect(weaviate_address) as client:
-        yield Recorded(
-            client.collections.create(
-                f"{weaviate_alias}{uuid4().hex[:6]}",
-                properties=[
-                    Property(name=name, data_type=DataType.TEXT) for name in ("repository", "path")
-                ],
-                vector_config=[Configure.Vectors.self_provided(name=VECTOR)],
-                sharding_config=Configure.sharding(desired_count=2),
-            )
+        made = client.collections.create(
+            f"{weaviate_alias}{uuid4().hex[:6]}",
+            properties=[
+                Property(name=name, data_type=DataType.TEXT) for name in ("repository", "path")
+            ],
+            vector_config=[Configure.Vectors.self_provided(name=VECTOR)],
+            sharding_config=Configure.sharding(desired_count=2),
         )
+        yield Sharded(made, monkeypatch)
 
 
 def objects_of(*paths, dim=4):
     return [
-        DataObject(
+        Made(
             uuid=uuid5(NAMESPACE_URL, path),
             properties={"repository": "acme/app", "path": path},
-            vector={VECTOR: [1.0] * dim},
+            vector={VECTOR: np.ones(dim, np.float32)},
         )
         for path in paths
     ]
@@ -423,7 +418,7 @@ MANY = [f"{n}.py" for n in range(40)]
 def test_single_objects_that_are_refused_for_a_while_are_sent_again(sharded, wait_for):
     sharded.set_first_shard("READONLY")
     with ThreadPoolExecutor() as pool:
-        writing = pool.submit(bulk.write, sharded, objects_of(*MANY), check=lambda: None)
+        writing = pool.submit(bulk.write, sharded.objects, objects_of(*MANY), check=lambda: None)
         wait_for(lambda: sharded.refused or writing.done(), "the first answer")
         sharded.set_first_shard("READY")
         writing.result()
@@ -440,7 +435,7 @@ def test_single_objects_that_stay_refused_are_told_with_a_file_and_the_others_st
     sharded.set_first_shard("READONLY")
 
     with pytest.raises(Unavailable, match="did not store it") as told:
-        bulk.write(sharded, objects_of(*MANY), check=lambda: None)
+        bulk.write(sharded.objects, objects_of(*MANY), check=lambda: None)
     refused, *again = sharded.refused
     assert again == [refused] * 3
     stored = sharded.paths()
@@ -449,12 +444,12 @@ def test_single_objects_that_stay_refused_are_told_with_a_file_and_the_others_st
 
 
 def test_an_object_that_can_never_be_stored_is_told_at_once_and_the_others_stored(sharded):
-    bulk.write(sharded, objects_of(*MANY[20:]), check=lambda: None)  # the first decide
+    bulk.write(sharded.objects, objects_of(*MANY[20:]), check=lambda: None)  # the first decide
     made = objects_of(*MANY[:20])
     made[7:7] = objects_of("wrong.py", dim=5)
 
     with pytest.raises(SchemaMismatch, match=r"acme/app:wrong\.py: the index has other dimensions"):
-        bulk.write(sharded, made, check=lambda: None)
+        bulk.write(sharded.objects, made, check=lambda: None)
     assert sharded.refused[-1] == 1
     assert sum(sharded.refused) == 1  # it is not sent again
     assert sharded.paths() >= set(MANY)  # it keeps the words of the refused one as well
@@ -511,7 +506,7 @@ class Leavings:
         self.sides, self.other = open_store(), open_store()
         self.chunks = {
             path: [chunk_of(path, f"shared {line}", line=line) for line in range(9)]
-            for path in ("a.py", "b.py")
+            for path in ("a.py", "b c.py")
         }
         self.a, self.b = (file_of(*chunks) for chunks in self.chunks.values())
         with monkeypatch.context() as patched:
@@ -525,7 +520,7 @@ class Leavings:
 
     @staticmethod
     def _write_and_die(objects, made, *, check):
-        objects.data.insert_many(made)
+        insert(objects, list(made))
         raise Unavailable("died")
 
 
@@ -545,7 +540,7 @@ def noted(weaviate_address, own_place):
         yield lambda: len(list(notes.iterator()))
 
 
-@pytest.mark.parametrize("slow", ["a.py", "b.py"])
+@pytest.mark.parametrize("slow", ["a.py", "b c.py"])
 def test_writers_who_clear_up_after_the_same_dead_one_remove_nothing_that_was_written_again(
     leavings, noted, monkeypatch, slow
 ):
@@ -591,7 +586,7 @@ def test_what_a_writer_left_behind_that_died_while_it_cleared_up_goes_as_well(
         with pytest.raises(Unavailable):
             leavings.sides.store.replace([leavings.a])
     leavings.other.store.replace([leavings.b])
-    assert noted() == 2  # the note, and the tick of b.py
+    assert noted() == 2  # the note, and the tick of b c.py
     leavings.other.store.replace([leavings.a])
 
     assert leavings.sides.ids() == leavings.all_ids
@@ -616,7 +611,7 @@ def test_a_note_that_is_struck_out_after_it_was_read_says_nothing(
         collection = Version("test", 4).collection(own_place.alias)
         notes = journal.Journal(client, own_place, collection=collection)
         (note,) = notes.notes(lambda _: True)
-        assert sorted(notes.left(note, lambda _: True)) == ["acme/app:a.py", "acme/app:b.py"]
+        assert sorted(notes.left(note, lambda _: True)) == ["acme/app:a.py", "acme/app:b c.py"]
         leavings.sides.store.replace([leavings.a, leavings.b])
 
         assert notes.left(note, lambda _: True) == []

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from weaviate.collections.batch.grpc_batch import _BatchGRPC
+from weaviate.collections.classes.batch import _BatchObject
+from weaviate.util import _ServerVersion
 
 from codelode.backends.weaviate.index import SCHEMA_VERSION
-from codelode.backends.weaviate.objects import BY_DIGIT, Kept, category_of, identify, pack, unpack
+from codelode.backends.weaviate.inserting import message
+from codelode.backends.weaviate.objects import (
+    BY_DIGIT,
+    Given,
+    Kept,
+    category_of,
+    pack,
+    unpack,
+    visible,
+)
 from codelode.errors import SchemaMismatch
 from codelode.model import Category
 from codelode.names import names_of
@@ -16,7 +28,7 @@ NOTHING = np.zeros(4, np.float32)
 
 def stored(chunk):
     """Id and properties, as a server gives them back."""
-    made = pack(identify(chunk, NOTHING, ["main"]), chunk, NOTHING, ["main"])
+    made = pack(Given.of(chunk, NOTHING, ["main"]))
     return made.uuid.bytes, made.properties
 
 
@@ -58,3 +70,26 @@ def test_an_object_tells_its_category_by_its_id_and_its_names_as_rankers_see_the
             chunk._replace(refs=("main",)),
             names_of("HttpPool.get", ("HttpPool.get", "put")),
         )
+
+
+@pytest.mark.parametrize("vector", [NOTHING, np.array([0.6, 0.8, 0, 0], np.float32)])
+@pytest.mark.parametrize("symbol", ["", "HttpPool.get"])
+def test_the_message_of_an_object_is_the_one_that_the_library_makes(chunk_of, vector, symbol):
+    made = pack(Given.of(chunk_of(symbol=symbol), vector, ["main", "dev"]))
+    theirs = _BatchObject(
+        collection="Code",
+        tenant="acme",
+        uuid=str(made.uuid),
+        properties=made.properties,
+        vector=made.vector,
+        references=None,
+        index=0,
+    )
+    library = _BatchGRPC(_ServerVersion(1, 39, 2), None, None)
+    assert message(made, collection="Code", tenant="acme") == library.grpc_object(theirs)
+
+
+def test_every_white_space_of_a_path_is_made_visible():
+    spaces = [char for char in map(chr, range(0x11000)) if char.isspace()]
+    assert len(spaces) > 20
+    assert visible("a" + "".join(spaces) + "b") == "a" + "␠" * len(spaces) + "b"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from codelode import languages
 from codelode.model import Category
@@ -21,6 +22,9 @@ _FAMILIES = (
     (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"),
     (".ex", ".exs"),
 )
+
+#: Paths of which it is remembered whether they are sources: tests import the same files.
+SOURCES_KEPT = 1 << 14
 
 
 def tested(path: str, imported: Sequence[str], layout: Layout) -> tuple[tuple[str, ...], str]:
@@ -63,6 +67,7 @@ def _extensions(extension: str) -> tuple[str, ...]:
     return next((family for family in _FAMILIES if extension in family), (extension,))
 
 
+@lru_cache(maxsize=SOURCES_KEPT)
 def _is_source(path: str) -> bool:
     return languages.category(path) in (Category.SOURCE, Category.CONFIGURATION)
 
