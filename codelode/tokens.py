@@ -21,6 +21,9 @@ Value = TypeVar("Value")
 #: accents, which would cut a decomposed `é` in two.
 _IDENTIFIER = re.compile(r"[\w\u0300-\u036f]+")
 
+#: What is in no such run becomes a blank.
+_BLANKED = {code: " " for code in range(128) if not _IDENTIFIER.match(chr(code))}
+
 #: The words of an identifier. Plural acronyms (`URLs`) are one word; `v2` is `v` and `2`.
 _WORD = re.compile(
     r"[A-Z]{2,}s(?![a-z])"  # URLs, IDs
@@ -62,6 +65,8 @@ class Memo(dict[str, Value]):
 
 def runs(text: str) -> list[str]:
     """Every run of letters, digits and underscores in `text`, of any length, as written."""
+    if text.isascii():  # nearly all code: in a third of the time
+        return text.translate(_BLANKED).split()
     return _IDENTIFIER.findall(text)
 
 

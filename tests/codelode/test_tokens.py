@@ -99,6 +99,11 @@ def test_terms_of_two_texts_are_the_terms_of_each(first, second):
     assert terms(f"{first} {second}") == terms(first) + terms(second)
 
 
+@given(st.text(st.characters(max_codepoint=127)))
+def test_runs_of_a_text_in_ascii_are_those_it_has_among_others(text):
+    assert runs(text) == runs(f"{text} é")[:-1]
+
+
 @given(st.text())
 def test_terms_hold_no_space_and_no_empty_term(text):
     assert all(term and term.split() == [term] for term in terms(text))

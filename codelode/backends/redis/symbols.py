@@ -18,6 +18,8 @@ from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt
 from codelode.model import Kind, Located, RepositoryName, Symbol
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 
 class RedisSymbols:
     """Implements the port SymbolTable."""
@@ -124,7 +126,7 @@ def _packed(definitions: Iterable[Symbol]) -> bytes:
         )
         for symbol in definitions
     ]
-    return keys.encode(json.dumps(rows, ensure_ascii=False, separators=(",", ":")))
+    return keys.encode(_JSON.encode(rows))
 
 
 def _unpacked(name: str, raw: bytes) -> list[Symbol]:

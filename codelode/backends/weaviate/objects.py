@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
@@ -40,6 +41,8 @@ MOST_KEPT = 32_768
 #: Paths whose properties are remembered: the chunks of a file come one after another.
 PATHS_KEPT = 64
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_but_content = itemgetter(*(at for at, name in enumerate(Chunk._fields) if name != "content"))
 _SPACE = re.compile(r"\s")
 _NAMESPACE = UUID("6f1f6d53-8a52-5a0e-9c39-0d5f2b6a3b57")
 _BUCKET_DIGITS = 4
@@ -234,16 +237,8 @@ def _of_path(path: str) -> Mapping[str, Any]:
 
 def _facts(chunk: Chunk, refs: Iterable[RefName]) -> str:
     """In the order in which `unpack` takes them: the chunk but its content, then its names."""
-    stored = chunk._replace(refs=tuple(sorted(refs)))
-    values = (getattr(stored, name) for name in Chunk._fields if name != "content")
-    facts = [*map(_plain, values), *map(text, names_of(chunk.symbol, chunk.symbols))]
-    return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return text(value)
-    return list(map(_plain, value)) if isinstance(value, tuple) else value
+    facts = _but_content(chunk._replace(refs=tuple(sorted(refs))))
+    return text(_JSON.encode([*facts, *names_of(chunk.symbol, chunk.symbols)]))
 
 
 def vector_of(object: Any, dim: int) -> Vector:

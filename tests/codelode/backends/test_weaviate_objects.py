@@ -9,7 +9,7 @@ from weaviate.collections.classes.batch import _BatchObject
 from weaviate.util import _ServerVersion
 
 from codelode.backends.weaviate.index import SCHEMA_VERSION
-from codelode.backends.weaviate.inserting import message
+from codelode.backends.weaviate.inserting import request
 from codelode.backends.weaviate.objects import (
     BY_DIGIT,
     Given,
@@ -86,7 +86,8 @@ def test_the_message_of_an_object_is_the_one_that_the_library_makes(chunk_of, ve
         index=0,
     )
     library = _BatchGRPC(_ServerVersion(1, 39, 2), None, None)
-    assert message(made, collection="Code", tenant="acme") == library.grpc_object(theirs)
+    asked = request([made], collection="Code", tenant="acme")
+    assert list(asked.objects) == [library.grpc_object(theirs)]
 
 
 def test_every_white_space_of_a_path_is_made_visible():
