@@ -76,7 +76,8 @@ def index(
     Patterns are kept with the repository: all its refs follow them, each with its next run, until
     the same option is given again. What --exclude names is out, what no --include matches is out,
     what --exclude '!PATTERN' or else .codelodeignore forces in is in, and other files are judged by
-    their folders (node_modules and the like) and .gitignore. `codelode repos` shows the patterns,
+    their folders (node_modules and the like) and .gitignore. When no --include matches any file,
+    that is an error and the index stays as it is. `codelode repos` shows the patterns,
     `codelode failures --all` what they leave out.
 
     \b

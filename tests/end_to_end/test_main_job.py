@@ -200,6 +200,12 @@ def test_patterns_choose_the_files_until_they_change_or_are_cleared(cluster, git
         (patterns,) = [one["patterns"] for one in shown if one["name"] == "chosen"]
         assert patterns == {"include": ["app/"], "exclude": ["*.py", "!/app/gen/*.py"]}
 
+        slip = ("index", str(git.folder), "--name", "chosen", "--wait", "--include", "ap/")
+        refused = codelode(cluster, *slip)
+        assert refused.returncode == 2
+        assert "ap/ matches none of the" in refused.stderr
+        assert {hit.path for hit in client.search("return", repositories=["chosen"])} == only
+
         everything = {*only, "app/cache.py", "app/more.py", "server/main.go"}
         assert indexed("--no-patterns") == (3, everything)
         vendored = "node_modules/ours/index.js"

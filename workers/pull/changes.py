@@ -8,11 +8,13 @@ leave the same index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from codelode.counts import counted
+from codelode.errors import InvalidQuery
 from codelode.languages import QUERIES_FOLDER
 from codelode.model import (
     ALL_FILES,
@@ -47,7 +49,8 @@ def plan(
     difference. `full` compares with them even when a difference would do (the last run did not
     end, or was of other `patterns`); `reindex` works on every file, unchanged ones too. A file
     that was indexed and is left out now is in both parts of the manifest: its chunks must go.
-    Raises NotFound when the mirror does not have `wanted`.
+    Raises NotFound when the mirror does not have `wanted`, InvalidQuery when new patterns include
+    none of its files: a slip of the pen would empty the index.
     """
     if wanted == indexed and not full and not reindex:
         return Manifest(wanted, ())
@@ -62,7 +65,18 @@ def plan(
         records = {record.path: record for record in known()}
         reindex = reindex or _have_other_queries(files, records)
         chosen = rules(_listed_reader(files, objects))
+        _require_some(files, chosen)
         return _from_listing(wanted, files, chosen, records, reindex=reindex)
+
+
+def _require_some(paths: Collection[str], rules: ignore.Rules) -> None:
+    if paths and not any(map(rules.is_included, paths)):
+        given = ", ".join(rules.operators.include)
+        raise InvalidQuery(
+            "include",
+            f"{given} matches none of the {counted(len(paths), 'file')}, so nothing was changed; "
+            "give other patterns, or --no-patterns for all files",
+        )
 
 
 @dataclass(slots=True)

@@ -125,7 +125,7 @@ class Rules:
         verdict = self._nearest_verdict(_EXCLUDE, file.path)
         if verdict:
             return "excluded"
-        if self.operators.include and not self._nearest_verdict(_INCLUDE, file.path):
+        if not self.is_included(file.path):
             return "not_included"
         if verdict is None:
             verdict = self._nearest_verdict(".codelodeignore", file.path)
@@ -135,6 +135,10 @@ class Rules:
         if folder and (by_folder := self._folder_reason(folder)):
             return by_folder
         return "gitignore" if self._git_verdict(file.path, is_folder=False) else ""
+
+    def is_included(self, path: str) -> bool:
+        """Whether the operator includes it, by name or with everything."""
+        return not self.operators.include or bool(self._nearest_verdict(_INCLUDE, path))
 
     def _reason_in_file(self, file: SourceFile) -> str:
         if file.mode == tree.SUBMODULE:

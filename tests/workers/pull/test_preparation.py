@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from codelode.backends.memory.ledger import MemoryLedger
+from codelode.errors import InvalidQuery
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
@@ -122,6 +123,20 @@ def test_patterns_that_change_with_the_commit_leave_what_a_first_run_would(world
         *("-src/a.py", "-src/gen/b.py", "docs/c.md", "src/d.py")
     }
     assert world.indexed() == {"docs/c.md", "src/d.py"}
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_patterns_that_include_no_file_change_nothing(world, is_new):
+    before = set() if is_new else world.index()
+    with pytest.raises(InvalidQuery, match=r"scr/, \*\.rb matches none of the 4 files"):
+        world.index(include=["scr/", "*.rb"])
+    assert world.indexed() == before
+
+
+def test_the_last_included_file_of_a_repository_may_go(world, source):
+    world.index(include=["src/"])
+    source.commit({"src/a.py": None, "src/gen/b.py": None})
+    assert world.index() == {"-src/a.py", "-src/gen/b.py"}
 
 
 def test_every_ref_follows_with_its_own_next_run(world, source):
