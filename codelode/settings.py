@@ -33,7 +33,9 @@ class Settings(BaseSettings):
         description="Broker, ledger and graph. `codelode up` starts one and sets this itself.",
     )
     cache_url: str = Field(
-        default="", description="Redis for the query cache; empty: the same as redis_url."
+        default="",
+        description="Redis for the query cache, and for derived values that are kept in Redis; "
+        "empty: the same as redis_url.",
     )
     listen: str = Field(default="127.0.0.1:50051", description="Address of the gRPC gateway.")
     token: SecretStr = Field(

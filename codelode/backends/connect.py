@@ -8,14 +8,14 @@ cached: who calls owns the connection and closes it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelode.backends.bound import BoundEmbedder, Made
 from codelode.backends.operating import Beside, IndexBackup, Ledger
-from codelode.errors import Corrupt
+from codelode.errors import Corrupt, Unavailable
 from codelode.ports import (
     ChunkSearch,
     ChunkStore,
@@ -235,15 +235,19 @@ def language_model(settings: Settings) -> LanguageModel | None:
     return None
 
 
-def prepare_models(settings: Settings) -> None:
+def prepare_models(settings: Settings, *, tell: Callable[[str], None] = lambda _: None) -> None:
     """Returns when the models behind servers answer; pulls those that are missing.
 
-    Raises what using them would raise.
+    Raises what using them would raise, but for a language model that is away, which is only told:
+    everything works without summaries.
     """
     if settings.embedder != "static":
         _ = embedder(settings).identity
     model = language_model(settings)
-    _ = model.identity if model else ""
+    try:
+        _ = model.identity if model else ""
+    except Unavailable as exc:
+        tell(f"no summaries until the language model is back, `codelode enrich` then: {exc}")
 
 
 def derivations(settings: Settings) -> Derivations:

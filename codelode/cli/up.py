@@ -143,7 +143,7 @@ def up(
             flower_child(flower),
         )
         published = connect.published(settings).settings
-        connect.prepare_models(published)
+        connect.prepare_models(published, tell=_announce)
         connect.require_fitting(published)
         _run(settings, redis=redis, rest=rest, flower=f"http://{flower}", verbose=verbose)
 

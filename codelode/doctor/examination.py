@@ -219,7 +219,7 @@ class Doctor:
 
     def _strays(self, name: RepositoryName) -> list[str]:
         """Files with entries that no ref has; they are taken out when that is asked for."""
-        refs = [status.ref for status in self.ledger.refs(name)]
+        refs = self._refs(name)
         known = {record.path for ref in refs for record in self.ledger.all(name, ref)}
         suspects = self._with_entries(name, sorted(self.census.paths(name) - known))
         strays: list[str] = []
@@ -227,6 +227,7 @@ class Doctor:
             with self.exchange.alone() as hold:
                 if self._idle(name) is None:
                     break
+                refs = self._refs(name)  # a new one may have been indexed since
                 kept = {path for ref in refs for path in self.ledger.records(name, ref, some)}
                 left = self._with_entries(name, [path for path in some if path not in kept])
                 if self.is_repairing and left:
@@ -234,6 +235,9 @@ class Doctor:
                     self._take_out_entries(name, left)
                 strays += left
         return strays
+
+    def _refs(self, name: RepositoryName) -> list[RefName]:
+        return [status.ref for status in self.ledger.refs(name)]
 
     def _with_entries(self, name: RepositoryName, paths: Sequence[str]) -> list[str]:
         """Those of the paths that a table has something of; some tables keep the mere path."""

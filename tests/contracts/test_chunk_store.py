@@ -701,12 +701,15 @@ async def test_a_file_is_all_of_its_chunks_at_the_ref_in_file_order(index):
 
 
 async def test_a_file_is_named_by_its_path_and_not_by_a_glob(index):
-    index.store.replace([*placed(chunk("pages/[id].tsx"), chunk("pages/x.tsx"), chunk("a b.py"))])
+    alike = ["a b.py", "a\xa0b.py", "a␠b.py"]
+    paths = ["pages/[id].tsx", "pages/x.tsx", *alike]
+    index.store.replace(placed(*map(chunk, paths)))
 
-    places = [(APP, "pages/[id].tsx"), (APP, "pages/*"), (APP, "a b.py"), (APP, "a")]
+    places = [(APP, path) for path in ("pages/[id].tsx", "pages/*", "a b.py", "a␠b.py", "a")]
     found = await index.search.files(places, MAIN)
 
-    assert [len(found[place]) for place in places] == [1, 0, 1, 0]
+    assert [len(found[place]) for place in places] == [1, 0, 1, 1, 0]
+    assert {path for _, path in found} == {path for _, path in places}
 
 
 async def test_no_files_are_no_chunks_also_before_there_is_an_index(index):

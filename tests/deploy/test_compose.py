@@ -153,6 +153,8 @@ def test_the_broker_loses_nothing_and_the_cache_stays_bounded(services):
     assert "--maxmemory-policy noeviction" in broker
     assert "--appendonly yes" in broker
     assert "--maxmemory-policy allkeys-lru" in cache
+    assert "--save 300 1" in cache
+    assert services["cache"]["volumes"] == ["cache:/data"]
 
 
 def test_only_gateway_and_flower_can_be_reached_and_both_ask_who_it_is(services):

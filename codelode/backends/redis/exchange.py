@@ -11,6 +11,7 @@ What is built so far is here too, path by path, so that any machine can go on.
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import threading
@@ -30,8 +31,7 @@ from codelode.model import RefName, RepositoryName
 #: Holds of a rebuild end so long after it died, seconds; they are renewed three times in it.
 LIFE_S = 15.0
 
-#: How long a worker waits for an exchange to end, and an exchange for writers, seconds.
-WRITER_WAIT_S = 20.0
+#: How long an exchange waits for writers to end, seconds.
 EXCHANGE_WAIT_S = 120.0
 LOOK_S = 0.05
 
@@ -97,10 +97,12 @@ class RedisExchange:
             return dict(json.loads(self._client.get(self._key(_FACTS)) or b"{}"))
 
     @contextmanager
-    def writing(self, worker: str, *, wait_s: float = WRITER_WAIT_S) -> Iterator[None]:
+    def writing(self, worker: str, *, wait_s: float = math.inf) -> Iterator[None]:
         """The published index stays the published one inside.
 
-        Raises Unavailable when it is being exchanged for longer than `wait_s`.
+        A backup of a large index takes long, and no file is to fail of that: who holds the index
+        alone renews that, and a dead one's hold ends by itself. Raises Unavailable when it is held
+        for longer than `wait_s`.
         """
         token, deadline = uuid4().hex, time.monotonic() + wait_s
         while not self._script("begin", token, worker):

@@ -94,9 +94,13 @@ def write(objects: Objects, made: Iterable[Made], *, check: Callable[[], None]) 
         for some in batches(made, WRITE_OBJECTS):
             sent.append(pool.submit(_send, objects, some))
             last = some[-1:]
-        for one in sent:
-            one.result()
-            check()
+        try:
+            for one in sent:
+                one.result()
+                check()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     if last:
         _send(objects, last)
         check()

@@ -55,7 +55,8 @@ class WeaviateInventory:
                 for found in bulk.every(objects, where, ["facts"]):
                     at = placed(found.properties)
                     counts[at.path].update(at.refs)
-        return counts if paths is None else {p: n for p, n in counts.items() if p in set(paths)}
+        wanted = counts.keys() if paths is None else counts.keys() & set(paths)
+        return {path: counts[path] for path in wanted}
 
     def close(self) -> None:
         client, self._client = self._client, None

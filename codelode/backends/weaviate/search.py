@@ -115,7 +115,8 @@ class WeaviateChunkSearch:
         held: dict[FilePlace, list[Chunk]] = {place: [] for place in places}
         found: Sequence[Chunk] = await self._ask(fetched, empty=()) if places else ()
         for chunk in found:
-            held[chunk.repository, chunk.path].append(chunk)
+            if (place := (chunk.repository, chunk.path)) in held:  # not only spelt alike
+                held[place].append(chunk)
         return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
 
     async def count(self) -> int:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,6 +35,29 @@ def test_nobody_begins_to_write_during_an_exchange(exchange):
         pass
     with exchange.writing("alive"), exchange.writing("alive"):
         pass
+
+
+def test_a_writer_waits_however_long_an_exchange_takes(exchange, monkeypatch, wait_for):
+    hours, looks, order = count(step=3_600), [], []
+
+    def monotonic():
+        looks.append(threading.current_thread())
+        return next(hours)
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=monotonic, sleep=time.sleep))
+
+    def write():
+        with exchange.writing("alive"):
+            order.append("write")
+
+    with exchange.alone():
+        thread = threading.Thread(target=write)
+        thread.start()
+        wait_for(lambda: looks.count(thread) > 3 or not thread.is_alive(), "some looks")
+        assert thread.is_alive()
+        order.append("exchange")
+    thread.join()
+    assert order == ["exchange", "write"]
 
 
 def test_an_exchange_waits_for_those_that_write(exchange):

@@ -8,9 +8,11 @@ import sys
 
 import pytest
 
+from codelode.backends import connect
 from codelode.backends.local import pointer, signature
 from codelode.cli import children, folder, redis_server
 from codelode.cli.children import BROKER, FRONT, WORK
+from codelode.errors import Unavailable
 from codelode.settings import load
 
 
@@ -45,6 +47,20 @@ def test_the_cluster_is_one_broker_five_workers_one_gateway_and_flower(settings)
     assert {child.name for child in all_children(settings)} == {
         *("redis", "pull", "parse", "embed", "store", "beat", "gateway", "flower"),
     }
+
+
+def test_models_are_ready_without_a_language_model_that_is_away(settings, free_address):
+    away = settings.model_copy(update={"language_model": "ollama", "ollama_url": f"http://{free_address}"})
+    told = []
+    connect.prepare_models(away, tell=told.append)
+    (line,) = told
+    assert line.startswith("no summaries until the language model is back, `codelode enrich` then:")
+
+
+def test_models_are_not_ready_without_the_embedder(settings, free_address):
+    away = settings.model_copy(update={"embedder": "ollama", "ollama_url": f"http://{free_address}"})
+    with pytest.raises(Unavailable, match="Ollama"):
+        connect.prepare_models(away)
 
 
 def test_what_enqueues_stops_before_the_workers_and_the_broker_stops_last(settings):

@@ -323,6 +323,22 @@ def test_a_run_that_begins_meanwhile_keeps_what_it_writes(world):
     assert "new.py" in counts(APP)
 
 
+def test_entries_of_a_ref_that_came_during_the_examination_stay(world, monkeypatch):
+    world.index()
+    world.graph.replace(APP, {"new.py": [Edge("new.py", "os", EdgeKind.IMPORTS, True)]})
+    alone = world.exchange.alone
+
+    def alone_after_a_run():
+        world.index(files=("new.py",), ref=DEV)
+        return alone()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.exchange, "alone", alone_after_a_run)
+        world.doctor(is_repairing=True)()
+    assert world.graph.outgoing(APP, ["new.py"])["new.py"]
+    assert world.found() == []
+
+
 def test_a_batch_that_is_being_stored_is_waited_for(world):
     """Its chunks are there, its records not yet: without waiting it would look stray."""
     world.index(files=("a.py",))
