@@ -85,6 +85,12 @@ def file_of():
 
 
 @pytest.fixture
+def own_place(weaviate_alias):
+    """An index that no other test looks at."""
+    return Place(alias=f"{weaviate_alias}{uuid4().hex[:6]}")
+
+
+@pytest.fixture
 async def open_weaviate():
     """`open_weaviate(address, place)`: both sides, closed after the test."""
     opened = []

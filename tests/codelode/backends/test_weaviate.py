@@ -23,7 +23,6 @@ from weaviate.classes.config import Configure, DataType, Property
 from weaviate.classes.data import DataObject
 
 from codelode.backends.weaviate import (
-    Place,
     WeaviateBeside,
     WeaviateChunkStore,
     bulk,
@@ -56,12 +55,6 @@ NORTH = np.array([0, 1, 0, 0], np.float32)
 @pytest.fixture
 def sides(open_weaviate, weaviate_address, weaviate_place):
     return open_weaviate(weaviate_address, weaviate_place)
-
-
-@pytest.fixture
-def own_place(weaviate_alias):
-    """An index that no other test looks at."""
-    return Place(alias=f"{weaviate_alias}{uuid4().hex[:6]}")
 
 
 # Errors
