@@ -1,8 +1,9 @@
 """Embedder and language model of an Ollama server.
 
 A model that the server does not have is pulled at first use, with its progress in the log: who
-asked waits, because there is nothing else that could answer. The digest of the weights is part of
-the identity, so pulling a newer model of the same name counts as another model.
+asked waits, because there is nothing else that could answer. A search does not, for it has its
+keywords. The digest of the weights is part of the identity, so pulling a newer model of the same
+name counts as another model.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ PULL_TIMEOUT_S = 600.0
 CONNECT_TIMEOUT_S = 5.0
 LIST_TIMEOUT_S = 10.0
 _LISTING = RetryPolicy(LIST_TIMEOUT_S)
+
+#: Why a missing model is not pulled now.
+_NEVER = "pulling is switched off"
+_LATER = "the next indexing and `codelode up` pull it, a search does not wait for that"
 
 #: What a pull reports: status, bytes so far, bytes in all (0: not known yet).
 Progress = Callable[[str, int, int], None]
@@ -73,18 +78,22 @@ class Server:
     def digest(self, model: str, *, remote: Remote, policy: RetryPolicy = _LISTING) -> str:
         """The first digits of the weights' SHA-256; pulls the model when it is missing.
 
-        `policy` is about asking for them, not about pulling. Raises Unavailable when the model is
-        not there and may or can not be pulled.
+        `policy` is about asking for them, not about pulling: a brief one neither pulls nor waits
+        for a pull. Raises Unavailable when the model is not there and may or can not be pulled.
         """
 
         def ask() -> str | None:
             return self._digest(model, policy.timeout_s)
 
-        with self._lock:  # one pull for all threads that ask
-            found = remote.call(ask, attempts=policy.attempts)
-            if found is None:
-                self._pull(model)
+        found = remote.call(ask, attempts=policy.attempts)
+        if found is None and policy.is_brief:
+            raise self._missing(model, _LATER if self._may_pull else _NEVER)
+        if found is None:
+            with self._lock:  # one pull for all threads that ask
                 found = remote.call(ask, attempts=policy.attempts)
+                if found is None:
+                    self._pull(model)
+                    found = remote.call(ask, attempts=policy.attempts)
         if found is None:
             raise self._missing(model, "pulling it did not bring it")
         return found[:12]
@@ -135,7 +144,7 @@ class Server:
 
     def _pull(self, model: str) -> None:
         if not self._may_pull:
-            raise self._missing(model, "pulling is switched off")
+            raise self._missing(model, _NEVER)
         tell = self._progress or self._log_progress
         _log.info("model_pull_started", server=self.name, model=model)
         try:

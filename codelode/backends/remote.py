@@ -44,6 +44,11 @@ class RetryPolicy:
     timeout_s: float
     attempts: int = ATTEMPTS
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether who asks would rather go on without an answer than wait, as a search does."""
+        return self.attempts == 1
+
 
 class Garbled(Unavailable):
     """The server answered, but with something that cannot be right."""

@@ -193,12 +193,12 @@ class ServedEmbedder:
 
         def work() -> Vectors:
             rows = self._fetch(texts, policy.timeout_s)
-            return _unit(self._matrix(rows, texts=len(texts), dim=dim))
+            return self._matrix(rows, texts=len(texts), dim=dim)
 
         return self._remote.call(work, attempts=policy.attempts)
 
     def _matrix(self, rows: Sequence[Sequence[float]], *, texts: int, dim: int) -> Vectors:
-        """The rows as numbers. Raises Garbled or SchemaMismatch when they cannot be right."""
+        """The rows at unit length. Raises Garbled or SchemaMismatch when they cannot be right."""
         if len(rows) != texts:
             raise Garbled(f"{self._name} answered {texts} texts with {len(rows)} vectors")
         widths = {len(row) for row in rows}
@@ -209,16 +209,13 @@ class ServedEmbedder:
                 f"{self._name} answers with {widths.pop()} dimensions, not {dim}: another model "
                 "has taken its name; restart the workers and index again"
             )
-        return self._finite(np.asarray(rows, np.float32))
-
-    def _finite(self, matrix: Vectors) -> Vectors:
-        """Raises Garbled for a vector without a direction."""
-        if not np.isfinite(matrix).all() or not matrix.any(axis=1).all():
+        unit = _unit(np.asarray(rows, np.float64))
+        if not np.allclose(np.linalg.norm(unit, axis=1), 1.0):  # nor is NaN
             raise Garbled(
                 f"{self._name} answered with a vector that is not finite or all zeros; "
                 "if it stays so, use another model or another release of the server"
             )
-        return matrix
+        return unit
 
     def _probed(self, policy: RetryPolicy) -> tuple[str, int]:
         """Identity and dimensions, asked for once: the others wait for the one that asks.
@@ -229,7 +226,7 @@ class ServedEmbedder:
         """
         if self._known is not None:
             return self._known
-        if not self._lock.acquire(timeout=policy.timeout_s if policy.attempts == 1 else -1):
+        if not self._lock.acquire(timeout=policy.timeout_s if policy.is_brief else -1):
             raise TimedOut(f"{self._name} has not yet answered what it is")
         try:
             if self._known is None:
@@ -239,16 +236,19 @@ class ServedEmbedder:
             self._lock.release()
 
     def _recheck(self, policy: RetryPolicy) -> None:
-        """Raises SchemaMismatch when the model's weights are not those of the start any more."""
+        """Raises SchemaMismatch when the model's weights are not those of the start any more.
+
+        Asked again by the next call unless they are: a server that does not answer may be one that
+        restarts with other weights.
+        """
         if self._clock() < self._recheck_at:
             return
-        self._recheck_at = self._clock() + RECHECK_S
         if self._version(policy) != self._version_seen:
-            self._recheck_at = 0.0
             raise SchemaMismatch(
                 f"{self._name} is not the model of that name any more that it was at the start; "
                 "restart the workers and the gateway, and index again"
             )
+        self._recheck_at = self._clock() + RECHECK_S
 
     def _probe(self, policy: RetryPolicy) -> tuple[str, int]:
         version = self._version_seen = self._version(policy)
@@ -286,6 +286,11 @@ def _batches(texts: Sequence[str], budget_tokens: int) -> Iterator[Sequence[str]
         yield texts[start:]
 
 
-def _unit(matrix: npt.NDArray[np.float32]) -> Vectors:
-    unit: Vectors = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+def _unit(matrix: npt.NDArray[np.float64]) -> Vectors:
+    """Each row at length 1; any other length, or NaN, where a row has no direction.
+
+    In double precision: in single a length of 1e20 overflows, and one of 1e-30 is none.
+    """
+    with np.errstate(all="ignore"):
+        unit: Vectors = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)
     return unit

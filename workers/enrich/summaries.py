@@ -32,10 +32,13 @@ from codelode.ports import (
 from workers.enrich.prompt import MAX_ANSWER_TOKENS, PROMPT_VERSION, ask, clean
 from workers.enrich.wanted import exported, is_wanted, share
 
-#: After a batch of which every call failed, before the next one, seconds: a server that restarts
-#: should find its run still there, and three such batches end it. As long as such a server is left
-#: alone, or the next batch would not even ask it.
+#: After a batch of which every call failed, before it or the next one is asked for, seconds: a
+#: server that restarts should find its run still there, and three such batches end it. As long as
+#: such a server is left alone, or the next batch would not even ask it.
 PAUSE_S = 10.0
+
+#: How often a content whose call fails is asked for, the first time included.
+ATTEMPTS = 3
 
 #: No batch begins after so many seconds: a job must end well within the lease of its claim.
 PATIENCE_S = 60.0
@@ -121,7 +124,7 @@ class Enricher:
             try:
                 return self.model.identity
             except CodelodeError as exc:
-                if self._failed(run, str(exc)):
+                if self._failed(run, exc):
                     break
         return None
 
@@ -129,16 +132,18 @@ class Enricher:
         """Content → summary, of those that were granted and answered; empty: there can be none.
 
         What failed is asked again, after a pause if everything did, unless that was the end of
-        the run's enrichment.
+        the run's enrichment. That a content fails once more may be its own fault and must not end
+        the run: it counts only beside others of which none was ever answered.
         """
         made: dict[str, str] = {}
-        for _ in range(FAILED_BATCHES_TO_STOP):
+        for attempt in range(ATTEMPTS):
             granted = self._granted(run, wishes)
             answers = list(zip(granted, self._threads.map(self._summary, granted), strict=True))
             made |= {wish.content: text for wish, text in answers if isinstance(text, str)}
             errors = [(wish, exc) for wish, exc in answers if isinstance(exc, CodelodeError)]
             if errors and len(errors) == len(granted):
-                if self._failed(run, str(errors[0][1]), calls=len(errors)):
+                counts = attempt == 0 or (not made and len(errors) > 1)
+                if self._failed(run, errors[0][1], calls=len(errors), counts=counts):
                     break
             else:
                 self.budget.settle(run, made=len(granted) - len(errors), failed=len(errors))
@@ -167,14 +172,19 @@ class Enricher:
             return exc
         return clean(answer, fence=fence)
 
-    def _failed(self, run: RunId, reason: str, *, calls: int = 1) -> bool:
-        """Account for a batch of which every call failed; returns whether that ended it all."""
+    def _failed(
+        self, run: RunId, error: CodelodeError, *, calls: int = 1, counts: bool = True
+    ) -> bool:
+        """Pause after a batch of which every call failed; returns whether that ended it all.
+
+        `counts`: as one of those that do.
+        """
         if self.budget.is_stopped(run):
             return True
-        if self.budget.settle(run, made=0, failed=calls):
-            log.warning("enrichment_stopped", run=run, reason=reason)
+        if self.budget.settle(run, made=0, failed=calls if counts else 0):
+            log.warning("enrichment_stopped", run=run, reason=str(error))
             return True
-        log.warning("enrichment_failed", run=run, chunks=calls, reason=reason)
+        log.warning("enrichment_failed", run=run, chunks=calls, reason=str(error))
         self.sleep(self.pause_s)
         return False
 

@@ -17,7 +17,13 @@ from pydantic import SecretStr
 
 from codelode.backends import connect, ollama, openai
 from codelode.backends.remote import FAILURES_TO_OPEN, Garbled, Remote, Throttled
-from codelode.backends.served import MAX_TEXT_CHARS, RECHECK_S, Limits, instructions
+from codelode.backends.served import (
+    MAX_TEXT_CHARS,
+    RECHECK_S,
+    Limits,
+    ServedEmbedder,
+    instructions,
+)
 from codelode.errors import (
     InvalidSettings,
     Rejected,
@@ -186,6 +192,22 @@ def test_identity_names_backend_model_and_dimensions(embedder, kind):
     assert identity.endswith("-8")
 
 
+@pytest.mark.parametrize("length", [1e20, 1e-30], ids=str)
+def test_vectors_of_any_length_are_cut_to_unit_length(embedder, model_server, length):
+    """Also of one whose square is more, or less, than single precision holds."""
+    made = embedder()
+    assert made.dim == model_server.DIM
+    model_server.always = model_server.json(answer_of([length] * 8))
+    for vector in (made.embed_documents(TEXTS[:1])[0], made.embed_query("cache")):
+        np.testing.assert_allclose(vector, [8**-0.5] * 8, rtol=1e-6)
+
+
+def answer_of(*rows):
+    """What both kinds of server say when these are the vectors."""
+    data = [{"index": at, "embedding": row} for at, row in enumerate(rows)]
+    return {"embeddings": rows, "data": data}
+
+
 def test_a_language_model_answers_stripped(writer, kind):
     model = writer()
     assert model.complete("What is it?", max_tokens=10) == "Returns what was asked for."
@@ -346,6 +368,10 @@ GARBAGE = {
     b' "data": [{"index": 0, "embedding": [1e999, 1, 1, 1, 1, 1, 1, 1]}]}',
     "zeros": b'{"embeddings": [[0, 0, 0, 0, 0, 0, 0, 0]],'
     b' "data": [{"index": 0, "embedding": [0, 0, 0, 0, 0, 0, 0, 0]}]}',
+    "too long": b'{"embeddings": [[1e200, 1, 1, 1, 1, 1, 1, 1]],'
+    b' "data": [{"index": 0, "embedding": [1e200, 1, 1, 1, 1, 1, 1, 1]}]}',
+    "too short": b'{"embeddings": [[1e-200, 0, 0, 0, 0, 0, 0, 0]],'
+    b' "data": [{"index": 0, "embedding": [1e-200, 0, 0, 0, 0, 0, 0, 0]}]}',
     "none": b'{"embeddings": [], "data": []}',
     "too many": b'{"embeddings": [[1, 1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1]], "data": '
     b'[{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1]}]}',
@@ -388,9 +414,7 @@ def test_a_language_model_that_talks_no_json_is_unavailable(writer, model_server
 def test_another_dimension_than_at_the_start_is_refused_with_the_remedy(embedder, model_server):
     made = embedder()
     assert made.dim == model_server.DIM
-    row = [1.0] * (model_server.DIM + 1)
-    body = {"embeddings": [row], "data": [{"index": 0, "embedding": row}]}
-    model_server.always = model_server.json(body)
+    model_server.always = model_server.json(answer_of([1.0] * (model_server.DIM + 1)))
     with pytest.raises(SchemaMismatch, match=r"9 dimensions, not 8.*index again"):
         made.embed_documents(TEXTS[:1])
 
@@ -403,9 +427,7 @@ def test_another_dimension_than_configured_is_refused_at_the_start(embedder, mod
 def test_vectors_of_different_lengths_are_refused(embedder, model_server):
     made = embedder()
     assert made.dim == model_server.DIM
-    rows = [[1.0] * 8, [1.0] * 7]
-    data = [{"index": at, "embedding": row} for at, row in enumerate(rows)]
-    model_server.always = model_server.json({"embeddings": rows, "data": data})
+    model_server.always = model_server.json(answer_of([1.0] * 8, [1.0] * 7))
     with pytest.raises(Garbled, match="different lengths"):
         made.embed_documents(TEXTS[:2])
 
@@ -555,6 +577,80 @@ def test_weights_that_change_while_we_run_are_refused(model_server, server):
             made.embed_documents(TEXTS)
     with pytest.raises(Unavailable, match="index again"):
         made.embed_query("cache")
+
+
+def test_weights_that_change_while_their_server_is_away_are_refused_when_it_is_back():
+    now, weights = [0.0], ["before"]
+
+    def version(_):
+        if not weights:
+            raise Unavailable("restarting")
+        return weights[0]
+
+    made = ServedEmbedder(
+        "server",
+        model="embed",
+        backend="memory",
+        fetch=lambda texts, _: [[1.0] * 8 for _ in texts],
+        version=version,
+        remote=Remote("server"),
+        limits=Limits(),
+        clock=lambda: now[0],
+    )
+    assert made.embed_documents(TEXTS).any()
+    now[0] += RECHECK_S
+    weights.clear()
+    with pytest.raises(Unavailable, match="restarting"):
+        made.embed_documents(TEXTS)
+    weights.append("after")
+    with pytest.raises(SchemaMismatch, match="index again"):
+        made.embed_documents(TEXTS)
+    weights[0] = "before"
+    assert made.embed_documents(TEXTS).any()
+
+
+def test_a_query_does_not_pull_a_model_that_is_missing_at_the_start(model_server, server):
+    made = ollama.embedder(server(), model="fresh")
+    with pytest.raises(Unavailable, match=r"lacks the model fresh .*next indexing.*pull fresh"):
+        made.embed_query("cache")
+    assert model_server.asked("/api/pull") == 0
+    assert made.embed_documents(TEXTS).any()
+    assert made.embed_query("cache").any()
+    assert model_server.asked("/api/pull") == 1
+
+
+def test_a_query_is_told_when_pulling_is_switched_off(server):
+    with pytest.raises(Unavailable, match=r"pulling is switched off.*ollama pull fresh"):
+        ollama.embedder(server(may_pull=False), model="fresh").embed_query("cache")
+
+
+def test_a_query_does_not_wait_for_a_model_that_documents_pull(model_server, server, wait_for):
+    now = [0.0]
+    model_server.models["embed:latest"] = "d3" * 32  # what a pull brings
+    made = ollama.embedder(server(), model="embed", clock=lambda: now[0])
+    made.embed_query("cache")
+
+    def hold(path, asked):
+        if path == "/api/pull":
+            model_server.released.wait(60)
+        return model_server.good(path, asked)
+
+    del model_server.models["embed:latest"]
+    model_server.always = hold
+    now[0] += RECHECK_S
+    vectors = []
+    documents = threading.Thread(target=lambda: vectors.append(made.embed_documents(TEXTS)))
+    documents.start()
+    wait_for(lambda: model_server.asked("/api/pull"), "the pull to begin")
+    with pytest.raises(Unavailable, match="lacks the model embed"):
+        made.embed_query("cache")
+    assert not vectors
+
+    model_server.released.set()
+    documents.join()
+    assert vectors[0].any()
+    assert made.embed_query("cache").any()
+    assert model_server.asked("/api/pull") == 1
 
 
 def test_threads_are_asked_for_when_they_are_set(model_server, server):

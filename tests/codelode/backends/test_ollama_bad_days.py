@@ -7,6 +7,7 @@ import json
 import signal
 import threading
 
+import httpx
 import numpy as np
 import pytest
 
@@ -211,3 +212,48 @@ def test_a_name_that_now_stands_for_another_model_is_told(ollama, embedder):
         vectors.embed_query("read a file")
     other = embedder(ollama.url, model="chosen")
     assert (other.dim, other.identity == identity) == (576, False)
+
+
+def test_a_name_that_stands_for_another_model_after_a_restart_is_told_at_once(ollama, embedder):
+    now = 0.0
+    ollama.copy(MODEL, "chosen")
+    vectors = embedder(ollama.url, model="chosen", clock=lambda: now)
+    vectors.embed_documents(TEXTS)
+    now = RECHECK_S + 1
+    ollama.kill()
+    try:
+        with pytest.raises(Unavailable, match="is it running"):
+            vectors.embed_documents(TEXTS)
+    finally:
+        ollama.start()
+    ollama.copy("smollm2", "chosen")
+
+    with pytest.raises(SchemaMismatch, match="not the model of that name any more"):
+        vectors.embed_documents(TEXTS)
+    ollama.copy(MODEL, "chosen")
+    vectors.embed_documents(TEXTS)
+
+
+# No model
+
+
+def test_a_query_does_not_wait_for_a_model_that_was_removed(relay, ollama, embedder):
+    now = 0.0
+    ollama.copy(MODEL, "chosen")
+    vectors = embedder(relay.url, model="chosen", clock=lambda: now)
+    vectors.embed_query("read a file")
+    remove(ollama, "chosen")
+    now = RECHECK_S + 1
+
+    with pytest.raises(Unavailable, match="lacks the model chosen"):
+        vectors.embed_query("read a file")
+    assert relay.asked("/api/pull") == 0
+    ollama.copy(MODEL, "chosen")
+    assert vectors.embed_query("read a file").any()
+    remove(ollama, "chosen")
+
+
+def remove(ollama, model):
+    """What `ollama rm` does."""
+    url = f"{ollama.url}/api/delete"
+    httpx.request("DELETE", url, json={"model": model}, trust_env=False).raise_for_status()

@@ -12,6 +12,7 @@ from codelode.errors import InvalidSettings, Rejected, TimedOut, Unavailable
 from codelode.model import Category, Kind
 from codelode.ports import WorkItem
 from workers.enrich import Enricher, first_wanted
+from workers.enrich.summaries import ATTEMPTS
 from workers.enrich.wanted import CENTRAL_IMPORTERS
 
 BODY = "result = load first second third then return every value"
@@ -210,12 +211,76 @@ def test_three_batches_of_failures_stop_the_run_and_no_other(enricher, piece, pa
     with structlog.testing.capture_logs() as logs:
         found = [enrich("run", batch, importers={})[0] for batch in files]
     assert [file.missing for file in found] == [1] * 6
-    assert len(enrich.model.prompts) == 3
-    assert len(pauses) == 2
+    assert asked(enrich, "0 1 2 3 4 5") == [ATTEMPTS, ATTEMPTS, 1, 0, 0, 0]
+    assert len(pauses) == 2 * ATTEMPTS
     stops = [line for line in logs if line["event"] == "enrichment_stopped"]
     assert [line["reason"] for line in stops] == ["gone"]
-    enrich("other", files[0], importers={})
-    assert len(enrich.model.prompts) == 6
+    enrich("other", files[3], importers={})
+    assert asked(enrich, "3") == [ATTEMPTS]
+
+
+def test_contents_of_which_none_is_ever_answered_stop_the_run_at_their_third_asking(
+    enricher, piece, parsed
+):
+    def gone(_):
+        raise Unavailable("gone")
+
+    enrich, pauses = enricher(gone)
+    pieces = [piece(f"{n} {BODY}", line=n) for n in range(1, 3)]
+    (found,) = enrich("run", [("a.py", parsed(*pieces))], importers={})
+    assert (found.missing, found.is_finished) == (2, True)
+    assert asked(enrich, "1 2") == [3, 3]
+    assert len(pauses) == 2
+    assert enrich.budget.is_stopped("run")
+
+
+def asked(enrich, names):
+    """How often each content was asked for, by its first word."""
+    return [
+        sum(f"{name} {BODY}" in each for each in enrich.model.prompts) for name in names.split()
+    ]
+
+
+def poisoned(prompt):
+    if "poison" in prompt:
+        raise Unavailable("out of memory")
+    return "Returns every value."
+
+
+def test_a_content_that_always_fails_alone_is_missing_and_ends_nothing(enricher, piece, parsed):
+    enrich, _ = enricher(poisoned)
+    names = ["poison", "second", "third"]
+    files = [[(f"{name}.py", parsed(piece(f"{name} {BODY}")))] for name in names]
+    found = [enrich("run", file, importers={})[0] for file in files]
+    assert [one.missing for one in found] == [1, 0, 0]
+    assert [one.is_finished for one in found] == [True] * 3
+    assert asked(enrich, "poison second third") == [ATTEMPTS, 1, 1]
+    assert not enrich.budget.is_stopped("run")
+
+
+@pytest.mark.parametrize("at", [0, 8], ids=["with others", "the ninth"])
+def test_a_content_that_always_fails_in_a_large_file_is_missing_and_ends_nothing(
+    enricher, piece, parsed, at
+):
+    enrich, _ = enricher(poisoned, concurrency=4)
+    names = ["good"] * 9
+    names[at] = "poison"
+    pieces = [piece(f"{name} {BODY}  # {n}", line=n) for n, name in enumerate(names, 1)]
+    (found,) = enrich("run", [("a.py", parsed(*pieces))], importers={})
+    assert (found.made, found.missing, found.is_finished) == (8, 1, True)
+    assert asked(enrich, "poison") == [ATTEMPTS]
+    later = [("b.py", parsed(piece(f"later {BODY}")))]
+    assert enrich("run", later, importers={})[0].missing == 0
+
+
+def test_contents_that_always_fail_end_nothing_while_others_are_answered(enricher, piece, parsed):
+    enrich, _ = enricher(poisoned)
+    for n in range(6):
+        names = [f"poison{n}"] if n % 2 else [f"poison{n}", f"good{n}", f"best{n}"]
+        pieces = [piece(f"{name} {BODY}", line=line) for line, name in enumerate(names, 1)]
+        enrich("run", [(f"{n}.py", parsed(*pieces))], importers={})
+    assert not enrich.budget.is_stopped("run")
+    assert asked(enrich, "poison0 poison5 good0 best4") == [ATTEMPTS, ATTEMPTS, 1, 1]
 
 
 def test_a_model_that_comes_back_in_time_leaves_nothing_missing(enricher, piece, parsed):
