@@ -26,6 +26,9 @@ from codelode.counts import counted, plural
 from codelode.errors import CodelodeError, Corrupt
 from codelode.settings import Settings, load
 
+#: Settings of an embedder that say nothing: its usual model, and as many dimensions as that has.
+_UNSET = ("", "0")
+
 _WORKER = (sys.executable, "-P", "-m", "workers.reindex")
 
 
@@ -48,7 +51,7 @@ _WORKER = (sys.executable, "-P", "-m", "workers.reindex")
 @click.option(
     "--skip-missing",
     is_flag=True,
-    help="Publish also without the files that cannot be brought over.",
+    help="Publish also without the files and summaries that cannot be brought over.",
 )
 @click.option("--drop", is_flag=True, help="Remove what an interrupted reindex left, and end.")
 @click.pass_context
@@ -67,7 +70,8 @@ def reindex(
     Searches are answered from the old index until the new one is complete; then all processes
     change to the new index and its embedder by themselves. Nothing is parsed or summarised again
     that is known. Run it on a machine that reaches the store, Redis, the mirrors and the model,
-    with the settings of the workers. Interrupted, the same command goes on where it was.
+    with the settings of the workers. Interrupted, the same command goes on where it was, until
+    --drop removes what it left.
 
     \b
     Examples:
@@ -136,9 +140,22 @@ def _outcome(end: Mapping[str, Any]) -> str:
     if end["state"] == "dropped":
         return f"removed {', '.join(end['dropped'])}" if removed else "nothing was left over"
     if end["state"] == "unchanged":
-        return printing.plain(f"the index is of {end['embedder']} already{removed}")
+        half_built = _half_built(end["half_built"]) if end["half_built"] else ""
+        return printing.plain(f"the index is of {end['embedder']} already{removed}{half_built}")
     missing = f", without {counted(end['missing'], 'file')}" if end["missing"] else ""
+    if lost := end["summaries_missing"]:
+        missing += f", without {counted(lost, 'summary')}, which `codelode enrich` has written anew"
     return printing.plain(f"published for {end['embedder']}{missing}{removed}")
+
+
+def _half_built(choice: Mapping[str, str]) -> str:
+    """How the rebuild for the embedder of these settings goes on, or ends."""
+    flags = {"embedder": "--embedder", "embedding_model": "--model", "embedding_dim": "--dim"}
+    given = (f"{flag} {choice[name]}" for name, flag in flags.items() if choice[name] not in _UNSET)
+    return (
+        f"; another one is half built: `codelode reindex {' '.join(given)}` goes on with it, "
+        "`codelode reindex --drop` removes it"
+    )
 
 
 class _Bar:

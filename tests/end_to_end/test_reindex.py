@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -34,11 +36,11 @@ FILES = {
 class Rebuild:
     """One `codelode reindex` of a cluster."""
 
-    def __init__(self, cluster, *options):
+    def __init__(self, cluster, *options, **variables):
         self.cluster = cluster
         self.process = subprocess.Popen(
             [sys.executable, "-m", "codelode", "reindex", "--data", str(cluster.data), *options],
-            env=cluster.environment(),
+            env=cluster.environment() | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -313,6 +315,136 @@ async def test_killed_half_way_it_can_be_dropped(indexed, served, model, wait_fo
     assert await stored(indexed) == before
     status, said = Rebuild(indexed, "--drop").end()
     assert (status, said.startswith("nothing was left over\n")) == (0, True), said
+
+
+def test_killed_half_way_it_goes_on_after_a_reindex_to_what_is_published(
+    static, served, model, wait_for
+):
+    gate = Gate(served, 2)
+    rebuild = Rebuild(static, *to(model))
+    wait_for(gate.reached.is_set, "the rebuild to be half through")
+    rebuild.kill()
+    gate.opened.set()
+    served.always = None
+    half_built = others(static)
+    assert len(half_built) == 1
+    asked = len(texts_asked(served))
+
+    status, said = Rebuild(static, "--embedder", "static").end()
+
+    assert (status, "already" in said) == (0, True), said
+    assert f"`codelode reindex --embedder openai --model {model}` goes on" in said
+    assert "`codelode reindex --drop` removes" in said
+    assert others(static) == half_built
+    status, said = Rebuild(static, *to(model)).end()
+    assert (status, model in said) == (0, True), said
+    assert 0 < len(texts_asked(served)[asked:]) <= len(FILES) - 128
+
+
+#: Dies when the new index is published and the ledger does not know of it.
+DYING = """
+import os, signal
+from codelode.backends.redis.ledger import RedisLedger
+RedisLedger.restamp = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from workers.reindex.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("is_dropping", [False, True], ids=["again", "drop"])
+def test_killed_right_after_publishing_no_file_is_indexed_again(indexed, git, model, is_dropping):
+    choice = {"embedder": "openai", "embedding_model": model}
+    settings = indexed.settings().model_copy(update=choice)
+    dead = subprocess.run([sys.executable, "-c", DYING], env=settings.environment(), check=False)
+    assert dead.returncode == -signal.SIGKILL
+    assert connect.published(indexed.settings()).settings.embedding_model == model
+
+    status, said = Rebuild(indexed, *(["--drop"] if is_dropping else to(model))).end()
+
+    assert status == 0, said
+    assert "half built" not in said
+    assert others(indexed) == []
+    with indexed.client() as client:
+        run = client.index(str(git.folder), name="app")
+        assert (run.state, run.total) == (RunState.COMPLETE, 0)
+
+
+@pytest.fixture(scope="module")
+def described(make_cluster, shared_model_server, make_git):
+    """A cluster with one repository, whose chunks a language model has described."""
+    cluster = make_cluster(
+        openai_url=f"{shared_model_server.url}/v1",
+        openai_api_key="sk-secret",
+        ollama_url=shared_model_server.url,
+        language_model="ollama",
+        summary_model="write",
+    )
+    repository = make_git()
+    repository.commit({path: f"{text}    # and so on, {path}\n" for path, text in FILES.items()})
+    with cluster.client() as client:
+        assert client.index(str(repository.folder), name="app").state is RunState.COMPLETE
+    return cluster
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"CODELODE_OLLAMA_URL": "http://127.0.0.1:9"}, {"CODELODE_DERIVATIONS": "none"}],
+    ids=["language model away", "cache emptied"],
+)
+async def test_no_summary_is_lost(described, model, variables):
+    before = await sentences(described)
+    assert len(before) == len(FILES)
+    assert all(before.values())
+
+    status, said = Rebuild(described, *to(model), **variables).end()
+
+    assert status == 0, said
+    assert "summar" not in said
+    assert await sentences(described) == before
+
+
+async def test_summaries_that_nobody_can_read_are_given_up_on_demand_and_written_anew(
+    described, model
+):
+    before = await sentences(described)
+    make_old(described)
+
+    lost = f"{len(FILES)} summaries"
+    for option, status, part in (
+        ((), 2, f"{lost} of {len(FILES)} files would be lost"),
+        (("--skip-missing",), 0, f"without {lost}, which `codelode enrich` has written anew"),
+    ):
+        rebuild = Rebuild(described, *to(model), *option, CODELODE_DERIVATIONS="none")
+        ended, said = rebuild.end()
+        assert (ended, part in said) == (status, True), said
+    assert set((await sentences(described)).values()) == {""}
+
+    with described.client() as client:
+        for run in client.enrich("app"):
+            *_, end = client.watch(run.id)
+            assert (end.state, end.failed) == (RunState.COMPLETE, 0)
+    assert await sentences(described) == before
+
+
+def make_old(cluster):
+    """Let the published index be of a schema that is not read any more."""
+    settings = cluster.settings()
+    if settings.store == "local":
+        file = pointer.read(settings.index_dir).folder / signature.IDENTITY_FILE
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 0}))
+        return
+    address, place = connect._weaviate(settings)
+    chosen = connect.published(settings).settings
+    choice = {name: getattr(chosen, name) for name in connect.CHOICE}
+    with weaviate_client(address) as client:
+        version = replace(versions.current(client, place), schema=0)
+        collection = client.collections.use(versions.target(client, place))
+        collection.config.update(description=version.describe(choice))
+
+
+async def sentences(cluster):
+    """Path and line of each chunk → its summary."""
+    return {(chunk.path, chunk.start_line): chunk.summary for chunk in await stored(cluster)}
 
 
 def others(cluster):

@@ -17,12 +17,15 @@ from typing import TextIO
 
 from codelode import logs
 from codelode.backends import connect, operating
+from codelode.backends.bound import BoundEmbedder
 from codelode.errors import CodelodeError, InvalidSettings
+from codelode.ports import ChunkSearch
 from codelode.settings import Settings, load, require_alike
 from workers.enrich import Enricher
 from workers.parse import own_queries
-from workers.reindex.build import Build, Progress
+from workers.reindex.build import Build, Exchange, Progress, finish
 from workers.reindex.content import Contents, Nothing
+from workers.reindex.sentences import Sentences
 from workers.services import Services, shaping
 
 #: Between two reports, seconds.
@@ -79,23 +82,26 @@ def _run(args: argparse.Namespace, report: Report) -> int:
 
 
 def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
-    """Build the index for the embedder of the settings, publish it, remove the old one."""
+    """Build the index for the embedder of the settings, publish it, remove the old one.
+
+    One that is half built for another embedder may have taken hours: it goes on demand alone.
+    """
     services = Services(settings)
     require_alike(shaping(settings), services.exchange.facts())
     beside = connect.beside(settings)
     with services.exchange.running():
+        _finish(services.ledger, services.exchange, beside, settings)
         before = beside.replaces()
         if beside.is_published():
-            if services.exchange.target().get("name") == beside.name:
-                services.exchange.forget()
-            report.say(state="unchanged", embedder=before, dropped=_drop(beside, beside.others()))
+            report.say(state="unchanged", embedder=before, **_tidied(services.exchange, beside))
             return
-        _begin(services, beside, settings)
-        build = _build(services, beside, settings, report)
+        _begin(services, beside, settings, before=before)
+        build = _build(services, beside, settings, report, may_lack=may_lack)
         try:
-            build(before=before, may_lack=may_lack)
+            build(before=before)
         finally:
             build.contents.close()
+            build.sentences.close()
             services.blobs.close()
         report.say(exchanged=True)
         time.sleep(beside.readers_follow_s + GRACE_S)
@@ -104,6 +110,7 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
             state="published",
             embedder=build.embedder.identity,
             missing=len(build.missing),
+            summaries_missing=build.given_up,
             dropped=dropped,
         )
     beside.close()
@@ -115,13 +122,34 @@ def drop(settings: Settings, report: Report) -> None:
     exchange = connect.exchange(settings)
     require_alike(shaping(settings), exchange.facts())
     with exchange.running():
+        _finish(connect.ledger(settings), exchange, beside, settings)
         dropped = _drop(beside, beside.others())
         exchange.forget()
     beside.close()
     report.say(state="dropped", dropped=dropped)
 
 
-def _begin(services: Services, beside: operating.Beside, settings: Settings) -> None:
+def _finish(
+    ledger: operating.Ledger, exchange: Exchange, beside: operating.Beside, settings: Settings
+) -> None:
+    """What a rebuild that died after publishing has left undone."""
+    finish(ledger, exchange, beside, published=connect.published(settings).name)
+
+
+def _tidied(exchange: Exchange, beside: operating.Beside) -> dict[str, object]:
+    """What was left over and is removed now, and what is half built and stays."""
+    begun = exchange.target()
+    if begun and begun["name"] not in beside.others():
+        exchange.forget()  # nothing of it is there any more
+        begun = {}
+    left = [name for name in beside.others() if name != begun.get("name")]
+    choice = {name: begun[name] for name in connect.CHOICE if name in begun}
+    return {"dropped": _drop(beside, left), "half_built": choice}
+
+
+def _begin(
+    services: Services, beside: operating.Beside, settings: Settings, *, before: str
+) -> None:
     """Go on with what was begun for this embedder, or begin."""
     begun = services.exchange.target()
     if begun and begun["name"] != beside.name:
@@ -133,11 +161,16 @@ def _begin(services: Services, beside: operating.Beside, settings: Settings) -> 
     if not begun or not beside.exists():
         _drop(beside, [beside.name])
         chosen = {name: str(getattr(settings, name)) for name in connect.CHOICE}
-        services.exchange.begin({"name": beside.name, **chosen})
+        services.exchange.begin({"name": beside.name, "replaces": before, **chosen})
 
 
 def _build(
-    services: Services, beside: operating.Beside, settings: Settings, report: Report
+    services: Services,
+    beside: operating.Beside,
+    settings: Settings,
+    report: Report,
+    *,
+    may_lack: bool,
 ) -> Build:
     model = connect.language_model(settings)
     known = services.derivations
@@ -153,12 +186,23 @@ def _build(
             enricher=enricher,
             operators=own_queries.of_operator(settings.queries),
         ),
+        sentences=Sentences(lambda: _published(settings)),
         embedder=connect.embedder(settings),
         derivations=known,
         beside=beside,
         store=beside.open(),
         tell=report.progress,
+        may_lack=may_lack,
     )
+
+
+def _published(settings: Settings) -> ChunkSearch | None:
+    """The read side of the published index, whatever embedder it is of; None: it has no chunk."""
+    index = connect.published(settings)
+    if index.made is None:
+        return None
+    model = BoundEmbedder(lambda: connect.embedder(index.settings), index.made)
+    return connect.chunk_search(index.settings, model)
 
 
 def _drop(beside: operating.Beside, names: Sequence[str]) -> list[str]:

@@ -15,7 +15,8 @@ from typing import Protocol, TypeVar
 import structlog
 
 from codelode.backends import operating
-from codelode.errors import Corrupt, Rejected, Unavailable
+from codelode.counts import counted
+from codelode.errors import Busy, Corrupt, Rejected, Unavailable
 from codelode.model import (
     DEFAULT_REF,
     FileChunks,
@@ -33,6 +34,7 @@ from workers import wire
 from workers.embed import embed
 from workers.parse import own_queries
 from workers.reindex.content import Content, Contents, Wanted, is_query
+from workers.reindex.sentences import Sentences
 
 #: Files per call of the model and per commit.
 BATCH_FILES = 128
@@ -62,6 +64,7 @@ class Hold(Protocol):
 class Exchange(Protocol):
     """What a rebuild asks of `codelode.backends.redis.exchange`."""
 
+    def target(self) -> Mapping[str, str]: ...
     def places(self) -> set[Place]: ...
     def built(self, place: Place) -> dict[str, str]: ...
     def note(
@@ -73,7 +76,7 @@ class Exchange(Protocol):
 
 
 class Missing(Corrupt):
-    """Indexed files that the new index would lack."""
+    """Indexed files, or summaries of them, that the new index would lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,40 +100,48 @@ class _Plan:
 
 @dataclass(slots=True)
 class Build:
-    """Builds into `store`, which is that of `beside`. `tell` hears of every step."""
+    """Builds into `store`, which is that of `beside`. `tell` hears of every step.
+
+    `sentences`: those of the published index. `may_lack`: whether files and summaries that cannot
+    be brought over may be missing.
+    """
 
     ledger: operating.Ledger
     exchange: Exchange
     contents: Contents
+    sentences: Sentences
     embedder: Embedder
     derivations: Derivations
     beside: operating.Beside
     store: ChunkStore
     tell: Callable[[Progress], None]
     sleep: Callable[[float], None] = time.sleep
+    may_lack: bool = False
     missing: dict[Wanted, str] = field(default_factory=dict)
+    poorer: dict[Wanted, int] = field(default_factory=dict)  # left out: summaries they would lose
+    given_up: int = 0  # summaries that are missing from now on, as the ledger knows
     _unchanged: dict[RepositoryName, tuple[object, ...]] = field(default_factory=dict)
     _done: int = 0
     _total: int = 0
 
-    def __call__(self, *, before: str, may_lack: bool = False) -> None:
+    def __call__(self, *, before: str) -> None:
         """Build, catch up, publish. `before`: the identity of the old embedder.
 
-        Raises Missing when files could not be brought over, unless it `may_lack` them.
+        Raises Missing when files or summaries could not be brought over, unless it `may_lack`
+        them. What dies after publishing is finished by `finish`.
         """
         for _ in range(MOST_LOOKS):
             if self.look() <= FEW_CHANGES:
                 break
-        self._require_all(may_lack=may_lack)
+        self._require_all()
         self.store.maintain()  # here, because workers wait inside
         with self.exchange.alone() as hold:
             self.look(hold)
-            self._require_all(may_lack=may_lack)
+            self._require_all()
             self.store.close()
             hold.check()
             self.beside.publish()
-            self.ledger.restamp(before, self.embedder.identity)
-            self.exchange.forget()
+            _settle(self.ledger, self.exchange, before=before, after=self.embedder.identity)
 
     def look(self, hold: Hold | None = None) -> int:
         """Bring the new index to what the ledger says now; how many files that changed."""
@@ -196,6 +207,7 @@ class Build:
 
     def _forgive(self, names: Collection[RepositoryName]) -> None:
         self.missing = {f: why for f, why in self.missing.items() if f.repository not in names}
+        self.poorer = {f: lost for f, lost in self.poorer.items() if f.repository not in names}
 
     def _count(self, names: Iterable[RepositoryName]) -> None:
         self._total = sum(ref.files for name in names for ref in self.ledger.refs(name))
@@ -226,14 +238,52 @@ class Build:
     def _bring_in(self, plan: _Plan, records: Sequence[FileRecord]) -> None:
         files = {Wanted(plan.place[0], one.path, one.blob): one for one in records}
         contents = self._trying(lambda: self.contents.of(list(files), queries=plan.queries))
-        ready = {file: found for file, found in contents.items() if isinstance(found, Content)}
         left_out = {file: found for file, found in contents.items() if isinstance(found, str)}
+        ready = {file: found for file, found in contents.items() if isinstance(found, Content)}
+        ready = self._with_sentences(plan.place, files, ready)
+        poorer = self._poorer(plan.place, files, ready)
+        ready = {file: found for file, found in ready.items() if file not in poorer}
         left_out |= self._stored(plan.refs, ready)
         for file, why in left_out.items():
             if files[file].state is FileState.INDEXED:
                 self.missing[file] = why
-        stored = (file.path for file in files if file not in left_out)
+        self.poorer |= poorer
+        stored = (file.path for file in files if file not in left_out and file not in poorer)
         self.exchange.note(plan.place, {path: plan.notes[path] for path in stored})
+
+    def _with_sentences(
+        self, place: Place, files: Mapping[Wanted, FileRecord], found: Mapping[Wanted, Content]
+    ) -> dict[Wanted, Content]:
+        """The same, with those of the published index where fewer were found than were stored."""
+        short = [file for file, one in found.items() if one.made < files[file].summaries]
+        paths = [file.path for file in short]
+        known = self._trying(lambda: self.sentences.of(*place, paths)) if short else {}
+        filled = {file: found[file].filled(known.get(file.path, {})) for file in short}
+        return {**found, **filled}
+
+    def _poorer(
+        self, place: Place, files: Mapping[Wanted, FileRecord], found: Mapping[Wanted, Content]
+    ) -> dict[Wanted, int]:
+        """Files to leave out because they would lose summaries: how many.
+
+        Where it may lack them, none is left out; the next run of the ref takes those files up
+        again. Raises Busy where a run is under way, of which the ledger lets nothing be doubted.
+        """
+        lost = {
+            file: files[file].summaries - one.made
+            for file, one in found.items()
+            if files[file].state is FileState.INDEXED and one.made < files[file].summaries
+        }
+        if not lost or not self.may_lack:
+            return lost
+        if not self.ledger.doubt(*place, [file.path for file in lost]):
+            raise Busy(
+                f"{place[0]} loses {counted(sum(lost.values()), 'summary')}, which the ledger can "
+                "only be told between two runs: run the command again when the run that is under "
+                "way has ended"
+            )
+        self.given_up += sum(lost.values())
+        return {}
 
     def _stored(
         self, refs: tuple[RefName, ...], files: Mapping[Wanted, Content]
@@ -281,14 +331,47 @@ class Build:
                 self.sleep(pause_s)
         return work()
 
-    def _require_all(self, *, may_lack: bool) -> None:
-        if self.missing and not may_lack:
+    def _require_all(self) -> None:
+        if self.may_lack:
+            return
+        if self.poorer:
+            file = next(iter(self.poorer))
+            raise Missing(
+                f"{counted(sum(self.poorer.values()), 'summary')} of "
+                f"{counted(len(self.poorer), 'file')} would be lost, as of {file.repository} "
+                f"{file.path}: the published index cannot be read for them, and they are not kept "
+                "or their language model does not answer. Let it answer and repeat, or go without "
+                "them with --skip-missing and have them written anew by `codelode enrich`"
+            )
+        if self.missing:
             file, why = next(iter(self.missing.items()))
             raise Missing(
                 f"{len(self.missing)} indexed files cannot be brought over, as {file.repository} "
                 f"{file.path}: {why}; index their repositories again and repeat, or go without "
                 "them with --skip-missing"
             )
+
+
+def finish(
+    ledger: operating.Ledger, exchange: Exchange, beside: operating.Beside, *, published: str
+) -> None:
+    """Do what was left undone by a rebuild that died when it had published, if one did.
+
+    `published`: the name of the published index. May be repeated.
+    """
+    target = exchange.target()
+    if target and target["name"] == published:
+        after = beside.replaces()
+        _settle(ledger, exchange, before=target.get("replaces", after), after=after)
+
+
+def _settle(ledger: operating.Ledger, exchange: Exchange, *, before: str, after: str) -> None:
+    """What follows publishing. The identity is the whole last part of a fingerprint.
+
+    With what parts it from the rest: one identity may end like another, and be changed twice.
+    """
+    ledger.restamp(f", {before}", f", {after}")
+    exchange.forget()
 
 
 def _is_wanted(record: FileRecord) -> bool:

@@ -1,7 +1,8 @@
 """Parsed files with their summaries: what was derived before is used, the rest is parsed now.
 
 A grammar may loop or crash, so what has to be parsed is parsed in processes that may die; then the
-file is left out with the reason. A summary that is not kept any more is not asked for again.
+file is left out with the reason. A summary that is not kept any more is not asked for again: the
+published index may have it (`workers.reindex.sentences`).
 
 A ref's own queries are those among its records rather than those of its indexed revision: a run
 that is under way, or was abandoned, has recorded its own and parsed some files with them.
@@ -13,13 +14,13 @@ import resource
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 
 from codelode import derivations
 from codelode.errors import NotFound
 from codelode.languages import QUERIES_FOLDER
-from codelode.model import BlobId, FileRecord, ParsedFile, RepositoryName, RunId
+from codelode.model import BlobId, FileRecord, ParsedFile, RepositoryName, RunId, locate
 from codelode.ports import BlobSource, Derivations
 from workers import wire
 from workers.enrich import Enricher
@@ -48,6 +49,20 @@ class Content:
 
     parsed: ParsedFile
     summaries: tuple[str, ...] = ()
+
+    @property
+    def made(self) -> int:
+        """How many chunks have one."""
+        return sum(map(bool, self.summaries))
+
+    def filled(self, known: Mapping[str, str]) -> Content:
+        """With those of `known`, by the content of a chunk, where it has none."""
+        chunks = locate(self.parsed, repository=RepositoryName(""), path="", refs=())
+        texts = self.summaries or ("",) * len(chunks)
+        pairs = zip(texts, chunks, strict=True)
+        return replace(
+            self, summaries=tuple(text or known.get(chunk.content, "") for text, chunk in pairs)
+        )
 
 
 @dataclass(slots=True)

@@ -50,7 +50,9 @@ def test_the_cluster_is_one_broker_five_workers_one_gateway_and_flower(settings)
 
 
 def test_models_are_ready_without_a_language_model_that_is_away(settings, free_address):
-    away = settings.model_copy(update={"language_model": "ollama", "ollama_url": f"http://{free_address}"})
+    away = settings.model_copy(
+        update={"language_model": "ollama", "ollama_url": f"http://{free_address}"}
+    )
     told = []
     connect.prepare_models(away, tell=told.append)
     (line,) = told
@@ -58,7 +60,9 @@ def test_models_are_ready_without_a_language_model_that_is_away(settings, free_a
 
 
 def test_models_are_not_ready_without_the_embedder(settings, free_address):
-    away = settings.model_copy(update={"embedder": "ollama", "ollama_url": f"http://{free_address}"})
+    away = settings.model_copy(
+        update={"embedder": "ollama", "ollama_url": f"http://{free_address}"}
+    )
     with pytest.raises(Unavailable, match="Ollama"):
         connect.prepare_models(away)
 

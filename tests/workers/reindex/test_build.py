@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
 import multiprocessing
 import os
 import signal
@@ -13,15 +15,22 @@ import numpy as np
 import pytest
 
 from codelode import derivations
-from codelode.backends.local import LocalBeside, LocalChunkSearch, LocalChunkStore, pointer
+from codelode.backends.local import (
+    LocalBeside,
+    LocalChunkSearch,
+    LocalChunkStore,
+    pointer,
+    signature,
+)
 from codelode.backends.memory.derivations import MemoryDerivations
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.redis.exchange import RedisExchange
-from codelode.errors import NotFound, Superseded, Unavailable
+from codelode.errors import Busy, NotFound, Superseded, Unavailable
 from codelode.languages import QUERIES_FOLDER
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
+    FileChunks,
     FileRecord,
     FileState,
     Filters,
@@ -30,12 +39,13 @@ from codelode.model import (
     Repository,
     RepositoryName,
     Revision,
+    locate,
 )
 from codelode.ports import Manifest, WorkItem
 from tests.own_query import QUERY, ROUTED, ROUTES
 from workers.enrich import Enricher
 from workers.parse import own_queries, parse
-from workers.reindex import Build, Contents, Missing, content
+from workers.reindex import Build, Contents, Missing, Sentences, content, finish
 
 APP = RepositoryName("acme/app")
 MAIN, DEV = RefName("main"), RefName("dev")
@@ -90,6 +100,7 @@ class World:
         self.contents = Contents(self.derivations, self.blobs, 1_000_000, timeout_s=20)
         self.beside = LocalBeside(self.root, dim=DIM, identity="new", choice={"embedder": "ollama"})
         LocalChunkStore(self.root, dim=4, identity="old").close()
+        self.sentences = Sentences(lambda: LocalChunkSearch(self.root, dim=4, identity="old"))
         self.ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
         self.told = []
 
@@ -105,24 +116,24 @@ class World:
             for path, (blob, reason) in dict(skipped).items()
         ]
         manifest = Manifest(Revision("1" * 40), tuple(items), tuple(left_out))
-        self.ledger.plan(run.id, manifest, ref=ref, fingerprint="p old")
+        self.ledger.plan(run.id, manifest, ref=ref, fingerprint="p, old")
         if complete:
             self.ledger.done(run.id, [_record(item) for item in items])
         return run
 
     def build(self, **more):
         """What `codelode reindex` builds, with real Redis and a real store."""
+        given = {"ledger": self.ledger, "exchange": self.exchange} | more
         return Build(
-            ledger=self.ledger,
-            exchange=self.exchange,
             contents=self.contents,
+            sentences=self.sentences,
             embedder=self.embedder,
             derivations=self.derivations,
             beside=self.beside,
             store=self.beside.open(),
             tell=self.told.append,
             sleep=lambda _: None,
-            **more,
+            **given,
         )
 
     async def stored(self, ref=DEFAULT_REF):
@@ -154,6 +165,7 @@ def world(tmp_path, redis):
     made = World(tmp_path, redis)
     yield made
     made.contents.close()
+    made.sentences.close()
 
 
 async def test_every_ref_and_repository_is_built(world):
@@ -167,7 +179,7 @@ async def test_every_ref_and_repository_is_built(world):
 
     assert set(await world.stored()) == {"a.py", "b.py", "d.py"}
     assert set(await world.stored(DEV)) == {"a.py", "c.py"}
-    assert world.ledger.refs(APP)[0].fingerprint == "p new"
+    assert world.ledger.refs(APP)[0].fingerprint == "p, new"
     assert pointer.read(world.root).choice == {"embedder": "ollama"}
     assert (world.told[-1].done, world.told[-1].total) == (5, 5)
     assert world.exchange.target() == {}
@@ -204,9 +216,7 @@ async def test_a_file_that_is_written_just_before_the_exchange_is_in_it(world, r
             with world.exchange.alone() as hold:
                 yield hold
 
-    build = world.build()
-    build.exchange = LastMoment()
-    build(before="old")
+    world.build(exchange=LastMoment())(before="old")
 
     assert set(await world.stored()) == {"a.py", "late.py"}
 
@@ -282,7 +292,7 @@ async def test_a_file_that_cannot_be_brought_over_is_named_and_needs_consent(wor
         world.build()(before="old")
     assert pointer.read(world.root).folder == world.root
 
-    world.build()(before="old", may_lack=True)
+    world.build(may_lack=True)(before="old")
     assert set(await world.stored()) == {"a.py"}
 
 
@@ -311,6 +321,62 @@ async def test_the_old_index_refuses_readers_and_writers_that_hold_it(world):
     assert world.beside.others() == []
     writer.close()
     await reader.close()
+
+
+class Dies(BaseException):
+    """A process ends here."""
+
+
+@pytest.mark.parametrize("step", ["restamp", "forget"])
+async def test_what_dies_right_after_publishing_is_finished_later(world, step):
+    world.index({"a.py": "def a(): 1\n"})
+    world.exchange.begin({"name": world.beside.name, "replaces": "old"})
+
+    class Dying:
+        """The ledger or the exchange, up to one call."""
+
+        def __init__(self, whole):
+            self._whole = whole
+
+        def __getattr__(self, name):
+            if name == step:
+                raise Dies
+            return getattr(self._whole, name)
+
+    build = world.build(ledger=Dying(world.ledger), exchange=Dying(world.exchange))
+    with pytest.raises(Dies):
+        build(before="old")
+    assert pointer.read(world.root).folder.name == world.beside.name
+
+    for _ in range(2):
+        finish(world.ledger, world.exchange, world.beside, published=world.beside.name)
+        assert [ref.fingerprint for ref in world.ledger.refs(APP)] == ["p, new"]
+        assert (world.exchange.target(), world.exchange.places()) == ({}, set())
+
+
+async def test_what_is_not_published_yet_is_not_finished(world):
+    world.index({"a.py": "def a(): 1\n"})
+    world.exchange.begin({"name": world.beside.name, "replaces": "old"})
+    world.build().look()
+
+    finish(world.ledger, world.exchange, world.beside, published="index")
+
+    assert [ref.fingerprint for ref in world.ledger.refs(APP)] == ["p, old"]
+    assert world.exchange.target()["name"] == world.beside.name
+    assert world.exchange.places() == {(APP, MAIN)}
+
+
+async def test_of_an_embedder_whose_name_ends_the_other_s_the_name_is_changed_once(world):
+    world.index({"a.py": "def a(): 1\n"})
+    world.embedder.identity = "even old"
+    world.beside = LocalBeside(world.root, dim=DIM, identity="even old", choice={})
+    world.exchange.begin({"name": world.beside.name, "replaces": "old"})
+    world.build()(before="old")
+    world.exchange.begin({"name": world.beside.name, "replaces": "old"})  # as if it had died
+
+    finish(world.ledger, world.exchange, world.beside, published=world.beside.name)
+
+    assert [ref.fingerprint for ref in world.ledger.refs(APP)] == ["p, even old"]
 
 
 def test_a_disk_without_room_is_noticed_before_anything_is_built(world, monkeypatch):
@@ -420,8 +486,11 @@ class Granting(content.Nothing):
         return wanted
 
 
+LOAD = "def load(path, limit):\n" + "".join(f"    step_{n} = path\n" for n in range(9))
+
+
 async def test_sentences_that_are_made_meanwhile_are_in_the_new_index(world):
-    text = "def load(path, limit):\n" + "".join(f"    step_{n} = path\n" for n in range(9))
+    text = LOAD
     world.contents.enricher = Enricher(Writer(), world.derivations, content.Nothing(), pause_s=0)
     _enriched(world, text, made=0)
     build = world.build()
@@ -441,6 +510,90 @@ def _enriched(world, text, *, made):
     run = world.index({"a.py": text}, complete=False)
     indexed = _record(WorkItem("a.py", world.blobs.add(text)))
     world.ledger.done(run.id, [replace(indexed, summaries=made, summaries_missing=1 - made)])
+
+
+class Away:
+    """A language model whose server is down."""
+
+    @property
+    def identity(self):
+        raise Unavailable("the server of the language model does not answer")
+
+    def complete(self, prompt, *, max_tokens):
+        raise AssertionError("nothing is asked of it")
+
+
+SENTENCE = "Loads what is at a path."
+
+MODELS = pytest.mark.parametrize(
+    "model", [Writer(), Away(), None], ids=["cache emptied", "model away", "no model"]
+)
+
+
+def _described(world, *, model, files=("a.py",), ref=MAIN):
+    """Files with a sentence each in the published index, of which the cache knows none."""
+    if model is not None:
+        nothing = content.Nothing()
+        world.contents.enricher = Enricher(model, world.derivations, nothing, pause_s=0)
+    run = world.index(dict.fromkeys(files, LOAD), ref=ref, complete=False)
+    indexed = [_record(WorkItem(path, world.blobs.add(LOAD))) for path in files]
+    world.ledger.done(run.id, [replace(one, chunks=1, summaries=1) for one in indexed])
+    parsed = parse(LOAD.encode(), path="a.py")
+    store = LocalChunkStore(world.root, dim=4, identity="old")
+    for path in files:
+        chunks = locate(parsed, repository=APP, path=path, refs=(ref,), summaries=(SENTENCE,))
+        store.replace([FileChunks(APP, path, (ref,), chunks, np.ones((1, 4), np.float32) / 2)])
+    store.close()
+
+
+def _of_another_schema(world):
+    """The published index was written by another version."""
+    file = world.root / signature.IDENTITY_FILE
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 0}))
+
+
+@MODELS
+@pytest.mark.parametrize("ref", [MAIN, DEV])
+def test_sentences_that_are_not_found_otherwise_are_taken_along(world, model, ref):
+    paths = [f"{n}.py" for n in range(20)]
+    _described(world, model=model, files=paths, ref=ref)
+
+    world.build()(before="old")
+
+    found = asyncio.run(world.chunks(ref))
+    assert {chunk.path: chunk.summary for chunk in found} == dict.fromkeys(paths, SENTENCE)
+    assert all(SENTENCE in text for text in world.embedder.texts)
+
+
+@MODELS
+def test_sentences_that_are_nowhere_are_given_up_with_consent_alone(world, model):
+    _described(world, model=model)
+    _of_another_schema(world)
+
+    for _ in range(2):  # what an interrupted one left out is left out again
+        with pytest.raises(Missing, match=r"1 summary of 1 file .* acme/app a\.py: .*--skip-mi"):
+            world.build()(before="old")
+        assert pointer.read(world.root).folder == world.root
+
+    build = world.build(may_lack=True)
+    build(before="old")
+    assert [chunk.summary for chunk in asyncio.run(world.chunks())] == [""]
+    assert (build.given_up, build.missing) == (1, {})
+    # The next run takes the file up again, also that of `codelode enrich`.
+    (record,) = world.ledger.all(APP, MAIN)
+    assert (record.state, record.blob) == (FileState.PENDING, world.blobs.add(LOAD))
+    assert not world.ledger.refs(APP)[0].is_clean
+
+
+def test_sentences_are_not_given_up_during_a_run_that_would_not_hear_of_it(world):
+    _described(world, model=None)
+    _of_another_schema(world)
+    world.ledger.create(APP, MAIN)
+
+    with pytest.raises(Busy, match=r"acme/app loses 1 summary, .*run the command again"):
+        world.build(may_lack=True)(before="old")
+
+    assert pointer.read(world.root).folder == world.root
 
 
 # Contents

@@ -1,0 +1,74 @@
+"""The sentences of the published index: a rebuild takes along what they cost.
+
+The derivation cache has most of them, but an entry may be gone at any time, and none is found
+without the identity of the language model that wrote it, which may be away or another one now. The
+published index has all that the ledger counts, unless it is of an older schema: that one cannot be
+read any more.
+
+Reading is asynchronous, as the gateway needs it, so an event loop is kept for it here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from codelode.errors import SchemaMismatch, Superseded
+from codelode.model import Chunk, RefName, RepositoryName
+from codelode.ports import ChunkSearch
+
+#: Files per question: all of their chunks come in one answer, and a server bounds it (10,000).
+FILES = 8
+
+log = structlog.get_logger("workers")
+
+
+class Sentences:
+    """Those of the index that `open` opens, when the first one is asked for; None: it has none."""
+
+    def __init__(self, open: Callable[[], ChunkSearch | None]) -> None:
+        self._open = open
+        self._search: ChunkSearch | None = None
+        self._is_readable = True  # as far as is known
+        self._loop = asyncio.Runner()
+
+    def of(
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
+    ) -> dict[str, dict[str, str]]:
+        """Path → content of a chunk → its sentence; nothing when the index cannot be read.
+
+        Raises Unavailable, and Superseded when another index was published.
+        """
+        places = [(repository, path) for path in paths]
+        try:
+            return {
+                path: {chunk.content: chunk.summary for chunk in chunks if chunk.summary}
+                for start in range(0, len(places), FILES)
+                for path, chunks in self._chunks(places[start : start + FILES], ref)
+            }
+        except Superseded:
+            raise
+        except SchemaMismatch as exc:
+            if self._is_readable:
+                log.warning("old_index_unreadable", reason=str(exc))
+            self._is_readable = False
+            return {}
+
+    def close(self) -> None:
+        if self._search is not None:
+            self._loop.run(self._search.close())
+        self._search = None
+        self._loop.close()
+
+    def _chunks(
+        self, places: Sequence[tuple[RepositoryName, str]], ref: RefName
+    ) -> list[tuple[str, tuple[Chunk, ...]]]:
+        """Path and chunks of each file."""
+        if self._search is None:
+            self._search = self._open()
+        if self._search is None:
+            return []
+        found = self._loop.run(self._search.files(places, ref))
+        return [(path, chunks) for (_, path), chunks in found.items()]
