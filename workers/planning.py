@@ -154,7 +154,7 @@ def _with_dependents(
     if not imports.concerns_others(manifest, known):
         return manifest, None
     layout = layout_at(repository, manifest.revision)
-    _announce(repository, layout, before)
+    _announce(repository, layout, _in_doubt(before, layout.fingerprints()))
     found = imports.dependents(manifest, layout, known)
     listed = services().blobs.listing(repository, manifest.revision) if found else ()
     again = [WorkItem(f.path, f.blob, f.size_bytes) for f in listed if f.path in found]
@@ -167,6 +167,18 @@ def _announce(
     """What the repository publishes, and by which manifests its files are resolved or will be."""
     said = Publication(imports.published(layout), resolved)
     services().packages.publish(repository, said)
+
+
+def _in_doubt(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """What differs, as a fingerprint that no manifest has.
+
+    It stands until the run is planned. After a worker that died around that, nobody knows by which
+    of both the files were resolved: the next run has all of them resolved anew.
+    """
+    return {
+        kind: value if (value := now.get(kind, "")) == before.get(kind) else ""
+        for kind in {**before, **now}
+    }
 
 
 def _having(repository: RepositoryName, names: Sequence[str]) -> frozenset[str]:

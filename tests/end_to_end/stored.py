@@ -1,36 +1,134 @@
-"""What an index holds of a repository, read by a search."""
+"""All that is stored of a repository: read through every port that can list something of it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from codelode.backends import connect
-from codelode.model import Filters, HybridQuery, RepositoryName
+from codelode.model import (
+    DEFAULT_REF,
+    Chunk,
+    ChunkId,
+    Edge,
+    FileRecord,
+    Filters,
+    HybridQuery,
+    Located,
+    RepositoryName,
+    Vector,
+)
+
+#: Chunks that one search by vector brings at most: of all of them, that is how vectors are read.
+MOST_CHUNKS = 10_000
+
+#: How far two vectors of one text may be apart: stores keep them in few bits.
+ROUNDING = 0.01
 
 
-def found_by_vector(cluster, repository):
-    """Chunk id → chunk and vector, of what a search by vector finds: the store may hold more."""
-    settings = cluster.settings()
-    dim = connect.embedder(settings).dim
-    filters = Filters(repositories=(RepositoryName(repository),))
-    anything = np.full(dim, dim**-0.5, np.float32)
-    query = HybridQuery("", anything, filters, limit=10_000, with_vectors=True)
+class Stored(NamedTuple):
+    """One reading. A name and its file are a pair as the file lists it, and as the name does."""
 
-    async def found():
-        search = connect.chunk_search(settings)
-        try:
-            return {hit.chunk.id: (hit.chunk, hit.vector) for hit in await search.hybrid(query)}
-        finally:
-            await search.close()
+    ids: frozenset[ChunkId]  # as the write side lists them
+    chunks: frozenset[Chunk]
+    outgoing: frozenset[Edge]
+    incoming: frozenset[Edge]
+    symbols: frozenset[Located]
+    symbols_by_name: frozenset[Located]
+    names: frozenset[tuple[str, str]]
+    names_by_name: frozenset[tuple[str, str]]
+    published: frozenset[tuple[str, str]]  # to other repositories; few have manifests
+    records: frozenset[FileRecord]
+    vectors: Mapping[ChunkId, Vector]  # of chunks that have words
 
-    return asyncio.run(found())
+
+def read(cluster, repository):
+    """What the cluster's stores hold of the repository at its default ref."""
+    settings, name = cluster.settings(), RepositoryName(repository)
+    model = connect.embedder(settings)
+    ledger = connect.ledger(settings)
+    (status,) = ledger.refs(name)
+    records = frozenset(ledger.all(name, status.ref))
+    # Those too of which a table alone knows.
+    paths = sorted({record.path for record in records} | connect.census(settings).paths(name))
+    chunks, vectors = asyncio.run(_found(connect.chunk_search(settings, model), model, name, paths))
+    return Stored(
+        _ids(settings, model, name),
+        chunks,
+        *_edges(connect.graph(settings), name, paths),
+        *_symbols(connect.symbols(settings), name, paths),
+        *_names(connect.references(settings), name, paths),
+        _published(connect.packages(settings), name),
+        records,
+        vectors,
+    )
 
 
 def assert_same(found, expected):
-    """Of two such readings."""
-    assert found.keys() == expected.keys()
-    for id, (chunk, vector) in found.items():
-        assert chunk == expected[id][0]
-        np.testing.assert_allclose(vector, expected[id][1], atol=0.01)  # kept in few bits
+    """Of two readings; in a part that is empty nothing could be missing."""
+    assert all(expected._replace(published=True))
+    apart = differences(found, expected)
+    assert not apart, apart
+    assert found.vectors.keys() == expected.vectors.keys()
+    for id, vector in found.vectors.items():
+        np.testing.assert_allclose(vector, expected.vectors[id], atol=ROUNDING)
+
+
+def differences(found, expected):
+    """What only one of them has, by part."""
+    parts = [part for part in Stored._fields if part != "vectors"]
+    apart = {part: getattr(found, part) ^ getattr(expected, part) for part in parts}
+    return {part: some for part, some in apart.items() if some}
+
+
+def _ids(settings, model, name):
+    store = connect.chunk_store(settings, model)
+    try:
+        return frozenset(store.ids(name, DEFAULT_REF))
+    finally:
+        store.close()
+
+
+async def _found(search, model, name, paths):
+    """Chunks of the files, and vectors by chunk id."""
+    anything = np.full(model.dim, model.dim**-0.5, np.float32)
+    query = HybridQuery(
+        "", anything, Filters(repositories=(name,)), limit=MOST_CHUNKS, with_vectors=True
+    )
+    try:
+        held = await search.files([(name, path) for path in paths], DEFAULT_REF)
+        near = await search.hybrid(query)
+    finally:
+        await search.close()
+    vectors = {hit.chunk.id: hit.vector for hit in near if hit.vector is not None}
+    return frozenset(chunk for some in held.values() for chunk in some), vectors
+
+
+def _edges(graph, name, paths):
+    return _all(graph.outgoing(name, paths)), _all(graph.incoming(name, paths))
+
+
+def _symbols(table, name, paths):
+    defined = _all(table.defined_in(name, paths))
+    names = sorted({at.symbol.name for at in defined})
+    return defined, _all(table.lookup_all(names, repository=name))
+
+
+def _names(index, name, paths):
+    used = frozenset(
+        (path, text) for path, some in index.names(name, paths).items() for text in some
+    )
+    files = index.files(name, sorted({text for _, text in used}))
+    return used, frozenset((path, text) for text, some in files.items() for path in some)
+
+
+def _published(packages, name):
+    """Fingerprints are left out: after a death they may be in doubt until the next run."""
+    return frozenset(packages.of(name).keys.items())
+
+
+def _all(by_key):
+    return frozenset(one for some in by_key.values() for one in some)

@@ -17,24 +17,16 @@ from codelode.backends.weaviate import Address, Place, versions
 from codelode.backends.weaviate.connection import connect as connect_weaviate
 from codelode.backends.weaviate.index import VECTOR, Version
 from codelode.model import FileState, RunState
-from tests.end_to_end.stored import assert_same, found_by_vector
+from tests.end_to_end.stored import assert_same, read
 
 
 @pytest.fixture(scope="session")
 def undisturbed(cluster, library):
-    """Chunk ids and edges of the library, indexed in peace."""
+    """All that is stored of the library, indexed in peace."""
     with cluster.client() as client:
         run = client.index(str(library.folder), name="library")
     assert run.state is RunState.COMPLETE
-    return cluster.index_of("library")
-
-
-def differences(found, expected):
-    """Chunk ids and edges that only one of two indexes has."""
-    return [one ^ other for one, other in zip(found, expected, strict=True)]
-
-
-NONE = [frozenset(), frozenset()]
+    return read(cluster, "library")
 
 
 def under_way(client, run):
@@ -56,7 +48,7 @@ def test_a_worker_killed_in_a_run_costs_nothing(
         *_, end = client.watch(run.id)
         assert (end.state, end.failed) == (RunState.COMPLETE, 0)
         assert end.done == end.total
-        assert differences(own_cluster.index_of("library"), undisturbed) == NONE
+        assert_same(read(own_cluster, "library"), undisturbed)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +71,7 @@ def test_a_pull_worker_killed_at_work_costs_nothing(own_cluster, library, undist
         *_, end = client.watch(run.id)
         assert (end.state, end.failed) == (RunState.COMPLETE, 0)
         assert end.done == end.total
-        assert differences(own_cluster.index_of("library"), undisturbed) == NONE
+        assert_same(read(own_cluster, "library"), undisturbed)
 
 
 def look_for(folder, pattern):
@@ -101,7 +93,7 @@ def test_the_cluster_killed_in_a_run_goes_on_where_it_was(
     with own_cluster.client() as client:
         *_, end = client.watch(run.id)
     assert (end.state, end.failed) == (RunState.COMPLETE, 0)
-    assert differences(own_cluster.index_of("library"), undisturbed) == NONE
+    assert_same(read(own_cluster, "library"), undisturbed)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "shut-down"])
@@ -116,7 +108,7 @@ def test_redis_that_ends_in_a_run_and_starts_again_costs_nothing(
         wait_for(lambda: redis_pid(own_cluster) not in ("", before), "Redis to start again")
         *_, last = client.watch(run.id)
     assert (last.state, last.failed, last.done) == (RunState.COMPLETE, 0, last.total)
-    assert differences(own_cluster.index_of("library"), undisturbed) == NONE
+    assert_same(read(own_cluster, "library"), undisturbed)
 
 
 def redis_pid(cluster):
@@ -220,7 +212,7 @@ def test_a_network_that_is_cut_in_a_run_and_mended_costs_nothing(
             wire.mend()
         *_, end = client.watch(run.id)
     assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
-    assert differences(cluster.index_of("library"), undisturbed) == NONE
+    assert_same(read(cluster, "library"), undisturbed)
 
 
 def clustered(address, *, replicas=1):
@@ -242,7 +234,7 @@ def puts_off(cluster, stage):
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 def test_a_weaviate_killed_in_a_run_and_started_again_costs_nothing(
-    tmp_path, make_weaviate, cluster_at, cluster, library, undisturbed, wait_for
+    tmp_path, make_weaviate, cluster_at, library, undisturbed, wait_for
 ):
     server = make_weaviate()
     own = cluster_at(tmp_path / "data", **clustered(server.address()))
@@ -257,8 +249,7 @@ def test_a_weaviate_killed_in_a_run_and_started_again_costs_nothing(
             server.start()
             *_, end = client.watch(run.id)
         assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
-        assert differences(own.index_of("library"), undisturbed) == NONE
-        assert_same(found_by_vector(own, "library"), found_by_vector(cluster, "library"))
+        assert_same(read(own, "library"), undisturbed)
     finally:
         own.stop()
 
@@ -282,7 +273,7 @@ def test_one_of_three_nodes_that_goes_down_in_a_run_costs_nothing(
             *_, end = client.watch(run.id)
             assert client.search("task", skip_cache=True).hits
         assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
-        assert differences(own.index_of("library"), undisturbed) == NONE
+        assert_same(read(own, "library"), undisturbed)
     finally:
         own.stop()
 
@@ -290,7 +281,14 @@ def test_one_of_three_nodes_that_goes_down_in_a_run_costs_nothing(
 def test_an_ollama_killed_in_a_run_and_started_again_costs_nothing(
     tmp_path, ollama, cluster_at, git, wait_for
 ):
-    git.commit({f"part_{n}.py": f"def read_{n}(path):\n    return open(path)\n" for n in range(8)})
+    files = 8
+    git.commit(
+        {
+            f"part_{n}.py": f"import part_{(n + 1) % files}\n\n\n"
+            f"def read_{n}(path):\n    return open(path)\n"
+            for n in range(files)
+        }
+    )
     settings = {
         "embedder": "ollama",
         "ollama_url": ollama.url,
@@ -310,11 +308,11 @@ def test_an_ollama_killed_in_a_run_and_started_again_costs_nothing(
                 run = client.index(str(git.folder), name="app", wait=False)
                 disturb(own, client, run)
                 *_, end = client.watch(run.id)
-                assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, 8)
+                assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, files)
                 answer = client.search("open a path", repositories=["app"])
                 assert answer.hits
                 assert not answer.notices
-            return own.index_of("app")
+            return read(own, "app")
         finally:
             own.stop()
 
@@ -329,7 +327,7 @@ def test_an_ollama_killed_in_a_run_and_started_again_costs_nothing(
         assert not next(iter(client.watch(run.id))).state.is_over
         ollama.start()
 
-    assert differences(indexed("trouble", kill), undisturbed) == NONE
+    assert_same(indexed("trouble", kill), undisturbed)
 
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
@@ -410,7 +408,7 @@ def test_a_disk_that_turns_read_only_in_a_run_and_back_costs_nothing(
                     assert client.search("task", skip_cache=True).hits
             *_, end = client.watch(run.id)
         assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
-        assert differences(cluster.index_of("library"), undisturbed) == NONE
+        assert_same(read(cluster, "library"), undisturbed)
     finally:
         cluster.stop()
 

@@ -1,20 +1,25 @@
 """From the middle of a run on Ollama answers late, with what are no vectors, or with vectors of
 other dimensions: the run completes or says what is missing, and once the server is well the index
-is the undisturbed one.
+is the undisturbed one. A model that was removed is pulled by no search.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from itertools import cycle
 
+import httpx
 import pytest
 
+from codelode.errors import Unavailable
 from codelode.model import RunState
-from tests.end_to_end.stored import assert_same, found_by_vector
+from tests.end_to_end.stored import assert_same, read
 
 #: One store suffices: none of these answers gets as far as one.
 pytestmark = pytest.mark.parametrize("store", ["local"], indirect=True)
@@ -63,20 +68,14 @@ def sources(make_git):
 
 @pytest.fixture(scope="module")
 def undisturbed(make_cluster, ollama, sources):
-    """Chunk ids and edges, and chunks with vectors, as a server that is well makes them."""
+    """All that is stored when the server is well."""
     cluster = make_cluster(**settings_at(ollama.url))
     with cluster.client() as client:
         run = client.index(sources, name="app")
     assert (run.state, run.done, run.failed) == (RunState.COMPLETE, FILES, 0)
-    index, chunks = cluster.index_of("app"), found_by_vector(cluster, "app")
-    assert [len(found) for found in (*index, chunks)] == [FILES] * 3
-    return index, chunks
-
-
-def require_same(cluster, undisturbed):
-    index, chunks = undisturbed
-    assert cluster.index_of("app") == index
-    assert_same(found_by_vector(cluster, "app"), chunks)
+    found = read(cluster, "app")
+    assert [len(found.chunks), len(found.outgoing), len(found.vectors)] == [FILES] * 3
+    return found
 
 
 @pytest.fixture
@@ -220,7 +219,7 @@ def test_answers_that_cannot_be_used_put_files_off_until_the_server_is_well(
         trouble.mend()
         *_, end = client.watch(run.id)
         assert (end.state, end.done, end.failed) == (RunState.COMPLETE, FILES, 0)
-    require_same(relayed, undisturbed)
+    assert_same(read(relayed, "app"), undisturbed)
 
 
 def test_vectors_of_another_dimension_fail_their_files_until_these_are_tried_again(
@@ -244,7 +243,7 @@ def test_vectors_of_another_dimension_fail_their_files_until_these_are_tried_aga
     trouble.mend()
     status, told = said(relayed, "retry", "app", "--wait")
     assert (status, f"{HALF} files, 0 skipped, 0 failed" in told) == (0, True)
-    require_same(relayed, undisturbed)
+    assert_same(read(relayed, "app"), undisturbed)
 
 
 def test_a_worker_that_took_the_model_for_another_one_finds_out(
@@ -262,4 +261,57 @@ def test_a_worker_that_took_the_model_for_another_one_finds_out(
         trouble.mend()
         *_, end = client.watch(run.id)
         assert (end.state, end.done, end.failed) == (RunState.COMPLETE, FILES, 0)
-    require_same(relayed, undisturbed)
+    assert_same(read(relayed, "app"), undisturbed)
+
+
+@pytest.fixture
+def remove_model(ollama):
+    """A function that removes the model, which is back after the test."""
+    ollama.copy("all-minilm", "kept")
+
+    def remove(model):
+        url, named = f"{ollama.url}/api/delete", {"model": model}
+        httpx.request("DELETE", url, json=named, trust_env=False).raise_for_status()
+
+    yield lambda: remove("all-minilm")
+    ollama.copy("kept", "all-minilm")
+    remove("kept")
+
+
+def held_pull(relay):
+    """Pulls take longer than any search waits."""
+
+    def answer(path, asked):
+        if path == "/api/pull":
+            return late(relay, path, asked)
+        return relay.good(path, asked)
+
+    return answer
+
+
+def test_a_search_for_which_the_model_is_missing_ranks_by_keywords_and_pulls_nothing(
+    relay, relayed, ollama, sources, remove_model, wait_for
+):
+    def answer():
+        """None: nobody serves."""
+        with suppress(Unavailable):
+            return client.search(QUERY, repositories=["app"], skip_cache=True)
+
+    def ranks_by_keywords(found):
+        return any("keywords" in notice for notice in found.notices)
+
+    with relayed.client() as client:
+        run = client.index(sources, name="app")
+        assert run.state is RunState.COMPLETE
+        relay.always = held_pull(relay)
+        remove_model()
+        (pid,) = relayed.pids("-m gateway")
+        os.kill(pid, signal.SIGKILL)  # the next one has not asked for the model yet
+        wait_for(lambda: relayed.pids("-m gateway") not in ([], [pid]), "another gateway")
+        wait_for(answer, "it to serve")
+        found = answer()
+        assert (len(found.hits), ranks_by_keywords(found)) == (FILES, True)
+        assert relay.asked("/api/pull") == 0
+
+        ollama.copy("kept", "all-minilm")
+        wait_for(lambda: not ranks_by_keywords(answer()), "vectors to count again")

@@ -1,0 +1,80 @@
+"""The comparison of two indexes, by which bad days are judged, misses nothing that is stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codelode.backends import connect
+from codelode.model import DEFAULT_REF, FileChunks, RepositoryName, RunState
+from tests.end_to_end.stored import assert_same, differences, read
+
+NAME = RepositoryName("compared")
+FILES = {
+    "app/load.py": "def load(path):\n    return open(path)\n",
+    "app/show.py": "from app.load import load\n\n\ndef show(path):\n    print(load(path))\n",
+}
+GONE = "app/show.py"
+
+
+@pytest.fixture(scope="module")
+def damaged(make_cluster, make_git):
+    """A cluster of this module's own, to which each test does some more."""
+    git, made = make_git(), make_cluster()
+    git.commit(FILES)
+    with made.client() as client:
+        run = client.index(str(git.folder), name=NAME)
+    assert (run.state, run.failed) == (RunState.COMPLETE, 0)
+    return made
+
+
+def test_an_index_is_the_same_as_itself_and_not_so_with_another_vector(damaged):
+    whole = read(damaged, NAME)
+    assert_same(read(damaged, NAME), whole)
+
+    id, vector = next(iter(whole.vectors.items()))
+    turned = whole._replace(vectors={**whole.vectors, id: np.roll(vector, 1)})
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        assert_same(turned, whole)
+
+
+def without_edges(settings):
+    connect.graph(settings).replace(NAME, {GONE: ()})
+
+
+def without_symbols(settings):
+    connect.symbols(settings).replace(NAME, {GONE: ()})
+
+
+def without_names(settings):
+    connect.references(settings).replace(NAME, {GONE: ()})
+
+
+def without_chunks(settings):
+    store = connect.chunk_store(settings)
+    store.replace([FileChunks(NAME, GONE, (DEFAULT_REF, "main"))])
+    store.close()
+
+
+def with_a_stray_symbol(settings):
+    table = connect.symbols(settings)
+    (at, *_) = table.defined_in(NAME, [GONE])[GONE]
+    table.replace(NAME, {"app/stray.py": [replace(at.symbol, name="stray")]})
+
+
+@pytest.mark.parametrize(
+    ("damage", "parts"),
+    [
+        (with_a_stray_symbol, {"symbols", "symbols_by_name"}),
+        (without_edges, {"outgoing", "incoming"}),
+        (without_symbols, {"symbols", "symbols_by_name"}),
+        (without_names, {"names", "names_by_name"}),
+        (without_chunks, {"ids", "chunks"}),
+    ],
+)
+def test_what_is_missing_or_too_much_is_seen(damaged, damage, parts):
+    before = read(damaged, NAME)
+    damage(damaged.settings())
+    assert differences(read(damaged, NAME), before).keys() == parts
