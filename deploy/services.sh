@@ -11,6 +11,7 @@
 # Compose, a program on PATH or in the cache, the project's release for this platform, a build from
 # source with Go. SERVICES_WAYS="cache release" limits that to the ways named. Addresses and
 # Weaviate's key go to .services/env, which a shell can source; a second `up` finds what runs.
+# SERVICES_STATE names another folder than .services, new or empty: `down` removes it.
 # Versions are the images' in docker-compose.yml. Models for tests are made in a running Ollama by
 # deploy/test_models.py.
 set -euo pipefail
@@ -18,6 +19,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 state=${SERVICES_STATE:-$root/.services}
 case $state in /*) ;; *) state=$PWD/$state ;; esac
+mark=.codelode-services
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/codelode/servers
 ways=${SERVICES_WAYS:-configured compose path cache release go}
 
@@ -27,6 +29,32 @@ ollama_version=$(version ollama)
 
 say() { echo "services: $*" >&2; }
 quietly() { "$@" >>"$state/log" 2>&1; }
+
+# --- the state folder --------------------------------------------------------------------------
+
+# `down` removes the folder with all that is in it, so one that others put something into is neither
+# used nor removed, whatever SERVICES_STATE says.
+claim() {
+  is_own || refuse
+  mkdir -p "$state"
+  : >"$state/$mark"
+}
+
+is_own() { [ "${state%/}" = "$root/.services" ] || [ -f "$state/$mark" ] || is_free; }
+
+# New or empty. In a process of its own, for what it makes patterns match.
+is_free() (
+  [ -e "$state" ] || exit 0
+  shopt -s nullglob dotglob
+  entries=("$state"/*)
+  [ -d "$state" ] && [ -r "$state" ] && [ ${#entries[@]} -eq 0 ]
+)
+
+refuse() {
+  say "$state is no folder of this script's (no $mark in it) and stays as it is:" \
+    "name a new or an empty one in SERVICES_STATE"
+  exit 1
+}
 
 # --- where a program comes from; each prints its path, or fails -------------------------------
 
@@ -305,11 +333,19 @@ compose_up() {
   answers "$1" "$url" && echo "$url"
 }
 
+compose_down() {
+  WEAVIATE_VERSION=$weaviate_version OLLAMA_VERSION=$ollama_version \
+    quietly compose down --volumes --timeout 20 && return
+  say "Docker Compose did not take down what it started (more in $state/log): start Docker, or" \
+    "get the right to use it, and run this again; if it is gone for good, remove $state/composed first"
+  return 1
+}
+
 # --- commands ----------------------------------------------------------------------------------
 
 up() {
   local server failed=0
-  mkdir -p "$state"
+  claim
   for server in "${@:-weaviate ollama}"; do
     # shellcheck disable=SC2086
     for server in $server; do up_one "$server" || failed=1; done
@@ -318,14 +354,15 @@ up() {
   return $failed
 }
 
+# What Docker Compose did not take down is found by the project's name alone: then nothing is removed.
 down() {
-  if [ -f "$state/composed" ]; then
-    WEAVIATE_VERSION=$weaviate_version OLLAMA_VERSION=$ollama_version \
-      compose down --volumes --timeout 20 2>/dev/null || say "Docker Compose did not take them down"
-  fi
+  local failed=0
+  is_own || refuse
+  if [ -f "$state/composed" ]; then compose_down || failed=1; fi
   stop weaviate
   stop ollama
-  rm -rf "$state"
+  [ $failed = 1 ] || rm -rf "$state"
+  return $failed
 }
 
 status() {
@@ -343,9 +380,9 @@ case $command in
   status) status ;;
   versions) echo "weaviate $weaviate_version"; echo "ollama $ollama_version" ;;
   binary)
-    mkdir -p "$state"
+    claim
     # shellcheck disable=SC2046
     binary "$1" || { nothing_worked "$1" $(tr ' ' '\n' <<<"$ways" | grep -vx -e configured -e compose); exit 1; }
     ;;
-  *) sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -7,6 +7,7 @@ real ones would and write down what they were asked: no network, no engine, no r
 from __future__ import annotations
 
 import io
+import os
 import shlex
 import shutil
 import stat
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -101,7 +103,8 @@ head -c 100 "$MACHINE/server" >"$name"; chmod +x "$name"
 DOCKER = """
 engine=$MACHINE/engine
 echo "$*" >>"$MACHINE/asked/docker"
-[ -d "$engine" ] || exit 1
+[ -d "$engine" ] || { echo "no daemon runs" >&2; exit 1; }
+[ ! -e "$engine/denies" ] || { echo "permission denied" >&2; exit 1; }
 [ "$1" = info ] && exit
 [ ! -e "$engine/lacks compose" ] || exit 1
 [ "$*" = "compose version" ] && exit
@@ -158,10 +161,13 @@ class Machine:
             "GO_IS": "go1.26.0",
         }
 
-    def run(self, *command, **environment):
+    def run(self, *command, script=SCRIPT, **environment):
+        given = {**self.environment, **environment}
+        # Without one it would be about the servers of the developer.
+        assert given["SERVICES_STATE"] or script != SCRIPT
         return subprocess.run(
-            [SCRIPT, *command],
-            env={**self.environment, **environment},
+            [script, *command],
+            env=given,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -199,6 +205,10 @@ class Machine:
         """What is fetched from anywhere is an archive of these files."""
         with (self.folder / "released").open("wb") as out:
             (zipped if form == "zip" else tarred)(files, out)
+
+    def mark(self):
+        """As the script marks the folder that it writes to."""
+        self.write(self.state / ".codelode-services", "")
 
     def stub(self, name, script):
         (self._programs / name).unlink(missing_ok=True)
@@ -414,6 +424,7 @@ def test_what_was_started_before_projects_had_names_of_their_own_keeps_its_name(
     machine, ready_server, command
 ):
     machine.offer("compose", ready_server)
+    machine.mark()
     machine.write(machine.state / "composed", "")
 
     machine.run(command, "ollama")
@@ -450,6 +461,74 @@ def test_down_takes_down_what_compose_began_and_gave_up(machine, ready_server):
     assert [file.name for file in machine.engine.iterdir()] == ["finds it unhealthy"]
 
 
+@contextmanager
+def stopped(machine):
+    away = machine.engine.rename(machine.folder / "away")
+    yield "no daemon runs"
+    away.rename(machine.engine)
+
+
+@contextmanager
+def denied(machine):
+    (machine.engine / "denies").touch()
+    yield "permission denied"
+    (machine.engine / "denies").unlink()
+
+
+@contextmanager
+def removed(machine):
+    (machine.folder / "bin/docker").unlink()
+    yield "docker: command not found"
+    machine.stub("docker", DOCKER)
+
+
+@pytest.mark.parametrize("trouble", [stopped, denied, removed])
+def test_what_compose_does_not_take_down_is_told_and_the_next_down_takes_it(
+    machine, ready_server, trouble
+):
+    machine.offer("compose", ready_server)
+    machine.run("up")
+    with trouble(machine) as reason:
+        done = machine.run("down")
+
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert "Docker Compose did not take down what it started" in line
+        assert "start Docker, or get the right to use it, and run this again" in line
+        assert reason in (machine.state / "log").read_text()
+    assert len(list(machine.engine.iterdir())) == 4
+
+    done = machine.run("down")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(machine.engine.iterdir()) == []
+    assert not machine.state.exists()
+
+
+def test_where_docker_is_gone_for_good_down_does_the_rest_as_it_says(machine, ready_server):
+    machine.offer("compose", ready_server)
+    machine.run("up")
+    with removed(machine):
+        (said,) = machine.run("down").stderr.splitlines()
+        assert said.endswith(f"if it is gone for good, remove {machine.state}/composed first")
+        (machine.state / "composed").unlink()
+
+        assert machine.run("down").returncode == 0
+        assert not machine.state.exists()
+
+
+def test_a_program_is_stopped_even_where_compose_takes_nothing_down(machine, ready_server):
+    machine.offer("path", ready_server)
+    machine.run("up", "weaviate", SERVICES_WAYS="path")
+    machine.offer("compose", ready_server)
+    machine.run("up", "ollama")
+    with stopped(machine):
+        done = machine.run("down")
+
+        assert done.returncode == 1
+        assert done.stderr.endswith("weaviate: stopped\n")
+        assert not (machine.state / "weaviate.pid").exists()
+
+
 def test_down_leaves_compose_alone_where_it_started_nothing(machine, ready_server):
     machine.offer("path", ready_server)
     machine.run("up", "weaviate")
@@ -465,6 +544,74 @@ def test_what_compose_publishes_is_for_this_machine_alone():
 
     assert sorted(published) == ["127.0.0.1::11434", "127.0.0.1::50051", "127.0.0.1::8080"]
     assert not any("network_mode" in service for service in CONTAINERS.values())
+
+
+# The state folder
+
+
+@pytest.mark.parametrize("command", ["up weaviate", "binary weaviate", "down"])
+@pytest.mark.parametrize("holds", ["notes", ".hidden", "weaviate/schema.db", "weaviate.pid"])
+def test_a_folder_with_the_files_of_others_is_left_as_it_is(machine, ready_server, command, holds):
+    machine.offer("path", ready_server)
+    home = machine.folder / "home"
+    mine = machine.write(home / holds, str(os.getpid()))
+
+    done = machine.run(*command.split(), SERVICES_STATE=str(home))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert f"{home} is no folder of this script's" in line
+    assert line.endswith("name a new or an empty one in SERVICES_STATE")
+    assert [path for path in home.rglob("*") if path.is_file()] == [mine]
+    assert mine.read_text() == str(os.getpid())
+
+
+@pytest.mark.parametrize("command", ["up weaviate", "binary weaviate", "down"])
+def test_what_is_no_folder_is_left_as_it_is(machine, ready_server, command):
+    machine.offer("path", ready_server)
+    file = machine.write(machine.folder / "notes", "of others")
+
+    assert machine.run(*command.split(), SERVICES_STATE=str(file)).returncode == 1
+    assert file.read_text() == "of others"
+
+
+def test_an_empty_folder_is_used_and_removed(machine, ready_server):
+    machine.state.mkdir()
+    machine.offer("path", ready_server)
+
+    assert way_taken(machine.run("up", "weaviate")) == "path"
+    assert machine.run("down").returncode == 0
+    assert not machine.state.exists()
+
+
+def test_down_where_nothing_was_ever_up_does_nothing(machine):
+    done = machine.run("down")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not machine.state.exists()
+
+
+def test_what_a_failed_up_left_is_removed(machine):
+    assert machine.run("up", "weaviate").returncode == 1
+    assert machine.state.exists()
+
+    assert machine.run("down").returncode == 0
+    assert not machine.state.exists()
+
+
+def test_the_folder_of_the_checkout_is_its_own_without_a_mark(machine, ready_server):
+    """It was there before marks were."""
+    checkout = machine.folder / "checkout"
+    for name in ("deploy/services.sh", "docker-compose.yml"):
+        machine.write(checkout / name, (ROOT / name).read_text())
+    machine.offer("path", ready_server)
+    own = {"script": checkout / "deploy/services.sh", "SERVICES_STATE": ""}
+    machine.run("up", "weaviate", **own)
+    (checkout / ".services/.codelode-services").unlink()
+
+    done = machine.run("down", **own)
+    assert (done.returncode, done.stderr) == (0, "services: weaviate: stopped\n")
+    assert not (checkout / ".services").exists()
 
 
 # The project's release
@@ -557,6 +704,7 @@ def test_an_archive_that_is_damaged_yields_no_program(machine, server, platform,
 def test_what_an_unpacking_that_was_cut_off_left_is_not_taken(
     machine, server, platform, form, member
 ):
+    machine.mark()
     machine.write(machine.state / f"{server}-release" / member, "half")
     machine.release({member: SERVER}, form)
 
