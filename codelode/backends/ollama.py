@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import httpx
 import ollama
@@ -85,18 +85,11 @@ class Server:
         def ask() -> str | None:
             return self._digest(model, policy.timeout_s)
 
-        found = remote.call(ask, attempts=policy.attempts)
+        look = partial(remote.call, ask, attempts=policy.attempts)
+        found = look()
         if found is None and policy.is_brief:
             raise self._missing(model, _LATER if self._may_pull else _NEVER)
-        if found is None:
-            with self._lock:  # one pull for all threads that ask
-                found = remote.call(ask, attempts=policy.attempts)
-                if found is None:
-                    self._pull(model)
-                    found = remote.call(ask, attempts=policy.attempts)
-        if found is None:
-            raise self._missing(model, "pulling it did not bring it")
-        return found[:12]
+        return (found or self._pulled(model, look))[:12]
 
     def embed(
         self, model: str, texts: Sequence[str], timeout_s: float
@@ -141,6 +134,17 @@ class Server:
             listed = self._client(min(timeout_s, LIST_TIMEOUT_S)).list().models
         wanted = model if ":" in model.rsplit("/", 1)[-1] else f"{model}:latest"
         return next((found.digest for found in listed if found.model == wanted), None)
+
+    def _pulled(self, model: str, look: Callable[[], str | None]) -> str:
+        """The weights' digest once they are there; one pull for all threads that ask."""
+        with self._lock:
+            found = look()
+            if found is None:
+                self._pull(model)
+                found = look()
+        if found is None:
+            raise self._missing(model, "pulling it did not bring it")
+        return found
 
     def _pull(self, model: str) -> None:
         if not self._may_pull:

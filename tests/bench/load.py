@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(_text(report))
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1, default=str))
+        options.json.write_text(json.dumps(report, indent=1, default=_name))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -330,6 +330,11 @@ def _committed(folder: Path, files: Sequence[tuple[str, Path]]) -> Repository:
     _git(folder, "add", "-A", "-f")
     _git(folder, "commit", "-q", "-m", "The code that is installed here")
     return _described(folder.name, folder)
+
+
+def _name(repository: Path) -> str:
+    """Of a repository's folder, wherever that is."""
+    return repository.name
 
 
 def _described(name: str, path: Path) -> Repository:

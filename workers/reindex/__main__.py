@@ -138,11 +138,11 @@ def _finish(
 
 def _tidied(exchange: Exchange, beside: operating.Beside) -> dict[str, object]:
     """What was left over and is removed now, and what is half built and stays."""
-    begun = exchange.target()
-    if begun and begun["name"] not in beside.others():
+    begun, others = exchange.target(), beside.others()
+    if begun and begun["name"] not in others:
         exchange.forget()  # nothing of it is there any more
         begun = {}
-    left = [name for name in beside.others() if name != begun.get("name")]
+    left = [name for name in others if name != begun.get("name")]
     choice = {name: begun[name] for name in connect.CHOICE if name in begun}
     return {"dropped": _drop(beside, left), "half_built": choice}
 

@@ -98,9 +98,8 @@ def write(objects: Objects, made: Iterable[Made], *, check: Callable[[], None]) 
             for one in sent:
                 one.result()
                 check()
-        except BaseException:
+        finally:  # after the first that failed the others are not begun
             pool.shutdown(cancel_futures=True)
-            raise
     if last:
         _send(objects, last)
         check()

@@ -100,8 +100,8 @@ class WeaviateChunkStore:
             _clear_up(writing, names.__contains__)
             stored = _stored(writing.objects, files)
             change = plan(files, stored)
-            arriving = change.arriving
-            arriving += _reduced(writing.objects, change.reduced, dim=self._version.dim)
+            reduced = _reduced(writing.objects, change.reduced, dim=self._version.dim)
+            arriving = [*change.arriving, *reduced]
             with writing.journal.noting(_by_file((o.file, o.id) for o in arriving)):
                 bulk.write(writing.objects, map(pack, arriving), check=writing.lifeline.check)
             leaving = (

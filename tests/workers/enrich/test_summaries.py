@@ -37,9 +37,13 @@ def enricher():
     return build
 
 
-def fails(error):
-    def answer(_):
-        raise error
+def fails(error, *, at=""):
+    """Answers, but not a question with `at` in it."""
+
+    def answer(prompt):
+        if at in prompt:
+            raise error
+        return "Returns every value."
 
     return answer
 
@@ -185,14 +189,11 @@ def test_a_model_that_says_nothing_at_all_is_asked_again(enricher, piece, parsed
     assert mended("other", file, importers={})[0].made == 11
 
 
-def slow_at_times(prompt):
-    if "slow" in prompt:
-        raise TimedOut("slow")
-    return "Returns every value."
+SLOW_AT_TIMES = fails(TimedOut("slow"), at="slow")
 
 
 def test_a_failed_question_is_not_taken_for_one_without_an_answer(enricher, piece, parsed):
-    enrich, _ = enricher(slow_at_times)
+    enrich, _ = enricher(SLOW_AT_TIMES)
     file = [("a.py", parsed(piece(f"slow {BODY}"), piece(BODY, line=2)))]
     assert enrich("run", file, importers={})[0].missing == 1
     mended, _ = enricher(derivations=enrich.derivations)
@@ -222,10 +223,7 @@ def test_three_batches_of_failures_stop_the_run_and_no_other(enricher, piece, pa
 def test_contents_of_which_none_is_ever_answered_stop_the_run_at_their_third_asking(
     enricher, piece, parsed
 ):
-    def gone(_):
-        raise Unavailable("gone")
-
-    enrich, pauses = enricher(gone)
+    enrich, pauses = enricher(fails(Unavailable("gone")))
     pieces = [piece(f"{n} {BODY}", line=n) for n in range(1, 3)]
     (found,) = enrich("run", [("a.py", parsed(*pieces))], importers={})
     assert (found.missing, found.is_finished) == (2, True)
@@ -241,14 +239,11 @@ def asked(enrich, names):
     ]
 
 
-def poisoned(prompt):
-    if "poison" in prompt:
-        raise Unavailable("out of memory")
-    return "Returns every value."
+POISONED = fails(Unavailable("out of memory"), at="poison")
 
 
 def test_a_content_that_always_fails_alone_is_missing_and_ends_nothing(enricher, piece, parsed):
-    enrich, _ = enricher(poisoned)
+    enrich, _ = enricher(POISONED)
     names = ["poison", "second", "third"]
     files = [[(f"{name}.py", parsed(piece(f"{name} {BODY}")))] for name in names]
     found = [enrich("run", file, importers={})[0] for file in files]
@@ -262,7 +257,7 @@ def test_a_content_that_always_fails_alone_is_missing_and_ends_nothing(enricher,
 def test_a_content_that_always_fails_in_a_large_file_is_missing_and_ends_nothing(
     enricher, piece, parsed, at
 ):
-    enrich, _ = enricher(poisoned, concurrency=4)
+    enrich, _ = enricher(POISONED, concurrency=4)
     names = ["good"] * 9
     names[at] = "poison"
     pieces = [piece(f"{name} {BODY}  # {n}", line=n) for n, name in enumerate(names, 1)]
@@ -274,7 +269,7 @@ def test_a_content_that_always_fails_in_a_large_file_is_missing_and_ends_nothing
 
 
 def test_contents_that_always_fail_end_nothing_while_others_are_answered(enricher, piece, parsed):
-    enrich, _ = enricher(poisoned)
+    enrich, _ = enricher(POISONED)
     for n in range(6):
         names = [f"poison{n}"] if n % 2 else [f"poison{n}", f"good{n}", f"best{n}"]
         pieces = [piece(f"{name} {BODY}", line=line) for line, name in enumerate(names, 1)]
@@ -314,7 +309,7 @@ def test_single_failures_are_asked_again(enricher, piece, parsed):
 
 
 def test_a_question_that_is_too_slow_is_not_asked_again(enricher, piece, parsed):
-    enrich, pauses = enricher(slow_at_times)
+    enrich, pauses = enricher(SLOW_AT_TIMES)
     file = parsed(piece(f"slow {BODY}"), piece(BODY, line=2))
     (found,) = enrich("run", [("a.py", file)], importers={})
     assert (found.made, found.missing) == (1, 1)
