@@ -10,7 +10,7 @@ by blob id, never by joining a path to a folder.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, NewType
@@ -188,7 +188,7 @@ class RefStatus:
     pending: int = 0  # files to index, as they are now, or to remove
     chunks: int = 0
     indexed_at: float = 0.0
-    summaries_missing: int = 0  # chunks without the summary they should have
+    summaries_missing: int = 0  # those that chunks and files should have and do not
     health: tuple[LanguageHealth, ...] = ()  # by language
     patterns: str = ""  # digest of the patterns that chose its files
 
@@ -287,6 +287,22 @@ class ParsedFile:
     references: tuple[Reference, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Summaries:
+    """What a language model says of a file: one sentence each, empty where there is none."""
+
+    chunks: tuple[str, ...] = ()  # in the order of `locate`, or none at all
+    file: str = ""
+    missing: int = 0  # those that it should have, and may get when they are asked for again
+
+    @property
+    def made(self) -> int:
+        return sum(map(bool, (*self.chunks, self.file)))
+
+
+NO_SUMMARIES = Summaries()
+
+
 class Chunk(NamedTuple):
     """A piece at its place in a repository: the unit of the index.
 
@@ -309,6 +325,7 @@ class Chunk(NamedTuple):
     summary: str = ""  # one sentence in plain words, by a language model; empty: none was made
     block_type: str = ""  # of infrastructure: `resource`, `job`, `service`, `stage`, `Deployment`
     overlap: str = ""  # what stands right before it, where it begins inside something; indexed only
+    file_summary: str = ""  # of its whole file, like `summary`; only the first chunk has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,8 +369,8 @@ class FileRecord:
     language: str = ""
     health: HealthStatus | None = None
     chunks: int = 0  # in the index; also when doing the same content once more failed
-    summaries: int = 0  # chunks with one
-    summaries_missing: int = 0  # chunks that should have one
+    summaries: int = 0  # of its chunks and of itself
+    summaries_missing: int = 0  # those it should have besides
     is_due: bool = False  # indexed with just this content, and planned to be done once more
 
 
@@ -372,8 +389,8 @@ class Run:
     failed: int = 0
     skipped: int = 0  # files left out with a recorded reason
     error: str = ""  # why the run failed
-    summaries: int = 0  # chunks stored with one
-    summaries_missing: int = 0  # chunks stored without the one they should have
+    summaries: int = 0  # of the chunks and files that were stored
+    summaries_missing: int = 0  # those they should have besides
     redo: tuple[Redo, ...] = ()
     started_at: float = 0.0
     finished_at: float = 0.0
@@ -448,12 +465,9 @@ def locate(
     repository: RepositoryName,
     path: str,
     refs: Iterable[RefName],
-    summaries: Sequence[str] = (),
+    summaries: Summaries = NO_SUMMARIES,
 ) -> tuple[Chunk, ...]:
-    """The chunks of a parsed file at its place, in file order, with distinct ids.
-
-    `summaries`: one per chunk, in this order; without them the chunks have none.
-    """
+    """The chunks of a parsed file at its place, in file order, with distinct ids."""
     refs = tuple(sorted(refs))
     seen: dict[tuple[int, str], int] = {}
     chunks: list[Chunk] = []
@@ -481,9 +495,10 @@ def locate(
                 start_line=piece.start_line,
                 end_line=piece.end_line,
                 content=piece.content,
-                summary=summaries[len(chunks)] if summaries else "",
+                summary=summaries.chunks[len(chunks)] if summaries.chunks else "",
                 block_type=piece.block_type,
                 overlap=overlap,
+                file_summary="" if chunks else summaries.file,
             )
         )
     return tuple(chunks)

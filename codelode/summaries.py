@@ -1,7 +1,8 @@
-"""A file in a few sentences, put together without a language model.
+"""A file in a few sentences, put together of what is stored.
 
-It is what staged retrieval compares a query with and what `explain` tells of a file, so it is made
-of what both sides have: the path, the comment at the top, the names and the imports.
+It is what staged retrieval compares a query with and what `explain` tells of a file: the path, what
+a language model says of the file where there is one, the comment at the top, the names and the
+imports.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def of_file(path: str, chunks: Sequence[Chunk], imports: Iterable[str] = ()) -> 
     first = chunks[0] if chunks else None
     return compose(
         path,
+        sentence=first.file_summary if first else "",
         head=head(first.content, first.language, first.kind) if first else "",
         sentences=dict.fromkeys(chunk.summary for chunk in chunks if chunk.summary),
         names=exported(chunks),
@@ -43,6 +45,7 @@ def of_file(path: str, chunks: Sequence[Chunk], imports: Iterable[str] = ()) -> 
 def compose(
     path: str,
     *,
+    sentence: str = "",
     head: str = "",
     sentences: Iterable[str] = (),
     names: Iterable[str] = (),
@@ -51,6 +54,7 @@ def compose(
     """The summary from its parts, one a line, at most MAX_CHARS."""
     parts = (
         path,
+        sentence,
         head,
         " ".join(list(sentences)[:MAX_SENTENCES]),
         listed("Defines", names, MAX_SYMBOLS),

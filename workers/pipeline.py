@@ -30,11 +30,13 @@ from codelode import jobs
 from codelode.errors import CodelodeError, Rejected, Unavailable
 from codelode.model import (
     DEFAULT_REF,
+    NO_SUMMARIES,
     FileRecord,
     FileState,
     ParsedFile,
     RefName,
     RunId,
+    Summaries,
 )
 from codelode.ports import NOT_IN_FLIGHT
 from workers import wire
@@ -53,7 +55,7 @@ from workers.dispatch import (
     vectors_part,
 )
 from workers.embed import embed
-from workers.enrich import Summaries
+from workers.enrich import Enriched
 from workers.parse import guard, imports, parse
 from workers.planning import importers, layout_at
 from workers.services import WRITERS, Index, identity, services, settings
@@ -279,7 +281,7 @@ def _enrich_batch(batch: Sequence[Job]) -> None:
         ready, lost = _split(group, _load_parsed(run, group))
         found = dict(zip(ready, _summaries(run, ready), strict=True))
         parts = {
-            job.path: {"summaries": wire.dump_summaries(one.texts, missing=one.missing)}
+            job.path: {"summaries": wire.dump_summaries(one.summaries)}
             for job, one in found.items()
         }
         services().handover.put(run, parts)
@@ -288,12 +290,12 @@ def _enrich_batch(batch: Sequence[Job]) -> None:
         pass_on(run, lost, jobs.PARSE)
 
 
-def _summaries(run: RunId, files: Mapping[Job, ParsedFile]) -> Sequence[Summaries]:
+def _summaries(run: RunId, files: Mapping[Job, ParsedFile]) -> Sequence[Enriched]:
     """Of each file. Whatever goes wrong with the model, the files go on."""
     enricher = services().enricher
     pairs = [(job.path, file) for job, file in files.items()]
     if enricher is None or not pairs:
-        return [Summaries(())] * len(pairs)
+        return [Enriched(NO_SUMMARIES)] * len(pairs)
     into = importers(planned(run).repository, [path for path, _ in pairs])
     try:
         return enricher(run, pairs, importers=into)
@@ -301,7 +303,7 @@ def _summaries(run: RunId, files: Mapping[Job, ParsedFile]) -> Sequence[Summarie
         raise
     except Exception:
         log.exception("enrich_failed", run=run)
-        return [Summaries((), missing=len(file.pieces)) for _, file in pairs]
+        return [Enriched(Summaries(missing=len(file.pieces))) for _, file in pairs]
 
 
 def _embed_batch(batch: Sequence[Job]) -> None:
@@ -310,7 +312,7 @@ def _embed_batch(batch: Sequence[Job]) -> None:
         summaries = _load_summaries(run, list(ready))
         index = services().index
         vectors = embed(
-            [(job.path, file, summaries[job.path][0]) for job, file in ready.items()],
+            [(job.path, file, summaries[job.path]) for job, file in ready.items()],
             embedder=index.embedder,
             known=services().derivations,
         )
@@ -371,7 +373,6 @@ def _stored_files(
         if not job.blob or job.path in outcomes:
             files.append(place())
         elif file and rows is not None:
-            texts, missing = summaries[job.path]
             links = imports.links(job.path, file, layout=layout)
             files.append(
                 place(
@@ -379,8 +380,7 @@ def _stored_files(
                     vectors=wire.load_vectors(rows, dim=embedder.dim),
                     edges=links.edges,
                     names=links.names,
-                    summaries=texts,
-                    summaries_missing=missing,
+                    summaries=summaries[job.path],
                 )
             )
     return files
@@ -420,8 +420,7 @@ def _load_parsed(run: RunId, group: Sequence[Job]) -> list[ParsedFile | None]:
     return [wire.load_parsed(value) if value else None for value in values]
 
 
-def _load_summaries(run: RunId, group: Sequence[Job]) -> dict[str, tuple[tuple[str, ...], int]]:
-    """Path → one text per chunk or none at all, and how many are missing."""
+def _load_summaries(run: RunId, group: Sequence[Job]) -> dict[str, Summaries]:
     paths = [job.path for job in group]
     is_enriched = settings.language_model != "none"
     values = services().handover.get(run, paths, "summaries") if is_enriched else ()
@@ -430,7 +429,7 @@ def _load_summaries(run: RunId, group: Sequence[Job]) -> dict[str, tuple[tuple[s
         for path, value in zip(paths, values, strict=False)
         if value is not None
     }
-    return {path: loaded.get(path, ((), 0)) for path in paths}
+    return {path: loaded.get(path, NO_SUMMARIES) for path in paths}
 
 
 def _split(

@@ -8,16 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 from pydantic import TypeAdapter
 
-from codelode.model import ParsedFile, Vectors
+from codelode.model import ParsedFile, Summaries, Vectors
 from workers.parse import PARSER_VERSION, OwnQueries, own_queries
 
 _PARSED = TypeAdapter(ParsedFile)
+_SUMMARIES = TypeAdapter(Summaries)
 
 #: Parsed files that a process remembers: about as many as are in flight.
 LOADED = 256
@@ -54,11 +54,9 @@ def load_vectors(data: bytes, *, dim: int) -> Vectors:
     return unit
 
 
-def dump_summaries(texts: Sequence[str], *, missing: int) -> bytes:
-    """One per chunk, and how many are missing."""
-    return zlib.compress(json.dumps([missing, *texts]).encode(), 1)
+def dump_summaries(summaries: Summaries) -> bytes:
+    return zlib.compress(_SUMMARIES.dump_json(summaries), 1)
 
 
-def load_summaries(data: bytes) -> tuple[tuple[str, ...], int]:
-    missing, *texts = json.loads(zlib.decompress(data))
-    return tuple(texts), missing
+def load_summaries(data: bytes) -> Summaries:
+    return _SUMMARIES.validate_json(zlib.decompress(data))

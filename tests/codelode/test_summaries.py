@@ -8,7 +8,7 @@ from codelode import summaries
 from codelode.model import Category, Chunk, Kind, RepositoryName, chunk_id
 
 
-def chunk(content, *, symbol="", line=1, language="python", kind=Kind.BLOCK, summary=""):
+def chunk(content, *, symbol="", line=1, language="python", kind=Kind.BLOCK, **said):
     return Chunk(
         id=chunk_id("r", "src/retry.py", line, content),
         repository=RepositoryName("r"),
@@ -23,7 +23,7 @@ def chunk(content, *, symbol="", line=1, language="python", kind=Kind.BLOCK, sum
         start_line=line,
         end_line=line,
         content=content,
-        summary=summary,
+        **said,
     )
 
 
@@ -31,7 +31,7 @@ def test_a_summary_is_path_docstring_sentences_names_and_imports():
     made = summaries.of_file(
         "src/retry.py",
         (
-            chunk('"""Call again.\n\nMore."""\nimport time\n'),
+            chunk('"""Call again.\n\nMore."""\nimport time\n', file_summary="Tries twice."),
             chunk("def retry(): ...", symbol="Retry.call", line=9, summary="Waits and calls."),
             chunk("class Retry: ...", symbol="Retry", line=20),
             chunk("def _wait(): ...", symbol="_wait", line=30),
@@ -41,6 +41,7 @@ def test_a_summary_is_path_docstring_sentences_names_and_imports():
 
     assert made.splitlines() == [
         "src/retry.py",
+        "Tries twice.",
         "Call again.",
         "Waits and calls.",
         "Defines Retry, Retry.call.",

@@ -481,6 +481,18 @@ async def test_summaries_are_searched(index):
     assert hit.chunk.summary == "Reads the response"
 
 
+async def test_what_a_file_is_for_is_kept_with_its_first_chunk_and_not_searched(index):
+    first = chunk(content="x = 1", file_summary="Reads the response")
+    index.store.replace(placed(first, chunk("b.py", "else")))
+    assert await index.found("response") == []
+    assert [hit.chunk.file_summary for hit in await index.found("x")] == [first.file_summary]
+
+    index.store.replace(
+        placed(first._replace(file_summary="Says it otherwise"), chunk("b.py", "e"))
+    )
+    assert [hit.chunk.file_summary for hit in await index.found("x")] == ["Says it otherwise"]
+
+
 @pytest.mark.parametrize("query", ["getUserById", "get_user_by_id", "user id", "GETUSERBYID"])
 async def test_identifiers_are_found_in_every_spelling(index, query):
     index.store.replace(placed(chunk(content="x = getUserById(1)"), chunk("b.py", "else")))

@@ -109,6 +109,25 @@ def test_every_definition_is_summarised_and_a_copy_costs_no_call(served_cluster,
     assert stored_summaries(served_cluster, "second") == stored_summaries(served_cluster, "first")
 
 
+def test_what_a_file_is_for_is_asked_once_told_by_explain_and_shared_by_copies(
+    served_cluster, served, git
+):
+    whole = "\n\n".join(sources(12).values())
+    git.commit({"src/all.py": whole, "src/part_0.py": SOURCES["src/part_0.py"]})
+    with served_cluster.client() as client:
+        run = client.index(str(git.folder), name="first")
+        made = run_of(served_cluster, run)
+        asked = [json.dumps(body) for path, body in served.calls if "completions" in path]
+        assert ["the outline of" in question for question in asked].count(True) == 1
+        assert (len(asked), made.summaries_missing) == (made.summaries, 0)
+        git.run("mv", "src/all.py", "src/moved.py")
+        git.commit({})
+        client.index(str(git.folder), name="first")
+        assert served.asked("/chat/completions") == len(asked)
+        told = client.explain("src/moved.py", repository="first").summary
+    assert told.startswith("src/moved.py. Returns what was asked for. Part 0 of the program.")
+
+
 @pytest.fixture
 def one_by_one(monkeypatch):
     """A cluster started from now on works on one file of a run at a time, in the planned order."""

@@ -15,6 +15,7 @@ from codelode.model import (
     Kind,
     ParsedFile,
     Piece,
+    Summaries,
     Symbol,
 )
 from workers import wire
@@ -61,4 +62,5 @@ def test_a_zero_row_stays_zero_and_no_rows_stay_none() -> None:
 
 @pytest.mark.parametrize("texts", [(), ("",), ("Says it.", "", "日本語 ✓")])
 def test_summaries_survive_the_way(texts):
-    assert wire.load_summaries(wire.dump_summaries(texts, missing=3)) == (texts, 3)
+    said = Summaries(texts, file="Says all.", missing=3)
+    assert wire.load_summaries(wire.dump_summaries(said)) == said

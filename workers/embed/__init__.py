@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from codelode import derivations
-from codelode.model import ParsedFile, RepositoryName, Vectors, embedding_text, locate
+from codelode.model import (
+    NO_SUMMARIES,
+    ParsedFile,
+    RepositoryName,
+    Summaries,
+    Vectors,
+    embedding_text,
+    locate,
+)
 from codelode.ports import DerivationKey, Derivations, Embedder
 
 __all__ = ["embed", "known_vectors"]
@@ -21,7 +29,7 @@ _KEPT = np.float16
 
 
 def embed(
-    files: Sequence[tuple[str, ParsedFile, Sequence[str]]],
+    files: Sequence[tuple[str, ParsedFile, Summaries]],
     *,
     embedder: Embedder,
     known: Derivations,
@@ -39,7 +47,10 @@ def known_vectors(
     """Vectors of each (path, parsed file) without summaries; None where one is not known."""
     identity, dim = embedder.identity, embedder.dim
     keys = [
-        [derivations.of_vector(text, embedder=identity) for text in _texts(path, parsed, ())]
+        [
+            derivations.of_vector(text, embedder=identity)
+            for text in _texts(path, parsed, NO_SUMMARIES)
+        ]
         for path, parsed in files
     ]
     rows = _stored(known, [key for group in keys for key in group], dim=dim)
@@ -51,7 +62,7 @@ def known_vectors(
     )
 
 
-def _texts(path: str, parsed: ParsedFile, summaries: Sequence[str]) -> list[str]:
+def _texts(path: str, parsed: ParsedFile, summaries: Summaries) -> list[str]:
     chunks = locate(parsed, repository=RepositoryName(""), path=path, refs=(), summaries=summaries)
     return [embedding_text(chunk) for chunk in chunks]
 

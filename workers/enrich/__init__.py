@@ -1,14 +1,14 @@
-"""Enrich stage: the chunks of parsed files → one sentence about each, by a language model.
+"""Enrich stage: parsed files → a sentence about each chunk and each file, by a language model.
 
 In: parsed files with their paths. Out: per file its summaries and how many are missing. A model
-that fails, answers nonsense or may not be asked any more leaves a chunk without a summary: that is
-counted and never raised. Raises what the budget raises.
+that fails, answers nonsense or may not be asked any more leaves a chunk or a file without a
+summary: that is counted and never raised. Raises what the budget raises.
 """
 
 from __future__ import annotations
 
 from workers.enrich.prompt import PROMPT_VERSION
-from workers.enrich.summaries import Enricher, Summaries
+from workers.enrich.summaries import Enriched, Enricher
 from workers.enrich.wanted import first_wanted
 
-__all__ = ["PROMPT_VERSION", "Enricher", "Summaries", "first_wanted"]
+__all__ = ["PROMPT_VERSION", "Enriched", "Enricher", "first_wanted"]

@@ -1,9 +1,10 @@
 """Some files: what is known already is reused, the rest is asked for within the budget.
 
-A content is asked for once however often it occurs, and what was made is kept batch by batch, so
-whoever comes next, after a crash or because the time was up, goes on where this one stopped.
+What is asked about, a chunk's content or a file's outline, is asked about once however often it
+occurs. What was made is kept batch by batch, so whoever comes next, after a crash or because the
+time was up, goes on where this one stopped.
 
-That the model has nothing to say of a content, because it refuses it or answers with nonsense, is
+That the model has nothing to say of a subject, because it refuses it or answers with nonsense, is
 kept too, as an empty sentence: nobody asks again. It is believed only beside a sentence that was
 made in the same batch, because a server that is set up wrongly refuses everything.
 """
@@ -11,17 +12,18 @@ made in the same batch, because a server that is set up wrongly refuses everythi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 import structlog
 
 from codelode import derivations
 from codelode.errors import CodelodeError, Rejected, TimedOut
-from codelode.model import Chunk, ParsedFile, RepositoryName, RunId, locate
+from codelode.model import Chunk, ParsedFile, RepositoryName, RunId, Summaries, locate
 from codelode.ports import (
     FAILED_BATCHES_TO_STOP,
     DerivationKey,
@@ -29,8 +31,9 @@ from codelode.ports import (
     LanguageModel,
     SummaryBudget,
 )
+from workers.enrich.outline import outline
 from workers.enrich.prompt import MAX_ANSWER_TOKENS, PROMPT_VERSION, ask, clean
-from workers.enrich.wanted import exported, is_wanted, share
+from workers.enrich.wanted import exported, file_share, is_file_wanted, is_wanted, share
 
 #: After a batch of which every call failed, before it or the next one is asked for, seconds: a
 #: server that restarts should find its run still there, and three such batches end it. As long as
@@ -46,26 +49,48 @@ PATIENCE_S = 60.0
 log = structlog.get_logger("workers")
 
 
-@dataclass(frozen=True, slots=True)
-class Summaries:
-    """Of one file: a sentence per chunk in the order of `locate`, empty where there is none."""
+class Enriched(NamedTuple):
+    """What there is of one file."""
 
-    texts: tuple[str, ...]
-    missing: int = 0  # chunks that should have one, and may get it when asked for again
+    summaries: Summaries
     is_finished: bool = True  # False: the time was up; asking again goes on
 
-    @property
-    def made(self) -> int:
-        return sum(map(bool, self.texts))
+
+class _Subject(NamedTuple):
+    """What a sentence is about: a chunk by its content, or a file by its outline."""
+
+    content: str
+    is_file: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """One content that a summary is wanted for."""
+    """One subject that a sentence is wanted of."""
 
-    content: str
+    subject: _Subject
     language: str
     share: float
+
+
+class _File(NamedTuple):
+    """A file's chunks, and its outline if a sentence about the whole is wanted."""
+
+    path: str
+    parsed: ParsedFile
+    chunks: tuple[Chunk, ...]
+    whole: _Subject | None
+
+    @classmethod
+    def of(cls, path: str, parsed: ParsedFile) -> _File:
+        chunks = locate(parsed, repository=RepositoryName(""), path=path, refs=())
+        whole = _Subject(outline(parsed), is_file=True) if is_file_wanted(chunks) else None
+        return cls(path, parsed, chunks, whole)
+
+    @property
+    def wanted(self) -> list[_Subject]:
+        """Each as often as it occurs."""
+        subjects = [_Subject(chunk.content) for chunk in self.chunks if is_wanted(chunk)]
+        return subjects if self.whole is None else [*subjects, self.whole]
 
 
 @dataclass(frozen=True)
@@ -87,36 +112,36 @@ class Enricher:
         files: Sequence[tuple[str, ParsedFile]],
         *,
         importers: Mapping[str, int],
-    ) -> tuple[Summaries, ...]:
-        """Summaries of each (path, parsed file); `importers`: files that import the path."""
-        chunks = [_chunks(path, parsed) for path, parsed in files]
-        wishes = _wishes(files, chunks, importers=importers)
+    ) -> tuple[Enriched, ...]:
+        """Of each (path, parsed file); `importers`: files that import the path."""
+        found = [_File.of(path, parsed) for path, parsed in files]
+        wishes = _wishes(found, importers=importers)
         known, left = self._known(run, wishes) if wishes else ({}, frozenset())
-        return tuple(_of_file(file, known, left) for file in chunks)
+        return tuple(_enriched(file, known, left) for file in found)
 
     def _known(
-        self, run: RunId, wishes: Mapping[str, _Wish]
-    ) -> tuple[dict[str, str], frozenset[str]]:
-        """Content → summary, as far as that is known now; contents there was no time for."""
+        self, run: RunId, wishes: Mapping[_Subject, _Wish]
+    ) -> tuple[dict[_Subject, str], frozenset[_Subject]]:
+        """Subject → sentence, as far as that is known now; subjects there was no time for."""
         identity = self._identity(run)
         if identity is None:
             return {}, frozenset()
-        keys = {content: _key(wish, identity) for content, wish in wishes.items()}
+        keys = {subject: _key(wish, identity) for subject, wish in wishes.items()}
         stored = self.derivations.get(list(keys.values()))
         known = {
-            content: value.decode()
-            for content, value in zip(keys, stored, strict=True)
+            subject: value.decode()
+            for subject, value in zip(keys, stored, strict=True)
             if value is not None
         }
-        left = [wish for content, wish in wishes.items() if content not in known]
+        left = [wish for subject, wish in wishes.items() if subject not in known]
         left.sort(key=lambda wish: -wish.share)
         deadline = self.clock() + self.patience_s
         while left and self.clock() <= deadline:
             made = self._made(run, left[: self._batch], deadline=deadline)
-            self.derivations.put({keys[content]: text.encode() for content, text in made.items()})
+            self.derivations.put({keys[subject]: text.encode() for subject, text in made.items()})
             known |= made
             left = left[self._batch :]
-        return known, frozenset(wish.content for wish in left)
+        return known, frozenset(wish.subject for wish in left)
 
     def _identity(self, run: RunId) -> str | None:
         """Of the model; None when it cannot be had."""
@@ -128,18 +153,18 @@ class Enricher:
                     break
         return None
 
-    def _made(self, run: RunId, wishes: Sequence[_Wish], *, deadline: float) -> dict[str, str]:
-        """Content → summary, of those that were granted and answered; empty: there can be none.
+    def _made(self, run: RunId, wishes: Sequence[_Wish], *, deadline: float) -> dict[_Subject, str]:
+        """Subject → sentence, of those that were granted and answered; empty: there can be none.
 
         What failed is asked again, after a pause if everything did, unless that was the end of
-        the run's enrichment. That a content fails once more may be its own fault and must not end
+        the run's enrichment. That a subject fails once more may be its own fault and must not end
         the run: it counts only beside others of which none was ever answered.
         """
-        made: dict[str, str] = {}
+        made: dict[_Subject, str] = {}
         for attempt in range(ATTEMPTS):
             granted = self._granted(run, wishes)
             answers = list(zip(granted, self._threads.map(self._summary, granted), strict=True))
-            made |= {wish.content: text for wish, text in answers if isinstance(text, str)}
+            made |= {wish.subject: text for wish, text in answers if isinstance(text, str)}
             errors = [(wish, exc) for wish, exc in answers if isinstance(exc, CodelodeError)]
             if errors and len(errors) == len(granted):
                 counts = attempt == 0 or (not made and len(errors) > 1)
@@ -163,7 +188,8 @@ class Enricher:
 
     def _summary(self, wish: _Wish) -> str | CodelodeError:
         """The sentence, empty when there can be none, or why there is none now."""
-        question, fence = ask(wish.content, language=wish.language)
+        content, is_file = wish.subject
+        question, fence = ask(content, language=wish.language, is_file=is_file)
         try:
             answer = self.model.complete(question, max_tokens=MAX_ANSWER_TOKENS)
         except Rejected:
@@ -184,7 +210,7 @@ class Enricher:
         if self.budget.settle(run, made=0, failed=calls if counts else 0):
             log.warning("enrichment_stopped", run=run, reason=str(error))
             return True
-        log.warning("enrichment_failed", run=run, chunks=calls, reason=str(error))
+        log.warning("enrichment_failed", run=run, calls=calls, reason=str(error))
         self.sleep(self.pause_s)
         return False
 
@@ -198,35 +224,40 @@ class Enricher:
         return ThreadPoolExecutor(self.concurrency, thread_name_prefix="enrich")
 
 
-def _chunks(path: str, parsed: ParsedFile) -> tuple[Chunk, ...]:
-    return locate(parsed, repository=RepositoryName(""), path=path, refs=())
-
-
-def _wishes(
-    files: Sequence[tuple[str, ParsedFile]],
-    chunks: Sequence[Sequence[Chunk]],
-    *,
-    importers: Mapping[str, int],
-) -> dict[str, _Wish]:
-    """Distinct contents, each as much wanted as its most wanted place."""
-    wishes: dict[str, _Wish] = {}
-    for (path, parsed), found in zip(files, chunks, strict=True):
-        shown = exported(parsed)
-        for chunk in filter(is_wanted, found):
-            part = share(chunk, is_exported=chunk.symbol in shown, importers=importers.get(path, 0))
-            before = wishes.get(chunk.content)
+def _wishes(files: Sequence[_File], *, importers: Mapping[str, int]) -> dict[_Subject, _Wish]:
+    """Distinct subjects, each as much wanted as its most wanted place."""
+    wishes: dict[_Subject, _Wish] = {}
+    for file in files:
+        into = importers.get(file.path, 0)
+        for subject, part in _shares(file, importers=into):
+            before = wishes.get(subject)
             if before is None or before.share < part:
-                wishes[chunk.content] = _Wish(chunk.content, chunk.language, part)
+                wishes[subject] = _Wish(subject, file.parsed.language, part)
     return wishes
 
 
-def _of_file(chunks: Sequence[Chunk], known: Mapping[str, str], left: frozenset[str]) -> Summaries:
-    texts = tuple(known.get(chunk.content, "") for chunk in chunks)
-    missing = sum(is_wanted(chunk) and chunk.content not in known for chunk in chunks)
-    return Summaries(texts, missing, not any(chunk.content in left for chunk in chunks))
+def _shares(file: _File, *, importers: int) -> Iterator[tuple[_Subject, float]]:
+    shown = exported(file.parsed)
+    for chunk in filter(is_wanted, file.chunks):
+        is_exported = chunk.symbol in shown
+        yield (
+            _Subject(chunk.content),
+            share(chunk, is_exported=is_exported, importers=importers),
+        )
+    if file.whole is not None:
+        yield file.whole, file_share(file.parsed, importers=importers)
+
+
+def _enriched(file: _File, known: Mapping[_Subject, str], left: frozenset[_Subject]) -> Enriched:
+    summaries = Summaries(
+        chunks=tuple(known.get(_Subject(chunk.content), "") for chunk in file.chunks),
+        file=known.get(file.whole, "") if file.whole else "",
+        missing=sum(subject not in known for subject in file.wanted),
+    )
+    return Enriched(summaries, is_finished=left.isdisjoint(file.wanted))
 
 
 def _key(wish: _Wish, identity: str) -> DerivationKey:
-    return derivations.of_summary(
-        wish.content, language=wish.language, model=identity, prompt=PROMPT_VERSION
-    )
+    content, is_file = wish.subject
+    prompt = f"{PROMPT_VERSION} file" if is_file else PROMPT_VERSION
+    return derivations.of_summary(content, language=wish.language, model=identity, prompt=prompt)

@@ -1,4 +1,4 @@
-"""Which chunks a summary is wanted for, and how much: the order in which a budget is spent.
+"""Which chunks and files a summary is wanted of, and how much: how a budget is spent.
 
 Files arrive as a stream, so the best chunk of all cannot be waited for. Each class of chunks has
 a share of the run's budget instead, and the less a class is wanted the earlier its share ends: a
@@ -69,6 +69,12 @@ def exported(parsed: ParsedFile) -> frozenset[str]:
     return frozenset(symbol.qualified_name for symbol in parsed.symbols if symbol.is_exported)
 
 
+def is_file_wanted(chunks: Sequence[Chunk]) -> bool:
+    """Whether a summary of the whole would say more than those of its chunks: one says it all."""
+    enough = islice(filter(is_wanted, chunks), 1, None)
+    return next(enough, None) is not None
+
+
 def share(chunk: Chunk, *, is_exported: bool, importers: int) -> float:
     """The part of the run's budget that is open to a chunk, in (0, 1]; more is more wanted.
 
@@ -82,3 +88,12 @@ def share(chunk: Chunk, *, is_exported: bool, importers: int) -> float:
     if is_central(importers):
         return CENTRAL
     return EXPORTED if is_exported else INTERNAL
+
+
+def file_share(parsed: ParsedFile, *, importers: int) -> float:
+    """The same of a file: as what it shows to others, or as a plain block when it shows nothing."""
+    if parsed.category is not Category.SOURCE:
+        return ASIDE
+    if is_central(importers):
+        return CENTRAL
+    return EXPORTED if exported(parsed) else BLOCK

@@ -255,10 +255,10 @@ class Build:
         self, place: Place, files: Mapping[Wanted, FileRecord], found: Mapping[Wanted, Content]
     ) -> dict[Wanted, Content]:
         """The same, with those of the published index where fewer were found than were stored."""
-        short = [file for file, one in found.items() if one.made < files[file].summaries]
+        short = [file for file, one in found.items() if one.summaries.made < files[file].summaries]
         paths = [file.path for file in short]
         known = self._trying(lambda: self.sentences.of(*place, paths)) if short else {}
-        filled = {file: found[file].filled(known.get(file.path, {})) for file in short}
+        filled = {file: found[file].filled(known.get(file.path, ())) for file in short}
         return {**found, **filled}
 
     def _poorer(
@@ -270,9 +270,9 @@ class Build:
         again. Raises Busy where a run is under way, of which the ledger lets nothing be doubted.
         """
         lost = {
-            file: files[file].summaries - one.made
+            file: files[file].summaries - one.summaries.made
             for file, one in found.items()
-            if files[file].state is FileState.INDEXED and one.made < files[file].summaries
+            if files[file].state is FileState.INDEXED and one.summaries.made < files[file].summaries
         }
         if not lost or not self.may_lack:
             return lost

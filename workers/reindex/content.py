@@ -20,7 +20,17 @@ from multiprocessing import get_context
 from codelode import derivations
 from codelode.errors import NotFound
 from codelode.languages import QUERIES_FOLDER
-from codelode.model import BlobId, FileRecord, ParsedFile, RepositoryName, RunId, locate
+from codelode.model import (
+    NO_SUMMARIES,
+    BlobId,
+    Chunk,
+    FileRecord,
+    ParsedFile,
+    RepositoryName,
+    RunId,
+    Summaries,
+    locate,
+)
 from codelode.ports import BlobSource, Derivations
 from workers import wire
 from workers.enrich import Enricher
@@ -48,21 +58,19 @@ class Content:
     """What of it goes into the index."""
 
     parsed: ParsedFile
-    summaries: tuple[str, ...] = ()
+    summaries: Summaries = NO_SUMMARIES
 
-    @property
-    def made(self) -> int:
-        """How many chunks have one."""
-        return sum(map(bool, self.summaries))
-
-    def filled(self, known: Mapping[str, str]) -> Content:
-        """With those of `known`, by the content of a chunk, where it has none."""
+    def filled(self, known: Sequence[Chunk]) -> Content:
+        """With those of the file's stored chunks where it has none."""
+        sentences = {chunk.content: chunk.summary for chunk in known}
         chunks = locate(self.parsed, repository=RepositoryName(""), path="", refs=())
-        texts = self.summaries or ("",) * len(chunks)
+        texts = self.summaries.chunks or ("",) * len(chunks)
         pairs = zip(texts, chunks, strict=True)
-        return replace(
-            self, summaries=tuple(text or known.get(chunk.content, "") for text, chunk in pairs)
+        summaries = Summaries(
+            tuple(text or sentences.get(chunk.content, "") for text, chunk in pairs),
+            self.summaries.file or next((c.file_summary for c in known if c.file_summary), ""),
         )
+        return replace(self, summaries=summaries)
 
 
 @dataclass(slots=True)
@@ -165,12 +173,12 @@ class Contents:
             )
         return self._pool.submit(_parse, data, file.path, own)
 
-    def _summaries(self, files: Mapping[Wanted, ParsedFile]) -> dict[Wanted, tuple[str, ...]]:
+    def _summaries(self, files: Mapping[Wanted, ParsedFile]) -> dict[Wanted, Summaries]:
         if self.enricher is None or not files:
-            return dict.fromkeys(files, ())
+            return dict.fromkeys(files, NO_SUMMARIES)
         pairs = [(file.path, parsed) for file, parsed in files.items()]
         found = self.enricher(_NO_RUN, pairs, importers={})
-        return {file: one.texts for file, one in zip(files, found, strict=True)}
+        return {file: one.summaries for file, one in zip(files, found, strict=True)}
 
 
 class Nothing:

@@ -36,15 +36,15 @@ class Sentences:
 
     def of(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
-    ) -> dict[str, dict[str, str]]:
-        """Path → content of a chunk → its sentence; nothing when the index cannot be read.
+    ) -> dict[str, tuple[Chunk, ...]]:
+        """Path → the stored chunks with theirs; nothing when the index cannot be read.
 
         Raises Unavailable, and Superseded when another index was published.
         """
         places = [(repository, path) for path in paths]
         try:
             return {
-                path: {chunk.content: chunk.summary for chunk in chunks if chunk.summary}
+                path: chunks
                 for start in range(0, len(places), FILES)
                 for path, chunks in self._chunks(places[start : start + FILES], ref)
             }

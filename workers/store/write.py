@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from codelode.counts import counted
 from codelode.model import (
+    NO_SUMMARIES,
     BlobId,
     Edge,
     FileChunks,
@@ -20,6 +21,7 @@ from codelode.model import (
     ParsedFile,
     RefName,
     RepositoryName,
+    Summaries,
     Symbol,
     Vectors,
     locate,
@@ -39,8 +41,7 @@ class StoredFile:
     vectors: Vectors | None = None  # one row per chunk
     edges: tuple[Edge, ...] = ()
     names: tuple[str, ...] = ()  # of the reference index
-    summaries: tuple[str, ...] = ()  # one per chunk, or none at all
-    summaries_missing: int = 0
+    summaries: Summaries = NO_SUMMARIES
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -98,8 +99,8 @@ def _record(file: StoredFile, chunks: int) -> FileRecord:
         language=file.parsed.language,
         health=file.parsed.health.status,
         chunks=chunks,
-        summaries=sum(map(bool, file.summaries)),
-        summaries_missing=file.summaries_missing,
+        summaries=file.summaries.made,
+        summaries_missing=file.summaries.missing,
     )
 
 

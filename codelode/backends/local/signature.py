@@ -20,7 +20,7 @@ from codelode.backends.remedies import AFRESH, EMBEDDER
 from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 
 #: Grows with every change of the tables or of how their text is made.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 IDENTITY_FILE = "identity.json"
 

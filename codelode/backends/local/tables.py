@@ -45,7 +45,7 @@ def insert(
         starmap(_columns, zip(numbers, files, chunks, small, strict=True)),
     )
     connection.executemany(
-        f"INSERT INTO texts VALUES ({', '.join('?' * 15)})",
+        f"INSERT INTO texts VALUES ({', '.join('?' * 16)})",
         starmap(_texts, zip(numbers, digests, chunks, half, strict=True)),
     )
 
@@ -71,6 +71,7 @@ def _texts(row: int, digest: bytes, of: Chunk, vector: bytes) -> tuple[object, .
         text(of.summary),
         vector,
         text(of.overlap),
+        text(of.file_summary),
         text(of.content),
     )
 
@@ -97,13 +98,14 @@ class Text(NamedTuple):
     summary: str
     vector: bytes  # 16 bits a number
     overlap: str
+    file_summary: str
     content: str
 
 
 #: Lists go to SQLite as one JSON value, so that the statement is the same whatever their length.
 _TEXTS = (
     "SELECT row, id, symbol, symbols, header, start_line, end_line, spelling, defined, terms, "
-    "summary, vector, overlap, content "
+    "summary, vector, overlap, file_summary, content "
     "FROM texts WHERE row IN (SELECT value FROM json_each(?))"
 )
 
@@ -172,6 +174,7 @@ def chunk(
         text.summary,
         block_type,
         text.overlap,
+        text.file_summary,
     )
 
 
@@ -195,6 +198,7 @@ def digest(chunk: Chunk, vector: Vector) -> bytes:
         chunk.end_line,
         chunk.summary,
         chunk.overlap,
+        chunk.file_summary,
         chunk.content,
     )
     made = blake2b(repr(stored).encode("utf-8", "surrogatepass"), digest_size=8)

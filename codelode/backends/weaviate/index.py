@@ -27,7 +27,7 @@ from weaviate.classes.config import (
 )
 
 #: Grows with every change of the properties or of how their text is made.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 EF = 128
 EF_CONSTRUCTION = 128

@@ -128,7 +128,7 @@ def unpack(properties: Mapping[str, Any]) -> Shown:
     """The chunk of an object read with SHOWN."""
     facts = from_json(properties["facts"])
     id, repository, path, refs, language, category, kind, symbol, symbols, *others = facts
-    header, start_line, end_line, summary, block_type, overlap, *names = others
+    header, start_line, end_line, summary, block_type, overlap, file_summary, *names = others
     chunk = Chunk(
         id=id,
         repository=repository,
@@ -146,6 +146,7 @@ def unpack(properties: Mapping[str, Any]) -> Shown:
         summary=summary,
         block_type=block_type,
         overlap=overlap,
+        file_summary=file_summary,
     )
     return Shown(chunk, Names(*names))
 

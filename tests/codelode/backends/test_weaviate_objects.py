@@ -47,7 +47,7 @@ def test_an_object_is_read_once_and_the_older_half_of_those_kept_goes(chunk_of):
 
 
 def test_what_the_last_digit_of_an_id_means_changes_with_the_schema_only():
-    assert SCHEMA_VERSION == 4
+    assert SCHEMA_VERSION == 5
     assert [category.value for category in BY_DIGIT] == [
         "source",
         "test",

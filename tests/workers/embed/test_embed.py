@@ -7,7 +7,16 @@ import pytest
 
 from codelode.backends.memory.derivations import MemoryDerivations
 from codelode.backends.static import StaticEmbedder
-from codelode.model import Category, FileHealth, HealthStatus, Kind, ParsedFile, Piece
+from codelode.model import (
+    NO_SUMMARIES,
+    Category,
+    FileHealth,
+    HealthStatus,
+    Kind,
+    ParsedFile,
+    Piece,
+    Summaries,
+)
 from workers.embed import embed
 
 
@@ -40,8 +49,11 @@ def parsed(*contents):
 
 def test_each_file_has_its_rows_in_the_order_of_its_chunks(known):
     embedder = Counting()
-    files = [("a.py", parsed("first", "  ", "second"), ()), ("b.py", parsed(), ())]
-    found = embed([*files, ("c.py", parsed("third"), ())], embedder=embedder, known=known)
+    files = [
+        ("a.py", parsed("first", "  ", "second"), NO_SUMMARIES),
+        ("b.py", parsed(), NO_SUMMARIES),
+    ]
+    found = embed([*files, ("c.py", parsed("third"), NO_SUMMARIES)], embedder=embedder, known=known)
     assert [rows.shape for rows in found] == [(2, embedder.dim), (0, embedder.dim), (1, 256)]
     wanted = StaticEmbedder().embed_documents(["a.py\nfirst", "a.py\nsecond", "c.py\nthird"])
     np.testing.assert_array_equal(np.concatenate(found), wanted)
@@ -52,7 +64,7 @@ def test_no_files_are_no_vectors(known):
 
 
 def test_a_second_time_nothing_is_computed(known):
-    files = [("a.py", parsed("first", "second"), ())]
+    files = [("a.py", parsed("first", "second"), NO_SUMMARIES)]
     (first,) = embed(files, embedder=Counting(), known=known)
     again = Counting()
     (second,) = embed(files, embedder=again, known=known)
@@ -62,20 +74,20 @@ def test_a_second_time_nothing_is_computed(known):
 
 
 def test_only_what_changed_is_computed(known):
-    embed([("a.py", parsed("first", "second"), ())], embedder=Counting(), known=known)
+    embed([("a.py", parsed("first", "second"), NO_SUMMARIES)], embedder=Counting(), known=known)
     again = Counting()
-    embed([("a.py", parsed("first", "changed"), ())], embedder=again, known=known)
+    embed([("a.py", parsed("first", "changed"), NO_SUMMARIES)], embedder=again, known=known)
     assert again.texts == ["a.py\nchanged"]
 
 
 def test_equal_texts_are_computed_once(known):
     embedder = Counting()
-    embed([("a.py", parsed("same", "same"), ())] * 2, embedder=embedder, known=known)
+    embed([("a.py", parsed("same", "same"), NO_SUMMARIES)] * 2, embedder=embedder, known=known)
     assert embedder.texts == ["a.py\nsame"]
 
 
 def test_vectors_of_two_embedders_never_mix(known):
-    files = [("a.py", parsed("first"), ())]
+    files = [("a.py", parsed("first"), NO_SUMMARIES)]
     embed(files, embedder=Counting("one"), known=known)
     other = Counting("two")
     embed(files, embedder=other, known=known)
@@ -84,13 +96,15 @@ def test_vectors_of_two_embedders_never_mix(known):
 
 def test_a_summary_is_embedded_with_its_chunk(known):
     embedder = Counting()
-    files = [("a.py", parsed("first", "  ", "second"), ("Says it.", ""))]
+    files = [
+        ("a.py", parsed("first", "  ", "second"), Summaries(("Says it.", ""), file="Says all."))
+    ]
     embed(files, embedder=embedder, known=known)
     assert embedder.texts == ["a.py\nSays it.\nfirst", "a.py\nsecond"]
 
 
 def test_a_damaged_entry_is_computed_again(known):
-    files = [("a.py", parsed("first"), ())]
+    files = [("a.py", parsed("first"), NO_SUMMARIES)]
     embed(files, embedder=Counting(), known=known)
     for key in list(known._values):
         known.put({key: b"damaged"})

@@ -85,3 +85,10 @@ def test_whatever_is_kept_is_one_bounded_plain_line(answer):
     assert len(text) <= MAX_SUMMARY_CHARS
     assert "\n" not in text
     assert not any(unicodedata.category(char)[0] == "C" for char in text)
+
+
+def test_a_file_is_asked_about_by_its_outline():
+    question, fence = ask("import os\n", language="python", is_file=True)
+    assert question.split(f"\n{fence}\n")[1] == "import os"
+    assert "the outline of a python file" in question
+    assert "what this file is for" in question

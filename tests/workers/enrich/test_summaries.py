@@ -37,6 +37,16 @@ def enricher():
     return build
 
 
+def alone(parsed, *pieces, **kwargs):
+    """A file for each piece: one chunk says all of its file, which is not asked about besides."""
+    return [(f"{n}.py", parsed(piece, **kwargs)) for n, piece in enumerate(pieces)]
+
+
+def sums(found):
+    """Of all files together, made and missing."""
+    return sum(one.summaries.made for one in found), sum(one.summaries.missing for one in found)
+
+
 def fails(error, *, at=""):
     """Answers, but not a question with `at` in it."""
 
@@ -52,21 +62,63 @@ def test_every_chunk_gets_its_sentence_in_order(enricher, piece, parsed):
     enrich, _ = enricher(lambda prompt: f"Loads the number {prompt.count('@')} twice.")
     file = parsed(piece(f"@ {BODY}"), piece(f"@@ {BODY}", line=2), piece(f"@@@ {BODY}", line=3))
     (found,) = enrich("run", [("a.py", file)], importers={})
-    assert found.texts == tuple(f"Loads the number {n} twice." for n in (1, 2, 3))
-    assert found.missing == 0
-    assert found.made == 3
+    assert found.summaries.chunks == tuple(f"Loads the number {n} twice." for n in (1, 2, 3))
+    assert found.summaries.file == "Loads the number 6 twice."
+    assert found.summaries.missing == 0
+    assert found.summaries.made == 4
+
+
+def test_a_file_of_one_chunk_is_not_asked_about_besides(enricher, piece, parsed):
+    enrich, _ = enricher()
+    (found,) = enrich("run", [("a.py", parsed(piece(BODY), piece("x = 1", line=2)))], importers={})
+    assert (found.summaries.chunks, found.summaries.file) == (("Returns every value.", ""), "")
+    assert (len(enrich.model.prompts), found.summaries.missing) == (1, 0)
+
+
+def test_the_same_content_as_a_chunk_and_as_a_file_are_two_questions(enricher, piece, parsed):
+    enrich, _ = enricher(lambda prompt: "Is a file." if "outline" in prompt else "Is a chunk.")
+    whole = f"{BODY}\n{BODY} again\n"
+    halves = [piece(f"{line}\n", line=n) for n, line in enumerate(whole.splitlines(), 1)]
+    files = [("a.py", parsed(piece(whole))), ("b.py", parsed(*halves))]
+    one, both = enrich("run", files, importers={})
+    assert (one.summaries.chunks, one.summaries.file) == (("Is a chunk.",), "")
+    assert (both.summaries.chunks, both.summaries.file) == (("Is a chunk.",) * 2, "Is a file.")
+    again, _ = enricher(derivations=enrich.derivations, answer=fails(Unavailable("gone")))
+    assert again("other", files[::-1], importers={}) == (both, one)
+
+
+def test_a_file_whose_question_fails_lacks_its_sentence_alone(enricher, piece, parsed):
+    enrich, _ = enricher(fails(TimedOut("slow"), at="outline"))
+    pieces = piece(f"1 {BODY}"), piece(f"2 {BODY}", line=2)
+    file = [("a.py", parsed(*pieces))]
+    (found,) = enrich("run", file, importers={})
+    assert found.summaries.chunks == ("Returns every value.",) * 2
+    assert (found.summaries.file, found.summaries.missing) == ("", 1)
+    mended, _ = enricher(derivations=enrich.derivations)
+    (found,) = mended("other", file, importers={})
+    assert (found.summaries.file, found.summaries.missing) == ("Returns every value.", 0)
+    assert len(mended.model.prompts) == 1
+
+
+def test_a_copy_of_a_file_elsewhere_costs_no_question(enricher, piece, parsed):
+    enrich, _ = enricher()
+    file = parsed(*(piece(f"{n} {BODY} " + "word " * 400, line=n) for n in range(5)))
+    (first,) = enrich("run", [("a.py", file)], importers={})
+    assert first.summaries.made == 6
+    again, _ = enricher(derivations=enrich.derivations, answer=fails(Unavailable("gone")))
+    assert again("run", [("other/b.py", file)], importers={}) == (first,)
 
 
 def test_blank_pieces_have_no_place_in_the_list(enricher, piece, parsed):
     enrich, _ = enricher()
     (found,) = enrich("run", [("a.py", parsed(piece("  \n"), piece(BODY)))], importers={})
-    assert found.texts == ("Returns every value.",)
+    assert found.summaries.chunks == ("Returns every value.",)
 
 
 def test_a_chunk_that_says_itself_what_it_does_is_not_asked_for(enricher, piece, parsed):
     enrich, _ = enricher()
     (found,) = enrich("run", [("a.py", parsed(piece("x = 1")))], importers={})
-    assert (found.texts, found.missing) == (("",), 0)
+    assert (found.summaries.chunks, found.summaries.missing) == (("",), 0)
     assert enrich.model.prompts == []
 
 
@@ -79,7 +131,7 @@ def test_equal_contents_are_asked_for_once(enricher, piece, parsed):
     enrich, _ = enricher()
     files = [(f"{n}.py", parsed(piece(BODY))) for n in range(5)]
     found = enrich("run", files, importers={})
-    assert {file.texts for file in found} == {("Returns every value.",)}
+    assert {file.summaries.chunks for file in found} == {("Returns every value.",)}
     assert len(enrich.model.prompts) == 1
 
 
@@ -98,11 +150,11 @@ def test_another_model_writes_its_own(enricher, piece, parsed):
     enrich("run", file, importers={})
     model = MemoryLanguageModel(lambda _: "Says it another way.", identity="other")
     again, _ = enricher(derivations=enrich.derivations, model=model)
-    assert again("run", file, importers={})[0].texts == ("Says it another way.",)
+    assert again("run", file, importers={})[0].summaries.chunks == ("Says it another way.",)
 
 
 def test_the_budget_goes_to_what_is_most_wanted(enricher, piece, parsed):
-    enrich, _ = enricher(lambda prompt: "Loads " + prompt.split("@")[1] + " twice.", per_run=5)
+    enrich, _ = enricher(lambda prompt: "Loads " + prompt.split("@")[1] + " twice.", per_run=6)
     file = parsed(
         piece(f"@block@ {BODY}", Kind.BLOCK),
         piece(f"@inner@ {BODY}", symbol="inner", line=2),
@@ -115,7 +167,8 @@ def test_the_budget_goes_to_what_is_most_wanted(enricher, piece, parsed):
     for _ in range(2):
         enrich("run", files, importers={"hub.py": CENTRAL_IMPORTERS})
     asked = [prompt.split("@")[1] for prompt in enrich.model.prompts]
-    assert asked == ["hub", "shown", "inner"]
+    assert asked == ["hub", "shown", "block", "inner"]
+    assert ["outline" in prompt for prompt in enrich.model.prompts] == [False, False, True, False]
 
 
 def test_something_always_stays_for_definitions_in_central_files(enricher, piece, parsed):
@@ -141,9 +194,9 @@ def test_a_spent_budget_leaves_summaries_missing_and_a_new_run_goes_on(enricher,
     )
     central = {"a.py": CENTRAL_IMPORTERS}
     found = [enrich(run, [("a.py", file)], importers=central) for run in ("a", "b", "c")]
-    missing = [summaries.missing for (summaries,) in found]
-    assert missing == [3, 1, 0]
-    assert len(enrich.model.prompts) == 5
+    assert [one.summaries.missing for (one,) in found] == [4, 2, 0]
+    assert [one.summaries.file for (one,) in found] == ["", "", "Returns every value."]
+    assert len(enrich.model.prompts) == 6
 
 
 @pytest.mark.parametrize(
@@ -154,7 +207,7 @@ def test_a_spent_budget_leaves_summaries_missing_and_a_new_run_goes_on(enricher,
 def test_a_failing_model_leaves_summaries_missing(enricher, piece, parsed, error):
     enrich, _ = enricher(fails(error))
     (found,) = enrich("run", [("a.py", parsed(piece(BODY)))], importers={})
-    assert (found.texts, found.missing) == (("",), 1)
+    assert (found.summaries.chunks, found.summaries.missing) == (("",), 1)
 
 
 def rejects(_):
@@ -170,13 +223,13 @@ def test_what_the_model_has_nothing_to_say_of_is_neither_made_nor_missing_nor_as
 
     enrich, _ = enricher(answer)
     pieces = piece(f"poor {BODY}"), piece(BODY, line=2)
-    first = enrich("run", [("a.py", parsed(*pieces))], importers={})
-    assert first[0].texts == ("", "Returns every value.")
-    assert (first[0].made, first[0].missing, first[0].is_finished) == (1, 0, True)
+    first = enrich("run", alone(parsed, *pieces), importers={})
+    assert [one.summaries.chunks for one in first] == [("",), ("Returns every value.",)]
+    assert (sums(first), first[0].is_finished) == ((1, 0), True)
     again, _ = enricher(derivations=enrich.derivations)
-    assert again("other", [("b.py", parsed(*pieces))], importers={}) == first
-    (alone,) = again("other", [("c.py", parsed(pieces[0]))], importers={})
-    assert (alone.texts, alone.missing) == (("",), 0)
+    assert again("other", alone(parsed, *pieces), importers={}) == first
+    (poor_one,) = again("other", [("c.py", parsed(pieces[0]))], importers={})
+    assert (poor_one.summaries.chunks, poor_one.summaries.missing) == (("",), 0)
     assert again.model.prompts == []
 
 
@@ -184,9 +237,9 @@ def test_a_model_that_says_nothing_at_all_is_asked_again(enricher, piece, parsed
     enrich, _ = enricher(rejects)
     file = [("a.py", parsed(*(piece(f"{n} {BODY}", line=n) for n in range(1, 12))))]
     (found,) = enrich("run", file, importers={})
-    assert (found.made, found.missing) == (0, 11)
+    assert (found.summaries.made, found.summaries.missing) == (0, 12)
     mended, _ = enricher(derivations=enrich.derivations)
-    assert mended("other", file, importers={})[0].made == 11
+    assert mended("other", file, importers={})[0].summaries.made == 12
 
 
 SLOW_AT_TIMES = fails(TimedOut("slow"), at="slow")
@@ -194,16 +247,16 @@ SLOW_AT_TIMES = fails(TimedOut("slow"), at="slow")
 
 def test_a_failed_question_is_not_taken_for_one_without_an_answer(enricher, piece, parsed):
     enrich, _ = enricher(SLOW_AT_TIMES)
-    file = [("a.py", parsed(piece(f"slow {BODY}"), piece(BODY, line=2)))]
-    assert enrich("run", file, importers={})[0].missing == 1
+    files = alone(parsed, piece(f"slow {BODY}"), piece(BODY, line=2))
+    assert sums(enrich("run", files, importers={})) == (1, 1)
     mended, _ = enricher(derivations=enrich.derivations)
-    assert mended("other", file, importers={})[0].made == 2
+    assert sums(mended("other", files, importers={})) == (2, 0)
 
 
 def test_useless_answers_alone_leave_summaries_missing(enricher, piece, parsed):
     enrich, _ = enricher(lambda _: "```python\nx = 1\n```")
     (found,) = enrich("run", [("a.py", parsed(piece(BODY)))], importers={})
-    assert (found.texts, found.missing) == (("",), 1)
+    assert (found.summaries.chunks, found.summaries.missing) == (("",), 1)
 
 
 def test_three_batches_of_failures_stop_the_run_and_no_other(enricher, piece, parsed):
@@ -211,7 +264,7 @@ def test_three_batches_of_failures_stop_the_run_and_no_other(enricher, piece, pa
     files = [[("a.py", parsed(piece(f"{n} {BODY}")))] for n in range(6)]
     with structlog.testing.capture_logs() as logs:
         found = [enrich("run", batch, importers={})[0] for batch in files]
-    assert [file.missing for file in found] == [1] * 6
+    assert [file.summaries.missing for file in found] == [1] * 6
     assert asked(enrich, "0 1 2 3 4 5") == [ATTEMPTS, ATTEMPTS, 1, 0, 0, 0]
     assert len(pauses) == 2 * ATTEMPTS
     stops = [line for line in logs if line["event"] == "enrichment_stopped"]
@@ -225,8 +278,8 @@ def test_contents_of_which_none_is_ever_answered_stop_the_run_at_their_third_ask
 ):
     enrich, pauses = enricher(fails(Unavailable("gone")))
     pieces = [piece(f"{n} {BODY}", line=n) for n in range(1, 3)]
-    (found,) = enrich("run", [("a.py", parsed(*pieces))], importers={})
-    assert (found.missing, found.is_finished) == (2, True)
+    found = enrich("run", alone(parsed, *pieces), importers={})
+    assert (sums(found), found[0].is_finished) == ((0, 2), True)
     assert asked(enrich, "1 2") == [3, 3]
     assert len(pauses) == 2
     assert enrich.budget.is_stopped("run")
@@ -247,7 +300,7 @@ def test_a_content_that_always_fails_alone_is_missing_and_ends_nothing(enricher,
     names = ["poison", "second", "third"]
     files = [[(f"{name}.py", parsed(piece(f"{name} {BODY}")))] for name in names]
     found = [enrich("run", file, importers={})[0] for file in files]
-    assert [one.missing for one in found] == [1, 0, 0]
+    assert [one.summaries.missing for one in found] == [1, 0, 0]
     assert [one.is_finished for one in found] == [True] * 3
     assert asked(enrich, "poison second third") == [ATTEMPTS, 1, 1]
     assert not enrich.budget.is_stopped("run")
@@ -261,11 +314,11 @@ def test_a_content_that_always_fails_in_a_large_file_is_missing_and_ends_nothing
     names = ["good"] * 9
     names[at] = "poison"
     pieces = [piece(f"{name} {BODY}  # {n}", line=n) for n, name in enumerate(names, 1)]
-    (found,) = enrich("run", [("a.py", parsed(*pieces))], importers={})
-    assert (found.made, found.missing, found.is_finished) == (8, 1, True)
+    found = enrich("run", alone(parsed, *pieces), importers={})
+    assert (sums(found), found[at].is_finished) == ((8, 1), True)
     assert asked(enrich, "poison") == [ATTEMPTS]
     later = [("b.py", parsed(piece(f"later {BODY}")))]
-    assert enrich("run", later, importers={})[0].missing == 0
+    assert enrich("run", later, importers={})[0].summaries.missing == 0
 
 
 def test_contents_that_always_fail_end_nothing_while_others_are_answered(enricher, piece, parsed):
@@ -273,7 +326,7 @@ def test_contents_that_always_fail_end_nothing_while_others_are_answered(enriche
     for n in range(6):
         names = [f"poison{n}"] if n % 2 else [f"poison{n}", f"good{n}", f"best{n}"]
         pieces = [piece(f"{name} {BODY}", line=line) for line, name in enumerate(names, 1)]
-        enrich("run", [(f"{n}.py", parsed(*pieces))], importers={})
+        enrich("run", alone(parsed, *pieces), importers={})
     assert not enrich.budget.is_stopped("run")
     assert asked(enrich, "poison0 poison5 good0 best4") == [ATTEMPTS, ATTEMPTS, 1, 1]
 
@@ -289,7 +342,7 @@ def test_a_model_that_comes_back_in_time_leaves_nothing_missing(enricher, piece,
     enrich, pauses = enricher(answer)
     file = parsed(*(piece(f"{n} {BODY}", line=n) for n in range(1, 8)))
     (found,) = enrich("run", [("a.py", file)], importers={})
-    assert (found.made, found.missing) == (7, 0)
+    assert (found.summaries.made, found.summaries.missing) == (8, 0)
     assert pauses
 
 
@@ -304,15 +357,14 @@ def test_single_failures_are_asked_again(enricher, piece, parsed):
     enrich, pauses = enricher(answer, concurrency=2)
     file = parsed(*(piece(f"{n} {BODY}", line=n) for n in range(1, 5)))
     (found,) = enrich("run", [("a.py", file)], importers={})
-    assert (found.made, found.missing) == (4, 0)
+    assert (found.summaries.made, found.summaries.missing) == (5, 0)
     assert pauses == []
 
 
 def test_a_question_that_is_too_slow_is_not_asked_again(enricher, piece, parsed):
     enrich, pauses = enricher(SLOW_AT_TIMES)
-    file = parsed(piece(f"slow {BODY}"), piece(BODY, line=2))
-    (found,) = enrich("run", [("a.py", file)], importers={})
-    assert (found.made, found.missing) == (1, 1)
+    files = alone(parsed, piece(f"slow {BODY}"), piece(BODY, line=2))
+    assert sums(enrich("run", files, importers={})) == (1, 1)
     assert (len(enrich.model.prompts), pauses) == (2, [])
 
 
@@ -322,7 +374,7 @@ def test_useless_answers_do_not_stop_the_run(enricher, piece, parsed):
     for batch in files:
         enrich("run", batch, importers={})
     (found,) = enrich("run", [("a.py", parsed(piece(BODY)))], importers={})
-    assert found.missing == 0
+    assert found.summaries.missing == 0
     assert pauses == []
 
 
@@ -343,7 +395,7 @@ def test_a_model_that_cannot_be_reached_at_all_stops_the_run_too(enricher, piece
 
     enrich, pauses = enricher(model=Gone())
     file = [("a.py", parsed(piece(BODY)))]
-    found = [enrich("run", file, importers={})[0].missing for _ in range(5)]
+    found = [enrich("run", file, importers={})[0].summaries.missing for _ in range(5)]
     assert found == [1] * 5
     assert len(pauses) == 2
     assert enrich.budget.is_stopped("run")
@@ -358,7 +410,7 @@ def test_one_bad_chunk_does_not_spoil_the_others(enricher, piece, parsed):
     enrich, pauses = enricher(answer, concurrency=4)
     file = parsed(piece(f"poison {BODY}"), piece(BODY, line=2))
     (found,) = enrich("run", [("a.py", file)], importers={})
-    assert found.texts == ("", "Returns every value.")
+    assert found.summaries.chunks == ("", "Returns every value.")
     assert pauses == []
 
 
@@ -369,14 +421,14 @@ def test_when_the_time_is_up_the_rest_is_left_for_the_next_call(enricher, piece,
     small = parsed(piece(f"first {BODY}"), exports=[""])
     found = enrich("run", [("a.py", file), ("small.py", small)], importers={})
     assert [one.is_finished for one in found] == [False, True]
-    assert found[0].missing > 0
+    assert found[0].summaries.missing > 0
     calls = [len(enrich.model.prompts)]
     while not found[0].is_finished:
         found = enrich("run", [("a.py", file)], importers={})
         calls.append(len(enrich.model.prompts))
-    assert found[0].missing == 0
+    assert found[0].summaries.missing == 0
     assert calls == sorted(set(calls))
-    assert calls[-1] == 101
+    assert calls[-1] == 102
 
 
 def test_source_comes_before_everything_else():

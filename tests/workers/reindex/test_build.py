@@ -39,6 +39,7 @@ from codelode.model import (
     Repository,
     RepositoryName,
     Revision,
+    Summaries,
     locate,
 )
 from codelode.ports import Manifest, WorkItem
@@ -497,7 +498,7 @@ async def test_sentences_that_are_made_meanwhile_are_in_the_new_index(world):
     build.look()
     made = Enricher(Writer(), world.derivations, Granting())
     (found,) = made("run", [("a.py", parse(text.encode(), path="a.py"))], importers={})
-    assert found.made == 1
+    assert found.summaries.made == 1
     _enriched(world, text, made=1)
 
     build(before="old")
@@ -524,6 +525,7 @@ class Away:
 
 
 SENTENCE = "Loads what is at a path."
+SAID = Summaries((SENTENCE,), file="Holds what loads.")
 
 MODELS = pytest.mark.parametrize(
     "model", [Writer(), Away(), None], ids=["cache emptied", "model away", "no model"]
@@ -537,11 +539,11 @@ def _described(world, *, model, files=("a.py",), ref=MAIN):
         world.contents.enricher = Enricher(model, world.derivations, nothing, pause_s=0)
     run = world.index(dict.fromkeys(files, LOAD), ref=ref, complete=False)
     indexed = [_record(WorkItem(path, world.blobs.add(LOAD))) for path in files]
-    world.ledger.done(run.id, [replace(one, chunks=1, summaries=1) for one in indexed])
+    world.ledger.done(run.id, [replace(one, chunks=1, summaries=2) for one in indexed])
     parsed = parse(LOAD.encode(), path="a.py")
     store = LocalChunkStore(world.root, dim=4, identity="old")
     for path in files:
-        chunks = locate(parsed, repository=APP, path=path, refs=(ref,), summaries=(SENTENCE,))
+        chunks = locate(parsed, repository=APP, path=path, refs=(ref,), summaries=SAID)
         store.replace([FileChunks(APP, path, (ref,), chunks, np.ones((1, 4), np.float32) / 2)])
     store.close()
 
@@ -561,7 +563,8 @@ def test_sentences_that_are_not_found_otherwise_are_taken_along(world, model, re
     world.build()(before="old")
 
     found = asyncio.run(world.chunks(ref))
-    assert {chunk.path: chunk.summary for chunk in found} == dict.fromkeys(paths, SENTENCE)
+    said = {chunk.path: (chunk.summary, chunk.file_summary) for chunk in found}
+    assert said == dict.fromkeys(paths, (SENTENCE, SAID.file))
     assert all(SENTENCE in text for text in world.embedder.texts)
 
 
@@ -571,14 +574,14 @@ def test_sentences_that_are_nowhere_are_given_up_with_consent_alone(world, model
     _of_another_schema(world)
 
     for _ in range(2):  # what an interrupted one left out is left out again
-        with pytest.raises(Missing, match=r"1 summary of 1 file .* acme/app a\.py: .*--skip-mi"):
+        with pytest.raises(Missing, match=r"2 summaries of 1 file .* acme/app a\.py: .*--skip-mi"):
             world.build()(before="old")
         assert pointer.read(world.root).folder == world.root
 
     build = world.build(may_lack=True)
     build(before="old")
     assert [chunk.summary for chunk in asyncio.run(world.chunks())] == [""]
-    assert (build.given_up, build.missing) == (1, {})
+    assert (build.given_up, build.missing) == (2, {})
     # The next run takes the file up again, also that of `codelode enrich`.
     (record,) = world.ledger.all(APP, MAIN)
     assert (record.state, record.blob) == (FileState.PENDING, world.blobs.add(LOAD))
@@ -590,7 +593,7 @@ def test_sentences_are_not_given_up_during_a_run_that_would_not_hear_of_it(world
     _of_another_schema(world)
     world.ledger.create(APP, MAIN)
 
-    with pytest.raises(Busy, match=r"acme/app loses 1 summary, .*run the command again"):
+    with pytest.raises(Busy, match=r"acme/app loses 2 summaries, .*run the command again"):
         world.build(may_lack=True)(before="old")
 
     assert pointer.read(world.root).folder == world.root

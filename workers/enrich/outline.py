@@ -1,0 +1,43 @@
+"""A file in a few thousand characters, for a question about the whole: how it begins, what it
+defines.
+
+It depends on content and language only, so a copy of the file elsewhere has the same.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from codelode.model import ParsedFile, Symbol
+
+#: Of the question's 6,000 characters a quarter shows how the file begins: its comment and imports.
+MAX_BEGINNING_CHARS = 1_500
+MAX_LINES_CHARS = 4_000
+
+#: Where the beginning ends and the lines of the outline start.
+GAP = "…"
+
+
+def outline(parsed: ParsedFile) -> str:
+    """The beginning of the file, then a line for each definition.
+
+    Of a file without definitions, as prose or configuration, the first line of each piece instead.
+    """
+    text = "".join(piece.content for piece in parsed.pieces)
+    if len(text) <= MAX_BEGINNING_CHARS:
+        return text
+    beginning = text[:MAX_BEGINNING_CHARS].rpartition("\n")[0] or text[:MAX_BEGINNING_CHARS]
+    lines = [_line(symbol) for symbol in parsed.symbols] or [
+        piece.content.strip().partition("\n")[0] for piece in parsed.pieces
+    ]
+    return "\n".join((beginning, GAP, *_fitting(lines)))
+
+
+def _line(symbol: Symbol) -> str:
+    return f"{symbol.signature}  {symbol.doc}".rstrip()
+
+
+def _fitting(lines: list[str]) -> list[str]:
+    """As many of the first lines as there is room for."""
+    ends = accumulate(len(line) + 1 for line in lines)
+    return [line for line, end in zip(lines, ends, strict=True) if end <= MAX_LINES_CHARS]
