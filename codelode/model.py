@@ -376,7 +376,10 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One indexing of one ref. The counters are files; at the end done + failed == total."""
+    """One indexing of one ref. The counters are files; at the end done + failed == total.
+
+    A file that is left out when it was read leaves the total and is among the skipped ones.
+    """
 
     id: RunId
     repository: RepositoryName
@@ -389,6 +392,7 @@ class Run:
     failed: int = 0
     skipped: int = 0  # files left out with a recorded reason
     error: str = ""  # why the run failed
+    waits_for: str = ""  # the server that is away, since no file came through; empty: none is
     summaries: int = 0  # of the chunks and files that were stored
     summaries_missing: int = 0  # those they should have besides
     redo: tuple[Redo, ...] = ()

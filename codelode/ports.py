@@ -453,8 +453,11 @@ class Runs(Protocol):
     def claim(self, run: RunId, *, worker: str) -> bool:
         """Claim the pull of an active run; False when a live worker has it or it is not PULLING."""
 
-    def unclaim(self, run: RunId, *, worker: str, for_s: float) -> None:
-        """Give up the pull, if this worker has it: its message comes to any worker in `for_s`."""
+    def unclaim(self, run: RunId, *, worker: str, for_s: float, reason: str) -> None:
+        """Give up the pull, if this worker has it: its message comes to any worker in `for_s`.
+
+        The run waits for the `reason` until its files are planned.
+        """
 
     def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
         """End the run as FAILED or CANCELLED. Returns the run that is active now, if one waited.
@@ -506,15 +509,20 @@ class Feeder(Protocol):
         a claim are found by `reap`. Files not in flight are left alone.
         """
 
-    def put_off(self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float) -> None:
+    def put_off(
+        self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float, reason: str
+    ) -> None:
         """Give up this worker's claims: a server is away, the messages come again in `for_s`.
 
         Any worker may take them then, and what was begun in vain was no attempt. Files that this
-        worker has not claimed are left alone.
+        worker has not claimed are left alone. The run waits for the `reason` until a file is done.
         """
 
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
-        """Count files as INDEXED, FAILED or (state PENDING, no blob) removed, once each."""
+        """Count files as INDEXED, FAILED, SKIPPED or (state PENDING, no blob) removed, once each.
+
+        SKIPPED ones leave the total: they are among those left out.
+        """
 
     def heartbeat(self, worker: str) -> None:
         """This worker lives; claims of workers that stop saying so can be taken over."""

@@ -126,10 +126,10 @@ def _put_off_when_away(job: Job) -> Iterator[None]:
     """
     try:
         yield
-    except Unavailable:
+    except Unavailable as exc:
         with suppress(Unavailable):  # the ledger is away: the claim ends with its lease
             services().ledger.put_off(
-                job.run, [job.path], worker=identity(), for_s=settings.lease_s
+                job.run, [job.path], worker=identity(), for_s=settings.lease_s, reason=str(exc)
             )
         raise
 

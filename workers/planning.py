@@ -46,12 +46,13 @@ def pull_run(self: Task, run: str) -> None:
             _pull(RunId(run))
         except Leaving as exc:  # which takes as long as there is much of it, and is no failure
             log.info("pull_waits", run=run, reason=str(exc))
-            _pull_again(RunId(run), in_s=LATER_S, retries=self.request.retries)
+            _pull_again(RunId(run), in_s=LATER_S, retries=self.request.retries, reason=str(exc))
         except Unavailable as exc:
             retries = self.request.retries
             if retries < MAX_RETRIES:
                 log.warning("pull_put_off", run=run, reason=str(exc))
-                _pull_again(RunId(run), in_s=backoff(retries), retries=retries + 1)
+                in_s = backoff(retries)
+                _pull_again(RunId(run), in_s=in_s, retries=retries + 1, reason=str(exc))
             else:
                 _end(RunId(run), str(exc))
         except CodelodeError as exc:
@@ -61,13 +62,13 @@ def pull_run(self: Task, run: str) -> None:
             _end(RunId(run), f"{type(exc).__name__}: {exc}")
 
 
-def _pull_again(run: RunId, *, in_s: float, retries: int) -> None:
+def _pull_again(run: RunId, *, in_s: float, retries: int, reason: str) -> None:
     """Leave the pull to whichever worker gets its next message.
 
     Raises Reject when the ledger or the broker is away: then this message comes back.
     """
     try:
-        services().ledger.unclaim(run, worker=identity(), for_s=in_s)
+        services().ledger.unclaim(run, worker=identity(), for_s=in_s, reason=reason)
         send_pull(run, countdown=in_s, retries=retries)
     except NotFound:
         log.info("pull_dropped", run=run, reason="its repository was removed")

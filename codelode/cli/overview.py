@@ -112,7 +112,7 @@ def _health_row(one: LanguageHealth) -> tuple[object, ...]:
 def _run_row(run: Run) -> tuple[object, ...]:
     files = f"{run.done + run.failed}/{run.total}"
     started = printing.moment(run.started_at)
-    error = " ".join(run.error.split())
+    error = " ".join((run.error or run.waits_for).split())
     state = printing.run_state(run)
     return run.id, run.repository, run.ref, state, files, run.failed, started, error
 

@@ -27,8 +27,12 @@ class Progress:
         self._shown_at = 0.0
         self._state: RunState | None = None
         self._started_at = time.monotonic()
+        self._waited_for = ""
 
     def __call__(self, run: Run) -> None:
+        if run.waits_for and run.waits_for != self._waited_for:
+            self._waited_for = run.waits_for
+            self.note(f"{run.repository} waits: {' '.join(run.waits_for.split())}")
         interval_s = TERMINAL_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S
         now = time.monotonic()
         if run.state is self._state and now - self._shown_at < interval_s:

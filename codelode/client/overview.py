@@ -70,6 +70,7 @@ def run(message: index_pb2.Run) -> Run:
         failed=message.failed,
         skipped=message.skipped,
         error=message.error,
+        waits_for=message.waits_for,
         summaries=message.summaries,
         summaries_missing=message.summaries_missing,
         started_at=message.started_at,

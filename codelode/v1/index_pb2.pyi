@@ -122,6 +122,7 @@ class Run(_message.Message):
     FINISHED_AT_FIELD_NUMBER: _builtins.int
     SUMMARIES_FIELD_NUMBER: _builtins.int
     SUMMARIES_MISSING_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     repository: _builtins.str
     ref: _builtins.str
@@ -143,6 +144,8 @@ class Run(_message.Message):
     summaries: _builtins.int
     """Summaries that the language model made, and those it owes."""
     summaries_missing: _builtins.int
+    waits_for: _builtins.str
+    """Why nothing comes through at the moment: the server that is away. Empty while it goes on."""
     def __init__(
         self,
         *,
@@ -160,10 +163,11 @@ class Run(_message.Message):
         finished_at: _builtins.float = ...,
         summaries: _builtins.int = ...,
         summaries_missing: _builtins.int = ...,
+        waits_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "error", b"error", "failed", b"failed", "finished_at", b"finished_at", "id", b"id", "ref", b"ref", "repository", b"repository", "revision", b"revision", "skipped", b"skipped", "started_at", b"started_at", "state", b"state", "summaries", b"summaries", "summaries_missing", b"summaries_missing", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "error", b"error", "failed", b"failed", "finished_at", b"finished_at", "id", b"id", "ref", b"ref", "repository", b"repository", "revision", b"revision", "skipped", b"skipped", "started_at", b"started_at", "state", b"state", "summaries", b"summaries", "summaries_missing", b"summaries_missing", "total", b"total", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -182,6 +182,7 @@ def run(item: model.Run) -> index_pb2.Run:
         failed=item.failed,
         skipped=item.skipped,
         error=item.error,
+        waits_for=item.waits_for,
         summaries=item.summaries,
         summaries_missing=item.summaries_missing,
         started_at=item.started_at,

@@ -33,6 +33,7 @@ MAIN = RefName("main")
 ONE = Revision("1" * 40)
 TWO = Revision("2" * 40)
 PRINT = "parser-1 static"
+AWAY = "Weaviate does not answer"
 
 Make = Callable[..., RedisLedger | MemoryLedger]
 
@@ -300,9 +301,9 @@ def test_a_pull_that_was_given_up_can_be_claimed_by_another_worker(make):
     run = ledger.create(APP, DEFAULT_REF)
     ledger.heartbeat("a")
     assert ledger.claim(run.id, worker="a")
-    ledger.unclaim(run.id, worker="b", for_s=0)
+    ledger.unclaim(run.id, worker="b", for_s=0, reason=AWAY)
     assert not ledger.claim(run.id, worker="b")
-    ledger.unclaim(run.id, worker="a", for_s=0)
+    ledger.unclaim(run.id, worker="a", for_s=0, reason=AWAY)
     assert ledger.claim(run.id, worker="b")
 
 
@@ -311,7 +312,7 @@ def test_a_pull_that_was_given_up_is_stalled_when_its_message_does_not_come(make
     run, later = (ledger.create(RepositoryName(name), DEFAULT_REF) for name in ("now", "later"))
     for one, for_s in ((run, 0), (later, 60)):
         ledger.claim(one.id, worker="a")
-        ledger.unclaim(one.id, worker="a", for_s=for_s)
+        ledger.unclaim(one.id, worker="a", for_s=for_s, reason=AWAY)
     until(lambda: ledger.stalled() == (run.id,))
 
 
@@ -395,6 +396,28 @@ def test_failed_files_are_counted_apart_and_the_run_completes(ledger):
     assert list(ledger.with_state(APP, FileState.FAILED)) == [(MAIN, bad)]
 
 
+def test_a_file_that_is_left_out_when_it_was_read_is_skipped_and_not_done(ledger):
+    known = FileRecord("logo.png", BlobId("a" * 40), FileState.SKIPPED, "media")
+    run, _ = start(ledger, item(1), item(2), skipped=(known,))
+    read = FileRecord(item(1).path, item(1).blob, FileState.SKIPPED, "binary")
+    assert not ledger.done(run.id, [read]).is_over
+    now = ledger.run(run.id)
+    assert (now.total, now.done, now.skipped) == (1, 0, 2)
+    assert ledger.done(run.id, [indexed(item(2))]).is_over
+    over = ledger.run(run.id)
+    assert (over.total, over.done, over.skipped) == (1, 1, 2)
+    (status,) = ledger.refs(APP)
+    assert (status.files, status.skipped) == (over.done, over.skipped)
+
+
+def test_a_run_of_which_nothing_is_left_but_what_is_left_out_is_complete(ledger):
+    run, _ = start(ledger, item(1))
+    read = FileRecord(item(1).path, item(1).blob, FileState.SKIPPED, "binary")
+    assert ledger.done(run.id, [read]).is_over
+    over = ledger.run(run.id)
+    assert (over.state, over.total, over.done, over.skipped) == (RunState.COMPLETE, 0, 0, 1)
+
+
 def test_summaries_are_counted_once_in_the_run_and_as_they_stand_in_the_ref(ledger):
     work = item(1)
     run, _ = start(ledger, item(0), work)
@@ -466,10 +489,41 @@ def test_files_that_were_put_off_are_anybodys_and_what_was_in_vain_was_no_attemp
     ledger.heartbeat("a")
     paths = [item(1).path, item(2).path]
     assert ledger.begin(run.id, paths, worker="a", stage="store") == (1, 1)
-    ledger.put_off(run.id, paths, worker="b", for_s=0)
+    ledger.put_off(run.id, paths, worker="b", for_s=0, reason=AWAY)
     assert ledger.begin(run.id, paths, worker="b", stage="store") == (HELD, HELD)
-    ledger.put_off(run.id, [*paths[:1], "not/in/flight.py"], worker="a", for_s=0)
+    ledger.put_off(run.id, [*paths[:1], "not/in/flight.py"], worker="a", for_s=0, reason=AWAY)
     assert ledger.begin(run.id, paths, worker="b", stage="store") == (1, HELD)
+
+
+def test_a_run_says_what_it_waits_for_until_a_file_comes_through(ledger):
+    run, _ = start(ledger, item(1), item(2), item(3))
+    paths = [item(number).path for number in (1, 2, 3)]
+    ledger.begin(run.id, paths, worker="a", stage="store")
+    ledger.put_off(run.id, paths, worker="b", for_s=0, reason="not b's")
+    assert ledger.run(run.id).waits_for == ""
+    ledger.put_off(run.id, paths[:1], worker="a", for_s=0, reason="Ollama does not answer")
+    ledger.put_off(run.id, paths[1:], worker="a", for_s=0, reason=AWAY)
+    assert ledger.run(run.id).waits_for == ledger.recent(APP)[0].waits_for == AWAY
+    ledger.done(run.id, [indexed(item(1))])
+    assert ledger.run(run.id).waits_for == ""
+
+
+def test_a_run_says_why_it_is_not_pulled_yet(ledger):
+    run = ledger.create(APP, DEFAULT_REF)
+    ledger.claim(run.id, worker="a")
+    ledger.unclaim(run.id, worker="a", for_s=0, reason=AWAY)
+    ledger.claim(run.id, worker="a")
+    assert ledger.run(run.id).waits_for == AWAY
+    ledger.plan(run.id, manifest(item(1)), ref=MAIN, fingerprint=PRINT)
+    assert ledger.run(run.id).waits_for == ""
+
+
+def test_a_run_that_is_over_waits_for_nothing(ledger):
+    run, _ = start(ledger, item(1))
+    ledger.begin(run.id, [item(1).path], worker="a", stage="store")
+    ledger.put_off(run.id, [item(1).path], worker="a", for_s=0, reason=AWAY)
+    ledger.end(run.id, RunState.CANCELLED)
+    assert ledger.run(run.id).waits_for == ""
 
 
 def test_giving_up_what_is_over_or_unknown_changes_nothing(ledger):
@@ -477,9 +531,10 @@ def test_giving_up_what_is_over_or_unknown_changes_nothing(ledger):
     ledger.begin(run.id, [item(1).path], worker="a", stage="store")
     ledger.end(run.id, RunState.CANCELLED)
     for given_up in (run.id, RunId("unknown")):
-        ledger.put_off(given_up, [item(1).path], worker="a", for_s=0)
-        ledger.unclaim(given_up, worker="a", for_s=0)
-    assert ledger.run(run.id).state is RunState.CANCELLED
+        ledger.put_off(given_up, [item(1).path], worker="a", for_s=0, reason=AWAY)
+        ledger.unclaim(given_up, worker="a", for_s=0, reason=AWAY)
+    over = ledger.run(run.id)
+    assert (over.state, over.waits_for) == (RunState.CANCELLED, "")
     assert ledger.run(RunId("unknown")) is None
 
 
@@ -488,7 +543,7 @@ def test_a_file_that_was_put_off_is_lost_when_its_message_does_not_come(make):
     run, _ = start(ledger, item(1), item(2))
     for number, for_s in ((1, 0), (2, 60)):
         ledger.begin(run.id, [item(number).path], worker="a", stage="store")
-        ledger.put_off(run.id, [item(number).path], worker="a", for_s=for_s)
+        ledger.put_off(run.id, [item(number).path], worker="a", for_s=for_s, reason=AWAY)
     until(lambda: [work.path for work in ledger.reap(waiting={}).get(run.id, ())] == [item(1).path])
 
 

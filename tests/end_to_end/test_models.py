@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
 from codelode.backends import connect
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
+from tests.end_to_end.runs import command, ended
 from workers.enrich.wanted import CENTRAL_IMPORTERS
 
 
@@ -170,9 +169,12 @@ def test_an_embedder_that_is_away_for_a_while_costs_nothing(served_cluster, serv
     with served_cluster.client() as client:
         run = client.index(str(git.folder), name="app", wait=False)
         wait_for(lambda: served.asked("/embeddings") >= 3, "the embedder to be asked")
+        wait_for(lambda: run_of(served_cluster, run).waits_for, "the run to say what it waits for")
+        assert served.url in run_of(served_cluster, run).waits_for
         served.always = None
         *_, end = client.watch(run.id)
         assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, len(SOURCES))
+        assert end.waits_for == ""
         served.always = served.json({"error": "loading"}, 503)
         answer = client.search("write what was read", repositories=["app"])
         assert answer.hits
@@ -284,23 +286,6 @@ async def test_a_killed_enrich_worker_costs_a_batch_of_questions_at_most(
     assert (found.summaries >= len(many), found.summaries_missing) == (True, 0)
     assert await stored_sentences(served_cluster, "app") == {"Returns what was asked for."}
     assert found.summaries <= served.asked("/chat/completions") <= found.summaries + batch
-
-
-def command(cluster, *args):
-    """A `codelode` command that is under way."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "codelode", *args],
-        env={**cluster.environment(), "CODELODE_SERVER": cluster.facts["grpc"]},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def ended(process):
-    """Exit status and all it said."""
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out + err
 
 
 def indexed_by(overview):

@@ -236,10 +236,11 @@ class MemoryLedger:
         return True
 
     @_atomic
-    def unclaim(self, run: RunId, *, worker: str, for_s: float) -> None:
+    def unclaim(self, run: RunId, *, worker: str, for_s: float, reason: str) -> None:
         plan = self._plans.get(run)
         if plan is not None and plan.owner == worker:
             plan.owner, plan.since = "", self._now() + for_s
+            self._runs[run] = replace(self._runs[run], waits_for=reason)
 
     @_atomic
     def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
@@ -275,6 +276,7 @@ class MemoryLedger:
             resolved=ref,
             total=len(manifest.items),
             skipped=len(manifest.skipped),
+            waits_for="",
         )
         self._runs[run] = found
         plan = self._plans[run]
@@ -298,12 +300,15 @@ class MemoryLedger:
             entry.since, entry.stage, entry.attempts, entry.worker = self._now(), stage, 0, ""
 
     @_atomic
-    def put_off(self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float) -> None:
+    def put_off(
+        self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float, reason: str
+    ) -> None:
         until = self._now() + for_s
         in_flight = self._plans[run].in_flight if run in self._plans else {}
         for entry in (in_flight[path] for path in paths if path in in_flight):
             if entry.worker == worker:
                 entry.since, entry.attempts, entry.worker = until, entry.attempts - 1, ""
+                self._runs[run] = replace(self._runs[run], waits_for=reason)
 
     @_atomic
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
@@ -317,10 +322,14 @@ class MemoryLedger:
         for record in counted:
             _settle(files, record)
         failed = sum(record.state is FileState.FAILED for record in counted)
+        skipped = sum(record.state is FileState.SKIPPED for record in counted)
         found = replace(
             found,
+            total=found.total - skipped,
             failed=found.failed + failed,
-            done=found.done + len(counted) - failed,
+            skipped=found.skipped + skipped,
+            done=found.done + len(counted) - failed - skipped,
+            waits_for="",
             summaries=found.summaries + sum(record.summaries for record in counted),
             summaries_missing=found.summaries_missing
             + sum(record.summaries_missing for record in counted),
@@ -491,7 +500,9 @@ class MemoryLedger:
 
     def _close(self, run: Run, state: RunState, error: str) -> RunId | None:
         self._plans[run.id] = _Plan()
-        self._runs[run.id] = replace(run, state=state, error=error, finished_at=self._now())
+        self._runs[run.id] = replace(
+            run, state=state, error=error, waits_for="", finished_at=self._now()
+        )
         if run.state is RunState.QUEUED:
             self._waiting[run.repository].remove(run.id)
             return None

@@ -77,7 +77,7 @@ local function close_run(run, state, reason)
   local repository = run_field(run, 'repository')
   local was = run_field(run, 'state')
   redis.call('HSET', key('run:' .. run), 'state', state, 'error', reason,
-    'finished_ms', now_ms())
+    'waits_for', '', 'finished_ms', now_ms())
   redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
   if was == 'queued' then
     redis.call('LREM', key('queue:' .. repository), 0, run)
@@ -163,10 +163,11 @@ redis.call('HSET', key('run:' .. run), 'owner', worker, 'since_ms', now_ms())
 return 1
 
 --- unclaim
--- run, worker, for_ms
+-- run, worker, for_ms, reason
 local run = key('run:' .. ARGV[1])
 if redis.call('HGET', run, 'owner') == ARGV[2] then
-  redis.call('HSET', run, 'owner', '', 'since_ms', now_ms() + tonumber(ARGV[3]))
+  redis.call('HSET', run, 'owner', '', 'since_ms', now_ms() + tonumber(ARGV[3]),
+    'waits_for', ARGV[4])
 end
 return 1
 
@@ -240,7 +241,7 @@ return 1
 local run, window = ARGV[1], tonumber(ARGV[2])
 if run_field(run, 'state') ~= 'pulling' then return {{}, 0, ''} end
 redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3],
-  'total', redis.call('LLEN', key('run:' .. run .. ':todo')))
+  'total', redis.call('LLEN', key('run:' .. run .. ':todo')), 'waits_for', '')
 return advance(run, window)
 
 --- begin
@@ -279,14 +280,15 @@ end
 return 1
 
 --- put_off
--- run, worker, for_ms, then paths
+-- run, worker, for_ms, reason, then paths
 local inflight = key('run:' .. ARGV[1] .. ':inflight')
-for i = 4, #ARGV do
+for i = 5, #ARGV do
   local json = redis.call('HGET', inflight, ARGV[i])
   local entry = json and cjson.decode(json)
   if entry and entry[4] == ARGV[2] then
     redis.call('HSET', inflight, ARGV[i],
       cjson.encode({now_ms() + tonumber(ARGV[3]), entry[2], entry[3] - 1, '', entry[5], entry[6]}))
+    redis.call('HSET', key('run:' .. ARGV[1]), 'waits_for', ARGV[4])
   end
 end
 return 1
@@ -305,7 +307,9 @@ for i = 3, #ARGV, 2 do
     else
       put_record(at, path, json)
     end
-    redis.call('HINCRBY', key('run:' .. run), record[2] == 'failed' and 'failed' or 'done', 1)
+    if record[2] == 'skipped' then redis.call('HINCRBY', key('run:' .. run), 'total', -1) end
+    local counter = ({failed = 'failed', skipped = 'skipped'})[record[2]] or 'done'
+    redis.call('HINCRBY', key('run:' .. run), counter, 1)
     for name, of_file in pairs({summaries = record[7], summaries_missing = record[8]}) do
       if of_file > 0 then redis.call('HINCRBY', key('run:' .. run), name, of_file) end
     end
@@ -313,6 +317,7 @@ for i = 3, #ARGV, 2 do
   end
 end
 if not changed then return {{}, 0, ''} end
+redis.call('HSET', key('run:' .. run), 'waits_for', '')
 redis.call('INCR', key('generation'))
 return advance(run, window)
 
@@ -393,7 +398,8 @@ for i = 1, #under_way, 2 do
   redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
   if run_field(run, 'id') then
     redis.call('HSET', key('run:' .. run), 'state', 'pulling', 'since_ms', now, 'owner', '',
-      'total', 0, 'done', 0, 'failed', 0, 'skipped', 0, 'summaries', 0, 'summaries_missing', 0)
+      'total', 0, 'done', 0, 'failed', 0, 'skipped', 0, 'summaries', 0, 'summaries_missing', 0,
+      'waits_for', '')
   else
     redis.call('HDEL', key('active'), under_way[i])
   end

@@ -212,8 +212,8 @@ class RedisLedger:
     def claim(self, run: RunId, *, worker: str) -> bool:
         return bool(self._run_script("claim", run, worker))
 
-    def unclaim(self, run: RunId, *, worker: str, for_s: float) -> None:
-        self._run_script("unclaim", run, worker, int(for_s * 1000))
+    def unclaim(self, run: RunId, *, worker: str, for_s: float, reason: str) -> None:
+        self._run_script("unclaim", run, worker, int(for_s * 1000), reason)
 
     def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
         following = self._run_script("stop", run, state, error)
@@ -251,9 +251,11 @@ class RedisLedger:
         if paths:
             self._run_script("pass_on", run, stage, *paths)
 
-    def put_off(self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float) -> None:
+    def put_off(
+        self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float, reason: str
+    ) -> None:
         if paths:
-            self._run_script("put_off", run, worker, int(for_s * 1000), *paths)
+            self._run_script("put_off", run, worker, int(for_s * 1000), reason, *paths)
 
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
         return self._advance("done", run, self._window, *_flat(records))
@@ -482,6 +484,7 @@ def _run(fields: Mapping[bytes, bytes]) -> Run:
         failed=int(text.get("failed", 0)),
         skipped=int(text.get("skipped", 0)),
         error=text.get("error", ""),
+        waits_for=text.get("waits_for", ""),
         summaries=int(text.get("summaries", 0)),
         summaries_missing=int(text.get("summaries_missing", 0)),
         redo=tuple(sorted({Redo(word) for word in text.get("redo", "").split()})),

@@ -89,6 +89,23 @@ def test_a_run_without_all_its_summaries_says_how_many(served, gateway, make_run
     assert f"acme/http  {shown}  [########################]  98/98 files" in answer.err
 
 
+def test_what_a_run_waits_for_is_said_once(served, gateway, make_run):
+    waits = {"total": 4, "waits_for": "Weaviate does not answer: start it"}
+    gateway.watches = [
+        [
+            make_run("indexing", done=1, **waits),
+            make_run("indexing", done=1, **waits),
+            make_run("indexing", done=2, total=4),
+            make_run("complete", done=4, total=4),
+        ]
+    ]
+
+    answer = served("index", "https://x/http.git", "--wait")
+
+    assert answer.err.count("acme/http waits: Weaviate does not answer: start it\n") == 1
+    assert "waits" not in answer.out
+
+
 def test_a_run_that_fails_gives_the_reason_and_status_two(served, gateway, make_run):
     gateway.watches = [[make_run("failed", error="fatal: repository 'x' not found\nhm")]]
 

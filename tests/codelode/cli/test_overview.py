@@ -95,6 +95,16 @@ def test_status_says_how_many_summaries_a_run_ended_without(
     assert (run["state"], run["summaries"], run["summaries_missing"]) == (state, 5, missing)
 
 
+def test_status_says_what_a_run_waits_for(served, gateway, make_run):
+    gateway.runs = [make_run("indexing", total=7, waits_for="Weaviate does not answer")]
+
+    line = next(line for line in served("status").out.splitlines() if line.startswith("r1"))
+    (run,) = json.loads(served("status", "--json").out)["runs"]
+
+    assert line.endswith("Weaviate does not answer")
+    assert (run["waits_for"], run["error"]) == ("Weaviate does not answer", "")
+
+
 def test_status_as_json_is_one_object(served, gateway, repository):
     gateway.repositories = [repository]
 
