@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PROTOS := $(wildcard protos/codelode/v1/*.proto)
 
-.PHONY: demo test check fix generate lock services services-down bench bench-quality up clean
+.PHONY: demo test check fix generate lock services services-down bench bench-quality up clean help
 
 demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 	@$(BIN)/codelode demo $(REPO)
@@ -43,10 +43,15 @@ bench: $(READY)  ## speed and memory of the embedded cluster
 	@$(BIN)/python tests/bench/load.py
 
 bench-quality: $(READY)  ## ranking quality: EVAL=dev.json CORPORA=folder
+	@test -e "$(EVAL)" || { echo "no judged queries at EVAL='$(EVAL)'; name their file" >&2; exit 2; }
+	@test -d "$(CORPORA)" || { echo "no folder CORPORA='$(CORPORA)'; name that of the repositories" >&2; exit 2; }
 	@$(BIN)/python tests/bench/quality.py --eval $(EVAL) --corpora $(CORPORA)
 
 up: $(READY)  ## the embedded cluster in the foreground
 	@$(BIN)/codelode up
+
+help:  ## what there is to make
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 clean:  ## remove the virtual environment and caches
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -198,6 +198,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_host_and_port(address: str, *, least_port: int = 1) -> bool:
+    """Whether it is HOST:PORT; a URL is none."""
+    host, _, port = address.rpartition(":")
+    is_host = bool(host) and not host.startswith(("http:", "https:"))
+    is_number = port.isascii() and port.isdecimal()
+    return is_host and is_number and least_port <= int(port) < 65_536
+
+
 def _check_scp(url: str) -> str:
     found = _SCP.fullmatch(url)
     if not found or not _HOST.fullmatch(found["host"]) or not _USER.fullmatch(found["user"]):

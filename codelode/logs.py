@@ -10,11 +10,14 @@ import sys
 
 import structlog
 
-from codelode.settings import Settings
+from codelode.settings import Settings, unread
 
 
 def configure(settings: Settings) -> None:
-    """Send structlog and the standard library's loggers to stdout in one format."""
+    """Send structlog and the standard library's loggers to stdout in one format.
+
+    A process does this once, as it starts; then misspelt settings are logged, too.
+    """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -47,3 +50,5 @@ def configure(settings: Settings) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+    for name, nearest in unread().items():
+        structlog.get_logger("settings").warning("setting_unknown", name=name, nearest=nearest)

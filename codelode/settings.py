@@ -7,21 +7,39 @@ part of the type. `codelode settings` and the README's table are printed from he
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from codelode.addresses import is_loopback
+from codelode.addresses import is_host_and_port, is_loopback
 from codelode.errors import InvalidSettings
+
+PREFIX = "CODELODE_"
+
+#: Of Compose, of the processes of `codelode up`, and of the tests.
+_READ_ELSEWHERE = ("bind", "port", "version", "cluster", "test_image")
+
+#: Names that have less in common, 0 to 1, are no misspelling of one another.
+_ALIKE = 0.75
+
+_WEB, _REDIS = ("http", "https"), ("redis", "rediss", "unix")
+_REDIS_EXAMPLE = "redis://127.0.0.1:6379/0"
+
+#: User and password of a URL, which no message shows.
+_CREDENTIALS = re.compile(r"(?<=://).*(?=@)")
 
 
 class Settings(BaseSettings):
     """Everything an operator can set. Immutable; a worker and the gateway read the same values."""
 
-    model_config = SettingsConfigDict(env_prefix="CODELODE_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     # Where things are
     data: Path = Field(
@@ -29,7 +47,7 @@ class Settings(BaseSettings):
         description="Folder of the embedded cluster: mirrors, chunk index, job state.",
     )
     redis_url: str = Field(
-        default="redis://127.0.0.1:6379/0",
+        default=_REDIS_EXAMPLE,
         description="Broker, ledger and graph. `codelode up` starts one and sets this itself.",
     )
     cache_url: str = Field(
@@ -272,6 +290,26 @@ class Settings(BaseSettings):
         default="info", description="Least level logged."
     )
 
+    @field_validator("weaviate_url", "ollama_url", "openai_url")
+    @classmethod
+    def _is_web(cls, url: str, info: ValidationInfo) -> str:
+        example = cls.model_fields[info.field_name or ""].default
+        return _checked_url(url, schemes=_WEB, example=example)
+
+    @field_validator("server")
+    @classmethod
+    def _is_gateway(cls, address: str) -> str:
+        if not is_host_and_port(address):
+            raise PydanticCustomError("address", "is no HOST:PORT, as 127.0.0.1:50051")
+        return address
+
+    @field_validator("redis_url", "cache_url")
+    @classmethod
+    def _is_redis(cls, url: str, info: ValidationInfo) -> str:
+        if not url and info.field_name == "cache_url":
+            return url
+        return _checked_url(url, schemes=_REDIS, example=_REDIS_EXAMPLE)
+
     @property
     def data_dir(self) -> Path:
         return self.data.expanduser().resolve()
@@ -290,8 +328,28 @@ class Settings(BaseSettings):
 
     def environment(self) -> dict[str, str]:
         """These settings as variables, for a child process."""
-        values = {f"CODELODE_{name.upper()}": _plain(value) for name, value in self}
+        values = {f"{PREFIX}{name.upper()}": _plain(value) for name, value in self}
         return {**os.environ, **values}
+
+
+def _checked_url(url: str, *, schemes: tuple[str, ...], example: str) -> str:
+    if not _is_url(url, schemes):
+        raise PydanticCustomError("url", "is no URL of a server; for example {e}", {"e": example})
+    return url
+
+
+def _is_url(url: str, schemes: tuple[str, ...]) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_port = parts.port != 0
+    except ValueError:  # a port that is none
+        return False
+    place = parts.path if parts.scheme == "unix" else parts.hostname
+    return bool(parts.scheme in schemes and place and is_port and len(url.split()) == 1)
+
+
+def _shown(value: object) -> str:
+    return repr(_CREDENTIALS.sub("…", value) if isinstance(value, str) else value)
 
 
 def _plain(value: object) -> str:
@@ -308,10 +366,30 @@ def load(**overrides: object) -> Settings:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as exc:
         problems = "; ".join(
-            f"CODELODE_{str(error['loc'][0]).upper()}={error['input']!r}: {error['msg']}"
+            f"{PREFIX}{str(error['loc'][0]).upper()}={_shown(error['input'])}: {error['msg']}"
             for error in exc.errors()
         )
         raise InvalidSettings(problems) from exc
+
+
+def unread(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables named as settings are that nothing reads, and the setting that is most like each.
+
+    Empty: none is like it. Nothing fails of a misspelt one, so who starts a process has to be told.
+    """
+    names = {name: name.upper().removeprefix(PREFIX).lower() for name in sorted(environment)}
+    return {
+        name: _nearest(stem)
+        for name, stem in names.items()
+        if name.upper().startswith(PREFIX)
+        and stem not in Settings.model_fields
+        and stem not in _READ_ELSEWHERE
+    }
+
+
+def _nearest(stem: str) -> str:
+    found = get_close_matches(stem, Settings.model_fields, n=1, cutoff=_ALIKE)
+    return f"{PREFIX}{found[0].upper()}" if found else ""
 
 
 def require_private(settings: Settings) -> None:

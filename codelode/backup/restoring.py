@@ -74,8 +74,9 @@ def _replace(
             keys.load(source)
         # Answers that are cached anywhere are of other generations than any to come.
         ledger.recover(generation=generation)
-        tell("restoring mirrors")
-        _bring_back(folder / manifests.MIRRORS, settings.mirrors_dir)
+        if (mirrors := folder / manifests.MIRRORS).is_dir():
+            tell("restoring mirrors")
+            _bring_back(mirrors, settings.mirrors_dir)
     except (CodelodeError, OSError) as exc:
         raise Unavailable(
             f"the restoration broke off ({exc}): run the command again with --force"
@@ -111,7 +112,7 @@ def _require_nothing(settings: Settings, index: operating.IndexBackup) -> None:
 def _bring_back(saved: Path, into: Path) -> None:
     """Mirrors that are not there; one that is there is as new or newer."""
     into.mkdir(parents=True, exist_ok=True)
-    for mirror in sorted(saved.iterdir()) if saved.is_dir() else ():
+    for mirror in sorted(saved.iterdir()):
         if not (into / mirror.name).exists():
             coming = (into / mirror.name).with_suffix(".part")
             shutil.rmtree(coming, ignore_errors=True)

@@ -17,9 +17,11 @@ from codelode.cli.searching import (
     mode_option,
     preset_option,
     show,
+    top_k_option,
 )
 from codelode.cli.tuning import Chosen, merged, set_option
 from codelode.client import About, Client
+from codelode.client.request import MOST
 from codelode.counts import counted
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
@@ -28,8 +30,21 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON obj
 @click.command()
 @click.argument("query")
 @filter_options
-@click.option("--tokens", type=int, default=8_000, show_default=True, help="Budget of the text.")
-@click.option("--top-k", "-k", type=int, default=20, show_default=True, help="Hits to choose from.")
+@click.option(
+    "--tokens",
+    type=int,
+    default=8_000,
+    show_default=True,
+    help=f"Budget of the text, 100 to {MOST['budget_tokens']:,}.",
+)
+@click.option(
+    "--top-k",
+    "-k",
+    type=int,
+    default=20,
+    show_default=True,
+    help=f"Hits to choose from, 1 to {MOST['top_k']}.",
+)
 @preset_option
 @mode_option
 @set_option
@@ -61,23 +76,28 @@ def context(
       codelode context "session storage" --repo acme/http --tokens 16000
       codelode context "session storage" --preset thorough --json | jq .tokens
     """
-    reserved = min(2_000, tokens // 4)
+    budget = tuned.get("assemble", {}).get("budget_tokens", tokens)
+    reserved = {"reserved_tokens": min(2_000, budget // 4)} if isinstance(budget, int) else {}
     made = client.context(
         query,
-        budget_tokens=tokens,
         top_k=top_k,
         preset=preset,
         options=merged(
             {
                 "retrieve": {"mode": mode} if mode else {},
-                "assemble": {"reserved_tokens": reserved},
+                "assemble": {"budget_tokens": budget, **reserved},
             },
             tuned,
         ),
         **asked(filters),
     )
     if as_json:
-        fields = {"text": made.text, "tokens": made.tokens, "left_out": made.left_out}
+        fields = {
+            "text": made.text,
+            "tokens": made.tokens,
+            "left_out": made.left_out,
+            "notices": list(made.search.notices),
+        }
         click.echo(printing.to_json(fields))
     elif made.text:
         click.echo(printing.plain(made.text))
@@ -129,7 +149,7 @@ def explain(*, client: Client, subject: str, repository: str, ref: str, as_json:
 @click.option("--in", "repositories", multiple=True, metavar="NAME", help="Look only in this.")
 @click.option("--language", "-l", "languages", multiple=True, metavar="NAME", help="python, go …")
 @click.option("--ref", default="", help="Branch or tag. Default: the repository's default.")
-@click.option("--top-k", "-k", type=int, default=10, show_default=True, help="How many hits.")
+@top_k_option
 @json_option
 @server_option
 @click.pass_context
@@ -197,4 +217,5 @@ def _fields(about: About) -> dict[str, object]:
         "imports": list(about.imports),
         "imported_by": list(about.imported_by),
         "tests": list(about.tests),
+        "notices": list(about.notices),
     }

@@ -90,6 +90,10 @@ def _status_of(args: list[str]) -> int:
         return int(codelode.main(args, prog_name="codelode", standalone_mode=False) or 0)
     except ReaderGone:
         return 0
+    except click.exceptions.NoArgsIsHelpError as exc:
+        with suppress(BrokenPipeError):
+            exc.show()
+        return ERROR
     except click.ClickException as exc:
         return _complain(exc.format_message(), hint=_help_of(exc))
     except (click.Abort, KeyboardInterrupt):

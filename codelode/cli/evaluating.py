@@ -26,43 +26,63 @@ SCOPES = ("repository", "all")
 
 @click.command("eval")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--preset", type=click.Choice(PRESETS), default="balanced", show_default=True)
+@click.option(
+    "--preset",
+    type=click.Choice(PRESETS),
+    default="balanced",
+    show_default=True,
+    help="How each query is asked, as with `codelode search --preset`.",
+)
 @set_option
 @click.option(
     "--scope",
     type=click.Choice(SCOPES),
     default="repository",
     show_default=True,
-    help="all: every other repository competes.",
+    help="Where each query is asked: in its own repository, or in all, where every other competes.",
 )
 @click.option(
     "--grep",
     "checkouts",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder of repositories by name, checked out or bare: compare with grepping and "
-    "reading them.",
+    help="Compare with grepping and reading the files: a folder of the repositories by name, "
+    "checked out or bare.",
 )
-@click.option("--save", type=click.Path(path_type=Path), help="Write the figures as JSON.")
+@click.option(
+    "--save", type=click.Path(path_type=Path), help="Write the figures to this file, as JSON."
+)
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Figures saved before, to compare with.",
+    help="Compare with figures that --save wrote before; see --max-drop.",
 )
 @click.option(
     "--max-drop",
     type=click.FloatRange(0, 1),
     default=0.05,
     show_default=True,
-    help="Share of the baseline's NDCG@10 that may be lost.",
+    help="Share of the baseline's NDCG@10 that may be lost before the exit status is 1.",
 )
 @click.option(
     "--from-history",
     "checkout",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Write FILE from the last commits of this checkout instead of evaluating.",
+    help="Instead of measuring, write FILE from the last commits of this checkout: the subject of "
+    "each is a query, the files it changed are the answer.",
 )
-@click.option("--repo", default="", metavar="NAME", help="Its name in the gateway.")
-@click.option("--commits", type=click.IntRange(1, 10_000), default=200, show_default=True)
+@click.option(
+    "--repo",
+    default="",
+    metavar="NAME",
+    help="With --from-history: the repository's name in the index. Default: the folder's.",
+)
+@click.option(
+    "--commits",
+    type=click.IntRange(1, 10_000),
+    default=200,
+    show_default=True,
+    help="With --from-history: how many of the last commits are read.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
 @server_option
 @click.pass_context

@@ -31,7 +31,9 @@ RELATIONS = (
     type=click.Choice(RELATIONS),
     help="Only this. Default: those of the direction.",
 )
-@click.option("--limit", type=int, default=200, show_default=True, help="Links of each relation.")
+@click.option(
+    "--limit", type=int, default=200, show_default=True, help="Links of each relation, 1 to 1,000."
+)
 @click.option("--ref", default="", help="Branch or tag. Default: the repository's default.")
 @json_option
 @server_option

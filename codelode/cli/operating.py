@@ -20,9 +20,10 @@ import click
 import structlog
 
 from codelode.backends import connect
+from codelode.backends.redis.connection import ping
 from codelode.cli import folder, redis_server
 from codelode.cli.options import Folder
-from codelode.errors import InvalidSettings
+from codelode.errors import InvalidSettings, Unavailable
 from codelode.settings import Settings, load, require_alike
 
 #: What says which stores are meant; the workers tell theirs.
@@ -65,6 +66,7 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
         _require_alike(found, connect.exchange(found).facts())
         yield found
     elif "redis_url" in base.model_fields_set:
+        require_redis(settings)
         _require_alike(settings, connect.exchange(settings).facts())
         if not is_stopped:
             require_data(settings, named=data)
@@ -74,6 +76,17 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
             _require_there(settings.data_dir, holds=_REDIS)
         with folder.locked(settings.data_dir):
             yield from _with_own_redis(settings)
+
+
+def require_redis(settings: Settings) -> None:
+    """Raise Unavailable, with how to start it, unless the cluster's Redis answers."""
+    try:
+        ping(settings.redis_url)
+    except Unavailable as exc:
+        raise Unavailable(
+            f"{exc}: no cluster runs on {settings.data_dir}, and none answers at "
+            "CODELODE_REDIS_URL; start one with `codelode up`, or the server that this names"
+        ) from exc
 
 
 def require_data(settings: Settings, *, named: Path | None) -> None:

@@ -147,12 +147,17 @@ def reading(result: SearchResult) -> Iterator[str]:
 
 
 def search_json(result: SearchResult, *, explain: bool) -> str:
-    """The documented object of `search --json`; traces and notices only with `explain`.
+    """The documented object of `search --json`; traces only with `explain`.
 
-    What an option adds has its key only where there is something.
+    What an option adds has its key only where there is something. The notices always have theirs:
+    they say where the answer is less than it could be.
     """
     hits = [_hit_json(hit, explain=explain) for hit in result]
-    answer: dict[str, object] = {"hits": hits, "took_ms": result.took_ms}
+    answer: dict[str, object] = {
+        "hits": hits,
+        "took_ms": result.took_ms,
+        "notices": list(result.notices),
+    }
     for name in ("related", "imports", "duplicates", "files"):
         if found := getattr(result, name):
             answer[name] = [asdict(one) for one in found]
@@ -161,7 +166,6 @@ def search_json(result: SearchResult, *, explain: bool) -> str:
     if result.next_page:
         answer["next_page"] = result.next_page
     if explain:
-        answer["notices"] = list(result.notices)
         answer["explain"] = {
             "query_kind": result.query_kind,
             "intent": result.intent,

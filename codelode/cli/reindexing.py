@@ -20,7 +20,7 @@ import click
 
 from codelode.cli import printing
 from codelode.cli.folder import running_cluster
-from codelode.cli.operating import data_option, require_data
+from codelode.cli.operating import data_option, require_data, require_redis
 from codelode.cli.progress import LOG_INTERVAL_S, bar
 from codelode.counts import counted, plural
 from codelode.errors import CodelodeError, Corrupt
@@ -69,9 +69,9 @@ def reindex(
 
     Searches are answered from the old index until the new one is complete; then all processes
     change to the new index and its embedder by themselves. Nothing is parsed or summarised again
-    that is known. Run it on a machine that reaches the store, Redis, the mirrors and the model,
-    with the settings of the workers. Interrupted, the same command goes on where it was, until
-    --drop removes what it left.
+    that is known. The cluster has to run. Run it on a machine that reaches the store, Redis, the
+    mirrors and the model, with the settings of the workers. Interrupted, the same command goes on
+    where it was, until --drop removes what it left.
 
     \b
     Examples:
@@ -93,6 +93,7 @@ def _settings(
     cluster = running_cluster(base.data_dir)
     if cluster is None:
         require_data(base, named=data)
+        require_redis(base)
     changed: dict[str, object] = {"data": base.data_dir}
     if cluster is not None:
         changed["redis_url"] = cluster.redis

@@ -11,7 +11,7 @@ from codelode.cli import printing
 from codelode.cli.options import server_option
 from codelode.cli.tuning import Chosen, merged, set_option
 from codelode.client import Client, SearchResult
-from codelode.client.request import Limits
+from codelode.client.request import MOST, Limits
 from codelode.counts import counted
 from codelode.model import Category, Kind
 
@@ -47,6 +47,14 @@ _FILTERS = (
     click.option("--ref", default="", help="Branch or tag. Default: each repository's default."),
 )
 
+top_k_option = click.option(
+    "--top-k",
+    "-k",
+    type=int,
+    default=10,
+    show_default=True,
+    help=f"How many hits, 1 to {MOST['top_k']}.",
+)
 preset_option = click.option(
     "--preset",
     type=click.Choice(PRESETS, case_sensitive=False),
@@ -71,7 +79,7 @@ def filter_options(command: Command) -> Command:
 @click.command()
 @click.argument("query")
 @filter_options
-@click.option("--top-k", "-k", type=int, default=10, show_default=True, help="How many hits.")
+@top_k_option
 @preset_option
 @mode_option
 @click.option(

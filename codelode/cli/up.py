@@ -16,6 +16,7 @@ from types import FrameType
 
 import click
 
+from codelode.addresses import is_host_and_port
 from codelode.backends import connect
 from codelode.cli import folder, redis_server
 from codelode.cli.children import (
@@ -29,7 +30,7 @@ from codelode.cli.children import (
 from codelode.cli.options import Folder
 from codelode.cli.supervisor import Child, Supervisor
 from codelode.errors import InvalidSettings
-from codelode.settings import Settings, load, require_private
+from codelode.settings import Settings, load, require_private, unread
 
 #: How often children are looked at, seconds: while they start, and later.
 STARTING_LOOK_S = 0.02
@@ -121,6 +122,9 @@ def up(
       codelode up --port 0 --http-port 0         on free ports, which it prints
     """
     base = load(**({} if data is None else {"data": data}))
+    for name, nearest in unread().items():
+        meant = f"; did you mean {nearest}?" if nearest else "; `codelode settings` lists all"
+        _announce(f"{name} is no setting, nothing reads it{meant}")
     with folder.locked(base.data_dir):
         if ended := folder.end_leftovers(base.data_dir):
             _announce(f"ended {ended} processes that an earlier cluster left behind")
@@ -202,9 +206,9 @@ def _publish(settings: Settings, flower: str) -> None:
 
 
 def _listen_address(listen: str, port: int | None) -> str:
-    host, colon, own_port = listen.rpartition(":")
-    if not (colon and host and own_port.isascii() and own_port.isdigit()):
-        raise InvalidSettings(f"CODELODE_LISTEN={listen!r} is not HOST:PORT")
+    if not is_host_and_port(listen, least_port=0):
+        raise InvalidSettings(f"CODELODE_LISTEN={listen!r} is no HOST:PORT, as 127.0.0.1:50051")
+    host, _, own_port = listen.rpartition(":")
     return f"{host}:{_port(host, int(own_port) if port is None else port, '--port')}"
 
 

@@ -12,6 +12,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from codelode import errors
+from codelode.addresses import is_host_and_port
 from codelode.client import graph as graphs
 from codelode.client import overview, results
 from codelode.client.channel import opened
@@ -380,9 +381,8 @@ class _Silence:
 
 
 def _checked(address: str) -> str:
-    host, colon, port = address.rpartition(":")
     # gRPC itself would take port 99999 modulo 65536, and a bare host for port 443.
-    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+    if not is_host_and_port(address):
         raise errors.InvalidSettings(
             f"{address!r} is no gateway address; write HOST:PORT, for example {DEFAULT_ADDRESS}"
         )

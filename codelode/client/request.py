@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 #: Options by stage and name, as in `SearchOptions` of the proto: `{"rank": {"reranker": "judge"}}`.
 Options = Mapping[str, Mapping[str, object]]
 
-#: The bounds of the gateway, which checks them; said here of what the wire cannot carry.
-MOST = {"top_k": 200, "depth": 5, "limit": 1_000}
+#: The bounds of the gateway, which checks them; said here of what the wire cannot carry, and in
+#: the help of the command line.
+MOST = {"top_k": 200, "depth": 5, "limit": 1_000, "budget_tokens": 200_000}
 
 #: What the options of a search take.
 _KINDS = {

@@ -28,6 +28,13 @@ from gateway.api import status
 REQUEST_ID = "x-request-id"
 AUTHORIZATION = "authorization"
 
+_REMEDY = (
+    "set the environment variable CODELODE_TOKEN to the one it runs with "
+    "(without codelode's client: the header `authorization: Bearer TOKEN`)"
+)
+NO_TOKEN = f"this gateway asks for a token: {_REMEDY}"
+WRONG_TOKEN = f"this gateway has another token than this call: {_REMEDY}"
+
 #: An id from outside goes into our logs: short and without control characters, or not at all.
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
@@ -67,17 +74,17 @@ class Calls(aio.ServerInterceptor):
         method = details.method.removeprefix("/")
         metadata = dict(details.invocation_metadata or ())
         request_id = _request_id(metadata.get(REQUEST_ID))
-        is_known = self._is_known(metadata.get(AUTHORIZATION))
+        refusal = self._refusal(metadata.get(AUTHORIZATION))
         coding = {
             "request_deserializer": handler.request_deserializer,
             "response_serializer": handler.response_serializer,
         }
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(
-                self._stream(handler.unary_stream, method, request_id, is_known=is_known), **coding
+                self._stream(handler.unary_stream, method, request_id, refusal=refusal), **coding
             )
         return grpc.unary_unary_rpc_method_handler(
-            self._unary(handler.unary_unary, method, request_id, is_known=is_known), **coding
+            self._unary(handler.unary_unary, method, request_id, refusal=refusal), **coding
         )
 
     def _unary(
@@ -86,12 +93,12 @@ class Calls(aio.ServerInterceptor):
         method: str,
         request_id: str,
         *,
-        is_known: bool,
+        refusal: str,
     ) -> Callable[[Any, Context], Awaitable[Any]]:
         async def call(request: Any, context: Context) -> Any:
             with self._counted(), _line(method, request_id, context) as outcome:
                 try:
-                    _check_caller(is_known=is_known)
+                    _check_caller(refusal)
                     _check_deadline(context)
                     return await behaviour(request, context)
                 except Exception as error:  # noqa: BLE001 - the process meets the world here
@@ -105,12 +112,12 @@ class Calls(aio.ServerInterceptor):
         method: str,
         request_id: str,
         *,
-        is_known: bool,
+        refusal: str,
     ) -> Callable[[Any, Context], AsyncIterator[Any]]:
         async def call(request: Any, context: Context) -> AsyncIterator[Any]:
             with self._counted(), _line(method, request_id, context) as outcome:
                 try:
-                    _check_caller(is_known=is_known)
+                    _check_caller(refusal)
                     _check_deadline(context)
                     async for response in behaviour(request, context):
                         yield response
@@ -119,11 +126,14 @@ class Calls(aio.ServerInterceptor):
 
         return call
 
-    def _is_known(self, given: object) -> bool:
+    def _refusal(self, given: object) -> str:
+        """Why the caller is not served; empty: it is."""
         if not self._credentials:
-            return True
-        found = given.encode() if isinstance(given, str) else b""
-        return hmac.compare_digest(found, self._credentials.encode())
+            return ""
+        if not isinstance(given, str):
+            return NO_TOKEN
+        is_right = hmac.compare_digest(given.encode(), self._credentials.encode())
+        return "" if is_right else WRONG_TOKEN
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -173,9 +183,9 @@ async def _abort(context: Context, error: Exception, outcome: _Outcome) -> NoRet
     await context.abort(rich.code, rich.details, trailing)
 
 
-def _check_caller(*, is_known: bool) -> None:
-    if not is_known:
-        raise Unauthenticated("this gateway asks for a token; set CODELODE_TOKEN to it")
+def _check_caller(refusal: str) -> None:
+    if refusal:
+        raise Unauthenticated(refusal)
 
 
 def _check_deadline(context: Context) -> None:

@@ -35,6 +35,11 @@ MAX_ALTERNATIVES = 1_000
 MAX_PATTERNS = 100
 MAX_PATTERN_CHARS = 500
 
+#: Names told of those there are.
+_LISTED = 10
+#: What `codelode status` lists.
+_IN_STATUS = ("repository", "ref")
+
 #: A bracket that no other closes, nor a wildcard can stand for what closes it.
 _UNCLOSED = re.compile(r"\[[^\]*?]*\Z")
 
@@ -151,15 +156,17 @@ def known_repositories(
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:
-    """`there is no repository 'acme/htp'; did you mean 'acme/http'?`"""
+    """`there is no ref 'mian'; did you mean 'main'? (`codelode status` lists all)`"""
     close = nearest(name, known)
     text = f"there is no {what} {name[:100]!r}"
-    if close:
-        return f"{text}; did you mean {' or '.join(map(repr, close))}?"
     if not known:
-        return f"{text}; none is indexed yet"
-    shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
-    return f"{text}; there are: {shown}"
+        return f"{text}; none is indexed yet: `codelode index URL_OR_PATH` does it"
+    if not close and len(known) <= _LISTED:
+        return f"{text}; there are: {', '.join(known)}"
+    where = " (`codelode status` lists all)" if what in _IN_STATUS else ""
+    if close:
+        return f"{text}; did you mean {' or '.join(map(repr, close))}?{where}"
+    return f"{text}; there are: {', '.join(known[:_LISTED])}, …{where}"
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:

@@ -36,7 +36,9 @@ MAX_FILES = 10
 MAX_SIGNATURE_CHARS = 200
 
 NO_GRAPH = "no dependency graph is configured: imports and tests are missing"
-NO_SYMBOLS = "no symbol table is configured: only files can be explained"
+NO_SYMBOLS = (
+    "no symbol table is configured: only files can be explained, by what their chunks define"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,12 @@ async def _file(file: FilePlace, chunks: Sequence[Chunk], backends: Backends) ->
     near, notices = await _near([file], backends.graph)
     made = summaries.of_file(file[1], chunks)
     told = " ".join(line if line.endswith(".") else f"{line}." for line in made.splitlines())
+    defined, missing = await _defined(file, chunks, backends.symbols)
     return About(
         kind="file",
-        summary=f"{told} {_said(near)}".strip(),
-        definitions=tuple(_definitions(chunks))[:MAX_DEFINITIONS],
-        notices=notices,
+        summary=f"{told} {_said(file[1], near)}".strip(),
+        definitions=defined[:MAX_DEFINITIONS],
+        notices=(*notices, *missing, *_cut(defined)),
         **_bounded(near),
     )
 
@@ -93,9 +96,9 @@ async def _symbol(
     near, notices = await _near(places[:MAX_FILES], backends.graph)
     return About(
         kind="symbol",
-        summary=f"{_told(name, found)} {_said(near)}".strip(),
+        summary=f"{_told(name, found)} {_of_its_files(len(places), near)}".strip(),
         definitions=found[:MAX_DEFINITIONS],
-        notices=notices,
+        notices=(*notices, *_cut(found)),
         **_bounded(near),
     )
 
@@ -128,15 +131,40 @@ def _others(count: int) -> str:
     return f"{counted(count, 'more definition')} {'has' if count == 1 else 'have'} that name"
 
 
-def _said(near: Mapping[str, Sequence[str]]) -> str:
+def _of_its_files(count: int, near: Mapping[str, Sequence[str]]) -> str:
+    if count == 1:
+        return _said("Its file", near)
+    which = f"The first {MAX_FILES} of its {count:,}" if count > MAX_FILES else f"Its {count}"
+    return _said(f"{which} files", near, are_many=True)
+
+
+def _said(who: str, near: Mapping[str, Sequence[str]], *, are_many: bool = False) -> str:
     if not any(near.values()):
         return ""
-    counts = {name: len(paths) for name, paths in near.items()}
-    importers = counted(counts["imported_by"], "file")
+    # Not all imports are files: packages of others are among them.
+    imports = counted(len(near["imports"]), "import")
+    importers = counted(len(near["imported_by"]), "file")
+    have, are = ("have", "are") if are_many else ("has", "is")
     return (
-        f"It imports {counts['imports']}, is imported by {importers} and "
-        f"tested by {counts['tests']}."
+        f"{who} {have} {imports}, {are} imported by {importers} and "
+        f"tested by {len(near['tests']):,}."
     )
+
+
+async def _defined(
+    file: FilePlace, chunks: Sequence[Chunk], symbols: SymbolTable | None
+) -> tuple[tuple[Located, ...], tuple[str, ...]]:
+    """The definitions in the file by line; a notice where they are only what its chunks tell."""
+    if symbols is None:
+        return tuple(_definitions(chunks)), (NO_SYMBOLS,)
+    repository, path = file
+    return (await asyncio.to_thread(symbols.defined_in, repository, [path]))[path], ()
+
+
+def _cut(definitions: Sequence[Located]) -> tuple[str, ...]:
+    if len(definitions) <= MAX_DEFINITIONS:
+        return ()
+    return (f"the first {MAX_DEFINITIONS} of {len(definitions):,} definitions are listed",)
 
 
 def _definitions(chunks: Iterable[Chunk]) -> Iterable[Located]:

@@ -13,7 +13,7 @@ from codelode.backends.memory.ledger import MemoryLedger
 from codelode.client import Client, connection, request
 from codelode.model import RunState
 from codelode.v1 import index_pb2, search_pb2
-from gateway.api import graph, validate
+from gateway.api import choose, graph, validate
 
 
 @pytest.fixture
@@ -444,7 +444,9 @@ def test_a_gateway_that_keeps_silent_is_timed_out():
         client.status()
 
 
-@pytest.mark.parametrize("address", ["", "localhost", ":50051", "h:0", "h:99999", "h:x", "h:²"])
+@pytest.mark.parametrize(
+    "address", ["", "localhost", ":50051", "h:0", "h:99999", "h:x", "h:²", "http://h:1"]
+)
 def test_an_address_that_is_none_is_refused(address):
     with pytest.raises(errors.InvalidSettings, match="HOST:PORT"):
         Client(address)
@@ -466,11 +468,12 @@ def test_client_and_gateway_refuse_a_number_in_the_same_words(client):
         validate.similar_query(asked, MemoryLedger())
 
     assert str(here.value) == str(there.value)
-    assert request.MOST == {
+    assert {
         "top_k": validate.MAX_TOP_K,
         "depth": graph.MAX_DEPTH,
         "limit": graph.MAX_LIMIT,
-    }
+        "budget_tokens": choose.BOUNDS["assemble.budget_tokens"][1],
+    } == request.MOST
 
 
 def test_one_text_in_place_of_a_list_is_refused_by_name(client):

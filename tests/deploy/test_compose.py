@@ -175,7 +175,16 @@ def test_secrets_come_from_the_environment_file_and_are_in_its_example():
 
     assert {"REDIS_PASSWORD", "WEAVIATE_API_KEY", "FLOWER_PASSWORD"} <= required
     assert all(f"\n{variable}=\n" in example for variable in required)
-    assert set(re.findall(r"^(\w+)=", example, re.MULTILINE)) <= set(re.findall(r"\$\{(\w+)", text))
+
+
+def test_the_example_has_every_variable_of_the_environment_file_with_its_default():
+    text = (ROOT / "docker-compose.yml").read_text()
+    example = (ROOT / "deploy/env.example").read_text()
+    given = dict(re.findall(r"^(\w+)=(.*)$", example, re.MULTILINE))
+
+    assert set(given) == set(re.findall(r"(?<!\$)\$\{(\w+)", text))
+    for variable, default in re.findall(r"\$\{(\w+):-([^}]*)\}", text):
+        assert given[variable] == default
 
 
 def test_the_script_takes_its_versions_from_the_images(services):

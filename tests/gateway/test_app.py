@@ -51,8 +51,10 @@ async def test_with_a_token_only_callers_who_bring_it_are_served(services, tmp_p
 
     try:
         assert await asyncio.to_thread(asked, "sesame") == 0
-        for wrong in ("", "sesam", "sesame ", "Bearer sesame"):
-            with pytest.raises(Unauthenticated, match="CODELODE_TOKEN"):
+        with pytest.raises(Unauthenticated, match=r"asks for a token: set .* CODELODE_TOKEN"):
+            await asyncio.to_thread(asked, "")
+        for wrong in ("sesam", "sesame ", "Bearer sesame"):
+            with pytest.raises(Unauthenticated, match=r"has another token .* CODELODE_TOKEN"):
                 await asyncio.to_thread(asked, wrong)
     finally:
         await gateway.stop(grace_s=0)

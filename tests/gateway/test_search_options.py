@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import grpc
 import pytest
 from google.protobuf.json_format import ParseDict
 
 from codelode.errors import Unavailable
 from codelode.model import (
+    DEFAULT_REF,
     Edge,
     EdgeKind,
     FileRecord,
@@ -22,6 +25,7 @@ from codelode.ports import Manifest, WorkItem
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway.api.coverage import MAX_REPOSITORIES, Coverage
 from gateway.api.search import CHANGED
+from gateway.expand.about import NO_SYMBOLS, about
 
 Request = search_pb2.SearchRequest
 HTTP = RepositoryName("acme/http")
@@ -409,6 +413,54 @@ async def test_a_file_is_explained_from_the_index_and_the_graph(service):
     assert list(response.imports) == ["lib/clock.py"]
     assert list(response.imported_by) == ["src/client.py"]
     assert list(response.tests) == ["tests/test_retry.py"]
+    assert response.summary.endswith(
+        " src/retry.py has 1 import, is imported by 1 file and tested by 1."
+    )
+    assert not response.notices
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_all_definitions_of_a_file_are_told_with_their_own_lines(service, symbols):
+    """Also those that share a chunk with others."""
+    table = {"again": (5, 6), "now": (8, 8), "later": (8, 20)}
+    symbols.replace(
+        HTTP,
+        {
+            "src/retry.py": [
+                Symbol(name, name, Kind.FUNCTION, f"def {name}():", *lines, True)
+                for name, lines in table.items()
+            ]
+        },
+    )
+
+    response = await service.Explain(search_pb2.ExplainRequest(subject="src/retry.py"))
+
+    told = {one.name: (one.start_line, one.end_line) for one in response.definitions}
+    assert told == table
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_definitions_that_are_left_out_are_counted(service, symbols):
+    many = [Symbol(f"f{n}", f"f{n}", Kind.FUNCTION, "", n, n, True) for n in range(1, 151)]
+    symbols.replace(HTTP, {"src/retry.py": many})
+
+    response = await service.Explain(search_pb2.ExplainRequest(subject="src/retry.py"))
+
+    assert len(response.definitions) == 100
+    assert list(response.notices) == ["the first 100 of 150 definitions are listed"]
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_without_a_symbol_table_the_definitions_are_those_of_the_chunks(backends):
+    found = await about(
+        "src/retry.py",
+        repositories=[HTTP],
+        ref=DEFAULT_REF,
+        backends=replace(backends, symbols=None),
+    )
+
+    assert [at.symbol.name for at in found.definitions] == ["retry"]
+    assert found.notices == (NO_SYMBOLS,)
 
 
 async def test_a_symbol_is_explained_where_it_is_defined(service):
@@ -416,7 +468,8 @@ async def test_a_symbol_is_explained_where_it_is_defined(service):
 
     assert response.subject_kind == "symbol"
     assert response.summary.startswith(
-        "retry is a function in src/retry.py:5-6 of acme/http. Call again."
+        "retry is a function in src/retry.py:5-6 of acme/http. Call again. "
+        "Its file has 1 import, is imported by 1 file and tested by 1."
     )
     assert list(response.imported_by) == ["src/client.py"]
 
@@ -432,8 +485,8 @@ async def test_what_is_not_indexed_cannot_be_explained(service):
 async def test_other_definitions_of_a_name_are_counted_in_good_english(service, symbols):
     other = Symbol("retry", "retry", Kind.FUNCTION, "", 1, 2, True)
     for path, end in (
-        ("lib/clock.py", " 1 more definition has that name."),
-        ("src/client.py", " 2 more definitions have that name."),
+        ("lib/clock.py", " 1 more definition has that name. Its 2 files have"),
+        ("src/client.py", " 2 more definitions have that name. Its 3 files have"),
     ):
         symbols.replace(HTTP, {path: [other]})
 

@@ -13,6 +13,7 @@ from codelode.errors import Corrupt, Unavailable
 from codelode.model import Repository, RepositoryName
 from codelode.ports import Manifest
 from codelode.v1 import search_pb2
+from gateway.api import validate
 
 Request, Filters = search_pb2.SearchRequest, search_pb2.Filters
 
@@ -126,7 +127,7 @@ async def test_filters_limit_the_hits(search, filters, paths):
         (
             Request(query="x", filters=Filters(repositories=["acme/htp"])),
             "filters.repositories",
-            "did you mean 'acme/http'",
+            "did you mean 'acme/http'? (`codelode status` lists all)",
         ),
         (Request(query="x", filters=Filters(languages=["pythn"])), "filters.languages", "'python'"),
         (Request(query="x", filters=Filters(kinds=["klass"])), "filters.kinds", "class"),
@@ -156,6 +157,19 @@ async def test_bad_input_names_the_field_and_the_remedy(search, request_, field,
     assert named == field
     assert says in description
     assert message == f"{field}: {description}"
+
+
+@pytest.mark.parametrize(
+    ("known", "says"),
+    [
+        ([], "there is no repository 'x'; none is indexed yet: `codelode index URL_OR_PATH`"),
+        (["acme/http", "web"], "there is no repository 'x'; there are: acme/http, web"),
+        ([f"acme/{n}" for n in range(11)], "acme/9, … (`codelode status` lists all)"),
+    ],
+    ids=["none", "few", "many"],
+)
+def test_a_repository_that_is_not_there_names_those_that_are_or_who_lists_them(known, says):
+    assert says in validate.unknown("repository", "x", known)
 
 
 @pytest.mark.parametrize("glob", ["pages/[id].tsx", "pages/[*", "**/[[]...slug]]/*", "a]", ".x/*"])

@@ -389,9 +389,21 @@ def test_mirrors_come_back_where_they_were_asked_for(cluster, folder):
     (mirror / "HEAD").write_text("ref: refs/heads/main\n")
     cluster.save(folder, with_mirrors=True)
     cluster.wreck()
-    cluster.restore(folder)
+    told = []
+    cluster.restore(folder, tell=told.append)
 
     assert (mirror / "HEAD").read_text() == "ref: refs/heads/main\n"
+    assert told[-1] == "restoring mirrors"
+
+
+def test_of_mirrors_that_were_not_saved_nothing_is_told(cluster, folder):
+    cluster.index("a.py")
+    cluster.save(folder)
+    cluster.wreck()
+    told = []
+    cluster.restore(folder, tell=told.append)
+
+    assert told[-1] == "restoring ledger, graph and symbol table"
 
 
 async def test_an_index_that_a_rebuild_made_comes_back_with_its_embedder(cluster, folder):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
+
 
 def test_a_context_is_its_text_and_the_rest_goes_to_stderr(served, gateway):
     answer = served("context", "retry", "--tokens", "4000", "--repo", "acme/http")
@@ -18,6 +20,31 @@ def test_a_context_is_its_text_and_the_rest_goes_to_stderr(served, gateway):
     assert asked.options.assemble.reserved_tokens == 1_000
 
 
+@pytest.mark.parametrize(
+    ("given", "budget", "reserved"),
+    [
+        ([], 8_000, 2_000),
+        (["--tokens", "4000"], 4_000, 1_000),
+        (["--set", "assemble.budget_tokens=500"], 500, 125),
+        (["--tokens", "4000", "--set", "assemble.budget_tokens=500"], 500, 125),
+        (["--tokens", "4000", "--set", "assemble.reserved_tokens=0"], 4_000, 0),
+    ],
+)
+def test_a_budget_that_is_set_by_its_name_wins(served, gateway, given, budget, reserved):
+    assert served("context", "retry", *given).status == 0
+
+    assemble = gateway.requests[0].search.options.assemble
+    assert (assemble.budget_tokens, assemble.reserved_tokens) == (budget, reserved)
+
+
+def test_a_budget_that_is_no_number_is_refused_by_name(served, gateway):
+    answer = served("context", "retry", "--set", "assemble.budget_tokens=many")
+
+    assert answer.status == 2
+    assert "options.assemble.budget_tokens: 'many' is no whole number" in answer.err
+    assert gateway.requests == []
+
+
 def test_a_context_of_nothing_ends_with_one(served, gateway):
     gateway.hits = []
 
@@ -29,7 +56,12 @@ def test_a_context_of_nothing_ends_with_one(served, gateway):
 def test_a_context_as_json(served):
     found = json.loads(served("context", "retry", "--json").out)
 
-    assert found == {"text": "### src/retry.py:9-11\n", "tokens": 1234, "left_out": 1}
+    assert found == {
+        "text": "### src/retry.py:9-11\n",
+        "tokens": 1234,
+        "left_out": 1,
+        "notices": ["no summaries"],
+    }
 
 
 def test_explain_tells_definitions_and_neighbours(served, gateway):
@@ -51,6 +83,7 @@ def test_explain_as_json(served):
 
     assert found["definitions"][0]["signature"] == "def retry(self):"
     assert found["tests"] == ["tests/test_retry.py"]
+    assert found["notices"] == ["no graph"]
 
 
 def test_similar_shows_hits_as_search_does(served, gateway):

@@ -24,6 +24,47 @@ def test_every_command_explains_itself(codelode, command):
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        *("up", "index", "search", "context", "explain", "similar", "graph", "failures", "retry"),
+        *("eval", "reindex", "doctor", "backup", "restore"),
+    ],
+)
+def test_every_command_of_importance_gives_examples_of_itself(codelode, command):
+    assert f"Examples:\n    codelode {command}" in codelode(command, "--help").out
+
+
+@pytest.mark.parametrize("command", sorted(group.commands))
+def test_every_option_says_what_it_is_for(command):
+    silent = [
+        one.name
+        for one in group.commands[command].params
+        if isinstance(one, click.Option) and not one.help
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("search", "How many hits, 1 to 200."),
+        ("similar", "How many hits, 1 to 200."),
+        ("context", "Hits to choose from, 1 to 200."),
+        ("context", "Budget of the text, 100 to 200,000."),
+    ],
+)
+def test_an_option_with_bounds_says_them(codelode, command, says):
+    assert says in " ".join(codelode(command, "--help").out.split())
+
+
+def test_without_arguments_the_help_is_printed_as_it_is(codelode):
+    answer = codelode()
+
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err == codelode("--help").out
+
+
+@pytest.mark.parametrize(
     ("args", "said"),
     [
         (["search"], "Missing argument 'QUERY'"),

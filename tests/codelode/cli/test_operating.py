@@ -96,6 +96,25 @@ def test_a_reindex_of_a_folder_that_is_not_there_is_refused_before_anything_is_b
 
 
 @pytest.mark.parametrize(
+    "command", [["doctor"], ["backup", "saved"], ["restore", "saved"], ["reindex"]]
+)
+def test_without_a_cluster_it_says_how_to_start_one(
+    codelode, free_address, monkeypatch, tmp_path, command
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CODELODE_REDIS_URL", f"redis://{free_address}")
+    (tmp_path / "data").mkdir()
+
+    answer = codelode(*command)
+
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.startswith("codelode: Redis does not answer")
+    assert f"no cluster runs on {tmp_path / 'data'}" in answer.err
+    assert "start one with `codelode up`" in answer.err
+    assert [path.name for path in tmp_path.rglob("*")] == ["data"]
+
+
+@pytest.mark.parametrize(
     "command",
     [["doctor", "--data", ""], ["restore", "x", "--data", ""], ["backup", ""], ["restore", ""]],
 )

@@ -183,6 +183,19 @@ def test_an_index_of_another_embedder_or_schema_is_named_before_anything_starts(
     assert list((tmp_path / "data" / "logs").iterdir()) == []
 
 
+def test_a_misspelt_setting_is_told_at_the_start(codelode, monkeypatch):
+    monkeypatch.setenv("CODELODE_WINDOWS", "1")
+    monkeypatch.setenv("CODELODE_COLOUR", "1")
+    monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")  # so that it ends at once
+
+    answer = codelode("up", "--http-port", "0")
+
+    assert answer.err.startswith(
+        "CODELODE_COLOUR is no setting, nothing reads it; `codelode settings` lists all\n"
+        "CODELODE_WINDOWS is no setting, nothing reads it; did you mean CODELODE_WINDOW?\n"
+    )
+
+
 def test_an_address_that_others_reach_is_refused_without_a_token(codelode, monkeypatch, tmp_path):
     monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")
 
@@ -193,13 +206,14 @@ def test_an_address_that_others_reach_is_refused_without_a_token(codelode, monke
     assert list((tmp_path / "data" / "logs").iterdir()) == []
 
 
-def test_a_malformed_listen_address_is_named(codelode, monkeypatch):
-    monkeypatch.setenv("CODELODE_LISTEN", "everywhere")
+@pytest.mark.parametrize("listen", ["everywhere", "127.0.0.1:99999", "http://127.0.0.1:50051"])
+def test_a_malformed_listen_address_is_named(codelode, monkeypatch, listen):
+    monkeypatch.setenv("CODELODE_LISTEN", listen)
 
     answer = codelode("up")
 
     assert answer.status == 2
-    assert "CODELODE_LISTEN='everywhere'" in answer.err
+    assert f"CODELODE_LISTEN={listen!r} is no HOST:PORT, as 127.0.0.1:50051" in answer.err
 
 
 @pytest.mark.parametrize(

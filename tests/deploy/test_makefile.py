@@ -1,0 +1,46 @@
+"""The Makefile tells what it makes, and what it lacks."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def make(*arguments):
+    # Nothing is installed: what is there counts as up to date.
+    return subprocess.run(
+        ["make", "--old-file=.venv/.ready", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_help_has_every_target_with_its_comment():
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+    lines = make("help").stdout.splitlines()
+
+    assert {line.split()[0] for line in lines} == set(phony.split())
+    assert all(len(line.split()) > 2 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ([], "no judged queries at EVAL=''; name their file"),
+        (["EVAL=nowhere.json"], "no judged queries at EVAL='nowhere.json'; name their file"),
+        (["EVAL=README.md"], "no folder CORPORA=''; name that of the repositories"),
+    ],
+)
+def test_a_quality_run_says_what_it_lacks(given, says):
+    ended = make("bench-quality", *given)
+
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(says)
