@@ -64,7 +64,8 @@ def ask(content: str, *, language: str, is_file: bool = False) -> tuple[str, str
 def clean(answer: str, *, fence: str) -> str:
     """The first sentence of the answer as one plain line; empty when there is none to keep."""
     text = _THOUGHT.sub("", answer)
-    if fence.lower() in text.lower() or "```" in text:
+    # The number without its brackets: small models repeat it with one too few.
+    if fence.strip("<>").lower() in text.lower() or "```" in text:
         return ""
     text = _bounded(_first_sentence(_first_line(text)))
     return text if len(text.split()) >= MIN_SUMMARY_WORDS else ""

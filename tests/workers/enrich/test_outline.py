@@ -30,9 +30,7 @@ def test_a_long_file_is_shown_by_its_beginning_and_all_of_its_definitions():
     beginning, _, lines = outline(python(30)).partition("\n…\n")
     assert beginning.startswith('"""Reads what is there."""')
     assert len(beginning) <= MAX_BEGINNING_CHARS
-    assert lines.splitlines() == [
-        f"def step_{n}(path, limit)  Take step {n}." for n in range(30)
-    ]
+    assert lines.splitlines() == [f"def step_{n}(path, limit)  Take step {n}." for n in range(30)]
 
 
 def test_however_long_a_file_is_the_question_holds_all_that_is_shown():

@@ -64,10 +64,21 @@ def test_the_first_sentence_is_kept(answer, kept):
         "```python\ndef f(): pass\n```",
         f"The text says {FENCE} and more.",
         f"The text says {FENCE.upper()} and more.",
+        f"The text says {FENCE[:-1]} and more.",
         "<think>never closed, and so on and on",
         "Sure, here you are:",
     ],
-    ids=["empty", "blank", "a word", "code", "fence", "FENCE", "thought", "announcement"],
+    ids=[
+        "empty",
+        "blank",
+        "a word",
+        "code",
+        "fence",
+        "FENCE",
+        "fence cut short",
+        "thought",
+        "announcement",
+    ],
 )
 def test_an_answer_that_is_no_sentence_is_refused(answer):
     assert clean(answer, fence=FENCE) == ""
