@@ -212,7 +212,7 @@ def failures(
     count = 0
     for failure in found:
         count += 1
-        place = f"{failure.repository} {failure.path}"
+        place = f"{failure.repository} {failure.ref} {failure.path}"
         click.echo(printing.plain(f"{place}  {failure.state}: {' '.join(failure.reason.split())}"))
     state = client.status()
     rest = "" if include_skipped else left_out(state, name)
@@ -282,6 +282,11 @@ def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool)
     for run in runs:
         end = _wait(client, run) if wait else run
         click.echo(run_line(end))
+        if end.state is RunState.COMPLETE and end.summaries_missing:
+            printing.note(
+                "the language model failed, or what it may be asked is used up: the log of the "
+                f"enrich worker says which; `codelode enrich {end.repository}` has the rest written"
+            )
         if end.state in (RunState.FAILED, RunState.CANCELLED):
             printing.complain(f"{end.repository}: {end.error or f'the run was {end.state}'}")
             status = FAILED

@@ -43,7 +43,15 @@ def repos(*, client: Client, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
 @server_option
 def status(*, client: Client, as_json: bool) -> None:
-    """Show repositories, how well each language was read, recent runs, queues and workers."""
+    """Show repositories, how well each language was read, recent runs, queues and workers.
+
+    A run whose server is away says so in the last column.
+
+    \b
+    Examples:
+      codelode status
+      codelode status --json | jq .repositories
+    """
     state = client.status()
     click.echo(printing.to_json(_status_json(state)) if as_json else _status_text(state))
 

@@ -87,6 +87,7 @@ def test_a_run_without_all_its_summaries_says_how_many(served, gateway, make_run
     assert answer.status == 0
     assert answer.out == f"acme/http  {shown}  98 files, 0 skipped, 0 failed  run r1\n"
     assert f"acme/http  {shown}  [########################]  98/98 files" in answer.err
+    assert "`codelode enrich acme/http` has the rest written\n" in answer.err
 
 
 def test_what_a_run_waits_for_is_said_once(served, gateway, make_run):
@@ -181,7 +182,7 @@ def test_failures_gives_each_file_its_reason_on_one_line(served, gateway, failed
 
     answer = served("failures", "acme/http", "--all")
 
-    assert answer.out == "acme/http x.cob  failed: took too long\n" * 3
+    assert answer.out == "acme/http main x.cob  failed: took too long\n" * 3
     assert gateway.requests[0].include_skipped
 
 
