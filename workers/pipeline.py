@@ -13,21 +13,13 @@ model. What parsing, a summary or a vector gave for a content before is used aga
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
 
 import structlog
-from billiard.exceptions import TimeLimitExceeded
-from celery import Task
-from celery.signals import task_failure
 
 from codelode import jobs
-from codelode.errors import CodelodeError, Rejected, Unavailable
+from codelode.errors import CodelodeError, Unavailable
 from codelode.model import (
     DEFAULT_REF,
     NO_SUMMARIES,
@@ -38,14 +30,11 @@ from codelode.model import (
     RunId,
     Summaries,
 )
-from codelode.ports import NOT_IN_FLIGHT
 from workers import wire
-from workers.app import app
-from workers.batcher import Batcher, Turn, made_once, only_once
+from workers.batcher import Batcher, made_once
 from workers.dispatch import (
     Job,
     after_parse,
-    backoff,
     existing,
     parse_key,
     pass_on,
@@ -58,16 +47,11 @@ from workers.embed import embed
 from workers.enrich import Enriched
 from workers.parse import guard, imports, parse
 from workers.planning import importers, layout_at
-from workers.services import WRITERS, Index, identity, services, settings
+from workers.services import WRITERS, Index, services, settings
+from workers.stages import by_run, claim, leave_out, left_out, stage
 from workers.store import StoredFile, write
 
 log = structlog.get_logger("workers")
-
-#: How often a job whose server is away is tried again.
-MAX_RETRIES = 8
-
-#: A job waits so long while an earlier message about its file is at work, seconds.
-LATER_S = 1.0
 
 #: Files whose chunks compete for summaries, the lull that ends their gathering, and its end.
 ENRICH_FILES = 8
@@ -90,88 +74,10 @@ STORE_WAIT_S = 1.5
 MADE_FOR = "made for"
 
 
-def stage(queue: str, **options: object) -> Callable[[Callable[[Job], None]], Task]:
-    """Declare a per-file task: the body claims the file; its outcome becomes ledger steps."""
-
-    def declare(body: Callable[[Job], None]) -> Task:
-        @app.task(name=f"workers.{queue}", bind=True, max_retries=MAX_RETRIES, **options)
-        def task(self: Task, **kwargs: Any) -> None:
-            job, retries = Job(**kwargs), self.request.retries
-            try:
-                with only_once((queue, job.run, job.path), message=self.request.id) as turn:
-                    if turn is Turn.MINE:
-                        with _put_off_when_away(job):
-                            body(job)
-            except Unavailable as exc:
-                if retries < MAX_RETRIES:
-                    raise self.retry(exc=exc, countdown=backoff(retries)) from exc
-                _fail(job, str(exc), queue=queue)
-            except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
-                _fail(job, _reason(exc, job, queue), queue=queue)
-            if turn is Turn.LATER:
-                later = {"countdown": LATER_S, "retries": retries, "queue": queue}
-                self.apply_async(kwargs=kwargs, argsrepr="", kwargsrepr=job.title, **later)
-
-        return task
-
-    return declare
-
-
-@contextmanager
-def _put_off_when_away(job: Job) -> Iterator[None]:
-    """Leave the file to whichever worker gets its message next.
-
-    That one may itself be waiting for the server with messages it took: the file is taken for lost
-    no sooner than a claim would be.
-    """
-    try:
-        yield
-    except Unavailable as exc:
-        with suppress(Unavailable):  # the ledger is away: the claim ends with its lease
-            services().ledger.put_off(
-                job.run, [job.path], worker=identity(), for_s=settings.lease_s, reason=str(exc)
-            )
-        raise
-
-
-def _claim(batch: Sequence[Job], *, queue: str) -> list[bool | Exception]:
-    """Whether each goes on; a file that died with its worker too often fails instead.
-
-    One that nobody waits for any more leaves nothing behind: its run was cancelled, or its message
-    came twice and the other one got through.
-    """
-    verdicts: dict[Job, bool | Exception] = {}
-    for run, jobs_ in _by_run(dict.fromkeys(batch)):
-        paths = [job.path for job in jobs_]
-        attempts = services().ledger.begin(run, paths, worker=identity(), stage=queue)
-        for job, attempt in zip(jobs_, attempts, strict=True):
-            verdicts[job] = _verdict(attempt, queue=queue)
-        unwanted = (path for path, one in zip(paths, attempts, strict=True) if one == NOT_IN_FLIGHT)
-        services().handover.drop(run, list(unwanted))
-    return [verdicts[job] for job in batch]
-
-
-def _verdict(attempt: int, *, queue: str) -> bool | Exception:
-    if attempt > settings.max_attempts:
-        return Rejected(f"its worker died {attempt - 1} times at stage {queue}")
-    return attempt > 0
-
-
-def _reason(exc: Exception, job: Job, queue: str) -> str:
-    """What the record of a failed file says. What we did not foresee is logged in full."""
-    if isinstance(exc, CodelodeError):
-        return str(exc)
-    if isinstance(exc, (MemoryError, RecursionError)):
-        # Left to itself, a MemoryError stops one Celery worker after another.
-        return f"{type(exc).__name__} at stage {queue}"
-    log.exception("job_failed", stage=queue, **job.names)
-    return f"{type(exc).__name__}: {exc}"
-
-
 @stage(jobs.PARSE, time_limit=settings.parse_timeout_s)
 def parse_file(job: Job) -> None:
     """Blob → parsed file, or a reason to leave it out."""
-    (verdict,) = _claim([job], queue=jobs.PARSE)
+    (verdict,) = claim([job], queue=jobs.PARSE)
     if isinstance(verdict, Exception):
         raise verdict
     if not verdict:
@@ -182,7 +88,7 @@ def parse_file(job: Job) -> None:
         data = services().blobs.read(job.repository, job.blob)
         reason = guard(data, path=job.path, max_bytes=settings.max_file_bytes)
         if reason:
-            _leave_out(job, FileState.SKIPPED, reason)
+            leave_out(job, FileState.SKIPPED, reason)
             return
         known = wire.dump_parsed(parse(data, path=job.path, own=queries_of(job.run)))
         services().derivations.put({key: known})
@@ -208,25 +114,11 @@ def store_file(job: Job) -> None:
     _store_batcher().submit(job).result()
 
 
-@task_failure.connect
-def record_stalled(
-    kwargs: dict[str, Any] | None = None, exception: BaseException | None = None, **_: object
-) -> None:
-    """A parser that stalled was killed with its process; this is the parent, after that.
-
-    A process that died by itself is not reported here: its message comes back, and `_claim`
-    counts the attempts.
-    """
-    if kwargs and "path" in kwargs and isinstance(exception, TimeLimitExceeded):
-        reason = f"parsing took longer than {settings.parse_timeout_s} s"
-        _fail(Job(**kwargs), reason, queue=jobs.PARSE)
-
-
 @made_once
 def _enrich_batcher() -> Batcher[Job]:
     return Batcher(
         _enrich_batch,
-        admit=partial(_claim, queue=jobs.ENRICH),
+        admit=partial(claim, queue=jobs.ENRICH),
         max_items=ENRICH_FILES,
         lull_s=ENRICH_LULL_S,
         max_wait_s=ENRICH_WAIT_S,
@@ -237,7 +129,7 @@ def _enrich_batcher() -> Batcher[Job]:
 def _embed_batcher() -> Batcher[Job]:
     return Batcher(
         _embed_batch,
-        admit=partial(_claim, queue=jobs.EMBED),
+        admit=partial(claim, queue=jobs.EMBED),
         max_items=EMBED_FILES,
         lull_s=EMBED_LULL_S,
         max_wait_s=EMBED_WAIT_S,
@@ -248,7 +140,7 @@ def _embed_batcher() -> Batcher[Job]:
 def _store_batcher() -> Batcher[Job]:
     return Batcher(
         _store_batch,
-        admit=partial(_claim, queue=jobs.STORE),
+        admit=partial(claim, queue=jobs.STORE),
         max_items=STORE_FILES,
         lull_s=STORE_LULL_S,
         max_wait_s=STORE_WAIT_S,
@@ -264,7 +156,7 @@ def _more_are_coming(batch: Sequence[Job]) -> bool:
     """
     try:
         return any(
-            len(group) < min(_left(run), settings.window // 2) for run, group in _by_run(batch)
+            len(group) < min(_left(run), settings.window // 2) for run, group in by_run(batch)
         )
     except CodelodeError:  # who stores them finds out and tells
         return False
@@ -277,7 +169,7 @@ def _left(run: RunId) -> int:
 
 
 def _enrich_batch(batch: Sequence[Job]) -> None:
-    for run, group in _by_run(batch):
+    for run, group in by_run(batch):
         ready, lost = _split(group, _load_parsed(run, group))
         found = dict(zip(ready, _summaries(run, ready), strict=True))
         parts = {
@@ -307,7 +199,7 @@ def _summaries(run: RunId, files: Mapping[Job, ParsedFile]) -> Sequence[Enriched
 
 
 def _embed_batch(batch: Sequence[Job]) -> None:
-    for run, group in _by_run(batch):
+    for run, group in by_run(batch):
         ready, lost = _split(group, _load_parsed(run, group))
         summaries = _load_summaries(run, list(ready))
         index = services().index
@@ -329,8 +221,8 @@ def _embed_batch(batch: Sequence[Job]) -> None:
 
 
 def _store_batch(batch: Sequence[Job]) -> None:
-    for run, group in _by_run(batch):
-        outcomes = _left_out(run, group)
+    for run, group in by_run(batch):
+        outcomes = left_out(run, group)
         with services().writing() as index:
             files = _stored_files(run, group, outcomes, index=index)
             with services().store_turns.one():
@@ -438,56 +330,3 @@ def _split(
     """Jobs with their parsed file, and those that have lost it."""
     pairs = list(zip(group, parsed, strict=True))
     return {job: file for job, file in pairs if file}, [job for job, file in pairs if not file]
-
-
-def _by_run(batch: Iterable[Job]) -> Iterable[tuple[RunId, list[Job]]]:
-    groups: dict[RunId, list[Job]] = defaultdict(list)
-    for job in batch:
-        groups[job.run].append(job)
-    return groups.items()
-
-
-# outcomes
-
-
-def _leave_out(job: Job, state: FileState, reason: str) -> None:
-    """Send the file to the store stage to be recorded with this outcome instead of indexed."""
-    outcome = json.dumps([state, reason]).encode()
-    services().handover.put(job.run, {job.path: {"outcome": outcome}})
-    pass_on(job.run, [job], jobs.STORE)
-
-
-def _left_out(run: RunId, group: Sequence[Job]) -> dict[str, FileRecord]:
-    values = services().handover.get(run, [job.path for job in group], "outcome")
-    records = {}
-    for job, value in zip(group, values, strict=True):
-        if value:
-            state, reason = json.loads(value)
-            records[job.path] = FileRecord(job.path, job.blob, FileState(state), reason)
-    return records
-
-
-def _fail(job: Job, reason: str, *, queue: str) -> None:
-    """Record the file as failed; what an earlier content left in the index goes.
-
-    The store stage does both, also with a file that it could not store itself, unless not even that
-    succeeds. What the index holds of the very content stays: doing it once more has failed.
-    """
-    log.warning("file_failed", stage=queue, reason=reason, **job.names)
-    kept = _kept(job)
-    if not kept and (queue != jobs.STORE or not _left_out(job.run, [job])):
-        _leave_out(job, FileState.FAILED, reason)
-        return
-    record = kept or FileRecord(job.path, job.blob, FileState.FAILED)
-    failed = replace(record, state=FileState.FAILED, reason=reason, is_due=False)
-    publish(job.run, services().ledger.done(job.run, [failed]))
-    services().handover.drop(job.run, [job.path])
-
-
-def _kept(job: Job) -> FileRecord | None:
-    """The file's record, when the index holds this content of it since an earlier run."""
-    run = services().ledger.run(job.run)
-    if run is None:  # its repository was removed
-        return None
-    record = services().ledger.records(job.repository, run.resolved, [job.path]).get(job.path)
-    return record if record and record.is_due else None

@@ -20,7 +20,7 @@ from codelode.model import (
 )
 from codelode.ports import Manifest, WorkItem
 from codelode.settings import load
-from workers import pipeline, planning, services
+from workers import pipeline, planning, services, stages
 from workers.dispatch import Job
 from workers.pull import Leaving
 
@@ -71,7 +71,7 @@ def start(own):
 
 def test_a_job_that_fails_after_its_repository_was_removed_raises_nothing(own):
     gone = Job(RunId("gone"), APP, "a.py", BLOB)
-    pipeline._fail(gone, "its repository was removed", queue=jobs.PARSE)
+    stages.fail(gone, "its repository was removed", queue=jobs.PARSE)
     assert own.handover.get(gone.run, [gone.path], "outcome") != (None,)
 
 
