@@ -219,6 +219,7 @@ class Gateway:
             answers=Answers(
                 cache=services.cache,
                 near=services.near,
+                store=settings.store,
                 embedder=backends.embedder,
                 ttl_s=settings.cache_ttl_s,
                 least=settings.cache_similarity,

@@ -70,6 +70,7 @@ class Timing:
 class Shape:
     """What shapes an answer besides its query."""
 
+    store: str
     embedder: str  # identity
     generation: int  # of the index
     explain: bool = False

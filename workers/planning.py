@@ -208,9 +208,13 @@ def _end(run: RunId, reason: str) -> None:
 
 
 def _fingerprint() -> str:
-    """Names everything that shapes the index of a file besides its content; the embedder last."""
+    """Names everything that shapes the index of a file besides its content.
+
+    Last the index itself: its store and, as `restamp` needs it, the embedder.
+    """
     queries = own_queries.digest(operators_queries())
     return (
         f"rules {RULES_VERSION} ≤ {settings.max_file_bytes} bytes, parser {PARSER_VERSION}, "
-        f"{f'queries {queries}, ' if queries else ''}{services().index.embedder.identity}"
+        f"{f'queries {queries}, ' if queries else ''}store {settings.store}, "
+        f"{services().index.embedder.identity}"
     )

@@ -45,6 +45,7 @@ class Answers:
 
     cache: QueryCache
     near: NearQueries
+    store: str
     embedder: Embedder
     ttl_s: int
     least: float
@@ -58,7 +59,7 @@ class Answers:
         answer: Callable[[], Awaitable[Made[search_pb2.SearchResponse]]],
     ) -> search_pb2.SearchResponse:
         """The stored answer, that of a query of the same meaning, or a new one."""
-        shape = pipeline.Shape(self.embedder.identity, generation, explain)
+        shape = pipeline.Shape(self.store, self.embedder.identity, generation, explain)
         key = pipeline.cache_key(query, shape)
         stored = await self.cache.get(key)
         if stored is not None:
@@ -83,7 +84,7 @@ class Answers:
         answer: Callable[[], Awaitable[Made[search_pb2.ContextResponse]]],
     ) -> search_pb2.ContextResponse:
         """The stored context or a new one."""
-        shape = pipeline.Shape(self.embedder.identity, generation, explain)
+        shape = pipeline.Shape(self.store, self.embedder.identity, generation, explain)
         key = pipeline.cache_key(query, shape, call="context")
         stored = await self.cache.get(key)
         if stored is not None:

@@ -182,3 +182,25 @@ def _moved(file, name, path):
         for n, chunk in enumerate(file.chunks, 7)
     )
     return replace(file, repository=name, path=path, chunks=chunks)
+
+
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)
+def test_another_store_is_filled_by_the_next_run_and_answers_for_itself(
+    tmp_path, store, cluster_at, git
+):
+    git.commit(FILES)
+    asked = "load_7"
+    for settings in ({}, store()):
+        own = cluster_at(tmp_path / "data", **settings)
+        own.start()
+        try:
+            with own.client() as client:
+                if settings:
+                    # Not the answer of the store before, which the cache has.
+                    assert not client.search(asked, repositories=[APP]).hits
+                run = client.index(str(git.folder), name=APP)
+                assert (run.state, run.done) == (RunState.COMPLETE, len(FILES))
+                assert client.search(asked, repositories=[APP]).hits[0].path == "src/part_7.py"
+                assert client.index(str(git.folder), name=APP).total == 0
+        finally:
+            own.stop()

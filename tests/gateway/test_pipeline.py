@@ -9,9 +9,11 @@ from gateway.retrieve import KEYWORDS_ONLY
 from gateway.state import Backends, SearchQuery
 
 
+SHAPE = pipeline.Shape(store="local", embedder="m-1", generation=7)
+
+
 def key(query, **changes):
-    shape = pipeline.Shape(**{"embedder": "m-1", "generation": 7, "explain": False, **changes})
-    return pipeline.cache_key(query, shape)
+    return pipeline.cache_key(query, replace(SHAPE, **changes))
 
 
 FILTERS = Filters(repositories=(RepositoryName("a"), RepositoryName("b")))
@@ -20,8 +22,7 @@ ASKED = SearchQuery("how is a thing cached", 10, FILTERS)
 
 
 def near(query, **changes):
-    shape = pipeline.Shape(**{"embedder": "m-1", "generation": 7, "explain": False, **changes})
-    return pipeline.near_key(query, shape)
+    return pipeline.near_key(query, replace(SHAPE, **changes))
 
 
 @pytest.mark.parametrize(
@@ -78,8 +79,10 @@ def test_names_code_and_later_pages_are_never_answered_by_meaning(query):
     assert near(query) is None
 
 
-@pytest.mark.parametrize("change", [{"embedder": "m-2"}, {"generation": 8}, {"explain": True}])
-def test_embedder_generation_and_explain_are_part_of_the_cache_key(change):
+@pytest.mark.parametrize(
+    "change", [{"store": "weaviate"}, {"embedder": "m-2"}, {"generation": 8}, {"explain": True}]
+)
+def test_store_embedder_generation_and_explain_are_part_of_the_cache_key(change):
     assert key(QUERY, **change) != key(QUERY)
 
 

@@ -84,7 +84,7 @@ def prepare(
         manifest,
         patterns=patterns.digest,
         # Chunks do not say yet that their ref is the default one, or are in another index.
-        is_afresh=bool(abandoned) or not _is_same_embedder(status, fingerprint),
+        is_afresh=bool(abandoned) or not _is_same_index(status, fingerprint),
     )
     return Prepared(ref, _with_removals(manifest, abandoned))
 
@@ -117,13 +117,13 @@ def _is_settled(status: RefStatus | None, patterns: FilePatterns) -> bool:
     return status is not None and status.is_clean and status.patterns == patterns.digest
 
 
-def _is_same_embedder(status: RefStatus | None, fingerprint: str) -> bool:
-    """Of a fingerprint it is the last part."""
-    return status is None or _last(status.fingerprint) == _last(fingerprint)
+def _is_same_index(status: RefStatus | None, fingerprint: str) -> bool:
+    """Of a fingerprint it is the end: a store, and the embedder of what it holds."""
+    return status is None or _index(status.fingerprint) == _index(fingerprint)
 
 
-def _last(fingerprint: str) -> str:
-    return fingerprint.rpartition(", ")[2]
+def _index(fingerprint: str) -> str:
+    return fingerprint.rpartition(", store ")[2]
 
 
 def _records(
