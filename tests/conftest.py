@@ -62,24 +62,6 @@ def redis(redis_url):
         yield client
 
 
-@pytest.fixture
-def read_only():
-    """`with read_only(folder)`: nothing below it can be written, by root neither."""
-
-    @contextmanager
-    def make(folder):
-        is_root = os.getuid() == 0
-        program, lock, unlock = ("chattr", "+i", "-i") if is_root else ("chmod", "a-w", "u+w")
-        try:
-            if subprocess.run([program, "-R", lock, folder], check=False).returncode:
-                pytest.skip("no way to make a folder read-only here")
-            yield
-        finally:
-            subprocess.run([program, "-R", unlock, folder], check=False)
-
-    return make
-
-
 @pytest.fixture(scope="session")
 def program_of(tmp_path_factory):
     """`program_of("ollama")`: the path. Without one, tests skip; they fail where CI is set."""
@@ -175,6 +157,9 @@ class OllamaServer:
         with suppress(ProcessLookupError):
             self.signal(signal.SIGKILL)
         self._process.wait(30)
+
+    def is_running(self):
+        return self._process.poll() is None
 
     def copy(self, model, name):
         """Give the model another name, which may be that of another model until now."""
@@ -305,27 +290,38 @@ class ModelServer:
 
 
 class Relay(ModelServer):
-    """A model server whose good behaviour is that of a real Ollama."""
+    """A model server whose good behaviour is that of a real Ollama, gone while that is gone."""
 
     def __init__(self, server):
         super().__init__()
-        self._ollama = server
+        self.server = server
 
     def good(self, path, asked):
         given = {"json": asked} if asked else {}
-        answer = httpx.request(
-            "POST" if asked else "GET",
-            self._ollama.url + path,
-            **given,
-            timeout=60,
-            trust_env=False,
-        )
+        try:
+            answer = httpx.request(
+                "POST" if asked else "GET",
+                self.server.url + path,
+                **given,
+                timeout=60,
+                trust_env=False,
+            )
+        except httpx.TransportError:
+            return None
         return answer.status_code, {"Content-Type": "application/json"}, answer.content
 
 
 @pytest.fixture
 def relay(ollama):
     """Stands before the real Ollama, and may damage what it answers."""
+    server = Relay(ollama)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def shared_relay(ollama):
+    """One for all tests of a module."""
     server = Relay(ollama)
     yield server
     server.close()
@@ -376,8 +372,11 @@ class WeaviateServer:
         key = found["CODELODE_WEAVIATE_API_KEY"] if api_key is None else api_key
         return Address(found["CODELODE_WEAVIATE_URL"], port, key)
 
+    def pid(self):
+        return int((self._state / "weaviate.pid").read_text())
+
     def signal(self, number):
-        os.kill(int((self._state / "weaviate.pid").read_text()), number)
+        os.kill(self.pid(), number)
 
     def end(self):
         self._run("down")
@@ -435,6 +434,12 @@ def make_weaviate(tmp_path_factory):
             return servers.enter_context(_own_weaviate(folder, **environment))
 
         yield make
+
+
+@pytest.fixture
+def weaviate_at():
+    """`with weaviate_at(folder, **environment)`: a server that keeps all it has in the folder."""
+    return _own_weaviate
 
 
 @contextmanager

@@ -17,8 +17,9 @@ import pytest
 
 from codelode.backends import connect
 from codelode.client import Client
-from codelode.model import DEFAULT_REF, RepositoryName
+from codelode.model import DEFAULT_REF, RepositoryName, RunState
 from codelode.settings import Settings, load
+from tests.end_to_end.stored import Stored, read
 from tests.waiting import wait_until
 
 #: Short enough that a test sees a dead worker's files come back, long enough for a busy machine.
@@ -158,6 +159,15 @@ def cluster(
     made.start()
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def undisturbed(cluster: Cluster, library: Git) -> Stored:
+    """All that is stored of the library, indexed in peace."""
+    with cluster.client() as client:
+        run = client.index(str(library.folder), name="library")
+    assert run.state is RunState.COMPLETE
+    return read(cluster, "library")
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import suppress
 from itertools import cycle
@@ -19,6 +17,7 @@ import pytest
 
 from codelode.errors import Unavailable
 from codelode.model import RunState
+from tests.end_to_end.runs import said, state_of
 from tests.end_to_end.stored import assert_same, read
 
 #: One store suffices: none of these answers gets as far as one.
@@ -171,22 +170,6 @@ NO_VECTORS = [
     rows(lambda row: [0.0] * len(row)),
 ]
 SHORT = [rows(lambda row: row[:100])]
-
-
-def state_of(client, run):
-    return next(iter(client.watch(run.id)))
-
-
-def said(cluster, *command):
-    """Exit status and output of a `codelode` command."""
-    done = subprocess.run(
-        [sys.executable, "-m", "codelode", *command],
-        env={**cluster.environment(), "CODELODE_SERVER": cluster.facts["grpc"]},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

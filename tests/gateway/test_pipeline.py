@@ -8,7 +8,6 @@ from gateway.options import PRESETS, Preset
 from gateway.retrieve import KEYWORDS_ONLY
 from gateway.state import Backends, SearchQuery
 
-
 SHAPE = pipeline.Shape(store="local", embedder="m-1", generation=7)
 
 

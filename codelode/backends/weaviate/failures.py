@@ -106,7 +106,8 @@ _TEXTS: tuple[tuple[str, type[CodelodeError], str], ...] = (
     ("no such prop", SchemaMismatch, "the index has another schema"),
 )
 
-#: Longer details are cut.
+#: Longer details lose their middle: the server says first what it was about, and last, after the
+#: names of files, why that failed.
 _DETAIL_CHARS = 300
 
 
@@ -123,7 +124,7 @@ def translate(exc: Exception) -> CodelodeError:
     """The error that stands for an exception of the client library."""
     detail = str(getattr(exc, "message", "") or exc)
     error, remedy = _by_text(detail) or _by_status(exc) or _by_kind(exc)
-    return error(f"{remedy} ({' '.join(detail.split())[:_DETAIL_CHARS]})")
+    return error(f"{remedy} ({_brief(' '.join(detail.split()))})")
 
 
 def refusal(message: str, *, place: str) -> CodelodeError:
@@ -132,13 +133,18 @@ def refusal(message: str, *, place: str) -> CodelodeError:
     if "invalid" in message.lower():
         row = (Rejected, "Weaviate cannot store it")
     error, remedy = _by_text(message) or row
-    return error(f"{place}: {remedy} ({message[:_DETAIL_CHARS]})")
+    return error(f"{place}: {remedy} ({_brief(message)})")
 
 
 def is_lost(exc: BaseException) -> bool:
     """Whether the server says that the collection or the tenant is not there."""
     row = _by_text(str(exc))
     return row is not None and row[1] == LOST
+
+
+def _brief(detail: str) -> str:
+    half = _DETAIL_CHARS // 2
+    return detail if len(detail) <= _DETAIL_CHARS else f"{detail[:half]} … {detail[-half:]}"
 
 
 def _by_text(detail: str) -> _Row | None:

@@ -11,6 +11,7 @@ import pytest
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.errors import Unavailable
 from codelode.model import Filters, HybridQuery, RefName
+from tests.disks import read_only
 
 DIM = 4
 
@@ -31,7 +32,7 @@ async def found(search):
 
 
 async def test_a_write_says_that_the_disk_is_and_is_whole_when_repeated(
-    sides, tmp_path, chunk_of, file_of, read_only
+    sides, tmp_path, chunk_of, file_of
 ):
     store, search = sides
     store.replace([file_of(chunk_of("a.py"))])
@@ -49,7 +50,7 @@ async def test_a_write_says_that_the_disk_is_and_is_whole_when_repeated(
 
 
 async def test_a_reader_that_was_behind_catches_up_without_a_write(
-    sides, tmp_path, chunk_of, file_of, read_only
+    sides, tmp_path, chunk_of, file_of
 ):
     store, search = sides
     store.replace([file_of(chunk_of("a.py"))])

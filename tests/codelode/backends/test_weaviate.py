@@ -99,6 +99,17 @@ def test_an_object_that_can_never_be_stored_is_rejected_at_its_file():
     assert str(refusal("invalid text", place="acme/app:a.py")).startswith("acme/app:a.py: ")
 
 
+def test_a_long_refusal_keeps_what_was_refused_and_why():
+    server = f"put object: {'import: ' * 100}write /var/lib/weaviate/1.wal: no space left on device"
+    for error in (
+        translate(weaviate.exceptions.WeaviateQueryError(server, "GRPC")),
+        refusal(server, place="acme/app:a.py"),
+    ):
+        assert "put object: import" in str(error)
+        assert "no space left on device" in str(error)
+        assert len(str(error)) < len(server) / 2
+
+
 def test_an_address_that_is_none_is_named_with_an_example():
     with pytest.raises(InvalidSettings, match="CODELODE_WEAVIATE_URL='localhost'"):
         connect(Address("localhost", 1))
