@@ -201,7 +201,7 @@ def is_loopback(host: str) -> bool:
 def is_host_and_port(address: str, *, least_port: int = 1) -> bool:
     """Whether it is HOST:PORT; a URL is none."""
     host, _, port = address.rpartition(":")
-    is_host = bool(host) and not host.startswith(("http:", "https:"))
+    is_host = bool(host) and "://" not in host
     is_number = port.isascii() and port.isdecimal()
     return is_host and is_number and least_port <= int(port) < 65_536
 

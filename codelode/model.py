@@ -392,7 +392,7 @@ class Run:
     failed: int = 0
     skipped: int = 0  # files left out with a recorded reason
     error: str = ""  # why the run failed
-    waits_for: str = ""  # the server that is away, since no file came through; empty: none is
+    waits_for: str = ""  # why work was put off; empty: a file has come through since
     summaries: int = 0  # of the chunks and files that were stored
     summaries_missing: int = 0  # those they should have besides
     redo: tuple[Redo, ...] = ()
@@ -453,13 +453,21 @@ def path_from_bytes(raw: bytes) -> str:
 
 
 def chunk_id(
-    repository: str, path: str, start_line: int, content: str, ordinal: int = 0
+    repository: str,
+    path: str,
+    start_line: int,
+    content: str,
+    ordinal: int = 0,
+    file_summary: str = "",
 ) -> ChunkId:
     """SHA-256 of repository, path, start line and content, in hex.
 
-    `ordinal` tells apart equal contents that start on one line (a minified file cut in pieces).
+    `ordinal` tells apart equal contents that start on one line (a minified file cut in pieces),
+    `file_summary` those that begin two files: one path at two refs, whose later chunks differ.
     """
-    parts = (repository, path, str(start_line), content, str(ordinal) if ordinal else "")
+    parts = [repository, path, str(start_line), content, str(ordinal) if ordinal else ""]
+    if file_summary:
+        parts.append(file_summary)
     return ChunkId(hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest())
 
 
@@ -484,9 +492,10 @@ def locate(
         key = (piece.start_line, piece.content)
         ordinal = seen.get(key, 0)
         seen[key] = ordinal + 1
+        of_file = "" if chunks else summaries.file
         chunks.append(
             Chunk(
-                id=chunk_id(repository, path, piece.start_line, piece.content, ordinal),
+                id=chunk_id(repository, path, *key, ordinal, of_file),
                 repository=repository,
                 path=path,
                 refs=refs,
@@ -502,7 +511,7 @@ def locate(
                 summary=summaries.chunks[len(chunks)] if summaries.chunks else "",
                 block_type=piece.block_type,
                 overlap=overlap,
-                file_summary="" if chunks else summaries.file,
+                file_summary=of_file,
             )
         )
     return tuple(chunks)

@@ -456,7 +456,7 @@ class Runs(Protocol):
     def unclaim(self, run: RunId, *, worker: str, for_s: float, reason: str) -> None:
         """Give up the pull, if this worker has it: its message comes to any worker in `for_s`.
 
-        The run waits for the `reason` until its files are planned.
+        The run waits for the `reason` until its pull is claimed again.
         """
 
     def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
@@ -488,7 +488,8 @@ class Feeder(Protocol):
         """Store manifest and file records, open the run, hand out the first window.
 
         A file that is INDEXED with the very content keeps its record, marked as due, until the next
-        one: it is in the index meanwhile. Not so when the manifest is afresh.
+        one: it is in the index meanwhile. Not so when the manifest is afresh: then the ref has the
+        new fingerprint at once, because its records are of the new index from here on.
         Idempotent while the run is PULLING; on any other run it changes nothing.
         """
 

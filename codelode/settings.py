@@ -18,7 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from codelode.addresses import is_host_and_port, is_loopback
+from codelode.addresses import is_loopback
 from codelode.errors import InvalidSettings
 
 PREFIX = "CODELODE_"
@@ -26,14 +26,17 @@ PREFIX = "CODELODE_"
 #: Of Compose, of the processes of `codelode up`, and of the tests.
 _READ_ELSEWHERE = ("bind", "port", "version", "cluster", "test_image")
 
+#: Of Kubernetes, for a service named codelode.
+_OF_A_SERVICE = ("port_", "service_")
+
 #: Names that have less in common, 0 to 1, are no misspelling of one another.
 _ALIKE = 0.75
 
 _WEB, _REDIS = ("http", "https"), ("redis", "rediss", "unix")
 _REDIS_EXAMPLE = "redis://127.0.0.1:6379/0"
 
-#: User and password of a URL, which no message shows.
-_CREDENTIALS = re.compile(r"(?<=://).*(?=@)")
+#: What may be user and password of a URL, however that is misspelt: no message shows them.
+_CREDENTIALS = re.compile(r"^(\w+://)?.*@", re.DOTALL)
 
 
 class Settings(BaseSettings):
@@ -296,19 +299,12 @@ class Settings(BaseSettings):
         example = cls.model_fields[info.field_name or ""].default
         return _checked_url(url, schemes=_WEB, example=example)
 
-    @field_validator("server")
-    @classmethod
-    def _is_gateway(cls, address: str) -> str:
-        if not is_host_and_port(address):
-            raise PydanticCustomError("address", "is no HOST:PORT, as 127.0.0.1:50051")
-        return address
-
     @field_validator("redis_url", "cache_url")
     @classmethod
     def _is_redis(cls, url: str, info: ValidationInfo) -> str:
         if not url and info.field_name == "cache_url":
             return url
-        return _checked_url(url, schemes=_REDIS, example=_REDIS_EXAMPLE)
+        return _checked_url(url, schemes=_REDIS, example=_REDIS_EXAMPLE, needs_host=False)
 
     @property
     def data_dir(self) -> Path:
@@ -332,24 +328,27 @@ class Settings(BaseSettings):
         return {**os.environ, **values}
 
 
-def _checked_url(url: str, *, schemes: tuple[str, ...], example: str) -> str:
-    if not _is_url(url, schemes):
+def _checked_url(
+    url: str, *, schemes: tuple[str, ...], example: str, needs_host: bool = True
+) -> str:
+    if not _is_url(url, schemes, needs_host=needs_host):
         raise PydanticCustomError("url", "is no URL of a server; for example {e}", {"e": example})
     return url
 
 
-def _is_url(url: str, schemes: tuple[str, ...]) -> bool:
+def _is_url(url: str, schemes: tuple[str, ...], *, needs_host: bool) -> bool:
     try:
         parts = urlsplit(url)
         is_port = parts.port != 0
     except ValueError:  # a port that is none
         return False
-    place = parts.path if parts.scheme == "unix" else parts.hostname
-    return bool(parts.scheme in schemes and place and is_port and len(url.split()) == 1)
+    place = parts.path if parts.scheme == "unix" else parts.hostname or not needs_host
+    is_one = "://" in url and len(url.split()) == 1
+    return bool(parts.scheme in schemes and place and is_port and is_one)
 
 
 def _shown(value: object) -> str:
-    return repr(_CREDENTIALS.sub("…", value) if isinstance(value, str) else value)
+    return repr(_CREDENTIALS.sub(r"\1…@", value) if isinstance(value, str) else value)
 
 
 def _plain(value: object) -> str:
@@ -384,6 +383,7 @@ def unread(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
         if name.upper().startswith(PREFIX)
         and stem not in Settings.model_fields
         and stem not in _READ_ELSEWHERE
+        and not stem.startswith(_OF_A_SERVICE)
     }
 
 

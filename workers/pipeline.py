@@ -44,7 +44,7 @@ from workers.dispatch import (
     vectors_part,
 )
 from workers.embed import embed
-from workers.enrich import Enriched
+from workers.enrich import Enriched, unasked
 from workers.parse import guard, imports, parse
 from workers.planning import importers, layout_at
 from workers.services import WRITERS, Index, services, settings
@@ -70,7 +70,10 @@ STORE_FILES = 128
 STORE_LULL_S = 0.03
 STORE_WAIT_S = 1.5
 
-#: The part of a hand-over that names the index whose embedder made the vectors.
+#: The part of a hand-over with the summaries; it was `summaries` when files had none of their own.
+SENTENCES = "sentences"
+
+#: The part that names the index whose embedder made the vectors.
 MADE_FOR = "made for"
 
 
@@ -98,7 +101,7 @@ def parse_file(job: Job) -> None:
 
 @stage(jobs.ENRICH)
 def enrich_file(job: Job) -> None:
-    """Parsed file → summaries of its chunks, the most wanted of many files first."""
+    """Parsed file → summaries of it and its chunks, the most wanted of many files first."""
     _enrich_batcher().submit(job).result()
 
 
@@ -173,8 +176,7 @@ def _enrich_batch(batch: Sequence[Job]) -> None:
         ready, lost = _split(group, _load_parsed(run, group))
         found = dict(zip(ready, _summaries(run, ready), strict=True))
         parts = {
-            job.path: {"summaries": wire.dump_summaries(one.summaries)}
-            for job, one in found.items()
+            job.path: {SENTENCES: wire.dump_summaries(one.summaries)} for job, one in found.items()
         }
         services().handover.put(run, parts)
         pass_on(run, [job for job in ready if found[job].is_finished], jobs.EMBED)
@@ -195,7 +197,7 @@ def _summaries(run: RunId, files: Mapping[Job, ParsedFile]) -> Sequence[Enriched
         raise
     except Exception:
         log.exception("enrich_failed", run=run)
-        return [Enriched(Summaries(missing=len(file.pieces))) for _, file in pairs]
+        return [unasked(path, file) for path, file in pairs]
 
 
 def _embed_batch(batch: Sequence[Job]) -> None:
@@ -315,7 +317,7 @@ def _load_parsed(run: RunId, group: Sequence[Job]) -> list[ParsedFile | None]:
 def _load_summaries(run: RunId, group: Sequence[Job]) -> dict[str, Summaries]:
     paths = [job.path for job in group]
     is_enriched = settings.language_model != "none"
-    values = services().handover.get(run, paths, "summaries") if is_enriched else ()
+    values = services().handover.get(run, paths, SENTENCES) if is_enriched else ()
     loaded = {
         path: wire.load_summaries(value)
         for path, value in zip(paths, values, strict=False)

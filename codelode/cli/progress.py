@@ -27,11 +27,13 @@ class Progress:
         self._shown_at = 0.0
         self._state: RunState | None = None
         self._started_at = time.monotonic()
-        self._waited_for = ""
+        self._told: set[str] = set()  # what the run waited for, since it went on last
 
     def __call__(self, run: Run) -> None:
-        if run.waits_for and run.waits_for != self._waited_for:
-            self._waited_for = run.waits_for
+        if not run.waits_for:
+            self._told.clear()
+        elif run.waits_for not in self._told:
+            self._told.add(run.waits_for)
             self.note(f"{run.repository} waits: {' '.join(run.waits_for.split())}")
         interval_s = TERMINAL_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S
         now = time.monotonic()

@@ -145,7 +145,7 @@ class Run(_message.Message):
     """Summaries that the language model made, and those it owes."""
     summaries_missing: _builtins.int
     waits_for: _builtins.str
-    """Why nothing comes through at the moment: the server that is away. Empty while it goes on."""
+    """Why work was put off last: the server that is away. Empty when a file has come through since."""
     def __init__(
         self,
         *,

@@ -1,12 +1,13 @@
 """What is known about a file or a symbol, from the index, the symbol table and the graph.
 
 A subject is a file when the index holds one of that path, else a symbol. The summary is put
-together from what is stored, so it says nothing that is not in the code.
+together from what is stored: nothing is asked of a model for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -93,6 +94,8 @@ async def _symbol(
             f"no file and no symbol {name[:100]!r} is indexed at this ref{reason}; "
             "`codelode search` finds names that are alike"
         )
+    places = [place for place in places if held[place]]
+    places = [place for place in places if held[place]]
     near, notices = await _near(places[:MAX_FILES], backends.graph)
     return About(
         kind="symbol",
@@ -154,11 +157,27 @@ def _said(who: str, near: Mapping[str, Sequence[str]], *, are_many: bool = False
 async def _defined(
     file: FilePlace, chunks: Sequence[Chunk], symbols: SymbolTable | None
 ) -> tuple[tuple[Located, ...], tuple[str, ...]]:
-    """The definitions in the file by line; a notice where they are only what its chunks tell."""
+    """The definitions in the file by line; a notice where they are only what its chunks tell.
+
+    The table has the file as it is at the ref that was indexed last. Where that is another file
+    than the one asked about, the chunks tell too.
+    """
     if symbols is None:
         return tuple(_definitions(chunks)), (NO_SYMBOLS,)
     repository, path = file
-    return (await asyncio.to_thread(symbols.defined_in, repository, [path]))[path], ()
+    found = (await asyncio.to_thread(symbols.defined_in, repository, [path]))[path]
+    return (found if _are_of(chunks, found) else tuple(_definitions(chunks))), ()
+
+
+def _are_of(chunks: Sequence[Chunk], found: Sequence[Located]) -> bool:
+    """Whether these are the definitions that begin in the chunks, each where it does."""
+    places: dict[str, list[range]] = defaultdict(list)
+    for chunk in chunks:
+        for name in chunk.symbols:
+            places[name].append(range(chunk.start_line, chunk.end_line + 1))
+    return places.keys() == {at.symbol.name for at in found} and all(
+        any(at.symbol.start_line in lines for lines in places[at.symbol.name]) for at in found
+    )
 
 
 def _cut(definitions: Sequence[Located]) -> tuple[str, ...]:

@@ -22,12 +22,18 @@ from codelode.model import (
     Category,
     Chunk,
     FileChunks,
+    FileHealth,
     Filters,
+    HealthStatus,
     HybridQuery,
     Kind,
+    ParsedFile,
+    Piece,
     RefName,
     RepositoryName,
+    Summaries,
     chunk_id,
+    locate,
 )
 from codelode.names import names_of
 
@@ -491,6 +497,32 @@ async def test_what_a_file_is_for_is_kept_with_its_first_chunk_and_not_searched(
         placed(first._replace(file_summary="Says it otherwise"), chunk("b.py", "e"))
     )
     assert [hit.chunk.file_summary for hit in await index.found("x")] == ["Says it otherwise"]
+
+
+async def test_what_a_file_is_for_is_of_its_ref_though_it_begins_alike_at_another(index):
+    def parsed(end):
+        pieces = [
+            Piece(1, 1, 0, 9, "import os\n", Kind.BLOCK),
+            Piece(2, 2, 9, 20, f"{end}\n", Kind.BLOCK),
+        ]
+        return ParsedFile("python", Category.SOURCE, FileHealth(HealthStatus.OK), tuple(pieces))
+
+    def stored(ref, end, said):
+        summaries = Summaries(("", ""), said)
+        chunks = locate(parsed(end), repository=APP, path="a.py", refs=(ref,), summaries=summaries)
+        index.store.replace([file(*chunks, refs=(ref,))])
+
+    async def told(ref):
+        found = await index.search.files([(APP, "a.py")], ref)
+        return [chunk.file_summary for chunk in found[APP, "a.py"]]
+
+    stored(MAIN, "x = 1", "Holds one.")
+    stored(DEV, "x = 2", "Holds two.")
+    assert (await told(MAIN), await told(DEV)) == (["Holds one.", ""], ["Holds two.", ""])
+    stored(DEV, "x = 2", "")
+    assert (await told(MAIN), await told(DEV)) == (["Holds one.", ""], ["", ""])
+    stored(DEV, "x = 1", "Holds one.")
+    assert (await told(MAIN), await told(DEV)) == (["Holds one.", ""],) * 2
 
 
 @pytest.mark.parametrize("query", ["getUserById", "get_user_by_id", "user id", "GETUSERBYID"])

@@ -512,10 +512,37 @@ def test_a_run_says_why_it_is_not_pulled_yet(ledger):
     run = ledger.create(APP, DEFAULT_REF)
     ledger.claim(run.id, worker="a")
     ledger.unclaim(run.id, worker="a", for_s=0, reason=AWAY)
-    ledger.claim(run.id, worker="a")
     assert ledger.run(run.id).waits_for == AWAY
-    ledger.plan(run.id, manifest(item(1)), ref=MAIN, fingerprint=PRINT)
+    ledger.claim(run.id, worker="a")
     assert ledger.run(run.id).waits_for == ""
+
+
+def test_a_pull_that_is_given_up_after_its_run_was_cancelled_says_nothing(ledger):
+    run = ledger.create(APP, DEFAULT_REF)
+    ledger.claim(run.id, worker="a")
+    ledger.end(run.id, RunState.CANCELLED)
+    ledger.unclaim(run.id, worker="a", for_s=0, reason=AWAY)
+    assert ledger.run(run.id).waits_for == ""
+
+
+def test_records_of_a_run_that_begins_afresh_are_of_its_own_index_from_then_on(ledger):
+    drain(ledger, *start(ledger, item(1), item(2)))
+    run = ledger.create(APP, DEFAULT_REF)
+    again = manifest(item(1), item(2), is_afresh=True)
+    ledger.plan(run.id, again, ref=MAIN, fingerprint="another index")
+    ledger.done(run.id, [indexed(item(1))])
+    ledger.end(run.id, RunState.CANCELLED)
+    (status,) = ledger.refs(APP)
+    assert (status.fingerprint, status.is_clean, status.files) == ("another index", False, 1)
+
+
+def test_a_run_that_does_not_begin_afresh_leaves_the_fingerprint_until_it_is_through(ledger):
+    drain(ledger, *start(ledger, item(1), item(2)))
+    run = ledger.create(APP, DEFAULT_REF)
+    advance = ledger.plan(run.id, manifest(item(1)), ref=MAIN, fingerprint="newer parser")
+    assert ledger.refs(APP)[0].fingerprint == PRINT
+    drain(ledger, run, advance)
+    assert ledger.refs(APP)[0].fingerprint == "newer parser"
 
 
 def test_a_run_that_is_over_waits_for_nothing(ledger):

@@ -20,12 +20,14 @@ from codelode.model import (
     RepositoryName,
     RunState,
     Symbol,
+    locate,
 )
 from codelode.ports import Manifest, WorkItem
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway.api.coverage import MAX_REPOSITORIES, Coverage
 from gateway.api.search import CHANGED
 from gateway.expand.about import NO_SYMBOLS, about
+from workers.parse import parse
 
 Request = search_pb2.SearchRequest
 HTTP = RepositoryName("acme/http")
@@ -419,35 +421,57 @@ async def test_a_file_is_explained_from_the_index_and_the_graph(service):
     assert not response.notices
 
 
-@pytest.mark.usefixtures("indexed")
-async def test_all_definitions_of_a_file_are_told_with_their_own_lines(service, symbols):
-    """Also those that share a chunk with others."""
-    table = {"again": (5, 6), "now": (8, 8), "later": (8, 20)}
-    symbols.replace(
-        HTTP,
-        {
-            "src/retry.py": [
-                Symbol(name, name, Kind.FUNCTION, f"def {name}():", *lines, True)
-                for name, lines in table.items()
-            ]
-        },
-    )
+@pytest.fixture
+def parsed(indexed, index, symbols):
+    """Has a file indexed as the job chain does it; its path."""
 
-    response = await service.Explain(search_pb2.ExplainRequest(subject="src/retry.py"))
+    def build(text, *, path="src/whole.py"):
+        made = parse(text.encode(), path=path)
+        index(*locate(made, repository=HTTP, path=path, refs=(DEFAULT_REF,)))
+        symbols.replace(HTTP, {path: made.symbols})
+        return path
+
+    return build
+
+
+async def test_all_definitions_of_a_file_are_told_with_their_own_lines(service, parsed):
+    """Also those that share a chunk with others."""
+    path = parsed("def again():\n    return 1\n\n\ndef now(): ...\n\n\ndef later(): ...\n")
+
+    response = await service.Explain(search_pb2.ExplainRequest(subject=path))
 
     told = {one.name: (one.start_line, one.end_line) for one in response.definitions}
-    assert told == table
+    assert told == {"again": (1, 2), "now": (5, 5), "later": (8, 8)}
+    assert not response.notices
 
 
-@pytest.mark.usefixtures("indexed")
-async def test_definitions_that_are_left_out_are_counted(service, symbols):
-    many = [Symbol(f"f{n}", f"f{n}", Kind.FUNCTION, "", n, n, True) for n in range(1, 151)]
-    symbols.replace(HTTP, {"src/retry.py": many})
+async def test_definitions_that_are_left_out_are_counted(service, parsed):
+    path = parsed("".join(f"def f{n}(): ...\n" for n in range(150)))
 
-    response = await service.Explain(search_pb2.ExplainRequest(subject="src/retry.py"))
+    response = await service.Explain(search_pb2.ExplainRequest(subject=path))
 
     assert len(response.definitions) == 100
     assert list(response.notices) == ["the first 100 of 150 definitions are listed"]
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        pytest.param("def other(): ...\n", id="another name"),
+        pytest.param("import os\n" * 90 + "def own(): ...\n", id="another line"),
+        pytest.param("def own(): ...\ndef more(): ...\n", id="one more"),
+        pytest.param("", id="none"),
+    ],
+)
+async def test_definitions_are_those_of_the_ref_whatever_another_one_has(
+    service, parsed, symbols, elsewhere
+):
+    path = parsed("def own(): ...\n")
+    symbols.replace(HTTP, {path: parse(elsewhere.encode(), path=path).symbols})
+
+    response = await service.Explain(search_pb2.ExplainRequest(subject=path))
+
+    assert [(one.name, one.start_line) for one in response.definitions] == [("own", 1)]
 
 
 @pytest.mark.usefixtures("indexed")

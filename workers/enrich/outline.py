@@ -14,6 +14,9 @@ from codelode.model import ParsedFile, Symbol
 MAX_BEGINNING_CHARS = 1_500
 MAX_LINES_CHARS = 4_000
 
+#: A line of prose may be a whole paragraph; a signature ends before.
+MAX_LINE_CHARS = 200
+
 #: Where the beginning ends and the lines of the outline start.
 GAP = "…"
 
@@ -30,7 +33,7 @@ def outline(parsed: ParsedFile) -> str:
     lines = [_line(symbol) for symbol in parsed.symbols] or [
         piece.content.strip().partition("\n")[0] for piece in parsed.pieces
     ]
-    return "\n".join((beginning, GAP, *_fitting(lines)))
+    return "\n".join((beginning, GAP, *_fitting([line[:MAX_LINE_CHARS] for line in lines])))
 
 
 def _line(symbol: Symbol) -> str:

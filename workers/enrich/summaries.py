@@ -224,6 +224,11 @@ class Enricher:
         return ThreadPoolExecutor(self.concurrency, thread_name_prefix="enrich")
 
 
+def unasked(path: str, parsed: ParsedFile) -> Enriched:
+    """Of a file that nobody could be asked about: all that it should have is missing."""
+    return Enriched(Summaries(missing=len(_File.of(path, parsed).wanted)))
+
+
 def _wishes(files: Sequence[_File], *, importers: Mapping[str, int]) -> dict[_Subject, _Wish]:
     """Distinct subjects, each as much wanted as its most wanted place."""
     wishes: dict[_Subject, _Wish] = {}

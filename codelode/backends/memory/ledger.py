@@ -233,6 +233,7 @@ class MemoryLedger:
         if plan.owner != worker and self._is_alive(plan.owner):
             return False
         plan.owner, plan.since = worker, self._now()
+        self._runs[run] = replace(self._runs[run], waits_for="")
         return True
 
     @_atomic
@@ -276,13 +277,12 @@ class MemoryLedger:
             resolved=ref,
             total=len(manifest.items),
             skipped=len(manifest.skipped),
-            waits_for="",
         )
         self._runs[run] = found
         plan = self._plans[run]
         plan.todo, plan.fingerprint = list(manifest.items), fingerprint
         plan.patterns = manifest.patterns
-        self._mark_unclean(found.repository, ref, fingerprint)
+        self._mark_unclean(found.repository, ref, fingerprint, afresh=manifest.is_afresh)
         self._record(self._files.setdefault((found.repository, ref), {}), manifest)
         return self._advance(found)
 
@@ -425,10 +425,14 @@ class MemoryLedger:
             health=_health(files),
         )
 
-    def _mark_unclean(self, name: RepositoryName, ref: RefName, fingerprint: str) -> None:
+    def _mark_unclean(
+        self, name: RepositoryName, ref: RefName, fingerprint: str, *, afresh: bool
+    ) -> None:
+        """`afresh`: from here on its records are of the index that the fingerprint names."""
         known = self._refs.setdefault(name, {})
         status = known.get(ref, RefStatus(ref, None, fingerprint))
-        known[ref] = replace(status, is_clean=False)
+        named = fingerprint if afresh else status.fingerprint
+        known[ref] = replace(status, fingerprint=named, is_clean=False)
 
     def _record(self, files: dict[str, FileRecord], manifest: Manifest) -> None:
         """Write what the manifest says of its files; what was skipped and left the tree goes.

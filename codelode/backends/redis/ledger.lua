@@ -159,13 +159,13 @@ local run, worker = ARGV[1], ARGV[2]
 if run_field(run, 'state') ~= 'pulling' then return 0 end
 local owner = run_field(run, 'owner')
 if owner ~= worker and is_alive(owner) then return 0 end
-redis.call('HSET', key('run:' .. run), 'owner', worker, 'since_ms', now_ms())
+redis.call('HSET', key('run:' .. run), 'owner', worker, 'since_ms', now_ms(), 'waits_for', '')
 return 1
 
 --- unclaim
 -- run, worker, for_ms, reason
 local run = key('run:' .. ARGV[1])
-if redis.call('HGET', run, 'owner') == ARGV[2] then
+if redis.call('HGET', run, 'state') == 'pulling' and redis.call('HGET', run, 'owner') == ARGV[2] then
   redis.call('HSET', run, 'owner', '', 'since_ms', now_ms() + tonumber(ARGV[3]),
     'waits_for', ARGV[4])
 end
@@ -237,11 +237,17 @@ for i = 2, #ARGV, 2 do put_record(at, ARGV[i], ARGV[i + 1]) end
 return 1
 
 --- plan_commit
--- run, window, skipped -> advance
+-- run, window, skipped, 1 when the index does not hold what records said -> advance
 local run, window = ARGV[1], tonumber(ARGV[2])
 if run_field(run, 'state') ~= 'pulling' then return {{}, 0, ''} end
+if ARGV[4] == '1' then -- from here on records are of this run's index
+  local refs, ref = key('refs:' .. run_field(run, 'repository')), run_field(run, 'resolved')
+  local record = cjson.decode(redis.call('HGET', refs, ref))
+  record[2] = run_field(run, 'fingerprint')
+  redis.call('HSET', refs, ref, unclean(record))
+end
 redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3],
-  'total', redis.call('LLEN', key('run:' .. run .. ':todo')), 'waits_for', '')
+  'total', redis.call('LLEN', key('run:' .. run .. ':todo')))
 return advance(run, window)
 
 --- begin

@@ -240,7 +240,7 @@ class RedisLedger:
             self._run_script("plan_items", run, is_afresh, *flat)
         for records in _batches(manifest.skipped):
             self._run_script("plan_records", run, *_flat(records))
-        return self._advance("plan_commit", run, self._window, len(manifest.skipped))
+        return self._advance("plan_commit", run, self._window, len(manifest.skipped), is_afresh)
 
     def begin(
         self, run: RunId, paths: Sequence[str], *, worker: str, stage: str

@@ -90,20 +90,17 @@ def test_a_run_without_all_its_summaries_says_how_many(served, gateway, make_run
     assert "`codelode enrich acme/http` has the rest written\n" in answer.err
 
 
-def test_what_a_run_waits_for_is_said_once(served, gateway, make_run):
-    waits = {"total": 4, "waits_for": "Weaviate does not answer: start it"}
-    gateway.watches = [
-        [
-            make_run("indexing", done=1, **waits),
-            make_run("indexing", done=1, **waits),
-            make_run("indexing", done=2, total=4),
-            make_run("complete", done=4, total=4),
-        ]
-    ]
+def test_what_a_run_waits_for_is_said_once_while_it_waits(served, gateway, make_run):
+    ollama, weaviate = "Ollama does not answer", "Weaviate does not answer: start it"
+    reasons = [weaviate, weaviate, ollama, weaviate, "", weaviate]
+    seen = [make_run("indexing", total=4, done=1, waits_for=reason) for reason in reasons]
+    gateway.watches = [[*seen, make_run("complete", total=4, done=4)]]
 
     answer = served("index", "https://x/http.git", "--wait")
 
-    assert answer.err.count("acme/http waits: Weaviate does not answer: start it\n") == 1
+    # Weaviate's twice: it was away, came back, and was away again.
+    told = [line for line in answer.err.splitlines() if "waits" in line]
+    assert told == [f"acme/http waits: {reason}" for reason in (weaviate, ollama, weaviate)]
     assert "waits" not in answer.out
 
 

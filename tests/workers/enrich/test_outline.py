@@ -44,6 +44,11 @@ def test_a_file_without_definitions_is_shown_by_what_its_pieces_begin_with():
     assert made.splitlines()[-8:] == [f"# Part {n}" for n in range(8)]
 
 
+def test_a_paragraph_of_one_long_line_leaves_room_for_the_others():
+    text = "Much is said of it. " * 250 + "\n\n" + "# Part\n\n" + "And more of it. " * 150
+    assert "# Part" in outline(parse(text.encode(), path="guide.md"))
+
+
 def test_one_endless_line_is_cut():
     made = outline(parse(b"x = '" + b"a" * 100_000 + b"'\n", path="a.txt"))
     assert len(made) <= MAX_CONTENT_CHARS

@@ -11,7 +11,7 @@ from codelode.backends.memory.language_model import MemoryLanguageModel
 from codelode.errors import InvalidSettings, Rejected, TimedOut, Unavailable
 from codelode.model import Category, Kind
 from codelode.ports import WorkItem
-from workers.enrich import Enricher, first_wanted
+from workers.enrich import Enricher, first_wanted, unasked
 from workers.enrich.summaries import ATTEMPTS
 from workers.enrich.wanted import CENTRAL_IMPORTERS
 
@@ -98,6 +98,15 @@ def test_a_file_whose_question_fails_lacks_its_sentence_alone(enricher, piece, p
     (found,) = mended("other", file, importers={})
     assert (found.summaries.file, found.summaries.missing) == ("Returns every value.", 0)
     assert len(mended.model.prompts) == 1
+
+
+def test_of_a_file_nobody_could_be_asked_about_as_much_is_missing_as_is_made_later(
+    enricher, piece, parsed
+):
+    file = parsed(piece(f"1 {BODY}"), piece("x = 1", line=2), piece(f"2 {BODY}", line=3))
+    enrich, _ = enricher()
+    (made,) = enrich("run", [("a.py", file)], importers={})
+    assert unasked("a.py", file).summaries.missing == made.summaries.made == 3
 
 
 def test_a_copy_of_a_file_elsewhere_costs_no_question(enricher, piece, parsed):

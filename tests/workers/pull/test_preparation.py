@@ -23,6 +23,8 @@ from codelode.ports import Advance, Manifest
 from workers.pull.mirror import Mirrors
 from workers.pull.preparation import prepare
 
+PRINT = "parser 1, store local, model-1 ≤ 10"
+
 FILES = {"src/a.py": "a", "src/gen/b.py": "b", "docs/c.md": "c", "logo.png": "x"}
 
 
@@ -32,18 +34,18 @@ class World:
     mirrors: Mirrors
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
 
-    def plan(self, ref=DEFAULT_REF, *, redo=()) -> tuple[Run, Manifest, Advance]:
+    def plan(self, ref=DEFAULT_REF, *, redo=(), fingerprint=PRINT) -> tuple[Run, Manifest, Advance]:
         """What a pull does."""
         run = self.ledger.create(self.repository.name, ref, redo=redo)
         prepared = prepare(
             run,
             ledger=self.ledger,
             mirrors=self.mirrors,
-            fingerprint="1",
+            fingerprint=fingerprint,
             max_file_bytes=1000,
         )
         manifest = prepared.manifest
-        advance = self.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint="1")
+        advance = self.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint=fingerprint)
         return run, manifest, advance
 
     def finish(self, run: Run, advance: Advance) -> None:
@@ -175,6 +177,34 @@ def test_a_run_that_does_not_end_leaves_the_rest_to_the_next(world):
     world.ledger.end(run.id, RunState.CANCELLED)
     world.index(exclude=[])
     assert world.indexed() == {"src/a.py", "src/gen/b.py", "docs/c.md"}
+
+
+@pytest.mark.parametrize(
+    "other", ["parser 1, store weaviate, model-1 ≤ 10", "parser 1, store local, model-2"]
+)
+def test_another_index_is_filled_and_what_was_not_stored_in_one_is_not_taken_for_it(world, other):
+    paths = world.index()
+    run, manifest, advance = world.plan(fingerprint=other)
+    assert ({item.path for item in manifest.items}, manifest.is_afresh) == (paths, True)
+    stored = advance.items[0]
+    world.ledger.done(run.id, [described(stored)])
+    world.ledger.end(run.id, RunState.CANCELLED)
+
+    run, manifest, _ = world.plan(fingerprint=other)  # goes on
+    assert ({item.path for item in manifest.items}, manifest.is_afresh) == (
+        paths - {stored.path},
+        False,
+    )
+    world.ledger.end(run.id, RunState.CANCELLED)
+
+    _, manifest, _ = world.plan()  # back at the first, which lacks what was stored in the other
+    assert ({item.path for item in manifest.items}, manifest.is_afresh) == (paths, True)
+
+
+def test_another_parser_writes_into_the_same_index(world):
+    paths = world.index()
+    _, manifest, _ = world.plan(fingerprint=PRINT.replace("parser 1", "parser 2"))
+    assert ({item.path for item in manifest.items}, manifest.is_afresh) == (paths, False)
 
 
 def described(item, summaries=1):
