@@ -8,9 +8,10 @@ follows bring all of them in 10.7 ms. Scores also come as numbers, not inside an
 prose, where fusing by ranks leaves them out.
 
 Where no glob has to be looked at, both bring ids alone, which tell what is worth ranking. Chunks
-read before are kept, and only the others are fetched, in a third query. On 43,716 chunks the two
-take 9.6 ms, with the chunks themselves 16.7 ms, for the server then makes whole objects of what
-words found; fetching a hundred takes 6.8 ms.
+read before are kept, and only the others are fetched: the best of the side that is through first
+while the other one is under way, and then the rest. On 43,716 chunks the two queries take 9.6 ms,
+with the chunks themselves 16.7 ms, for the server then makes whole objects of what words found;
+fetching a hundred takes 6.8 ms.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from weaviate import WeaviateAsyncClient
 from weaviate.collections.classes.filters import FilterReturn
@@ -68,6 +69,13 @@ T = TypeVar("T")
 _Side: TypeAlias = Callable[[int, Sequence[str]], Awaitable[list[FoundObject]]]
 
 
+class _Ahead(NamedTuple):
+    """Chunks that are read while one of the sides is under way."""
+
+    ids: frozenset[bytes]
+    shown: asyncio.Future[Mapping[bytes, Shown]]
+
+
 class WeaviateChunkSearch:
     """Implements the port ChunkSearch for one event loop; connects at the first call.
 
@@ -96,8 +104,7 @@ class WeaviateChunkSearch:
         async def both(tenant: TenantObjects) -> Sequence[Candidate]:
             sides = (_keyword(tenant, query, where), _near(tenant, query, where))
             if not has_globs(query.filters):
-                hits = await asyncio.gather(*(side(query.limit, ()) for side in sides))
-                found = await self._union(tenant, query, *hits)
+                found = await self._found(tenant, query, sides)
                 if found is not None:
                     return found
             admits = admission(query.filters)
@@ -129,14 +136,39 @@ class WeaviateChunkSearch:
         if client is not None:
             await client.close()
 
+    async def _found(
+        self, tenant: TenantObjects, query: HybridQuery, sides: Sequence[_Side]
+    ) -> list[Candidate] | None:
+        """As `_union`, of sides that bring ids alone.
+
+        One is through some milliseconds before the other. Its best are read meanwhile: nearly all
+        of them are worth ranking, whatever the other one brings.
+        """
+        asked = [asyncio.ensure_future(side(query.limit, ())) for side in sides]
+        ahead = None
+        try:
+            done, slower = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            if slower:
+                best = _best(done.pop().result(), query)
+                read = asyncio.ensure_future(self._read(tenant, best))
+                ahead = _Ahead(frozenset(hit.id for hit in best), read)
+            return await self._union(tenant, query, *await asyncio.gather(*asked), ahead=ahead)
+        finally:
+            tasks: list[asyncio.Future[Any]] = [*asked, *([ahead.shown] if ahead else [])]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)  # none fails unheard
+
     async def _union(
         self,
         tenant: TenantObjects,
         query: HybridQuery,
         keyword: Sequence[FoundObject],
         near: Sequence[FoundObject],
+        *,
+        ahead: _Ahead | None = None,
     ) -> list[Candidate] | None:
-        """What is worth ranking of both sides.
+        """What is worth ranking of both sides; `ahead` are being read.
 
         None: one of them went before it was read, for its file was replaced; what took its place
         would be missed.
@@ -148,7 +180,7 @@ class WeaviateChunkSearch:
         )
         words_found, near_found = ({hit.id: hit for hit in side} for side in (keyword, near))
         hits = near_found | words_found
-        shown = await self._read(tenant, [hits[id] for id in best])
+        shown = await self._read(tenant, [hits[id] for id in best], ahead=ahead)
         if len(shown) < len(best):
             return None
         candidates: dict[ChunkId, Candidate] = {}
@@ -166,20 +198,23 @@ class WeaviateChunkSearch:
         return list(candidates.values())
 
     async def _read(
-        self, tenant: TenantObjects, hits: Sequence[FoundObject]
+        self, tenant: TenantObjects, hits: Sequence[FoundObject], *, ahead: _Ahead | None = None
     ) -> Mapping[bytes, Shown]:
-        """The chunks of hits; those that came without are fetched, unless they are kept."""
+        """The chunks of hits; those that came without are fetched, unless they are kept or are
+        being read.
+        """
         shown = self._kept.known(hit.id for hit in hits)
+        under_way = ahead.ids if ahead else frozenset()
         missing = []
         for hit in hits:
             if hit.properties:
                 shown[hit.id] = self._kept.of(hit.id, hit.properties)
-            elif hit.id not in shown:
+            elif hit.id not in shown and hit.id not in under_way:
                 missing.append(hit.id)
         if missing:
             fetched = await tenant.by_id(missing, SHOWN)
             shown |= {hit.id: self._kept.of(hit.id, hit.properties) for hit in fetched}
-        return shown
+        return {**shown, **await ahead.shown} if ahead else shown
 
     async def _best(
         self, side: _Side, limit: int, admits: Callable[[Chunk], bool]
@@ -279,6 +314,12 @@ def _near(tenant: TenantObjects, query: HybridQuery, where: FilterReturn) -> _Si
         )
 
     return ask
+
+
+def _best(hits: Sequence[FoundObject], query: HybridQuery) -> list[FoundObject]:
+    """Those of one side that are worth ranking whatever the other one brings, but for a few."""
+    first = hits if query.most is None else hits[: query.most // 2]
+    return [hit for hit in first if category_of(hit.id) not in query.secondary]
 
 
 def _lines(chunk: Chunk) -> tuple[int, int]:

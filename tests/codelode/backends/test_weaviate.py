@@ -31,6 +31,7 @@ from codelode.backends.weaviate import (
     search,
     versions,
 )
+from codelode.backends.weaviate.asking import TenantObjects
 from codelode.backends.weaviate.connection import Address, connect
 from codelode.backends.weaviate.failures import TRANSLATIONS, refusal, translate
 from codelode.backends.weaviate.index import SCHEMA_VERSION, VECTOR, Version, from_description
@@ -46,7 +47,7 @@ from codelode.errors import (
     TimedOut,
     Unavailable,
 )
-from codelode.model import RefName
+from codelode.model import FileChunks, Filters, HybridQuery, RefName
 
 EAST = np.array([1, 0, 0, 0], np.float32)
 NORTH = np.array([0, 1, 0, 0], np.float32)
@@ -260,6 +261,67 @@ async def test_a_reader_follows_to_an_index_that_was_built_anew(
     open_weaviate(weaviate_address, own_place).store.replace([file_of(chunk_of("new.py"))])
 
     assert [hit.chunk.path for hit in await reader.found()] == ["new.py"]
+
+
+@pytest.mark.parametrize("slower", ["by_words", "by_vector"])
+async def test_the_best_of_one_side_are_read_while_the_other_is_under_way_and_none_twice(
+    open_weaviate, weaviate_address, weaviate_place, chunk_of, monkeypatch, slower
+):
+    sides = open_weaviate(weaviate_address, weaviate_place)
+    chunks = [chunk_of(f"{n}.py", "shared " * (1 + n % 30) + "pad " * n) for n in range(60)]
+    turned = [[np.cos(n / 60), np.sin(n / 60), 0, 0] for n in range(60)]
+    sides.store.replace(
+        [
+            FileChunks(one.repository, one.path, one.refs, (one,), np.array([row], np.float32))
+            for one, row in zip(chunks, turned, strict=True)
+        ]
+    )
+    query = HybridQuery("shared", EAST, Filters(ref=chunks[0].refs[0]), 40, most=30)
+    expected = await open_weaviate(weaviate_address, weaviate_place).search.hybrid(query)
+    asked, is_read = [], asyncio.Event()
+    by_id, side = TenantObjects.by_id, getattr(TenantObjects, slower)
+
+    async def recorded(self, ids, properties):
+        asked.append(set(ids))
+        found = await by_id(self, ids, properties)
+        is_read.set()
+        return found
+
+    async def late(self, *args, **kwargs):
+        await is_read.wait()
+        return await side(self, *args, **kwargs)
+
+    monkeypatch.setattr(TenantObjects, "by_id", recorded)
+    monkeypatch.setattr(TenantObjects, slower, late)
+
+    found = await sides.search.hybrid(query)
+
+    assert {hit.chunk.id: hit for hit in found} == {hit.chunk.id: hit for hit in expected}
+    assert len(found) == 30
+    ahead, rest = asked
+    assert (len(ahead), ahead & rest) == (15, set())
+
+
+@pytest.mark.parametrize("broken", ["by_words", "by_vector"])
+async def test_a_side_that_fails_fails_the_search_whatever_is_read_meanwhile(
+    sides, chunk_of, file_of, monkeypatch, broken
+):
+    sides.store.replace([file_of(chunk_of())])
+    is_reading, forever = asyncio.Event(), asyncio.Event()
+
+    async def hangs(self, ids, properties):
+        is_reading.set()
+        await forever.wait()
+
+    async def fails(self, *args, **kwargs):
+        await is_reading.wait()
+        raise weaviate.exceptions.WeaviateQueryError("gone", "GRPC")
+
+    monkeypatch.setattr(TenantObjects, "by_id", hangs)
+    monkeypatch.setattr(TenantObjects, broken, fails)
+
+    with pytest.raises(CodelodeError, match="gone"):
+        await sides.found("shared", EAST)
 
 
 async def test_two_organisations_share_nothing(
