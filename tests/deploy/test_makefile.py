@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -10,12 +11,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
+#: What one make tells another that it runs.
+OF_MAKE = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS")
+
 
 def make(*arguments):
-    # Nothing is installed: what is there counts as up to date.
+    # Nothing is installed: what is there counts as up to date. The make that runs the tests is
+    # none of its business: under another one it says where it is.
+    environment = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
     return subprocess.run(
         ["make", "--old-file=.venv/.ready", *arguments],
         cwd=ROOT,
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
