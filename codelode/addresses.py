@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -204,6 +204,18 @@ def is_host_and_port(address: str, *, least_port: int = 1) -> bool:
     is_host = bool(host) and "://" not in host
     is_number = port.isascii() and port.isdecimal()
     return is_host and is_number and least_port <= int(port) < 65_536
+
+
+def is_server_url(url: str, schemes: Sequence[str], *, needs_host: bool = True) -> bool:
+    """Whether it is one URL with one of the schemes, with `unix` a path and else a host."""
+    try:
+        parts = urlsplit(url)
+        is_port = parts.port != 0
+    except ValueError:  # a port that is none
+        return False
+    place = parts.path if parts.scheme == "unix" else parts.hostname or not needs_host
+    is_one = "://" in url and len(url.split()) == 1
+    return bool(parts.scheme in schemes and place and is_port and is_one)
 
 
 def _check_scp(url: str) -> str:

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from codelode.addresses import is_loopback
+from codelode.addresses import is_loopback, is_server_url
 from codelode.errors import InvalidSettings
 
 PREFIX = "CODELODE_"
@@ -331,20 +330,9 @@ class Settings(BaseSettings):
 def _checked_url(
     url: str, *, schemes: tuple[str, ...], example: str, needs_host: bool = True
 ) -> str:
-    if not _is_url(url, schemes, needs_host=needs_host):
+    if not is_server_url(url, schemes, needs_host=needs_host):
         raise PydanticCustomError("url", "is no URL of a server; for example {e}", {"e": example})
     return url
-
-
-def _is_url(url: str, schemes: tuple[str, ...], *, needs_host: bool) -> bool:
-    try:
-        parts = urlsplit(url)
-        is_port = parts.port != 0
-    except ValueError:  # a port that is none
-        return False
-    place = parts.path if parts.scheme == "unix" else parts.hostname or not needs_host
-    is_one = "://" in url and len(url.split()) == 1
-    return bool(parts.scheme in schemes and place and is_port and is_one)
 
 
 def _shown(value: object) -> str:

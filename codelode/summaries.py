@@ -32,32 +32,13 @@ _BOILERPLATE = re.compile(
 def of_file(path: str, chunks: Sequence[Chunk], imports: Iterable[str] = ()) -> str:
     """The summary of a stored file from its chunks in file order, at most MAX_CHARS."""
     first = chunks[0] if chunks else None
-    return compose(
-        path,
-        sentence=first.file_summary if first else "",
-        head=head(first.content, first.language, first.kind) if first else "",
-        sentences=dict.fromkeys(chunk.summary for chunk in chunks if chunk.summary),
-        names=exported(chunks),
-        imports=imports,
-    )
-
-
-def compose(
-    path: str,
-    *,
-    sentence: str = "",
-    head: str = "",
-    sentences: Iterable[str] = (),
-    names: Iterable[str] = (),
-    imports: Iterable[str] = (),
-) -> str:
-    """The summary from its parts, one a line, at most MAX_CHARS."""
+    sentences = dict.fromkeys(chunk.summary for chunk in chunks if chunk.summary)
     parts = (
         path,
-        sentence,
-        head,
+        first.file_summary if first else "",
+        head(first.content, first.language, first.kind) if first else "",
         " ".join(list(sentences)[:MAX_SENTENCES]),
-        listed("Defines", names, MAX_SYMBOLS),
+        listed("Defines", exported(chunks), MAX_SYMBOLS),
         listed("Imports", imports, MAX_IMPORTS),
     )
     return "\n".join(part for part in parts if part)[:MAX_CHARS]

@@ -11,6 +11,7 @@ from codelode.cli.asking import json_option
 from codelode.cli.options import server_option
 from codelode.cli.searching import FOUND, NOTHING
 from codelode.client import Client, Graph, GraphLink, GraphPlace
+from codelode.client.request import MOST
 from codelode.counts import counted
 
 RELATIONS = (
@@ -22,7 +23,9 @@ RELATIONS = (
 @click.command()
 @click.argument("subject", metavar="FILE|SYMBOL")
 @click.option("--repo", "-r", "repository", default="", metavar="NAME", help="Where it is.")
-@click.option("--depth", type=int, default=3, show_default=True, help="Steps, 1 to 5.")
+@click.option(
+    "--depth", type=int, default=3, show_default=True, help=f"Steps, 1 to {MOST['depth']}."
+)
 @click.option("--reverse", is_flag=True, help="What depends on it, instead of on what it depends.")
 @click.option(
     "--relation",
@@ -32,7 +35,11 @@ RELATIONS = (
     help="Only this. Default: those of the direction.",
 )
 @click.option(
-    "--limit", type=int, default=200, show_default=True, help="Links of each relation, 1 to 1,000."
+    "--limit",
+    type=int,
+    default=200,
+    show_default=True,
+    help=f"Links of each relation, 1 to {MOST['limit']:,}.",
 )
 @click.option("--ref", default="", help="Branch or tag. Default: the repository's default.")
 @json_option

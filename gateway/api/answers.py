@@ -59,7 +59,7 @@ class Answers:
         answer: Callable[[], Awaitable[Made[search_pb2.SearchResponse]]],
     ) -> search_pb2.SearchResponse:
         """The stored answer, that of a query of the same meaning, or a new one."""
-        shape = pipeline.Shape(self.store, self.embedder.identity, generation, explain)
+        shape = self._shape(generation, explain=explain)
         key = pipeline.cache_key(query, shape)
         stored = await self.cache.get(key)
         if stored is not None:
@@ -84,7 +84,7 @@ class Answers:
         answer: Callable[[], Awaitable[Made[search_pb2.ContextResponse]]],
     ) -> search_pb2.ContextResponse:
         """The stored context or a new one."""
-        shape = pipeline.Shape(self.store, self.embedder.identity, generation, explain)
+        shape = self._shape(generation, explain=explain)
         key = pipeline.cache_key(query, shape, call="context")
         stored = await self.cache.get(key)
         if stored is not None:
@@ -95,6 +95,9 @@ class Answers:
         if made.may_be_kept:
             await self.cache.put(key, made.response.SerializeToString(), ttl_s=self.ttl_s)
         return made.response
+
+    def _shape(self, generation: int, *, explain: bool) -> pipeline.Shape:
+        return pipeline.Shape(self.store, self.embedder.identity, generation, explain)
 
     async def _near(self, query: SearchQuery, bucket: str | None) -> Near | None:
         if bucket is None or self.least >= 1:

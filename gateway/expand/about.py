@@ -95,7 +95,6 @@ async def _symbol(
             "`codelode search` finds names that are alike"
         )
     places = [place for place in places if held[place]]
-    places = [place for place in places if held[place]]
     near, notices = await _near(places[:MAX_FILES], backends.graph)
     return About(
         kind="symbol",

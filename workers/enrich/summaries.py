@@ -33,7 +33,7 @@ from codelode.ports import (
 )
 from workers.enrich.outline import outline
 from workers.enrich.prompt import MAX_ANSWER_TOKENS, PROMPT_VERSION, ask, clean
-from workers.enrich.wanted import exported, file_share, is_file_wanted, is_wanted, share
+from workers.enrich.wanted import exported, file_share, is_wanted, share
 
 #: After a batch of which every call failed, before it or the next one is asked for, seconds: a
 #: server that restarts should find its run still there, and three such batches end it. As long as
@@ -73,24 +73,27 @@ class _Wish:
 
 
 class _File(NamedTuple):
-    """A file's chunks, and its outline if a sentence about the whole is wanted."""
+    """A file's chunks, and what a sentence is wanted of: some of them, and perhaps the whole."""
 
     path: str
     parsed: ParsedFile
     chunks: tuple[Chunk, ...]
+    wanted: tuple[Chunk, ...]
     whole: _Subject | None
 
     @classmethod
     def of(cls, path: str, parsed: ParsedFile) -> _File:
         chunks = locate(parsed, repository=RepositoryName(""), path=path, refs=())
-        whole = _Subject(outline(parsed), is_file=True) if is_file_wanted(chunks) else None
-        return cls(path, parsed, chunks, whole)
+        wanted = tuple(filter(is_wanted, chunks))
+        # The sentence of a single chunk says all of its file.
+        whole = _Subject(outline(parsed), is_file=True) if len(wanted) > 1 else None
+        return cls(path, parsed, chunks, wanted, whole)
 
     @property
-    def wanted(self) -> list[_Subject]:
+    def subjects(self) -> list[_Subject]:
         """Each as often as it occurs."""
-        subjects = [_Subject(chunk.content) for chunk in self.chunks if is_wanted(chunk)]
-        return subjects if self.whole is None else [*subjects, self.whole]
+        of_chunks = [_Subject(chunk.content) for chunk in self.wanted]
+        return of_chunks if self.whole is None else [*of_chunks, self.whole]
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,7 @@ class Enricher:
 
 def unasked(path: str, parsed: ParsedFile) -> Enriched:
     """Of a file that nobody could be asked about: all that it should have is missing."""
-    return Enriched(Summaries(missing=len(_File.of(path, parsed).wanted)))
+    return Enriched(Summaries(missing=len(_File.of(path, parsed).subjects)))
 
 
 def _wishes(files: Sequence[_File], *, importers: Mapping[str, int]) -> dict[_Subject, _Wish]:
@@ -243,12 +246,9 @@ def _wishes(files: Sequence[_File], *, importers: Mapping[str, int]) -> dict[_Su
 
 def _shares(file: _File, *, importers: int) -> Iterator[tuple[_Subject, float]]:
     shown = exported(file.parsed)
-    for chunk in filter(is_wanted, file.chunks):
-        is_exported = chunk.symbol in shown
-        yield (
-            _Subject(chunk.content),
-            share(chunk, is_exported=is_exported, importers=importers),
-        )
+    for chunk in file.wanted:
+        part = share(chunk, is_exported=chunk.symbol in shown, importers=importers)
+        yield _Subject(chunk.content), part
     if file.whole is not None:
         yield file.whole, file_share(file.parsed, importers=importers)
 
@@ -257,9 +257,9 @@ def _enriched(file: _File, known: Mapping[_Subject, str], left: frozenset[_Subje
     summaries = Summaries(
         chunks=tuple(known.get(_Subject(chunk.content), "") for chunk in file.chunks),
         file=known.get(file.whole, "") if file.whole else "",
-        missing=sum(subject not in known for subject in file.wanted),
+        missing=sum(subject not in known for subject in file.subjects),
     )
-    return Enriched(summaries, is_finished=left.isdisjoint(file.wanted))
+    return Enriched(summaries, is_finished=left.isdisjoint(file.subjects))
 
 
 def _key(wish: _Wish, identity: str) -> DerivationKey:

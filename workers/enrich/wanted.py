@@ -69,12 +69,6 @@ def exported(parsed: ParsedFile) -> frozenset[str]:
     return frozenset(symbol.qualified_name for symbol in parsed.symbols if symbol.is_exported)
 
 
-def is_file_wanted(chunks: Sequence[Chunk]) -> bool:
-    """Whether a summary of the whole would say more than those of its chunks: one says it all."""
-    enough = islice(filter(is_wanted, chunks), 1, None)
-    return next(enough, None) is not None
-
-
 def share(chunk: Chunk, *, is_exported: bool, importers: int) -> float:
     """The part of the run's budget that is open to a chunk, in (0, 1]; more is more wanted.
 

@@ -164,9 +164,9 @@ return 1
 
 --- unclaim
 -- run, worker, for_ms, reason
-local run = key('run:' .. ARGV[1])
-if redis.call('HGET', run, 'state') == 'pulling' and redis.call('HGET', run, 'owner') == ARGV[2] then
-  redis.call('HSET', run, 'owner', '', 'since_ms', now_ms() + tonumber(ARGV[3]),
+local run = ARGV[1]
+if run_field(run, 'state') == 'pulling' and run_field(run, 'owner') == ARGV[2] then
+  redis.call('HSET', key('run:' .. run), 'owner', '', 'since_ms', now_ms() + tonumber(ARGV[3]),
     'waits_for', ARGV[4])
 end
 return 1

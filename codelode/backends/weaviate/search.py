@@ -145,16 +145,17 @@ class WeaviateChunkSearch:
         of them are worth ranking, whatever the other one brings.
         """
         asked = [asyncio.ensure_future(side(query.limit, ())) for side in sides]
+        tasks: list[asyncio.Future[Any]] = [*asked]
         ahead = None
         try:
             done, slower = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
             if slower:
-                best = _best(done.pop().result(), query)
-                read = asyncio.ensure_future(self._read(tenant, best))
-                ahead = _Ahead(frozenset(hit.id for hit in best), read)
+                leading = _leading(done.pop().result(), query)
+                shown = asyncio.ensure_future(self._read(tenant, leading))
+                ahead = _Ahead(frozenset(hit.id for hit in leading), shown)
+                tasks.append(shown)
             return await self._union(tenant, query, *await asyncio.gather(*asked), ahead=ahead)
         finally:
-            tasks: list[asyncio.Future[Any]] = [*asked, *([ahead.shown] if ahead else [])]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)  # none fails unheard
@@ -316,7 +317,7 @@ def _near(tenant: TenantObjects, query: HybridQuery, where: FilterReturn) -> _Si
     return ask
 
 
-def _best(hits: Sequence[FoundObject], query: HybridQuery) -> list[FoundObject]:
+def _leading(hits: Sequence[FoundObject], query: HybridQuery) -> list[FoundObject]:
     """Those of one side that are worth ranking whatever the other one brings, but for a few."""
     first = hits if query.most is None else hits[: query.most // 2]
     return [hit for hit in first if category_of(hit.id) not in query.secondary]
