@@ -47,7 +47,8 @@ from codelode.model import Filters, RepositoryName
 
 LIMIT_S = 3_600
 POLL_S = 0.2
-SEARCHES, WARM_UP = 600, 300
+#: Of which the first half is not counted.
+SEARCHES = 600
 
 
 def main() -> None:
@@ -252,13 +253,14 @@ async def _searches(
                 await call(query)
     finally:
         await library.close()
+    before = len(queries) // 2
     for what, taken in (("search, gateway", ours), ("the library's hybrid", theirs)):
-        p50, p99 = (percentile(taken[WARM_UP:], at) for at in (50, 99))
+        p50, p99 = (percentile(taken[before:], at) for at in (50, 99))
         report(what, f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, load {load():.1f}")
-    cold = percentile(ours[:WARM_UP], 50) / percentile(theirs[:WARM_UP], 50)
-    ratio = percentile(ours[WARM_UP:], 50) / percentile(theirs[WARM_UP:], 50)
+    cold = percentile(ours[:before], 50) / percentile(theirs[:before], 50)
+    ratio = percentile(ours[before:], 50) / percentile(theirs[before:], 50)
     at = f"{client.status().chunks:,} chunks"
-    report("  ratio of p50", f"{ratio:.2f} at {at}; of the {WARM_UP} searches before {cold:.2f}")
+    report("  ratio of p50", f"{ratio:.2f} at {at}; of the {before} searches before {cold:.2f}")
 
 
 def _clean(address: Address, place: Place) -> None:
