@@ -131,6 +131,14 @@ class Embedder(Protocol):
         """The vector of a query, comparable with documents by cosine."""
 
 
+@runtime_checkable
+class QuickEmbedder(Protocol):
+    """An embedder that has the vectors of some queries sooner than a thread would take over."""
+
+    def embed_at_once(self, text: str) -> Vector | None:
+        """The vector of a query, within a millisecond or two; None: ask `embed_query`."""
+
+
 class LanguageModel(Protocol):
     """Text generation. Reading `identity` may ask a server."""
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from codelode.model import Vector, Vectors
-from codelode.ports import Embedder
+from codelode.ports import Embedder, QuickEmbedder
 
 #: How long a query's vector is kept, seconds.
 LIFE_S = 3_600.0
@@ -22,7 +22,9 @@ ENTRIES = 4_096
 
 
 class RememberingEmbedder:
-    """Implements the port Embedder over another one. Safe to share between threads."""
+    """Implements the ports Embedder and QuickEmbedder over another embedder. Safe to share between
+    threads.
+    """
 
     def __init__(
         self,
@@ -33,6 +35,7 @@ class RememberingEmbedder:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._embedder = embedder
+        self._quick = embedder if isinstance(embedder, QuickEmbedder) else None
         self._entries = entries
         self._life_s = life_s
         self._clock = clock
@@ -51,16 +54,27 @@ class RememberingEmbedder:
         return self._embedder.embed_documents(texts)
 
     def embed_query(self, text: str) -> Vector:
-        now = self._clock()
+        known = self._remembered(text)
+        return self._kept(text, self._embedder.embed_query(text)) if known is None else known
+
+    def embed_at_once(self, text: str) -> Vector | None:
+        """See `ports.QuickEmbedder`."""
+        known = self._remembered(text)
+        if known is not None or self._quick is None:
+            return known
+        made = self._quick.embed_at_once(text)
+        return None if made is None else self._kept(text, made)
+
+    def _remembered(self, text: str) -> Vector | None:
         with self._lock:
             expires, known = self._known.get(text, (0.0, None))
-        if known is not None and now < expires:
-            return known
-        vector = self._embedder.embed_query(text)
+        return known if self._clock() < expires else None
+
+    def _kept(self, text: str, vector: Vector) -> Vector:
         vector.setflags(write=False)  # it is shared from here on
         with self._lock:
             self._known.pop(text, None)
-            self._known[text] = (now + self._life_s, vector)
+            self._known[text] = (self._clock() + self._life_s, vector)
             while len(self._known) > self._entries:
                 self._known.popitem(last=False)
         return vector

@@ -48,6 +48,10 @@ BLOCK_TOKENS = 32
 
 _LOG1P = np.log1p(np.arange(MAX_TOKENS + 1, dtype=np.float32))
 
+#: Longest query that is embedded at once: 24 µs at the median, and 1.4 ms for one made of the
+#: words that take longest, letters in no order.
+AT_ONCE_CHARS = 200
+
 TokenIds = npt.NDArray[np.uint16]
 
 
@@ -62,7 +66,7 @@ class Table:
 
 
 class StaticEmbedder:
-    """`ports.Embedder` over a table in a folder. Safe to share between threads."""
+    """Both embedder ports over a table in a folder. Safe to share between threads."""
 
     def __init__(self, table_dir: Path = TABLE_DIR) -> None:
         self._table = read_table(table_dir)
@@ -86,6 +90,10 @@ class StaticEmbedder:
         weights = _LOG1P[occurrences] * self._table.scales[ids]
         vector: Vector = weights @ self._table.rows[ids].astype(np.float32)
         return vector / (float(np.linalg.norm(vector)) or 1.0)
+
+    def embed_at_once(self, text: str) -> Vector | None:
+        """See `ports.QuickEmbedder`."""
+        return self.embed_query(text) if len(text) <= AT_ONCE_CHARS else None
 
     def token_ids(self, text: str) -> TokenIds:
         """The rows of the table that stand for `text`, in order, at most MAX_TOKENS."""

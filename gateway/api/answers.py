@@ -8,16 +8,15 @@ an incomplete index is not kept.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from codelode.errors import Unavailable
 from codelode.model import Vector
 from codelode.ports import Embedder, NearQueries, QueryCache
 from codelode.v1 import search_pb2
 from gateway import pipeline
+from gateway.retrieve import embed
 from gateway.state import SearchQuery
 
 Response = TypeVar("Response")
@@ -102,11 +101,8 @@ class Answers:
     async def _near(self, query: SearchQuery, bucket: str | None) -> Near | None:
         if bucket is None or self.least >= 1:
             return None
-        try:
-            vector = await asyncio.to_thread(self.embedder.embed_query, query.text)
-        except Unavailable:
-            return None
-        return Near(bucket, vector) if vector.any() else None
+        vector, _ = await embed(query.text, self.embedder)
+        return None if vector is None else Near(bucket, vector)
 
     async def _alike(self, near: Near) -> search_pb2.SearchResponse | None:
         """The answer of the nearest query, when it is near enough and still there."""

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -169,7 +170,9 @@ def _line(method: str, request_id: str, context: Context) -> Iterator[_Outcome]:
     finally:
         took_ms = round(1000 * (time.perf_counter() - started), 2)
         facts = structlog.contextvars.get_contextvars()
-        log.info("rpc", method=method, code=outcome.code.name, took_ms=took_ms, **facts)
+        line = partial(log.info, method=method, code=outcome.code.name, took_ms=took_ms, **facts)
+        # Written when the answer is on its way, which would otherwise wait 0.3 ms for it.
+        asyncio.get_running_loop().call_soon(line, "rpc")
 
 
 async def _abort(context: Context, error: Exception, outcome: _Outcome) -> NoReturn:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Awaitable, Hashable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 
 from codelode.errors import InvalidQuery
@@ -46,7 +46,11 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
     ) -> search_pb2.SearchResponse:
         """The chunks that answer a query best, ranked."""
         started = time.perf_counter()
-        query, generation, notices = await asyncio.to_thread(self._read, request)
+        generation = self._generation()
+        query = await self._query(request)
+        notices: tuple[str, ...] = ()
+        if request.page_token:
+            query, notices = _at_page(query, request.page_token, now=await generation)
 
         async def answer() -> Made[search_pb2.SearchResponse]:
             return await self._answer(query, generation, explain=request.explain)
@@ -55,7 +59,7 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
             (await answer()).response
             if request.skip_cache
             else await self.answers.search(
-                query, generation, explain=request.explain, answer=answer
+                query, await generation, explain=request.explain, answer=answer
             )
         )
         response.notices.extend(notices)
@@ -68,7 +72,7 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         """The hits of a search as one text, filled up to a budget of tokens."""
         started = time.perf_counter()
         asked = request.search
-        query, generation, _ = await asyncio.to_thread(self._read, asked, for_context=True)
+        query = await self._query(asked, for_context=True)
 
         async def answer() -> Made[search_pb2.ContextResponse]:
             made, state, timings = await pipeline.search_context(query, self.backends)
@@ -79,7 +83,9 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         response = (
             (await answer()).response
             if asked.skip_cache
-            else await self.answers.context(query, generation, explain=asked.explain, answer=answer)
+            else await self.answers.context(
+                query, await self._generation(), explain=asked.explain, answer=answer
+            )
         )
         await self._finish(response.search, query, started)
         return response
@@ -112,29 +118,33 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         note(subject_kind=found.kind, definitions=len(found.definitions))
         return convert.explain_response(found)
 
-    def _read(
-        self, request: search_pb2.SearchRequest, *, for_context: bool = False
-    ) -> tuple[SearchQuery, int, tuple[str, ...]]:
-        """The checked query, and the generation that a cached answer must be of.
+    def _generation(self) -> asyncio.Future[int]:
+        """The generation that an answer is of, on its way.
 
-        The generation is read first: what changes later makes the stored answer newer than its
-        key says, never older.
+        An answer that is to be kept awaits it before the index is asked: what changes later makes
+        it newer than its key says, never older. One that is not awaits it for the next page alone;
+        where it came later than the hits, that page does not tell of what changed between.
         """
-        generation = self.ledger.generation()
-        query = validate.search_query(request, self.ledger, for_context=for_context)
-        if not request.page_token:
-            return query, generation, ()
-        offset, was = _page(query, request.page_token)
-        return replace(query, offset=offset), generation, () if was == generation else (CHANGED,)
+        reading = asyncio.get_running_loop().run_in_executor(None, self.ledger.generation)
+        # A request that is refused does not await it, and then nobody is to hear of its failure.
+        reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return reading
+
+    async def _query(
+        self, request: search_pb2.SearchRequest, *, for_context: bool = False
+    ) -> SearchQuery:
+        """The request, checked; in a thread where there are filters, whose names are looked up."""
+        check = partial(validate.search_query, request, self.ledger, for_context=for_context)
+        return await asyncio.to_thread(check) if request.filters.ByteSize() else check()
 
     async def _answer(
-        self, query: SearchQuery, generation: int, *, explain: bool
+        self, query: SearchQuery, generation: Awaitable[int], *, explain: bool
     ) -> Made[search_pb2.SearchResponse]:
         state, timings = await pipeline.search(query, self.backends)
         response = convert.search_response(state, timings, explain=explain)
         end = query.offset + len(state.hits)
         if end < min(len(state.ranking), MAX_OFFSET):
-            response.next_page_token = _token(query, end, generation)
+            response.next_page_token = _token(query, end, await generation)
         is_complete = await self._is_complete(response, query)
         return Made(response, is_complete and not state.notices)
 
@@ -147,8 +157,8 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         missing: list[str] = []
         if named:
             covered = await self._covered(named, query.filters.ref)
-            partial = (one.repository for one in covered if not one.is_complete)
-            missing = [f"{name} is not completely indexed yet" for name in partial]
+            incomplete = (one.repository for one in covered if not one.is_complete)
+            missing = [f"{name} is not completely indexed yet" for name in incomplete]
         elif not response.hits and not await asyncio.to_thread(self.ledger.repositories):
             missing = [NOTHING_INDEXED]
         response.notices.extend(missing)
@@ -193,6 +203,12 @@ def _coverage(item: Covered) -> search_pb2.Coverage:
 
 def _token(query: SearchQuery, offset: int, generation: int) -> str:
     return paging.token((str(offset), str(generation), _search(query)))
+
+
+def _at_page(query: SearchQuery, token: str, *, now: int) -> tuple[SearchQuery, tuple[str, ...]]:
+    """The query at the token's page, and what is to be said of it. `now`: the generation."""
+    offset, was = _page(query, token)
+    return replace(query, offset=offset), () if was == now else (CHANGED,)
 
 
 def _page(query: SearchQuery, token: str) -> tuple[int, int]:

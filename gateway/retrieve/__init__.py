@@ -17,7 +17,7 @@ from gateway.retrieve.hybrid import KEYWORDS_ONLY, candidates, embed
 from gateway.retrieve.staged import staged
 from gateway.state import Backends, Found, SearchState
 
-__all__ = ["KEYWORDS_ONLY", "retrieve"]
+__all__ = ["KEYWORDS_ONLY", "embed", "retrieve"]
 
 
 async def retrieve(state: SearchState, backends: Backends) -> SearchState:

@@ -9,7 +9,9 @@ import pytest
 from pydantic import SecretStr
 
 from codelode.backends import ollama, openai
+from codelode.backends.remembering import RememberingEmbedder
 from codelode.backends.static import StaticEmbedder
+from codelode.ports import QuickEmbedder
 
 MODEL = "all-minilm"
 
@@ -111,3 +113,16 @@ def test_a_returned_vector_is_the_callers_own(embedder):
     copy = first.copy()
     first[:] = 0
     np.testing.assert_array_equal(embedder.embed_query("cache"), copy)
+
+
+@pytest.mark.parametrize("text", ["where are retries counted", "retry " * 500, "::::"])
+def test_what_comes_at_once_is_the_querys_vector(embedder, text):
+    remembering = RememberingEmbedder(embedder)
+    quick = [one for one in (embedder, remembering) if isinstance(one, QuickEmbedder)]
+    expected = embedder.embed_query(text)
+
+    at_once = [one.embed_at_once(text) for one in quick]
+    remembering.embed_query(text)
+
+    assert all(one is None or np.array_equal(one, expected) for one in at_once)
+    np.testing.assert_allclose(remembering.embed_at_once(text), expected, atol=1e-5)

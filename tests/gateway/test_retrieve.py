@@ -1,11 +1,14 @@
 """Candidates: windows, synonyms, wordings, and files before chunks."""
 
+import threading
+
+import numpy as np
 import pytest
 
 from codelode.model import Candidate, Edge, EdgeKind, Filters, RepositoryName
 from gateway import pipeline
 from gateway.options import Analyze, Mode, Options, Rank, Retrieve
-from gateway.retrieve import retrieve
+from gateway.retrieve import embed, retrieve
 from gateway.retrieve.hybrid import widened
 from gateway.retrieve.staged import MAX_TOKENS, NO_VECTOR, near_files, too_much
 from gateway.state import Backends, FoundFile, SearchQuery, SearchState
@@ -26,6 +29,35 @@ def candidate(make_chunk):
         return Candidate(make_chunk(path, content, **fields), keyword, similarity)
 
     return make
+
+
+class Quick:
+    """An embedder that has some vectors at once, and in which threads the others are made."""
+
+    identity, dim = "quick", 2
+
+    def __init__(self, at_once):
+        self.at_once = at_once
+        self.threads = []
+
+    def embed_at_once(self, text):
+        return self.at_once
+
+    def embed_query(self, text):
+        self.threads.append(threading.get_ident())
+        return np.ones(2, np.float32)
+
+
+async def test_what_an_embedder_has_at_once_is_taken_without_a_thread():
+    ready, wordless, asked = Quick(np.array([1, 0])), Quick(np.zeros(2)), Quick(None)
+
+    assert await embed("retry", ready) == (ready.at_once, ())
+    assert await embed("::::", wordless) == (None, ())
+    vector, notices = await embed("retry " * 500, asked)
+
+    assert (vector.tolist(), notices) == ([1, 1], ())
+    assert ready.threads == wordless.threads == []
+    assert threading.get_ident() not in asked.threads != []
 
 
 async def test_filters_apply_before_the_candidates_are_counted(index, backends, make_chunk):

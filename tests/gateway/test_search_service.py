@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import grpc
 import pytest
+import structlog
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
@@ -14,6 +16,9 @@ from codelode.model import Repository, RepositoryName
 from codelode.ports import Manifest
 from codelode.v1 import search_pb2
 from gateway.api import validate
+from gateway.api.answers import Answers
+from gateway.api.coverage import Coverage
+from gateway.api.search import SearchService
 
 Request, Filters = search_pb2.SearchRequest, search_pb2.Filters
 
@@ -271,6 +276,50 @@ async def test_a_changed_index_is_not_answered_from_the_cache(search, ledger, in
 
     assert not response.cached
     assert "src/backoff.py" in {hit.path for hit in response.hits}
+
+
+async def test_a_ledger_that_is_away_is_heard_of_by_those_alone_who_need_it(
+    backends, services, ledger, caplog
+):
+    ledger.is_away = True
+    answers = Answers(services.cache, services.near, "local", backends.embedder, 60, 1.0)
+    service = SearchService(backends, ledger, answers, Coverage(ledger))
+
+    reading = service._generation()
+    await asyncio.wait([reading])
+    del reading
+    gc.collect()
+
+    assert "never retrieved" not in caplog.text
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_past_the_cache_only_a_next_page_needs_the_ledgers_generation(search, ledger):
+    ledger.is_away = True
+
+    whole = await search(Request(query="retry", skip_cache=True))
+    with pytest.raises(grpc.aio.AioRpcError, match="Redis does not answer"):
+        await search(Request(query="retry", top_k=1, skip_cache=True))
+
+    assert len(whole.hits) > 1
+    assert not whole.next_page_token
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_every_call_is_one_line_of_the_log(search):
+    with structlog.testing.capture_logs() as lines:
+        await search(Request(query="retry"), metadata=(("x-request-id", "abc-2"),))
+        with pytest.raises(grpc.aio.AioRpcError):
+            await search(Request(query=" "))
+        async with asyncio.timeout(10):  # a line is written when its answer is on its way
+            while sum(line["event"] == "rpc" for line in lines) < 2:
+                await asyncio.sleep(0)
+
+    found, refused_ = (line for line in lines if line["event"] == "rpc")
+    assert found["method"] == "codelode.v1.SearchService/Search"
+    assert (found["code"], found["request_id"], found["hits"]) == ("OK", "abc-2", 3)
+    assert found["took_ms"] > 0
+    assert refused_["code"] == "INVALID_ARGUMENT"
 
 
 @pytest.mark.usefixtures("indexed")

@@ -29,13 +29,24 @@ class FoundObject(NamedTuple):
     id: bytes  # of its UUID, which take a fifth of the time to make and to look up
     score: float
     vector: Vector | None  # None when it was not asked for, or there is none
-    properties: Mapping[str, str]  # those asked for; all of them texts
+    result: search_get_pb2.SearchResult  # as it came
+
+    @property
+    def has_properties(self) -> bool:
+        return bool(self.result.properties.non_ref_props.fields)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Those that were asked for, all of them texts: made when they are looked at."""
+        fields = self.result.properties.non_ref_props.fields
+        return {name: value.text_value for name, value in fields.items()}
 
 
 class TenantObjects:
     """The objects of one tenant of one collection, read at QUORUM.
 
-    `where` is the condition, `properties` are those to bring. Raises what the library raises.
+    `where` is the condition as `message` makes it, `properties` are those to bring. Raises what the
+    library raises.
     """
 
     def __init__(self, client: WeaviateAsyncClient, *, collection: str, tenant: str) -> None:
@@ -48,7 +59,7 @@ class TenantObjects:
         terms: str,
         fields: Sequence[str],
         *,
-        where: FilterReturn,
+        where: base_pb2.Filters,
         limit: int,
         properties: Sequence[str] = (),
         with_vectors: bool = False,
@@ -58,7 +69,7 @@ class TenantObjects:
             properties,
             _metadata(with_vectors=with_vectors, score=True),
             attrgetter("score"),
-            filters=_FilterToGRPC.convert(where),
+            filters=where,
             limit=limit,
             bm25_search=base_search_pb2.BM25(query=terms, properties=fields),
         )
@@ -67,7 +78,7 @@ class TenantObjects:
         self,
         vector: Vector,
         *,
-        where: FilterReturn,
+        where: base_pb2.Filters,
         limit: int,
         properties: Sequence[str] = (),
         with_vectors: bool = False,
@@ -85,7 +96,7 @@ class TenantObjects:
             properties,
             _metadata(with_vectors=with_vectors, distance=True),
             _cosine,
-            filters=_FilterToGRPC.convert(where),
+            filters=where,
             limit=limit,
             near_vector=near,
         )
@@ -99,10 +110,9 @@ class TenantObjects:
         )
         return await self._search(properties, _metadata(), filters=where, limit=len(ids))
 
-    async def all(self, where: FilterReturn, properties: Sequence[str]) -> list[FoundObject]:
+    async def all(self, where: base_pb2.Filters, properties: Sequence[str]) -> list[FoundObject]:
         """Those that meet the condition, at most PAGE, in any order."""
-        filters = _FilterToGRPC.convert(where)
-        return await self._search(properties, _metadata(), filters=filters, limit=PAGE)
+        return await self._search(properties, _metadata(), filters=where, limit=PAGE)
 
     async def count(self) -> int:
         objects = self._client.collections.use(self.collection).with_tenant(self._tenant)
@@ -135,10 +145,16 @@ class TenantObjects:
                 about.id_as_bytes,
                 score(about),
                 _vector(about) if with_vectors else None,
-                _texts(one, properties) if properties else {},
+                one,
             )
             for one, about in ((one, one.metadata) for one in reply.results)
         ]
+
+
+def message(condition: FilterReturn) -> base_pb2.Filters:
+    """The condition as the server takes it."""
+    made: base_pb2.Filters = _FilterToGRPC.convert(condition)
+    return made
 
 
 def _metadata(*, with_vectors: bool = False, **wanted: bool) -> search_get_pb2.MetadataRequest:
@@ -153,9 +169,3 @@ def _cosine(metadata: search_get_pb2.MetadataResult) -> float:
 def _vector(metadata: search_get_pb2.MetadataResult) -> Vector | None:
     vectors = metadata.vectors
     return np.frombuffer(vectors[0].vector_bytes, "<f4") if vectors else None
-
-
-def _texts(found: search_get_pb2.SearchResult, names: Sequence[str]) -> Mapping[str, str]:
-    """Of these properties; empty where the object has none."""
-    fields = found.properties.non_ref_props.fields
-    return {name: fields[name].text_value for name in names}

@@ -19,7 +19,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -151,6 +151,16 @@ def unpack(properties: Mapping[str, Any]) -> Shown:
     return Shown(chunk, Names(*names))
 
 
+class Read(Protocol):
+    """An object that was read with SHOWN."""
+
+    @property
+    def id(self) -> bytes: ...
+
+    @property
+    def properties(self) -> Mapping[str, str]: ...
+
+
 class Kept:
     """Chunks of objects that were read with SHOWN: the last ones are kept, for an object never
     changes.
@@ -165,12 +175,12 @@ class Kept:
         kept = self._kept
         return {id: kept[id] for id in ids if id in kept}
 
-    def of(self, id: bytes, properties: Mapping[str, Any]) -> Shown:
-        shown = self._kept.get(id)
+    def of(self, read: Read) -> Shown:
+        shown = self._kept.get(read.id)
         if shown is None:
             if len(self._kept) >= self._most:
                 self._kept = dict(islice(self._kept.items(), self._most // 2, None))
-            shown = self._kept[id] = unpack(properties)
+            shown = self._kept[read.id] = unpack(read.properties)
         return shown
 
 

@@ -2,16 +2,15 @@
 
 Two queries at once, words and vector, instead of the server's own hybrid query: that fuses both
 sides to one list and cuts it, but ranking here wants the best of each side with its own score. On
-43,716 chunks, of the 72 chunks worth ranking the hybrid query brought .78 with a limit of 100
-(13.6 ms at the median), .90 with 150 (17.1 ms) and .94 with 200 (21.0 ms); the two queries and what
-follows bring all of them in 10.7 ms. Scores also come as numbers, not inside an explanation in
-prose, where fusing by ranks leaves them out.
+43,716 chunks, of the 72 chunks worth ranking the hybrid query brought .78 with a limit of 100, .90
+with 150 and .94 with 200. Scores also come as numbers, not inside an explanation in prose, where
+fusing by ranks leaves them out. What it would cost in the gateway is in
+`tests/bench/results/2026-11-23-one-query.txt`: at equal quality, a quarter more time.
 
-Where no glob has to be looked at, both bring ids alone, which tell what is worth ranking. Chunks
-read before are kept, and only the others are fetched: the best of the side that is through first
-while the other one is under way, and then the rest. On 43,716 chunks the two queries take 9.6 ms,
-with the chunks themselves 16.7 ms, for the server then makes whole objects of what words found;
-fetching a hundred takes 6.8 ms.
+Where no glob has to be looked at, the vector side brings its chunks along: on 506,956 chunks it is
+through 2.4 ms before the other one, and they cost it 1.3 ms. Words bring ids alone, for where
+chunks are asked for the server makes whole objects of all that words found, which takes 3.4 ms.
+Those worth ranking that were neither brought nor read before, about 25, are fetched in 2.4 ms.
 """
 
 from __future__ import annotations
@@ -20,14 +19,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from functools import lru_cache
+from typing import TypeAlias, TypeVar
 
 from weaviate import WeaviateAsyncClient
-from weaviate.collections.classes.filters import FilterReturn
+from weaviate.proto.v1 import base_pb2
 
 from codelode.backends import words
 from codelode.backends.weaviate import versions
-from codelode.backends.weaviate.asking import FoundObject, TenantObjects
+from codelode.backends.weaviate.asking import FoundObject, TenantObjects, message
 from codelode.backends.weaviate.bulk import PAGE
 from codelode.backends.weaviate.connection import Address, connect_async, ready
 from codelode.backends.weaviate.failures import LOST, is_lost, translated
@@ -43,7 +43,7 @@ from codelode.backends.weaviate.predicate import (
 )
 from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 from codelode.fusion import shortlist
-from codelode.model import Candidate, Chunk, ChunkId, HybridQuery, RefName
+from codelode.model import Candidate, Chunk, ChunkId, Filters, HybridQuery, RefName
 
 #: The searched properties, each with the weight of its score.
 FIELDS = [
@@ -69,13 +69,6 @@ T = TypeVar("T")
 _Side: TypeAlias = Callable[[int, Sequence[str]], Awaitable[list[FoundObject]]]
 
 
-class _Ahead(NamedTuple):
-    """Chunks that are read while one of the sides is under way."""
-
-    ids: frozenset[bytes]
-    shown: asyncio.Future[Mapping[bytes, Shown]]
-
-
 class WeaviateChunkSearch:
     """Implements the port ChunkSearch for one event loop; connects at the first call.
 
@@ -96,20 +89,21 @@ class WeaviateChunkSearch:
         self._kept = Kept()
 
     async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
-        where = condition(query.filters)
+        where = _where(query.filters)
         if where is None or query.limit <= 0:
             return []
         self._require_dim(query)
 
         async def both(tenant: TenantObjects) -> Sequence[Candidate]:
-            sides = (_keyword(tenant, query, where), _near(tenant, query, where))
+            keyword, near = _keyword(tenant, query, where), _near(tenant, query, where)
             if not has_globs(query.filters):
-                found = await self._found(tenant, query, sides)
+                hits = await _both(keyword(query.limit, ()), self._shown(near, query))
+                found = await self._union(tenant, query, *hits)
                 if found is not None:
                     return found
             admits = admission(query.filters)
-            hits = await asyncio.gather(*(self._best(side, query.limit, admits) for side in sides))
-            return await self._union(tenant, query, *hits) or ()
+            sides = (self._best(side, query.limit, admits) for side in (keyword, near))
+            return await self._union(tenant, query, *await _both(*sides)) or ()
 
         return await self._ask(both, empty=[])
 
@@ -117,7 +111,7 @@ class WeaviateChunkSearch:
         self, places: Sequence[FilePlace], ref: RefName
     ) -> Mapping[FilePlace, tuple[Chunk, ...]]:
         async def fetched(tenant: TenantObjects) -> Sequence[Chunk]:
-            hits = await tenant.all(in_files(places, ref), SHOWN)
+            hits = await tenant.all(message(in_files(places, ref)), SHOWN)
             return [unpack(hit.properties).chunk for hit in hits]
 
         held: dict[FilePlace, list[Chunk]] = {place: [] for place in places}
@@ -136,29 +130,17 @@ class WeaviateChunkSearch:
         if client is not None:
             await client.close()
 
-    async def _found(
-        self, tenant: TenantObjects, query: HybridQuery, sides: Sequence[_Side]
-    ) -> list[Candidate] | None:
-        """As `_union`, of sides that bring ids alone.
+    async def _shown(self, side: _Side, query: HybridQuery) -> list[FoundObject]:
+        """The hits of a side with their chunks.
 
-        One is through some milliseconds before the other. Its best are read meanwhile: nearly all
-        of them are worth ranking, whatever the other one brings.
+        Chunks are made of those that are worth ranking whatever the other side brings, but for a
+        few, as soon as they are here: that one is still under way.
         """
-        asked = [asyncio.ensure_future(side(query.limit, ())) for side in sides]
-        tasks: list[asyncio.Future[Any]] = [*asked]
-        ahead = None
-        try:
-            done, slower = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-            if slower:
-                leading = _leading(done.pop().result(), query)
-                shown = asyncio.ensure_future(self._read(tenant, leading))
-                ahead = _Ahead(frozenset(hit.id for hit in leading), shown)
-                tasks.append(shown)
-            return await self._union(tenant, query, *await asyncio.gather(*asked), ahead=ahead)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)  # none fails unheard
+        hits = await side(query.limit, SHOWN)
+        for hit in hits if query.most is None else hits[: query.most // 2]:
+            if category_of(hit.id) not in query.secondary:
+                self._kept.of(hit)
+        return hits
 
     async def _union(
         self,
@@ -166,13 +148,11 @@ class WeaviateChunkSearch:
         query: HybridQuery,
         keyword: Sequence[FoundObject],
         near: Sequence[FoundObject],
-        *,
-        ahead: _Ahead | None = None,
     ) -> list[Candidate] | None:
-        """What is worth ranking of both sides; `ahead` are being read.
+        """What is worth ranking of both sides.
 
-        None: one of them went before it was read, for its file was replaced; what took its place
-        would be missed.
+        None: one that words alone found went before it was read, for its file was replaced; what
+        took its place would be missed. What came with its chunk is shown as it was found.
         """
         best = shortlist(
             [[hit.id for hit in side] for side in (keyword, near)],
@@ -180,8 +160,8 @@ class WeaviateChunkSearch:
             is_secondary=lambda id: category_of(id) in query.secondary,
         )
         words_found, near_found = ({hit.id: hit for hit in side} for side in (keyword, near))
-        hits = near_found | words_found
-        shown = await self._read(tenant, [hits[id] for id in best], ahead=ahead)
+        hits = words_found | near_found
+        shown = await self._read(tenant, [hits[id] for id in best])
         if len(shown) < len(best):
             return None
         candidates: dict[ChunkId, Candidate] = {}
@@ -199,23 +179,22 @@ class WeaviateChunkSearch:
         return list(candidates.values())
 
     async def _read(
-        self, tenant: TenantObjects, hits: Sequence[FoundObject], *, ahead: _Ahead | None = None
+        self, tenant: TenantObjects, hits: Sequence[FoundObject]
     ) -> Mapping[bytes, Shown]:
-        """The chunks of hits; those that came without are fetched, unless they are kept or are
-        being read.
-        """
+        """The chunks of hits; those that came without are fetched, unless they are kept."""
         shown = self._kept.known(hit.id for hit in hits)
-        under_way = ahead.ids if ahead else frozenset()
         missing = []
         for hit in hits:
-            if hit.properties:
-                shown[hit.id] = self._kept.of(hit.id, hit.properties)
-            elif hit.id not in shown and hit.id not in under_way:
+            if hit.id in shown:
+                continue
+            if hit.has_properties:
+                shown[hit.id] = self._kept.of(hit)
+            else:
                 missing.append(hit.id)
         if missing:
             fetched = await tenant.by_id(missing, SHOWN)
-            shown |= {hit.id: self._kept.of(hit.id, hit.properties) for hit in fetched}
-        return {**shown, **await ahead.shown} if ahead else shown
+            shown |= {hit.id: self._kept.of(hit) for hit in fetched}
+        return shown
 
     async def _best(
         self, side: _Side, limit: int, admits: Callable[[Chunk], bool]
@@ -224,7 +203,7 @@ class WeaviateChunkSearch:
         asked = limit
         while True:
             hits = await side(asked, SHOWN)
-            inside = [hit for hit in hits if admits(self._kept.of(hit.id, hit.properties).chunk)]
+            inside = [hit for hit in hits if admits(self._kept.of(hit).chunk)]
             if len(inside) >= limit or len(hits) < asked or asked >= PAGE:
                 return inside[:limit]
             asked = min(WIDER * asked, PAGE)
@@ -240,8 +219,15 @@ class WeaviateChunkSearch:
         return await self._ask_once(call, empty)
 
     async def _ask_once(self, call: Callable[[TenantObjects], Awaitable[T]], empty: T) -> T:
-        tenant = await self._patience(self._tenant())
+        tenant = self._known()
+        if tenant is None:
+            tenant = await self._patience(self._tenant())
         return empty if tenant is None else await self._patience(call(tenant))
+
+    def _known(self) -> TenantObjects | None:
+        """The tenant's objects where they were looked for lately."""
+        is_fresh = time.monotonic() - self._looked_at <= FOLLOW_S
+        return self._current if is_fresh else None
 
     async def _tenant(self) -> TenantObjects | None:
         """The tenant's objects in the collection that is current now.
@@ -254,7 +240,7 @@ class WeaviateChunkSearch:
             if self._current is None:
                 self._current = await self._open()
                 self._looked_at = time.monotonic()
-            elif time.monotonic() - self._looked_at > FOLLOW_S:
+            elif self._known() is None:
                 with suppress(TimeoutError, Unavailable):
                     async with asyncio.timeout(LOOK_S):
                         with translated():
@@ -282,7 +268,7 @@ class WeaviateChunkSearch:
             )
 
 
-def _keyword(tenant: TenantObjects, query: HybridQuery, where: FilterReturn) -> _Side:
+def _keyword(tenant: TenantObjects, query: HybridQuery, where: base_pb2.Filters) -> _Side:
     terms = " ".join(words.query_terms(query.text))
 
     async def ask(limit: int, properties: Sequence[str]) -> list[FoundObject]:
@@ -300,7 +286,7 @@ def _keyword(tenant: TenantObjects, query: HybridQuery, where: FilterReturn) -> 
     return ask
 
 
-def _near(tenant: TenantObjects, query: HybridQuery, where: FilterReturn) -> _Side:
+def _near(tenant: TenantObjects, query: HybridQuery, where: base_pb2.Filters) -> _Side:
     vector = query.vector
 
     async def ask(limit: int, properties: Sequence[str]) -> list[FoundObject]:
@@ -317,10 +303,26 @@ def _near(tenant: TenantObjects, query: HybridQuery, where: FilterReturn) -> _Si
     return ask
 
 
-def _leading(hits: Sequence[FoundObject], query: HybridQuery) -> list[FoundObject]:
-    """Those of one side that are worth ranking whatever the other one brings, but for a few."""
-    first = hits if query.most is None else hits[: query.most // 2]
-    return [hit for hit in first if category_of(hit.id) not in query.secondary]
+async def _both(
+    keyword: Awaitable[list[FoundObject]], near: Awaitable[list[FoundObject]]
+) -> tuple[list[FoundObject], list[FoundObject]]:
+    """What both sides bring; where one fails, the other one is ended."""
+    tasks = [asyncio.ensure_future(side) for side in (keyword, near)]
+    try:
+        words_found, near_found = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return words_found, near_found
+
+
+@lru_cache(maxsize=16)
+def _where(filters: Filters) -> base_pb2.Filters | None:
+    """The condition as the server takes it. Most searches have one of a few; of thousands of
+    globs it takes megabytes.
+    """
+    where = condition(filters)
+    return None if where is None else message(where)
 
 
 def _lines(chunk: Chunk) -> tuple[int, int]:

@@ -55,6 +55,33 @@ def test_the_oldest_query_makes_room(inner):
     assert inner.asked == ["a", "b", "c", "a"]
 
 
+class Quick(Counting):
+    """At once only where the query is short."""
+
+    def embed_at_once(self, text):
+        return self.embed_query(text) if len(text) < 10 else None
+
+
+def test_a_quick_embedders_vectors_come_at_once_and_are_remembered():
+    inner = Quick()
+    embedder = RememberingEmbedder(inner)
+
+    first = embedder.embed_at_once("retry")
+
+    assert first is embedder.embed_at_once("retry") is embedder.embed_query("retry")
+    assert embedder.embed_at_once("retry with back-off") is None
+    assert inner.asked == ["retry"]
+
+
+def test_of_another_embedder_only_what_is_remembered_comes_at_once(inner):
+    embedder = RememberingEmbedder(inner)
+
+    assert embedder.embed_at_once("retry") is None
+    made = embedder.embed_query("retry")
+    assert embedder.embed_at_once("retry") is made
+    assert inner.asked == ["retry"]
+
+
 def test_all_else_is_the_embedders_own(inner):
     embedder = RememberingEmbedder(inner)
 

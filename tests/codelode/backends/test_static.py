@@ -133,6 +133,15 @@ def test_a_text_past_the_bound_counts_by_its_beginning(embedder):
     np.testing.assert_allclose(whole, embedder.embed_query(beginning), atol=1e-6)
 
 
+def test_a_query_of_usual_length_is_embedded_at_once(embedder):
+    text = "where are retries counted "
+
+    at_once = embedder.embed_at_once(text)
+
+    np.testing.assert_array_equal(at_once, embedder.embed_query(text))
+    assert embedder.embed_at_once(text * 40) is None
+
+
 @pytest.mark.parametrize("text", ["parse config", "retry retry call", "::::", "", "x" * 500])
 def test_a_query_is_pooled_as_a_document_without_title_is(embedder, text):
     (document,) = embedder.embed_documents(["\n" + text])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from weaviate.collections.batch.grpc_batch import _BatchGRPC
@@ -27,23 +29,23 @@ NOTHING = np.zeros(4, np.float32)
 
 
 def stored(chunk):
-    """Id and properties, as a server gives them back."""
+    """The object as a server gives it back."""
     made = pack(Given.of(chunk, NOTHING, ["main"]))
-    return made.uuid.bytes, made.properties
+    return SimpleNamespace(id=made.uuid.bytes, properties=made.properties)
 
 
 def test_an_object_is_read_once_and_the_older_half_of_those_kept_goes(chunk_of):
     kept = Kept(most=4)
     objects = [stored(chunk_of(f"part_{number}.py")) for number in range(5)]
-    first = [kept.of(*one) for one in objects[:4]]
-    assert all(kept.of(*one) is shown for one, shown in zip(objects[:4], first, strict=True))
+    first = [kept.of(one) for one in objects[:4]]
+    assert all(kept.of(one) is shown for one, shown in zip(objects[:4], first, strict=True))
 
-    kept.of(*objects[4])
+    kept.of(objects[4])
 
-    assert kept.of(*objects[3]) is first[3]
-    again = kept.of(*objects[0])
+    assert kept.of(objects[3]) is first[3]
+    again = kept.of(objects[0])
     assert again is not first[0]
-    assert again == first[0] == unpack(objects[0][1])
+    assert again == first[0] == unpack(objects[0].properties)
 
 
 def test_what_the_last_digit_of_an_id_means_changes_with_the_schema_only():
@@ -64,9 +66,9 @@ def test_what_the_last_digit_of_an_id_means_changes_with_the_schema_only():
 def test_an_object_tells_its_category_by_its_id_and_its_names_as_rankers_see_them(chunk_of):
     for category in Category:
         chunk = chunk_of(category=category, symbol="HttpPool.get", symbols=("HttpPool.get", "put"))
-        id, properties = stored(chunk)
-        assert category_of(id) is category
-        assert unpack(properties) == (
+        read = stored(chunk)
+        assert category_of(read.id) is category
+        assert unpack(read.properties) == (
             chunk._replace(refs=("main",)),
             names_of("HttpPool.get", ("HttpPool.get", "put")),
         )
