@@ -1,14 +1,16 @@
 """What of the searched repositories is indexed: in every answer, also in one from the cache.
 
 It is looked up beside the answer and never stored with it, because a run changes it every second.
-That takes two round trips, so what was seen is remembered for a moment.
+That takes two round trips, so what was seen is remembered for a moment, and what was asked for
+lately is looked up again while a search waits for the index.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from codelode.model import (
     DEFAULT_REF,
@@ -24,7 +26,14 @@ MAX_REPOSITORIES = 20
 #: How long a repository's state is taken for current, seconds.
 FRESH_S = 1.0
 
+#: When what was asked for lately is looked up again, seconds, and how many of it at most.
+RENEW_S = 0.5
+MAX_RENEWED = 64
+
 _MAX_REMEMBERED = 10_000
+
+#: A repository at a ref.
+Place: TypeAlias = tuple[RepositoryName, RefName]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +48,59 @@ class Covered:
     is_complete: bool  # a run of each ref has completed, and no file is pending since
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Coverage:
     """Remembers what it saw for FRESH_S; safe to share between threads."""
 
     ledger: Catalog
     clock: Callable[[], float] = time.monotonic
-    _seen: dict[tuple[RepositoryName, RefName], tuple[float, Covered]] = field(default_factory=dict)
+    _seen: dict[Place, tuple[float, Covered]] = field(default_factory=dict)
+    _asked: dict[Place, None] = field(default_factory=dict)  # the latest last
+    _renewed_at: float = float("-inf")
 
     def of(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Covered, ...]:
         """Of the first MAX_REPOSITORIES names."""
         distinct, now = _first(names), self.clock()
         known = {name: found for name in distinct if (found := self._fresh(name, ref, now))}
-        asked = [name for name in distinct if name not in known]
-        if len(self._seen) + len(asked) > _MAX_REMEMBERED:
-            self._seen.clear()
-        for name, refs in zip(asked, self.ledger.refs_of(asked), strict=True):
-            known[name] = _covered(name, ref, refs)
-            self._seen[name, ref] = (now, known[name])
-        return tuple(known[name] for name in distinct)
+        looked_up = self._look_up([(name, ref) for name in distinct if name not in known])
+        return tuple(known.get(name) or looked_up[name, ref] for name in distinct)
 
     def remembered(
         self, names: Iterable[RepositoryName], ref: RefName
     ) -> tuple[Covered, ...] | None:
         """The same without asking the ledger; None where one of them was not seen lately."""
-        now = self.clock()
-        found = [self._fresh(name, ref, now) for name in _first(names)]
+        distinct, now = _first(names), self.clock()
+        if len(self._asked) > _MAX_REMEMBERED:
+            self._asked.clear()
+        for name in distinct:
+            self._asked.pop((name, ref), None)
+            self._asked[name, ref] = None
+        found = [self._fresh(name, ref, now) for name in distinct]
         known = tuple(one for one in found if one is not None)
         return known if len(known) == len(found) else None
+
+    def due(self) -> Sequence[Place]:
+        """What was asked for lately, for `renew`; once in RENEW_S."""
+        now = self.clock()
+        if now - self._renewed_at < RENEW_S:
+            return ()
+        self._renewed_at = now
+        asked = list(self._asked)[-MAX_RENEWED:]
+        self._asked = dict.fromkeys(asked)
+        return asked
+
+    def renew(self, places: Sequence[Place]) -> None:
+        """Looks them up again, so that they are remembered when they are asked for."""
+        self._look_up(places)
+
+    def _look_up(self, places: Sequence[Place]) -> Mapping[Place, Covered]:
+        names, now = list(dict.fromkeys(name for name, _ in places)), self.clock()
+        refs = dict(zip(names, self.ledger.refs_of(names), strict=True)) if names else {}
+        found = {(name, ref): _covered(name, ref, refs[name]) for name, ref in places}
+        if len(self._seen) + len(found) > _MAX_REMEMBERED:
+            self._seen.clear()
+        self._seen.update({place: (now, covered) for place, covered in found.items()})
+        return found
 
     def _fresh(self, name: RepositoryName, ref: RefName, now: float) -> Covered | None:
         at, found = self._seen.get((name, ref), (now, None))

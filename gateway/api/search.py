@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from operator import attrgetter
+from typing import TypeVar
 
 from codelode.errors import InvalidQuery
 from codelode.model import RefName, RepositoryName
@@ -29,6 +30,8 @@ CHANGED = "the index has changed since the page before: hits may repeat or be mi
 #: Hits that pages may reach; the ranking behind them ends with the candidates.
 MAX_OFFSET = 10_000
 
+T = TypeVar("T")
+
 _but_its_page = attrgetter(*(part.name for part in fields(SearchQuery) if part.name != "offset"))
 
 
@@ -47,6 +50,7 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         """The chunks that answer a query best, ranked."""
         started = time.perf_counter()
         generation = self._generation()
+        self._renew_coverage()
         query = await self._query(request)
         notices: tuple[str, ...] = ()
         if request.page_token:
@@ -71,6 +75,7 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
     ) -> search_pb2.ContextResponse:
         """The hits of a search as one text, filled up to a budget of tokens."""
         started = time.perf_counter()
+        self._renew_coverage()
         asked = request.search
         query = await self._query(asked, for_context=True)
 
@@ -125,10 +130,16 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         it newer than its key says, never older. One that is not awaits it for the next page alone;
         where it came later than the hits, that page does not tell of what changed between.
         """
-        reading = asyncio.get_running_loop().run_in_executor(None, self.ledger.generation)
         # A request that is refused does not await it, and then nobody is to hear of its failure.
-        reading.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return reading
+        return _aside(self.ledger.generation)
+
+    def _renew_coverage(self) -> None:
+        """Has what was asked for lately looked up again while the index is asked.
+
+        Whoever needs what could not be looked up asks again, and hears of it then.
+        """
+        if due := self.coverage.due():
+            _aside(partial(self.coverage.renew, due))
 
     async def _query(
         self, request: search_pb2.SearchRequest, *, for_context: bool = False
@@ -189,6 +200,13 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         if name:
             return validate.known_repositories([name], self.ledger, field="repository")
         return [repository.name for repository in self.ledger.repositories()]
+
+
+def _aside(call: Callable[[], T]) -> asyncio.Future[T]:
+    """The call in a thread, under way; its failure is told to those alone who await it."""
+    under_way = asyncio.get_running_loop().run_in_executor(None, call)
+    under_way.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return under_way
 
 
 def _coverage(item: Covered) -> search_pb2.Coverage:

@@ -24,7 +24,13 @@ from codelode.model import (
 )
 from codelode.ports import Manifest, WorkItem
 from codelode.v1 import search_pb2, search_pb2_grpc
-from gateway.api.coverage import MAX_REPOSITORIES, Coverage
+from gateway.api.coverage import (
+    FRESH_S,
+    MAX_RENEWED,
+    MAX_REPOSITORIES,
+    RENEW_S,
+    Coverage,
+)
 from gateway.api.search import CHANGED
 from gateway.expand.about import NO_SYMBOLS, about
 from workers.parse import parse
@@ -261,6 +267,27 @@ def test_coverage_is_bounded_and_remembered_for_a_moment(ledger):
     assert coverage.remembered(names, "HEAD") is None
     coverage.of(names, "HEAD")
     assert len(looked) == 2 * MAX_REPOSITORIES
+
+
+def test_coverage_that_was_asked_for_lately_is_renewed_before_it_is_asked_for_again(ledger):
+    now = [0.0]
+    coverage = Coverage(ledger, clock=lambda: now[0])
+    names = [RepositoryName(f"r{n}") for n in range(MAX_RENEWED + 9)]
+    for name in names:
+        assert coverage.remembered([name], "HEAD") is None
+        coverage.of([name], "HEAD")
+
+    now[0] += FRESH_S
+    due = coverage.due()
+    assert coverage.due() == ()  # another search is on it
+    assert [name for name, _ in due] == names[9:]
+    assert coverage.remembered(names[9:19], "HEAD") is None
+    coverage.renew(due)
+
+    assert coverage.remembered(names[9:19], "HEAD") == coverage.of(names[9:19], "HEAD")
+    assert coverage.remembered(names[8:9], "HEAD") is None
+    now[0] += RENEW_S
+    assert coverage.due()
 
 
 # The second level of the cache

@@ -17,7 +17,7 @@ from codelode.ports import Manifest
 from codelode.v1 import search_pb2
 from gateway.api import validate
 from gateway.api.answers import Answers
-from gateway.api.coverage import Coverage
+from gateway.api.coverage import FRESH_S, Coverage
 from gateway.api.search import SearchService
 
 Request, Filters = search_pb2.SearchRequest, search_pb2.Filters
@@ -291,6 +291,27 @@ async def test_a_ledger_that_is_away_is_heard_of_by_those_alone_who_need_it(
     gc.collect()
 
     assert "never retrieved" not in caplog.text
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_coverage_of_what_was_asked_for_lately_is_renewed_while_the_index_is_asked(
+    backends, services, ledger
+):
+    now = [0.0]
+    coverage = Coverage(ledger, clock=lambda: now[0])
+    answers = Answers(services.cache, services.near, "local", backends.embedder, 60, 1.0)
+    service = SearchService(backends, ledger, answers, coverage)
+    request = Request(query="retry", skip_cache=True)
+    response = await service.Search(request, None)
+    names = tuple(RepositoryName(hit.repository) for hit in response.hits)
+
+    now[0] += FRESH_S
+    assert coverage.remembered(names, "") is None
+    service._renew_coverage()
+
+    async with asyncio.timeout(10):
+        while coverage.remembered(names, "") is None:
+            await asyncio.sleep(0)
 
 
 @pytest.mark.usefixtures("indexed")
