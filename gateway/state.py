@@ -127,6 +127,13 @@ class Analysis:
     synonyms: tuple[str, ...] = ()  # words to search for besides
 
     @property
+    def alpha(self) -> float:
+        """Weight of the vector side: names are matched by words, prose by meaning. The usual values
+        of hybrid code search.
+        """
+        return 0.3 if self.kind is QueryKind.IDENTIFIER else 0.7
+
+    @property
     def unasked(self) -> frozenset[Category]:
         """The kinds of files that the query's words do not ask for."""
         return frozenset(

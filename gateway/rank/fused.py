@@ -15,15 +15,7 @@ from codelode.model import Candidate, Chunk
 from codelode.names import is_constructor, spelling
 from gateway.options import Fusion
 from gateway.rank.scores import Scores, ranks
-from gateway.state import Analysis, QueryKind, Ranked
-
-#: Weight of the vector side by how the query is written: names are matched by words, prose by
-#: meaning. The usual values of hybrid code search.
-ALPHA = {
-    QueryKind.IDENTIFIER: 0.3,
-    QueryKind.NATURAL_LANGUAGE: 0.7,
-    QueryKind.CODE: 0.7,
-}
+from gateway.state import Analysis, Ranked
 
 NAMES = ("rank.fused", "rank.boost.definition")
 
@@ -40,7 +32,7 @@ def ranked(
     if not candidates:
         return ()
     names = {spelling(name) for name in analysis.identifiers}
-    fused = score(candidates, fusion=fusion, alpha=ALPHA[analysis.kind] if alpha is None else alpha)
+    fused = score(candidates, fusion=fusion, alpha=analysis.alpha if alpha is None else alpha)
     boosts = [1 + (boost - 1) * _defines(one.chunk, names) for one in candidates]
     places = [
         Ranked(candidate, float(value * factor), NAMES, (float(value), float(factor)))

@@ -53,10 +53,18 @@ class Sides:
     search: Any
 
     async def found(
-        self, text="", vector=None, *, limit=100, most=None, secondary=frozenset(), **filters
+        self, text="", vector=None, *, limit=100, most=None, secondary=(), alpha=0.5, **filters
     ):
         filters = Filters(**{"ref": MAIN, **filters})
-        query = HybridQuery(text, vector, filters, limit, most=most, secondary=secondary)
+        query = HybridQuery(
+            text,
+            vector,
+            filters,
+            limit,
+            alpha=alpha,
+            most=most,
+            secondary=frozenset(secondary),
+        )
         return await self.search.hybrid(query)
 
     async def paths(self, text="shared", vector=None, **options):
@@ -413,6 +421,18 @@ async def test_each_side_brings_its_best_up_to_the_limit(index):
     assert keyword == {"w6.py", "w7.py", "w8.py"}
     assert near == {"w0.py", "w1.py", "w2.py"}
     assert len({hit.chunk.id for hit in hits}) == len(hits) == 6
+
+
+@pytest.mark.parametrize("alpha", [0, 0.5, 1])
+async def test_both_sides_tell_what_they_found_whatever_each_counts(index, alpha):
+    index.store.replace(placed(chunk("a.py"), chunk("b.py", "else"), vectors=[EAST, NORTH]))
+
+    hits = await index.found("shared", EAST, alpha=alpha)
+
+    found = {hit.chunk.path: (hit.keyword_score, hit.similarity) for hit in hits}
+    assert found["a.py"][0] > 0
+    assert found["a.py"][1] == pytest.approx(1, abs=1e-2)
+    assert found["b.py"] == (None, pytest.approx(0, abs=1e-2))
 
 
 async def test_the_most_are_the_best_of_both_sides_together(index):

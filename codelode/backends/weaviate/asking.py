@@ -7,9 +7,9 @@ and fifty chunks took 4.0 ms of processor time in it, and take half of that here
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -20,14 +20,25 @@ from weaviate.proto.v1 import base_pb2, base_search_pb2, search_get_pb2
 
 from codelode.backends.weaviate.bulk import PAGE
 from codelode.backends.weaviate.index import VECTOR
+from codelode.errors import SchemaMismatch
 from codelode.model import Vector
+
+#: BM25 and cosine; None: that side of the search did not find it, or was not asked.
+_Scores: TypeAlias = tuple[float | None, float | None]
+
+#: What the server's explanation of a fused score says of each side that found the object.
+_OF_SIDE = re.compile(r"Result Set (keyword|vector)\S* Document \S+ original score ([^,\s]+)")
+
+
+_TARGETS = base_search_pb2.Targets(target_vectors=[VECTOR])
 
 
 class FoundObject(NamedTuple):
     """An object that was found; higher scores are better."""
 
     id: bytes  # of its UUID, which take a fifth of the time to make and to look up
-    score: float
+    keyword_score: float | None  # BM25; None: not found by words
+    similarity: float | None  # cosine; None: not found by vector
     vector: Vector | None  # None when it was not asked for, or there is none
     result: search_get_pb2.SearchResult  # as it came
 
@@ -68,7 +79,7 @@ class TenantObjects:
         return await self._search(
             properties,
             _metadata(with_vectors=with_vectors, score=True),
-            attrgetter("score"),
+            _by_words,
             filters=where,
             limit=limit,
             bm25_search=base_search_pb2.BM25(query=terms, properties=fields),
@@ -84,21 +95,46 @@ class TenantObjects:
         with_vectors: bool = False,
     ) -> list[FoundObject]:
         """The nearest by cosine, which is their score."""
-        packed = base_pb2.Vectors(
-            name=VECTOR,
-            vector_bytes=vector.astype("<f4").tobytes(),
-            type=base_pb2.Vectors.VECTOR_TYPE_SINGLE_FP32,
-        )
-        near = base_search_pb2.NearVector(
-            targets=base_search_pb2.Targets(target_vectors=[VECTOR]), vectors=[packed]
-        )
         return await self._search(
             properties,
             _metadata(with_vectors=with_vectors, distance=True),
-            _cosine,
+            _by_vector,
             filters=where,
             limit=limit,
-            near_vector=near,
+            near_vector=base_search_pb2.NearVector(targets=_TARGETS, vectors=[_packed(vector)]),
+        )
+
+    async def by_both(
+        self,
+        terms: str,
+        fields: Sequence[str],
+        vector: Vector,
+        *,
+        alpha: float,
+        where: base_pb2.Filters,
+        limit: int,
+        properties: Sequence[str] = (),
+        with_vectors: bool = False,
+    ) -> list[FoundObject]:
+        """The server's hybrid query: the best of both sides together.
+
+        Each side finds its best `limit`, and at least 100. Their scores, each side's best at 1 and
+        its last at 0, count with `alpha` by vector and the rest by words.
+        """
+        return await self._search(
+            properties,
+            _metadata(with_vectors=with_vectors, explain_score=True),
+            _explained,
+            filters=where,
+            limit=limit,
+            hybrid_search=base_search_pb2.Hybrid(
+                query=terms,
+                properties=fields,
+                vectors=[_packed(vector)],
+                targets=_TARGETS,
+                alpha=alpha,
+                fusion_type=base_search_pb2.Hybrid.FUSION_TYPE_RELATIVE_SCORE,
+            ),
         )
 
     async def by_id(self, ids: Sequence[bytes], properties: Sequence[str]) -> list[FoundObject]:
@@ -122,7 +158,7 @@ class TenantObjects:
         self,
         properties: Sequence[str],
         metadata: search_get_pb2.MetadataRequest,
-        score: Callable[[search_get_pb2.MetadataResult], float] = lambda _: 0.0,
+        scores: Callable[[search_get_pb2.MetadataResult], _Scores] = lambda _: (None, None),
         **search: Any,
     ) -> list[FoundObject]:
         request = search_get_pb2.SearchRequest(
@@ -143,7 +179,7 @@ class TenantObjects:
         return [
             FoundObject(
                 about.id_as_bytes,
-                score(about),
+                *scores(about),
                 _vector(about) if with_vectors else None,
                 one,
             )
@@ -162,8 +198,32 @@ def _metadata(*, with_vectors: bool = False, **wanted: bool) -> search_get_pb2.M
     return search_get_pb2.MetadataRequest(uuid=True, vectors=vectors, **wanted)
 
 
-def _cosine(metadata: search_get_pb2.MetadataResult) -> float:
-    return 1.0 - metadata.distance
+def _packed(vector: Vector) -> base_pb2.Vectors:
+    return base_pb2.Vectors(
+        name=VECTOR,
+        vector_bytes=vector.astype("<f4").tobytes(),
+        type=base_pb2.Vectors.VECTOR_TYPE_SINGLE_FP32,
+    )
+
+
+def _by_words(metadata: search_get_pb2.MetadataResult) -> _Scores:
+    return metadata.score, None
+
+
+def _by_vector(metadata: search_get_pb2.MetadataResult) -> _Scores:
+    return None, 1.0 - metadata.distance
+
+
+def _explained(metadata: search_get_pb2.MetadataResult) -> _Scores:
+    """The scores of both sides, which a hybrid query tells in its explanation alone."""
+    found = dict(_OF_SIDE.findall(metadata.explain_score))
+    if not found:
+        raise SchemaMismatch(
+            "this version of Weaviate tells the scores of a hybrid query in another way "
+            f"({metadata.explain_score!r}): run the one in docker-compose.yml"
+        )
+    scores = {side: float(score) for side, score in found.items()}
+    return scores.get("keyword"), scores.get("vector")
 
 
 def _vector(metadata: search_get_pb2.MetadataResult) -> Vector | None:
