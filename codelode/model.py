@@ -422,7 +422,7 @@ class HybridQuery:
     vector: Vector | None  # None: keywords only
     filters: Filters
     limit: int  # candidates wanted from each side
-    alpha: float = 0.5  # weight of the vector side, 0 to 1, in a store that fuses both to one list
+    alpha: float = 0.5  # weight of the vector side, 0 to 1, where a store fuses both to one list
     with_vectors: bool = False  # candidates are wanted with their vectors
     most: int | None = None  # candidates wanted of both sides together; None: all
     secondary: frozenset[Category] = frozenset()  # these stand back when the most are chosen

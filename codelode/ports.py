@@ -92,8 +92,8 @@ class ChunkSearch(Protocol):
     async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
         """Up to `limit` candidates of each side, filters applied before either side ranks.
 
-        The union of both sides, each chunk once, in any order; of a store that fuses both to one
-        list, the best of that, `limit` and at least 100 together. Sees all `replace` calls that
+        The union of both sides, each chunk once, in any order; a store that fuses both to one list
+        takes them from the best of both together. Sees all `replace` calls that
         returned before it was called, from this or another process. With `with_vectors` each
         candidate has its chunk's vector, as far as the store keeps one; otherwise it may.
         """

@@ -67,7 +67,7 @@ class Retrieve:
     """Where candidates come from."""
 
     mode: Mode = Mode.HYBRID
-    window: int = 100  # candidates of each side, 10 to 500
+    window: int = 100  # candidates of each side, or of both where the store fuses them, 10 to 500
     fusion: Fusion = Fusion.RRF
     alpha: float | None = None  # weight of the vector side, 0 to 1; None: by the kind of query
     file_similarity: float | None = None  # staged: least cosine of files; None: the embedder's

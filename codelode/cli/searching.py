@@ -88,7 +88,9 @@ def filter_options(command: Command) -> Command:
     metavar="COSINE",
     help="Staged: least similarity of files and chunks. Default: the embedder's.",
 )
-@click.option("--alpha", type=float, help="Weight of meaning against words, 0 to 1; fused ranking.")
+@click.option(
+    "--alpha", type=float, help="Weight of meaning against words, 0 to 1; ranks by both alone."
+)
 @click.option("--compact", is_flag=True, help="Places and signatures without code.")
 @set_option
 @click.option("--page", default="", metavar="TOKEN", help="Go on after a previous answer.")

@@ -160,11 +160,13 @@ class RetrieveOptions(_message.Message):
     chains of depth 3 and near copies above 0.92 collapsed where nothing else is set.
     """
     window: _builtins.int
-    """Candidates of each side, 10 to 500."""
+    """Candidates of each side, 10 to 500; of both together, and at least 100, in Weaviate."""
     fusion: _builtins.str
     """rrf (k = 60) or relative. For the fused ranker, which it chooses when none is set."""
     alpha: _builtins.float
-    """Weight of the vector side, 0 to 1; not set: by the kind of query. Chooses the ranker likewise."""
+    """Weight of the vector side, 0 to 1, also in what Weaviate brings of both; not set: by the kind
+    of query. Chooses the ranker likewise.
+    """
     file_similarity: _builtins.float
     """Staged: files and chunks below these cosines are left out; at most so many of them."""
     max_files: _builtins.int

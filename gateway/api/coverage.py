@@ -26,8 +26,9 @@ MAX_REPOSITORIES = 20
 #: How long a repository's state is taken for current, seconds.
 FRESH_S = 1.0
 
-#: When what was asked for lately is looked up again, seconds, and how many of it at most.
-RENEW_S = 0.5
+#: How often what was asked for lately is looked up again, seconds, and what counts as lately.
+RENEW_S = 0.8
+LATELY_S = 10.0
 MAX_RENEWED = 64
 
 _MAX_REMEMBERED = 10_000
@@ -50,13 +51,16 @@ class Covered:
 
 @dataclass(slots=True)
 class Coverage:
-    """Remembers what it saw for FRESH_S; safe to share between threads."""
+    """Remembers what it saw for FRESH_S. `of` and `renew` may be called in any thread, the rest in
+    that of the event loop.
+    """
 
     ledger: Catalog
     clock: Callable[[], float] = time.monotonic
     _seen: dict[Place, tuple[float, Covered]] = field(default_factory=dict)
-    _asked: dict[Place, None] = field(default_factory=dict)  # the latest last
+    _asked: dict[Place, float] = field(default_factory=dict)  # when; the latest last
     _renewed_at: float = float("-inf")
+    _is_renewing: bool = False
 
     def of(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Covered, ...]:
         """Of the first MAX_REPOSITORIES names."""
@@ -70,28 +74,35 @@ class Coverage:
     ) -> tuple[Covered, ...] | None:
         """The same without asking the ledger; None where one of them was not seen lately."""
         distinct, now = _first(names), self.clock()
-        if len(self._asked) > _MAX_REMEMBERED:
-            self._asked.clear()
-        for name in distinct:
-            self._asked.pop((name, ref), None)
-            self._asked[name, ref] = None
+        self._note([(name, ref) for name in distinct], now)
         found = [self._fresh(name, ref, now) for name in distinct]
         known = tuple(one for one in found if one is not None)
         return known if len(known) == len(found) else None
 
     def due(self) -> Sequence[Place]:
-        """What was asked for lately, for `renew`; once in RENEW_S."""
+        """What was asked for lately, to be given to `renew`; nothing while that is done or was done
+        within RENEW_S.
+        """
         now = self.clock()
-        if now - self._renewed_at < RENEW_S:
+        if self._is_renewing or now - self._renewed_at < RENEW_S:
             return ()
-        self._renewed_at = now
-        asked = list(self._asked)[-MAX_RENEWED:]
-        self._asked = dict.fromkeys(asked)
-        return asked
+        places = [place for place, asked_at in self._asked.items() if now - asked_at < LATELY_S]
+        self._is_renewing, self._renewed_at = bool(places), now
+        return places
 
     def renew(self, places: Sequence[Place]) -> None:
-        """Looks them up again, so that they are remembered when they are asked for."""
-        self._look_up(places)
+        """Looks up again what was due, so that it is remembered when it is asked for."""
+        try:
+            self._look_up(places)
+        finally:
+            self._is_renewing = False
+
+    def _note(self, places: Iterable[Place], now: float) -> None:
+        for place in places:
+            self._asked.pop(place, None)
+            self._asked[place] = now
+            if len(self._asked) > MAX_RENEWED:
+                del self._asked[next(iter(self._asked))]
 
     def _look_up(self, places: Sequence[Place]) -> Mapping[Place, Covered]:
         names, now = list(dict.fromkeys(name for name, _ in places)), self.clock()
@@ -99,7 +110,9 @@ class Coverage:
         found = {(name, ref): _covered(name, ref, refs[name]) for name, ref in places}
         if len(self._seen) + len(found) > _MAX_REMEMBERED:
             self._seen.clear()
-        self._seen.update({place: (now, covered) for place, covered in found.items()})
+        for place, covered in found.items():
+            if self._seen.get(place, (now, covered))[0] <= now:  # else another look-up knows better
+                self._seen[place] = (now, covered)
         return found
 
     def _fresh(self, name: RepositoryName, ref: RefName, now: float) -> Covered | None:

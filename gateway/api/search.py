@@ -100,6 +100,7 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
     ) -> search_pb2.SearchResponse:
         """Code like the code at a place or like a snippet."""
         started = time.perf_counter()
+        self._renew_coverage()
         place = await asyncio.to_thread(validate.similar_place, request, self.ledger)
         query = await asyncio.to_thread(validate.similar_query, request, self.ledger)
         if place is None:

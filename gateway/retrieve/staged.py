@@ -91,6 +91,7 @@ async def _inside(
         vector,
         filters,
         options.max_chunks,
+        alpha=1.0,  # what words alone find goes below
         with_vectors=query.options.rank.duplicate_similarity < 1,
     )
     wanted = {(file.repository, file.path) for file in files}

@@ -6,8 +6,7 @@ The corpus is that of store.py, searched when it has each of these sizes. Up to 
 writing alternates between `replace` and the library's batch of the same objects, made beforehand,
 into another tenant; searching alternates between our search and
 the library's hybrid query, so that both meet the same load of the machine. The library's query has
-the same text, fields, filters and properties, and the fusion it would be used with; it brings 100
-hits where ours brings 100 of each side.
+the text, fields, filters, weights and limit of ours, and brings the properties that ours reads.
 """
 
 from __future__ import annotations
@@ -179,7 +178,7 @@ async def their_hybrid(objects: Any, query: Query, filters: Filters) -> Any:
 
 
 def _hybrid(query: Query, filters: Filters) -> HybridQuery:
-    return HybridQuery(query.text, query.vector, filters, LIMIT)
+    return HybridQuery(query.text, query.vector, filters, LIMIT, alpha=ALPHA)
 
 
 async def _milliseconds(call: Awaitable[Any]) -> float:

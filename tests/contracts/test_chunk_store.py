@@ -464,9 +464,9 @@ async def test_a_limit_of_zero_brings_nothing(index):
 
 
 async def test_filters_apply_before_ranking(index):
-    crowd = [chunk(f"crowd{i}.py", "shared shared shared") for i in range(40)]
+    crowd = [chunk(f"crowd{i}.py", "shared shared shared") for i in range(120)]
     index.store.replace(
-        placed(*crowd, chunk("deep/one.py", "shared and much else"), vectors=[EAST] * 40 + [NORTH])
+        placed(*crowd, chunk("deep/one.py", "shared and much else"), vectors=[EAST] * 120 + [NORTH])
     )
 
     hits = await index.found("shared", EAST, limit=2, paths=("deep/*",))

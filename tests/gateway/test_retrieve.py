@@ -81,6 +81,24 @@ async def test_the_window_is_what_each_side_brings(index, backends, make_chunk):
     assert len(wide.candidates) >= 50
 
 
+@pytest.mark.parametrize(
+    ("text", "chosen", "alpha"),
+    [("RetryPolicy", None, 0.3), ("retry a call", None, 0.7), ("retry", 0.1, 0.1)],
+)
+async def test_meaning_counts_by_the_kind_of_query_or_as_chosen(backends, text, chosen, alpha):
+    asked = []
+
+    async def hybrid(query):
+        asked.append(query.alpha)
+        return []
+
+    backends.chunks.hybrid = hybrid
+    state = await pipeline.analyze(SearchState(query(text, alpha=chosen)), backends)
+    await retrieve(state, backends)
+
+    assert asked == [alpha]
+
+
 async def test_vectors_come_with_candidates_only_where_they_are_needed(index, backends, make_chunk):
     index(make_chunk("a.py", "retry a call"))
 

@@ -16,6 +16,7 @@ from codelode.model import (
     FileRecord,
     FileState,
     Kind,
+    RefStatus,
     Repository,
     RepositoryName,
     RunState,
@@ -26,6 +27,7 @@ from codelode.ports import Manifest, WorkItem
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway.api.coverage import (
     FRESH_S,
+    LATELY_S,
     MAX_RENEWED,
     MAX_REPOSITORIES,
     RENEW_S,
@@ -279,15 +281,54 @@ def test_coverage_that_was_asked_for_lately_is_renewed_before_it_is_asked_for_ag
 
     now[0] += FRESH_S
     due = coverage.due()
-    assert coverage.due() == ()  # another search is on it
     assert [name for name, _ in due] == names[9:]
+    now[0] += FRESH_S
+    assert coverage.due() == ()  # while it is renewed
     assert coverage.remembered(names[9:19], "HEAD") is None
     coverage.renew(due)
 
     assert coverage.remembered(names[9:19], "HEAD") == coverage.of(names[9:19], "HEAD")
     assert coverage.remembered(names[8:9], "HEAD") is None
     now[0] += RENEW_S
-    assert coverage.due()
+    assert len(coverage.due()) == MAX_RENEWED
+
+
+def test_what_was_asked_for_long_ago_is_not_renewed_and_a_failure_does_not_end_it(ledger):
+    now = [0.0]
+    coverage = Coverage(ledger, clock=lambda: now[0])
+    for name in ("old", "new"):
+        coverage.remembered([RepositoryName(name)], "HEAD")
+        now[0] += LATELY_S / 2
+    assert coverage.due() == [("new", "HEAD")]
+
+    def away(names):
+        raise Unavailable("Redis does not answer")
+
+    ledger.refs_of = away
+    with pytest.raises(Unavailable):
+        coverage.renew([(RepositoryName("new"), "HEAD")])
+
+    now[0] += RENEW_S
+    assert coverage.due() == [("new", "HEAD")]
+
+
+def test_an_older_look_up_that_ends_later_does_not_count(ledger):
+    now, name = [0.0], RepositoryName("acme/new")
+    coverage = Coverage(ledger, clock=lambda: now[0])
+    known = {0.0: (), 0.5: (RefStatus("main", "b" * 40, "1"),)}
+
+    def refs_of(names):
+        refs = known[now[0]]
+        if not now[0]:  # another one begins and ends meanwhile
+            now[0] = 0.5
+            coverage.of(names, "HEAD")
+        return [refs]
+
+    ledger.refs_of = refs_of
+    coverage.renew([(name, "HEAD")])
+
+    [covered] = coverage.remembered([name], "HEAD")
+    assert covered.revision == "b" * 40
 
 
 # The second level of the cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 
 import grpc
 import pytest
@@ -302,16 +303,25 @@ async def test_coverage_of_what_was_asked_for_lately_is_renewed_while_the_index_
     answers = Answers(services.cache, services.near, "local", backends.embedder, 60, 1.0)
     service = SearchService(backends, ledger, answers, coverage)
     request = Request(query="retry", skip_cache=True)
-    response = await service.Search(request, None)
-    names = tuple(RepositoryName(hit.repository) for hit in response.hits)
+    renewed = threading.Event()
+    await service.Search(request, None)
+    refs_of, asked_in = ledger.refs_of, []
 
+    def seen(names):
+        asked_in.append(threading.current_thread())
+        found = refs_of(names)
+        renewed.set()
+        return found
+
+    async def slow(query):
+        await asyncio.to_thread(renewed.wait, 10)
+        return []
+
+    ledger.refs_of, backends.chunks.hybrid = seen, slow
     now[0] += FRESH_S
-    assert coverage.remembered(names, "") is None
-    service._renew_coverage()
+    await service.Search(request, None)
 
-    async with asyncio.timeout(10):
-        while coverage.remembered(names, "") is None:
-            await asyncio.sleep(0)
+    assert len(asked_in) == 1
 
 
 @pytest.mark.usefixtures("indexed")

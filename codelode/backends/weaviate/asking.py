@@ -1,7 +1,7 @@
 """Searches as messages of the server's gRPC interface, and hits straight from its replies.
 
 The library brings these messages along, sends them and knows what to do when nobody answers. But
-it makes several objects of each hit and looks at each argument of a request: both sides of a search
+it makes several objects of each hit and looks at each argument of a request: a query for each side
 and fifty chunks took 4.0 ms of processor time in it, and take half of that here.
 """
 
@@ -20,14 +20,14 @@ from weaviate.proto.v1 import base_pb2, base_search_pb2, search_get_pb2
 
 from codelode.backends.weaviate.bulk import PAGE
 from codelode.backends.weaviate.index import VECTOR
-from codelode.errors import SchemaMismatch
+from codelode.errors import Corrupt
 from codelode.model import Vector
 
 #: BM25 and cosine; None: that side of the search did not find it, or was not asked.
 _Scores: TypeAlias = tuple[float | None, float | None]
 
 #: What the server's explanation of a fused score says of each side that found the object.
-_OF_SIDE = re.compile(r"Result Set (keyword|vector)\S* Document \S+ original score ([^,\s]+)")
+_OF_SIDE = re.compile(r"Result Set (keyword|vector)\S* Document \S+ original score ([-+.\w]+),")
 
 
 _TARGETS = base_search_pb2.Targets(target_vectors=[VECTOR])
@@ -57,7 +57,7 @@ class TenantObjects:
     """The objects of one tenant of one collection, read at QUORUM.
 
     `where` is the condition as `message` makes it, `properties` are those to bring. Raises what the
-    library raises.
+    library raises, and Corrupt where a server of another version tells no scores of both sides.
     """
 
     def __init__(self, client: WeaviateAsyncClient, *, collection: str, tenant: str) -> None:
@@ -65,50 +65,11 @@ class TenantObjects:
         self._tenant = tenant
         self.collection = collection
 
-    async def by_words(
+    async def best(
         self,
         terms: str,
         fields: Sequence[str],
-        *,
-        where: base_pb2.Filters,
-        limit: int,
-        properties: Sequence[str] = (),
-        with_vectors: bool = False,
-    ) -> list[FoundObject]:
-        """The best by BM25. `fields`: the searched properties, with weights (`terms^2`)."""
-        return await self._search(
-            properties,
-            _metadata(with_vectors=with_vectors, score=True),
-            _by_words,
-            filters=where,
-            limit=limit,
-            bm25_search=base_search_pb2.BM25(query=terms, properties=fields),
-        )
-
-    async def by_vector(
-        self,
-        vector: Vector,
-        *,
-        where: base_pb2.Filters,
-        limit: int,
-        properties: Sequence[str] = (),
-        with_vectors: bool = False,
-    ) -> list[FoundObject]:
-        """The nearest by cosine, which is their score."""
-        return await self._search(
-            properties,
-            _metadata(with_vectors=with_vectors, distance=True),
-            _by_vector,
-            filters=where,
-            limit=limit,
-            near_vector=base_search_pb2.NearVector(targets=_TARGETS, vectors=[_packed(vector)]),
-        )
-
-    async def by_both(
-        self,
-        terms: str,
-        fields: Sequence[str],
-        vector: Vector,
+        vector: Vector | None,
         *,
         alpha: float,
         where: base_pb2.Filters,
@@ -116,25 +77,41 @@ class TenantObjects:
         properties: Sequence[str] = (),
         with_vectors: bool = False,
     ) -> list[FoundObject]:
-        """The server's hybrid query: the best of both sides together.
+        """The best by BM25 of the terms in the fields, which have weights (`terms^2`), the nearest
+        to the vector, or the best of both together; without terms and vector none.
 
-        Each side finds its best `limit`, and at least 100. Their scores, each side's best at 1 and
-        its last at 0, count with `alpha` by vector and the rest by words.
+        Of both, each side finds its best `limit`, and at least 100. Their scores, each side's best
+        at 1 and its last at 0, count with `alpha` by vector and the rest by words.
         """
+        search: dict[str, Any]
+        if vector is None:
+            if not terms:
+                return []
+            wanted, scores = {"score": True}, _by_words
+            search = {"bm25_search": base_search_pb2.BM25(query=terms, properties=fields)}
+        elif not terms:
+            wanted, scores = {"distance": True}, _by_vector
+            near = base_search_pb2.NearVector(targets=_TARGETS, vectors=[_packed(vector)])
+            search = {"near_vector": near}
+        else:
+            wanted, scores = {"explain_score": True}, _explained
+            search = {
+                "hybrid_search": base_search_pb2.Hybrid(
+                    query=terms,
+                    properties=fields,
+                    vectors=[_packed(vector)],
+                    targets=_TARGETS,
+                    alpha=alpha,
+                    fusion_type=base_search_pb2.Hybrid.FUSION_TYPE_RELATIVE_SCORE,
+                )
+            }
         return await self._search(
             properties,
-            _metadata(with_vectors=with_vectors, explain_score=True),
-            _explained,
+            _metadata(with_vectors=with_vectors, **wanted),
+            scores,
             filters=where,
             limit=limit,
-            hybrid_search=base_search_pb2.Hybrid(
-                query=terms,
-                properties=fields,
-                vectors=[_packed(vector)],
-                targets=_TARGETS,
-                alpha=alpha,
-                fusion_type=base_search_pb2.Hybrid.FUSION_TYPE_RELATIVE_SCORE,
-            ),
+            **search,
         )
 
     async def by_id(self, ids: Sequence[bytes], properties: Sequence[str]) -> list[FoundObject]:
@@ -218,7 +195,7 @@ def _explained(metadata: search_get_pb2.MetadataResult) -> _Scores:
     """The scores of both sides, which a hybrid query tells in its explanation alone."""
     found = dict(_OF_SIDE.findall(metadata.explain_score))
     if not found:
-        raise SchemaMismatch(
+        raise Corrupt(
             "this version of Weaviate tells the scores of a hybrid query in another way "
             f"({metadata.explain_score!r}): run the one in docker-compose.yml"
         )

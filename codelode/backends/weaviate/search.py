@@ -2,8 +2,8 @@
 
 A search with words and a vector is one hybrid query of the server: filters come before either side
 ranks, both find their best, the best of both together come back, with the scores that each side
-gave them. Two queries instead, of which nothing is cut off, take 1 ms of 20 less on 514,244 chunks
-and find what is sought a little more often (`docs/ranking.md`).
+gave them. What two queries instead, of which nothing is cut off, would find and take is in
+`docs/ranking.md`.
 
 Where no glob has to be looked at, ids alone are brought, which tell what is worth ranking; where
 chunks are asked for, the server makes whole objects of all that either side found, which takes
@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
-from typing import TypeAlias, TypedDict, TypeVar
+from typing import TypeAlias, TypeVar
 
 from weaviate import WeaviateAsyncClient
 from weaviate.proto.v1 import base_pb2
@@ -61,8 +61,11 @@ LOOK_S = 0.5
 #: for, up to the server's own bound.
 WIDER = 8
 
-#: As many as the server finds of each side anyway are asked for of both together.
+#: As many are asked for at least, because a hybrid query finds as many of each side anyway.
 AT_LEAST = 100
+
+#: So few chunks are fetched in one request.
+FEW = 10
 
 #: What a side counts at least: of weight 0 the server would leave it out.
 LEAST_WEIGHT = 0.01
@@ -70,15 +73,10 @@ LEAST_WEIGHT = 0.01
 T = TypeVar("T")
 
 
-class _Asked(TypedDict):
-    where: base_pb2.Filters
-    limit: int
-    properties: Sequence[str]
-    with_vectors: bool
-
-
 #: Limit, properties → hits.
-_Ask: TypeAlias = Callable[[int, Sequence[str]], Awaitable[list[FoundObject]]]
+_Find: TypeAlias = Callable[[int, Sequence[str]], Awaitable[list[FoundObject]]]
+
+_SIDES = attrgetter("keyword_score"), attrgetter("similarity")
 
 
 class WeaviateChunkSearch:
@@ -107,12 +105,13 @@ class WeaviateChunkSearch:
         self._require_dim(query)
 
         async def found(tenant: TenantObjects) -> Sequence[Candidate]:
-            ask, wanted = _asking(tenant, query, where)
+            find = _finding(tenant, query, where)
             if not has_globs(query.filters):
-                candidates = await self._candidates(tenant, query, await ask(wanted, ()))
+                hits = await find(max(query.limit, AT_LEAST), ())
+                candidates = await self._candidates(tenant, query, hits)
                 if candidates is not None:
                     return candidates
-            hits = await self._inside(ask, wanted, admission(query.filters))
+            hits = await self._inside(find, query)
             return await self._candidates(tenant, query, hits) or ()
 
         return await self._ask(found, empty=[])
@@ -183,19 +182,30 @@ class WeaviateChunkSearch:
             for hit in await tenant.by_id(ids, SHOWN):
                 shown[hit.id] = self._kept.of(hit)
 
-        half = (len(missing) + 1) // 2
-        await asyncio.gather(*(fetch(ids) for ids in (missing[:half], missing[half:]) if ids))
+        half = max((len(missing) + 1) // 2, FEW)
+        halves = [ids for ids in (missing[:half], missing[half:]) if ids]
+        fetching = [asyncio.ensure_future(fetch(ids)) for ids in halves]
+        try:
+            await asyncio.gather(*fetching)
+        finally:
+            for one in fetching:
+                one.cancel()
         return shown
 
-    async def _inside(
-        self, ask: _Ask, wanted: int, admits: Callable[[Chunk], bool]
-    ) -> list[FoundObject]:
-        """The best hits that are inside the globs, `wanted` or more of them, with their chunks."""
-        asked = wanted
+    async def _inside(self, find: _Find, query: HybridQuery) -> list[FoundObject]:
+        """The best hits that are inside the globs, with their chunks.
+
+        As many are looked at as it takes, up to PAGE, for the limit to be reached by both sides
+        together, and a quarter of it by each that finds so many.
+        """
+        admits, asked = admission(query.filters), max(query.limit, AT_LEAST)
         while True:
-            hits = await ask(asked, SHOWN)
+            hits = await find(asked, SHOWN)
             inside = [hit for hit in hits if admits(self._kept.of(hit).chunk)]
-            if len(inside) >= wanted or len(hits) < asked or asked >= PAGE:
+            is_enough = len(inside) >= query.limit and all(
+                _count(inside, side) >= min(query.limit // 4, _count(hits, side)) for side in _SIDES
+            )
+            if is_enough or len(hits) < asked or asked >= PAGE:
                 return inside
             asked = min(WIDER * asked, PAGE)
 
@@ -259,9 +269,6 @@ class WeaviateChunkSearch:
             )
 
 
-_SIDES = attrgetter("keyword_score"), attrgetter("similarity")
-
-
 def _best(
     hits: Sequence[FoundObject], score: Callable[[FoundObject], float | None], limit: int
 ) -> dict[bytes, float]:
@@ -271,29 +278,30 @@ def _best(
     return {id: found[id] for id in best[:limit]}
 
 
-def _asking(tenant: TenantObjects, query: HybridQuery, where: base_pb2.Filters) -> tuple[_Ask, int]:
-    """The query as the server takes it, by as many sides as have something to look for, and how
-    many hits are wanted of it.
-    """
+def _count(hits: Sequence[FoundObject], score: Callable[[FoundObject], float | None]) -> int:
+    """How many of them a side found."""
+    return sum(score(hit) is not None for hit in hits)
+
+
+def _finding(tenant: TenantObjects, query: HybridQuery, where: base_pb2.Filters) -> _Find:
+    """The query as the server takes it."""
     terms = " ".join(words.query_terms(query.text))
     vector = query.vector if query.vector is not None and query.vector.any() else None
+    alpha = min(max(query.alpha, LEAST_WEIGHT), 1 - LEAST_WEIGHT)
 
-    async def ask(limit: int, properties: Sequence[str]) -> list[FoundObject]:
-        asked: _Asked = {
-            "where": where,
-            "limit": limit,
-            "properties": properties,
-            "with_vectors": query.with_vectors,
-        }
-        if vector is None:
-            return await tenant.by_words(terms, FIELDS, **asked) if terms else []
-        if not terms:
-            return await tenant.by_vector(vector, **asked)
-        alpha = min(max(query.alpha, LEAST_WEIGHT), 1 - LEAST_WEIGHT)
-        return await tenant.by_both(terms, FIELDS, vector, alpha=alpha, **asked)
+    async def find(limit: int, properties: Sequence[str]) -> list[FoundObject]:
+        return await tenant.best(
+            terms,
+            FIELDS,
+            vector,
+            alpha=alpha,
+            where=where,
+            limit=limit,
+            properties=properties,
+            with_vectors=query.with_vectors,
+        )
 
-    has_both = terms and vector is not None
-    return ask, max(query.limit, AT_LEAST) if has_both else query.limit
+    return find
 
 
 @lru_cache(maxsize=16)

@@ -287,7 +287,7 @@ async def test_a_search_is_one_query_and_fetches_what_it_ranks_that_was_not_read
     chunks = [chunk_of(f"{n}.py", "shared " * (1 + n)) for n in range(60)]
     sides.store.replace([file_of(chunk) for chunk in chunks])
     asked = []
-    for name in ("by_both", "by_words", "by_vector", "by_id"):
+    for name in ("best", "by_id"):
         monkeypatch.setattr(TenantObjects, name, _recorded(getattr(TenantObjects, name), asked))
     query = HybridQuery("shared", EAST, Filters(ref=chunks[0].refs[0]), 40, most=30)
 
@@ -296,7 +296,7 @@ async def test_a_search_is_one_query_and_fetches_what_it_ranks_that_was_not_read
 
     assert len(found) == 30
     assert {hit.chunk for hit in found} <= set(chunks)
-    assert asked == [("by_both", 60), ("by_id", 15), ("by_id", 15), ("by_both", 60)]
+    assert asked == [("best", 60), ("by_id", 15), ("by_id", 15), ("best", 60)]
     assert again == found
 
 
@@ -309,7 +309,7 @@ def _recorded(call, asked):
     return recorded
 
 
-@pytest.mark.parametrize("broken", ["by_both", "by_id"])
+@pytest.mark.parametrize("broken", ["best", "by_id"])
 async def test_a_query_that_fails_fails_the_search(sides, chunk_of, file_of, monkeypatch, broken):
     sides.store.replace([file_of(chunk_of("a.py")), file_of(chunk_of("b.py"))])
 
@@ -320,6 +320,26 @@ async def test_a_query_that_fails_fails_the_search(sides, chunk_of, file_of, mon
 
     with pytest.raises(CodelodeError, match="gone"):
         await sides.found("shared", EAST)
+
+
+async def test_a_half_that_fails_ends_the_other_one(sides, chunk_of, file_of, monkeypatch):
+    sides.store.replace([file_of(chunk_of(f"{n}.py")) for n in range(30)])
+    is_asked, is_ended = asyncio.Event(), asyncio.Event()
+
+    async def by_id(self, ids, properties):
+        if is_asked.is_set():
+            raise weaviate.exceptions.WeaviateQueryError("gone", "GRPC")
+        is_asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            is_ended.set()
+
+    monkeypatch.setattr(TenantObjects, "by_id", by_id)
+
+    with pytest.raises(CodelodeError, match="gone"):
+        await sides.found("shared", EAST)
+    await asyncio.wait_for(is_ended.wait(), 5)
 
 
 async def test_two_organisations_share_nothing(
@@ -729,13 +749,49 @@ def test_a_store_that_never_connected_closes(weaviate_place):
 
 
 async def test_a_glob_the_server_knows_roughly_loses_no_candidate(sides, chunk_of, file_of):
-    """LIKE lets `*` cross `/`: forty better hits that the glob does not admit come first."""
-    crowd = [chunk_of(f"src/a{i}/deep/x/b.py", "shared shared shared") for i in range(40)]
+    """LIKE lets `*` cross `/`: better hits that the glob does not admit come first."""
+    crowd = [chunk_of(f"src/a{i}/deep/x/b.py", "shared shared shared") for i in range(120)]
     wanted = chunk_of("src/a1/x/b.py", "shared and much else")
     sides.store.replace([*map(file_of, crowd), file_of(wanted, vector=NORTH)])
 
     hits = await sides.found(limit=2, paths=("**/a?/x/*.py",))
     assert [(hit.chunk.path, hit.keyword_score is None) for hit in hits] == [(wanted.path, False)]
+
+
+async def test_a_side_whose_best_are_outside_a_glob_is_looked_at_further(sides, chunk_of, file_of):
+    worded = [chunk_of(f"src/a1/x/w{i}.py", "shared") for i in range(120)]
+    crowd = [chunk_of(f"src/a{i}/deep/x/b.py", "else") for i in range(120)]
+    wanted = chunk_of("src/a2/x/near.py", "else")
+    sides.store.replace(
+        [
+            *(file_of(one, vector=NORTH) for one in worded),
+            *(file_of(one, vector=EAST) for one in crowd),
+            file_of(wanted, vector=(EAST + NORTH) / np.sqrt(2)),
+        ]
+    )
+
+    hits = await sides.found(limit=8, paths=("**/a?/x/*.py",))
+    assert wanted.path in {hit.chunk.path for hit in hits if hit.similarity is not None}
+    assert sum(hit.keyword_score is not None for hit in hits) == 8
+
+
+@pytest.mark.parametrize(("alpha", "found"), [(0, "words"), (1, "vector")])
+async def test_of_more_than_there_is_room_for_the_side_that_counts_comes_back(
+    sides, chunk_of, file_of, alpha, found
+):
+    worded = [chunk_of(f"words/{i}.py", "shared") for i in range(120)]
+    near = [chunk_of(f"vector/{i}.py", "else") for i in range(120)]
+    sides.store.replace(
+        [
+            *(file_of(one, vector=NORTH) for one in worded),
+            *(file_of(one, vector=EAST) for one in near),
+        ]
+    )
+
+    query = HybridQuery("shared", EAST, Filters(ref=near[0].refs[0]), 100, alpha=alpha)
+    hits = await sides.search.hybrid(query)
+    assert {hit.chunk.path.partition("/")[0] for hit in hits} == {found}
+    assert len(hits) == 100
 
 
 async def test_a_summary_is_searched(sides, chunk_of, file_of):

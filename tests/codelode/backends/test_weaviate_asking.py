@@ -1,4 +1,4 @@
-"""Scores out of what the server explains of a hybrid query."""
+"""What is asked of the server, and scores out of what it explains of a hybrid query."""
 
 from __future__ import annotations
 
@@ -7,31 +7,46 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from weaviate.proto.v1 import base_pb2, search_get_pb2
+from weaviate.proto.v1 import base_pb2, base_search_pb2, search_get_pb2
 
 from codelode.backends.weaviate.asking import TenantObjects
-from codelode.errors import SchemaMismatch
+from codelode.errors import Corrupt
 
 ID = UUID("eb33b527-fafe-584b-908d-f7b4a98252f0")
 WORDS = f"Hybrid (Result Set keyword,bm25) Document {ID}: original score 15.78351, normalized"
 NEAR = f"Hybrid (Result Set vector,hybridVector) Document {ID}: original score -1.5e-07, normalized"
 
 
-def explaining(prose):
-    """The objects of a server that found one and explains it so."""
-    metadata = search_get_pb2.MetadataResult(id_as_bytes=ID.bytes, explain_score=prose)
-    reply = search_get_pb2.SearchReply(results=[search_get_pb2.SearchResult(metadata=metadata)])
+class Server:
+    """Finds one object, and explains it so."""
 
-    async def grpc_search(request):
-        return reply
+    def __init__(self, prose):
+        metadata = search_get_pb2.MetadataResult(id_as_bytes=ID.bytes, explain_score=prose)
+        found = search_get_pb2.SearchResult(metadata=metadata)
+        self._reply = search_get_pb2.SearchReply(results=[found])
+        self.asked = []
 
-    client = SimpleNamespace(_connection=SimpleNamespace(grpc_search=grpc_search))
-    return TenantObjects(client, collection="C", tenant="t")
+    async def grpc_search(self, request):
+        self.asked.append(request)
+        return self._reply
+
+    async def best(self):
+        objects = TenantObjects(SimpleNamespace(_connection=self), collection="C", tenant="t")
+        vector, where = np.ones(4, np.float32), base_pb2.Filters()
+        return await objects.best("retry", ["terms"], vector, alpha=0.3, where=where, limit=9)
 
 
-def by_both(objects):
-    vector, where = np.ones(4, np.float32), base_pb2.Filters()
-    return objects.by_both("retry", ["terms"], vector, alpha=0.5, where=where, limit=9)
+async def test_words_and_vector_are_one_query():
+    server = Server(WORDS)
+
+    await server.best()
+
+    (request,) = server.asked
+    asked = request.hybrid_search
+    assert (request.limit, asked.query, list(asked.properties)) == (9, "retry", ["terms"])
+    assert asked.alpha == pytest.approx(0.3)
+    assert asked.fusion_type == base_search_pb2.Hybrid.FUSION_TYPE_RELATIVE_SCORE
+    assert np.frombuffer(asked.vectors[0].vector_bytes, "<f4").tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -43,16 +58,16 @@ def by_both(objects):
     ],
 )
 async def test_each_side_that_found_it_tells_its_score(prose, keyword_score, similarity):
-    (found,) = await by_both(explaining(prose))
+    (found,) = await Server(prose).best()
 
-    assert (found.id, found.keyword_score, found.similarity) == (
-        ID.bytes,
-        keyword_score,
-        similarity,
-    )
+    assert found.id == ID.bytes
+    assert (found.keyword_score, found.similarity) == (keyword_score, similarity)
 
 
-@pytest.mark.parametrize("prose", ["", "fused of keyword 15.8 and vector 0.3"])
+@pytest.mark.parametrize(
+    "prose",
+    ["", "fused of keyword 15.8 and vector 0.3", WORDS.replace("15.78351,", "15.78351;")],
+)
 async def test_an_explanation_that_tells_no_scores_is_refused_with_the_remedy(prose):
-    with pytest.raises(SchemaMismatch, match=r"run the one in docker-compose\.yml"):
-        await by_both(explaining(prose))
+    with pytest.raises(Corrupt, match=r"run the one in docker-compose\.yml"):
+        await Server(prose).best()
