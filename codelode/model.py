@@ -421,8 +421,8 @@ class HybridQuery:
     text: str  # as the caller wrote it; the backend splits it with `tokens.terms`
     vector: Vector | None  # None: keywords only
     filters: Filters
-    limit: int  # candidates wanted from each side
-    alpha: float = 0.5  # weight of the vector side, 0 to 1, where a store fuses both to one list
+    limit: int  # candidates wanted from each side; of both, where a store fuses them to one list
+    alpha: float = 0.5  # what the vector side counts there, 0 to 1: it decides what is cut off
     with_vectors: bool = False  # candidates are wanted with their vectors
     most: int | None = None  # candidates wanted of both sides together; None: all
     secondary: frozenset[Category] = frozenset()  # these stand back when the most are chosen

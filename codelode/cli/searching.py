@@ -89,7 +89,7 @@ def filter_options(command: Command) -> Command:
     help="Staged: least similarity of files and chunks. Default: the embedder's.",
 )
 @click.option(
-    "--alpha", type=float, help="Weight of meaning against words, 0 to 1; ranks by both alone."
+    "--alpha", type=float, help="Weight of meaning against words, 0 to 1; the fused ranker."
 )
 @click.option("--compact", is_flag=True, help="Places and signatures without code.")
 @set_option

@@ -12,12 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from codelode.model import (
-    DEFAULT_REF,
-    RefName,
-    RefStatus,
-    RepositoryName,
-)
+from codelode.model import DEFAULT_REF, RefName, RefStatus, RepositoryName
 from codelode.ports import Catalog
 
 #: Repositories told of in one answer.
@@ -111,7 +106,7 @@ class Coverage:
         if len(self._seen) + len(found) > _MAX_REMEMBERED:
             self._seen.clear()
         for place, covered in found.items():
-            if self._seen.get(place, (now, covered))[0] <= now:  # else another look-up knows better
+            if self._seen.get(place, (now, covered))[0] <= now:  # else another look-up knew better
                 self._seen[place] = (now, covered)
         return found
 

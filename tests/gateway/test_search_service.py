@@ -296,32 +296,36 @@ async def test_a_ledger_that_is_away_is_heard_of_by_those_alone_who_need_it(
 
 @pytest.mark.usefixtures("indexed")
 async def test_coverage_of_what_was_asked_for_lately_is_renewed_while_the_index_is_asked(
-    backends, services, ledger
+    backends, services, ledger, monkeypatch
 ):
     now = [0.0]
     coverage = Coverage(ledger, clock=lambda: now[0])
     answers = Answers(services.cache, services.near, "local", backends.embedder, 60, 1.0)
     service = SearchService(backends, ledger, answers, coverage)
     request = Request(query="retry", skip_cache=True)
-    renewed = threading.Event()
-    await service.Search(request, None)
-    refs_of, asked_in = ledger.refs_of, []
+    before = await service.Search(request, None)
+    renewed, looked_up = threading.Event(), []
+    renew, refs_of, hybrid = Coverage.renew, ledger.refs_of, backends.chunks.hybrid
 
-    def seen(names):
-        asked_in.append(threading.current_thread())
-        found = refs_of(names)
+    def renew_and_say_so(coverage, places):
+        renew(coverage, places)
         renewed.set()
-        return found
+
+    def counted(names):
+        looked_up.append(names)
+        return refs_of(names)
 
     async def slow(query):
-        await asyncio.to_thread(renewed.wait, 10)
-        return []
+        assert await asyncio.to_thread(renewed.wait, 10)
+        return await hybrid(query)
 
-    ledger.refs_of, backends.chunks.hybrid = seen, slow
+    monkeypatch.setattr(Coverage, "renew", renew_and_say_so)
+    ledger.refs_of, backends.chunks.hybrid = counted, slow
     now[0] += FRESH_S
-    await service.Search(request, None)
+    after = await service.Search(request, None)
 
-    assert len(asked_in) == 1
+    assert after.coverage == before.coverage != []
+    assert len(looked_up) == 1
 
 
 @pytest.mark.usefixtures("indexed")

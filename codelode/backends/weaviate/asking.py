@@ -2,7 +2,7 @@
 
 The library brings these messages along, sends them and knows what to do when nobody answers. But
 it makes several objects of each hit and looks at each argument of a request: a query for each side
-and fifty chunks took 4.0 ms of processor time in it, and take half of that here.
+and fifty chunks took 4.0 ms of processor time in it, and half of that here.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _Scores: TypeAlias = tuple[float | None, float | None]
 #: What the server's explanation of a fused score says of each side that found the object.
 _OF_SIDE = re.compile(r"Result Set (keyword|vector)\S* Document \S+ original score ([-+.\w]+),")
 
+#: So much of an explanation that tells no scores is shown.
+_SHOWN_CHARS = 80
 
 _TARGETS = base_search_pb2.Targets(target_vectors=[VECTOR])
 
@@ -197,7 +199,7 @@ def _explained(metadata: search_get_pb2.MetadataResult) -> _Scores:
     if not found:
         raise Corrupt(
             "this version of Weaviate tells the scores of a hybrid query in another way "
-            f"({metadata.explain_score!r}): run the one in docker-compose.yml"
+            f"({metadata.explain_score[:_SHOWN_CHARS]!r}): run the one in docker-compose.yml"
         )
     scores = {side: float(score) for side, score in found.items()}
     return scores.get("keyword"), scores.get("vector")

@@ -7,8 +7,8 @@ gave them. What two queries instead, of which nothing is cut off, would find and
 
 Where no glob has to be looked at, ids alone are brought, which tell what is worth ranking; where
 chunks are asked for, the server makes whole objects of all that either side found, which takes
-3 ms. Those worth ranking that were not read before are fetched by id, in two halves, so that chunks
-are made of one while the other is under way.
+3 ms. Those worth ranking that were not read before are fetched by id, many in two halves, so that
+chunks are made of one while the other is under way.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ LOOK_S = 0.5
 #: for, up to the server's own bound.
 WIDER = 8
 
-#: As many are asked for at least, because a hybrid query finds as many of each side anyway.
+#: As many of both together are asked for at least, because as many of each side are found anyway.
 AT_LEAST = 100
 
-#: So few chunks are fetched in one request.
+#: No more chunks than these are fetched in one request.
 FEW = 10
 
 #: What a side counts at least: of weight 0 the server would leave it out.
-LEAST_WEIGHT = 0.01
+LEAST_WEIGHT = 1e-6
 
 T = TypeVar("T")
 
@@ -105,13 +105,12 @@ class WeaviateChunkSearch:
         self._require_dim(query)
 
         async def found(tenant: TenantObjects) -> Sequence[Candidate]:
-            find = _finding(tenant, query, where)
+            find, wanted = _finding(tenant, query, where)
             if not has_globs(query.filters):
-                hits = await find(max(query.limit, AT_LEAST), ())
-                candidates = await self._candidates(tenant, query, hits)
+                candidates = await self._candidates(tenant, query, await find(wanted, ()))
                 if candidates is not None:
                     return candidates
-            hits = await self._inside(find, query)
+            hits = await self._inside(find, wanted, query)
             return await self._candidates(tenant, query, hits) or ()
 
         return await self._ask(found, empty=[])
@@ -182,7 +181,7 @@ class WeaviateChunkSearch:
             for hit in await tenant.by_id(ids, SHOWN):
                 shown[hit.id] = self._kept.of(hit)
 
-        half = max((len(missing) + 1) // 2, FEW)
+        half = len(missing) if len(missing) <= FEW else (len(missing) + 1) // 2
         halves = [ids for ids in (missing[:half], missing[half:]) if ids]
         fetching = [asyncio.ensure_future(fetch(ids)) for ids in halves]
         try:
@@ -192,13 +191,13 @@ class WeaviateChunkSearch:
                 one.cancel()
         return shown
 
-    async def _inside(self, find: _Find, query: HybridQuery) -> list[FoundObject]:
+    async def _inside(self, find: _Find, wanted: int, query: HybridQuery) -> list[FoundObject]:
         """The best hits that are inside the globs, with their chunks.
 
         As many are looked at as it takes, up to PAGE, for the limit to be reached by both sides
-        together, and a quarter of it by each that finds so many.
+        together, and a quarter of it by each side that comes back with so many.
         """
-        admits, asked = admission(query.filters), max(query.limit, AT_LEAST)
+        admits, asked = admission(query.filters), wanted
         while True:
             hits = await find(asked, SHOWN)
             inside = [hit for hit in hits if admits(self._kept.of(hit).chunk)]
@@ -283,8 +282,10 @@ def _count(hits: Sequence[FoundObject], score: Callable[[FoundObject], float | N
     return sum(score(hit) is not None for hit in hits)
 
 
-def _finding(tenant: TenantObjects, query: HybridQuery, where: base_pb2.Filters) -> _Find:
-    """The query as the server takes it."""
+def _finding(
+    tenant: TenantObjects, query: HybridQuery, where: base_pb2.Filters
+) -> tuple[_Find, int]:
+    """The query as the server takes it, and how many hits are wanted of it."""
     terms = " ".join(words.query_terms(query.text))
     vector = query.vector if query.vector is not None and query.vector.any() else None
     alpha = min(max(query.alpha, LEAST_WEIGHT), 1 - LEAST_WEIGHT)
@@ -301,7 +302,8 @@ def _finding(tenant: TenantObjects, query: HybridQuery, where: base_pb2.Filters)
             with_vectors=query.with_vectors,
         )
 
-    return find
+    has_both = bool(terms) and vector is not None
+    return find, max(query.limit, AT_LEAST) if has_both else query.limit
 
 
 @lru_cache(maxsize=16)

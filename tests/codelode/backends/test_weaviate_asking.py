@@ -12,6 +12,7 @@ from weaviate.proto.v1 import base_pb2, base_search_pb2, search_get_pb2
 from codelode.backends.weaviate.asking import TenantObjects
 from codelode.errors import Corrupt
 
+ONES = np.ones(4, np.float32)
 ID = UUID("eb33b527-fafe-584b-908d-f7b4a98252f0")
 WORDS = f"Hybrid (Result Set keyword,bm25) Document {ID}: original score 15.78351, normalized"
 NEAR = f"Hybrid (Result Set vector,hybridVector) Document {ID}: original score -1.5e-07, normalized"
@@ -20,8 +21,10 @@ NEAR = f"Hybrid (Result Set vector,hybridVector) Document {ID}: original score -
 class Server:
     """Finds one object, and explains it so."""
 
-    def __init__(self, prose):
-        metadata = search_get_pb2.MetadataResult(id_as_bytes=ID.bytes, explain_score=prose)
+    def __init__(self, prose, **scores):
+        metadata = search_get_pb2.MetadataResult(
+            id_as_bytes=ID.bytes, explain_score=prose, **scores
+        )
         found = search_get_pb2.SearchResult(metadata=metadata)
         self._reply = search_get_pb2.SearchReply(results=[found])
         self.asked = []
@@ -30,10 +33,10 @@ class Server:
         self.asked.append(request)
         return self._reply
 
-    async def best(self):
+    async def best(self, terms="retry", vector=ONES):
         objects = TenantObjects(SimpleNamespace(_connection=self), collection="C", tenant="t")
-        vector, where = np.ones(4, np.float32), base_pb2.Filters()
-        return await objects.best("retry", ["terms"], vector, alpha=0.3, where=where, limit=9)
+        where = base_pb2.Filters()
+        return await objects.best(terms, ["terms"], vector, alpha=0.3, where=where, limit=9)
 
 
 async def test_words_and_vector_are_one_query():
@@ -47,6 +50,24 @@ async def test_words_and_vector_are_one_query():
     assert asked.alpha == pytest.approx(0.3)
     assert asked.fusion_type == base_search_pb2.Hybrid.FUSION_TYPE_RELATIVE_SCORE
     assert np.frombuffer(asked.vectors[0].vector_bytes, "<f4").tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("terms", "vector", "asked", "scores"),
+    [
+        ("retry", None, ["bm25_search"], (2.5, None)),
+        ("", ONES, ["near_vector"], (None, 0.75)),
+        ("", None, [], None),
+    ],
+)
+async def test_a_side_without_anything_to_look_for_is_not_asked(terms, vector, asked, scores):
+    server = Server("", score=2.5, distance=0.25)
+
+    found = await server.best(terms, vector)
+
+    kinds = ("bm25_search", "near_vector", "hybrid_search")
+    assert [kind for one in server.asked for kind in kinds if one.HasField(kind)] == asked
+    assert [(hit.keyword_score, hit.similarity) for hit in found] == ([scores] if scores else [])
 
 
 @pytest.mark.parametrize(
