@@ -126,11 +126,12 @@ class Analysis:
     entities: tuple[Entity, ...] = ()
     synonyms: tuple[str, ...] = ()  # words to search for besides
 
-    @property
-    def alpha(self) -> float:
-        """Weight of the vector side: names are matched by words, prose by meaning. The usual values
-        of hybrid code search.
+    def alpha(self, chosen: float | None) -> float:
+        """Weight of the vector side where none was chosen: names are matched by words, prose by
+        meaning. The usual values of hybrid code search.
         """
+        if chosen is not None:
+            return chosen
         return 0.3 if self.kind is QueryKind.IDENTIFIER else 0.7
 
     @property

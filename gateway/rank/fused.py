@@ -32,7 +32,7 @@ def ranked(
     if not candidates:
         return ()
     names = {spelling(name) for name in analysis.identifiers}
-    fused = score(candidates, fusion=fusion, alpha=analysis.alpha if alpha is None else alpha)
+    fused = score(candidates, fusion=fusion, alpha=analysis.alpha(alpha))
     boosts = [1 + (boost - 1) * _defines(one.chunk, names) for one in candidates]
     places = [
         Ranked(candidate, float(value * factor), NAMES, (float(value), float(factor)))

@@ -54,7 +54,7 @@ async def candidates(
         vector=vector,
         filters=query.filters,
         limit=max(options.retrieve.window, query.top_k),
-        alpha=analysis.alpha if options.retrieve.alpha is None else options.retrieve.alpha,
+        alpha=analysis.alpha(options.retrieve.alpha),
         with_vectors=options.rank.duplicate_similarity < 1,
         most=max(options.retrieve.max_chunks, query.top_k),
         secondary=analysis.unasked,

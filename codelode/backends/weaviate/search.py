@@ -17,7 +17,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TypeAlias, TypeVar
 
@@ -73,8 +73,8 @@ LEAST_WEIGHT = 1e-6
 T = TypeVar("T")
 
 
-#: Limit, properties → hits.
-_Find: TypeAlias = Callable[[int, Sequence[str]], Awaitable[list[FoundObject]]]
+#: Hits, given `limit` and, where they are to come with some, `properties`.
+_Find: TypeAlias = Callable[..., Awaitable[list[FoundObject]]]
 
 _SIDES = attrgetter("keyword_score"), attrgetter("similarity")
 
@@ -107,7 +107,7 @@ class WeaviateChunkSearch:
         async def found(tenant: TenantObjects) -> Sequence[Candidate]:
             find, wanted = _finding(tenant, query, where)
             if not has_globs(query.filters):
-                candidates = await self._candidates(tenant, query, await find(wanted, ()))
+                candidates = await self._candidates(tenant, query, await find(limit=wanted))
                 if candidates is not None:
                     return candidates
             hits = await self._inside(find, wanted, query)
@@ -199,7 +199,7 @@ class WeaviateChunkSearch:
         """
         admits, asked = admission(query.filters), wanted
         while True:
-            hits = await find(asked, SHOWN)
+            hits = await find(limit=asked, properties=SHOWN)
             inside = [hit for hit in hits if admits(self._kept.of(hit).chunk)]
             is_enough = len(inside) >= query.limit and all(
                 _count(inside, side) >= min(query.limit // 4, _count(hits, side)) for side in _SIDES
@@ -290,18 +290,15 @@ def _finding(
     vector = query.vector if query.vector is not None and query.vector.any() else None
     alpha = min(max(query.alpha, LEAST_WEIGHT), 1 - LEAST_WEIGHT)
 
-    async def find(limit: int, properties: Sequence[str]) -> list[FoundObject]:
-        return await tenant.best(
-            terms,
-            FIELDS,
-            vector,
-            alpha=alpha,
-            where=where,
-            limit=limit,
-            properties=properties,
-            with_vectors=query.with_vectors,
-        )
-
+    find = partial(
+        tenant.best,
+        terms,
+        FIELDS,
+        vector,
+        alpha=alpha,
+        where=where,
+        with_vectors=query.with_vectors,
+    )
     has_both = bool(terms) and vector is not None
     return find, max(query.limit, AT_LEAST) if has_both else query.limit
 
