@@ -1,7 +1,7 @@
 """Settings: the only reader of the environment.
 
 Each field is the variable `CODELODE_<FIELD>`; its description gives the unit and the bounds are
-part of the type. `codelode settings` and the README's table are printed from here.
+part of the type. `codelode settings` prints them, and docs/settings.md holds that output.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from codelode import jobs
-from codelode.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -40,10 +39,17 @@ def test_generated_code_is_fresh(tmp_path: Path) -> None:
     assert made == committed
 
 
-def test_every_setting_is_in_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text()
-    missing = [name for name in Settings.model_fields if f"`CODELODE_{name.upper()}`" not in readme]
-    assert not missing
+def test_the_settings_page_is_what_the_command_prints() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "codelode", "settings", "--markdown"],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if "CODELODE" not in name},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    page = (ROOT / "docs/settings.md").read_text()
+    assert page[page.index("| variable") :] == printed, "run codelode settings --markdown"
 
 
 def test_every_queue_has_a_worker() -> None:

@@ -107,7 +107,7 @@ def test_what_kubernetes_says_of_a_service_of_that_name_is_no_misspelling():
 def test_every_variable_that_the_project_names_is_read_by_somebody():
     root = Path(__file__).parents[2]
     files = [
-        *(root / "docker-compose.yml", root / "README.md"),
+        *(root / "docker-compose.yml", root / "README.md", *(root / "docs").glob("*.md")),
         *(path for path in (root / "deploy").iterdir() if path.is_file()),
         *(root / "codelode").rglob("*.py"),
         *(root / "tests" / "deploy").glob("*.py"),
