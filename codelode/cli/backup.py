@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from codelode import backup as backups
-from codelode.backup import Manifest
 from codelode.cli import printing
 from codelode.cli.operating import data_option, stores
 from codelode.cli.options import Folder
 from codelode.counts import counted
+from codelode.operations import backup as backups
+from codelode.operations.backup import Manifest
 
 folder_argument = click.argument("folder", type=Folder())
 

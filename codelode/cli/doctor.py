@@ -11,7 +11,7 @@ import click
 from codelode.backends import connect, operating
 from codelode.cli import printing
 from codelode.cli.operating import data_option, stores
-from codelode.doctor import Doctor, Finding, Report
+from codelode.operations.doctor import Doctor, Finding, Report
 from codelode.ports import ChunkStore
 from codelode.settings import Settings
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from codelode import grep, history, judged
 from codelode.cli import printing
 from codelode.cli.options import server_option
 from codelode.cli.searching import PRESETS
@@ -17,7 +16,8 @@ from codelode.cli.tuning import Chosen, set_option
 from codelode.client import Client
 from codelode.counts import counted
 from codelode.errors import InvalidSettings
-from codelode.evaluation import Place
+from codelode.operations.evaluation import grep, history, judged
+from codelode.operations.evaluation.metrics import Place
 
 WORSE = 1
 

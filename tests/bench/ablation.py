@@ -32,7 +32,8 @@ import gateway.rank
 from codelode.backends import connect
 from codelode.backends.remembering import RememberingEmbedder
 from codelode.cli import redis_server
-from codelode.evaluation import (
+from codelode.model import Filters, RefName, RepositoryName
+from codelode.operations.evaluation.metrics import (
     Judged,
     Place,
     macro_mean,
@@ -41,7 +42,6 @@ from codelode.evaluation import (
     percentile,
     target_ranks,
 )
-from codelode.model import Filters, RefName, RepositoryName
 from codelode.settings import load
 from codelode.v1 import search_pb2
 from gateway import pipeline

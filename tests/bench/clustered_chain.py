@@ -42,8 +42,8 @@ from codelode.backends.weaviate import Address, Place, bulk
 from codelode.backends.weaviate.connection import connect, connect_async
 from codelode.backends.weaviate.predicate import holds
 from codelode.client import Client
-from codelode.evaluation import percentile
 from codelode.model import Filters, RepositoryName
+from codelode.operations.evaluation.metrics import percentile
 
 LIMIT_S = 3_600
 POLL_S = 0.2

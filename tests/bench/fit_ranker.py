@@ -27,8 +27,15 @@ import numpy.typing as npt
 import quality
 
 from codelode.backends import connect
-from codelode.evaluation import Judged, Place, macro_mean, macro_means, ndcg_at_k, target_ranks
 from codelode.model import Candidate, Filters, RefName, RepositoryName
+from codelode.operations.evaluation.metrics import (
+    Judged,
+    Place,
+    macro_mean,
+    macro_means,
+    ndcg_at_k,
+    target_ranks,
+)
 from codelode.settings import load
 from gateway.analyze import analyze
 from gateway.rank import same_file

@@ -32,7 +32,7 @@ import embedded
 
 from codelode import settings
 from codelode.client import Client
-from codelode.evaluation import percentile
+from codelode.operations.evaluation.metrics import percentile
 
 FIRST_LINES = 50_000
 REPOSITORY_FILES = 1_200  # enough that files/s is not about starting and ending a run

@@ -29,7 +29,7 @@ from typing import Any
 import embedded
 
 from codelode.client import Client, Hit
-from codelode.evaluation import (
+from codelode.operations.evaluation.metrics import (
     Judged,
     Place,
     macro_mean,

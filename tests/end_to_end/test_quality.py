@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from codelode import judged
+from codelode.operations.evaluation import judged
 
 JUDGED = Path(__file__).parent / "judged"
 QUERIES = JUDGED / "queries.json"

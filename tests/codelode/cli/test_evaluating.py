@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from codelode import grep
 from codelode.errors import InvalidSettings
+from codelode.operations.evaluation import grep
 from codelode.v1 import search_pb2
 
 

@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 
 from codelode.errors import InvalidSettings
-from codelode.evaluation import Place
-from codelode.judged import CHARS_PER_TOKEN, TOP_K, Shown
 from codelode.mirrors import folder_name
 from codelode.model import RepositoryName
+from codelode.operations.evaluation.judged import CHARS_PER_TOKEN, TOP_K, Shown
+from codelode.operations.evaluation.metrics import Place
 
 #: Words that grep is not asked for.
 SHORTEST = 3

@@ -13,7 +13,7 @@ looked at again, and acted on, while no worker writes and no new index takes its
 A run that begins in between is noticed by the ledger, which then refuses to doubt anything.
 """
 
-from codelode.doctor.examination import Doctor
-from codelode.doctor.findings import Finding, Report, Trouble
+from codelode.operations.doctor.examination import Doctor
+from codelode.operations.doctor.findings import Finding, Report, Trouble
 
 __all__ = ["Doctor", "Finding", "Report", "Trouble"]

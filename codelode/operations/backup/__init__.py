@@ -14,8 +14,8 @@ and the run begins again after the restoration. Restoring takes a cluster withou
 Raises InvalidSettings, NotIndexed, SchemaMismatch and Corrupt, each with the remedy.
 """
 
-from codelode.backup.manifest import Manifest, read
-from codelode.backup.restoring import restore
-from codelode.backup.saving import save
+from codelode.operations.backup.manifest import Manifest, read
+from codelode.operations.backup.restoring import restore
+from codelode.operations.backup.saving import save
 
 __all__ = ["Manifest", "read", "restore", "save"]

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from codelode import backup
 from codelode.backends import connect
 from codelode.backends.redis import connection
 from codelode.backends.redis.connection import connect as connect_redis
@@ -35,6 +34,7 @@ from codelode.model import (
     Symbol,
     chunk_id,
 )
+from codelode.operations import backup
 from codelode.ports import Manifest, WorkItem
 from codelode.settings import load
 

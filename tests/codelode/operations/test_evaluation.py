@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codelode.evaluation import (
+from codelode.operations.evaluation.metrics import (
     Judged,
     Place,
     average_precision,

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from codelode.backends import connect, operating
-from codelode.backup import manifest as manifests
-from codelode.backup.manifest import Manifest
 from codelode.counts import counted
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
+from codelode.operations.backup import manifest as manifests
+from codelode.operations.backup.manifest import Manifest
 from codelode.settings import Settings
 
 

@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import Any
 
 from codelode.errors import InvalidSettings
-from codelode.evaluation import (
+from codelode.operations.evaluation.metrics import (
     Judged,
     Place,
     average_precision,

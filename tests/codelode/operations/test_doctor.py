@@ -20,7 +20,6 @@ from codelode.backends.redis.ledger import RedisLedger
 from codelode.backends.redis.packages import RedisPackages
 from codelode.backends.redis.references import RedisReferences
 from codelode.backends.redis.symbols import RedisSymbols
-from codelode.doctor import Doctor, Trouble
 from codelode.errors import Corrupt
 from codelode.mirrors import folder_name
 from codelode.model import (
@@ -40,6 +39,7 @@ from codelode.model import (
     RunState,
     Symbol,
 )
+from codelode.operations.doctor import Doctor, Trouble
 from codelode.ports import Manifest, Publication, WorkItem
 from tests.chunks import chunk
 

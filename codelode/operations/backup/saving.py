@@ -9,10 +9,10 @@ from pathlib import Path
 
 from codelode import __version__
 from codelode.backends import connect
-from codelode.backup import manifest as manifests
-from codelode.backup.manifest import Manifest, written
 from codelode.errors import InvalidSettings
 from codelode.mirrors import folder_name, locked
+from codelode.operations.backup import manifest as manifests
+from codelode.operations.backup.manifest import Manifest, written
 from codelode.settings import Settings
 
 

@@ -11,9 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from codelode.doctor import mirrors
-from codelode.doctor.comparison import Differences, Place, compare
-from codelode.doctor.findings import NO_REF, NOBODY, Finding, Report, Trouble
 from codelode.errors import Corrupt
 from codelode.model import (
     FileChunks,
@@ -23,6 +20,9 @@ from codelode.model import (
     Run,
     RunId,
 )
+from codelode.operations.doctor import mirrors
+from codelode.operations.doctor.comparison import Differences, Place, compare
+from codelode.operations.doctor.findings import NO_REF, NOBODY, Finding, Report, Trouble
 from codelode.ports import (
     Catalog,
     ChunkStore,

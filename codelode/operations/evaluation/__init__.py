@@ -1,0 +1,1 @@
+"""Measure how well searches answer judged queries, beside the baseline of a grep."""
