@@ -23,7 +23,6 @@ from grpc_reflection.v1alpha import reflection
 
 from codelode import garbage, logs
 from codelode.backends import connect
-from codelode.backends.remembering import RememberingEmbedder
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
 from codelode.ports import NearQueries, QueryCache, Tokeniser
 from codelode.settings import Settings, load, require_private
@@ -43,6 +42,7 @@ from gateway.api.index import IndexService, Ledger
 from gateway.api.interceptors import Calls
 from gateway.api.jobs import CeleryJobs, Jobs
 from gateway.api.search import SearchService
+from gateway.remembering import RememberingEmbedder
 from gateway.state import Backends
 
 log = structlog.get_logger("gateway")

@@ -36,13 +36,13 @@ from codelode.ports import (
 from codelode.settings import Settings
 
 if TYPE_CHECKING:
-    from codelode.backends.ollama import Server
-    from codelode.backends.openai import Endpoint
+    from codelode.backends.models.ollama import Server
+    from codelode.backends.models.openai import Endpoint
+    from codelode.backends.models.served import Limits
     from codelode.backends.redis.census import RedisCensus
     from codelode.backends.redis.dump import RedisKeys
     from codelode.backends.redis.exchange import RedisExchange
     from codelode.backends.redis.queues import RedisQueues
-    from codelode.backends.served import Limits
     from codelode.backends.weaviate import Address, Place
 
 #: A worker is taken for dead after so many heartbeats that did not come.
@@ -182,7 +182,7 @@ def inventory(settings: Settings) -> Inventory:
 def embedder(settings: Settings) -> Embedder:
     """The embedding model. One behind a server is not asked for anything yet."""
     if settings.embedder == "ollama":
-        from codelode.backends import ollama
+        from codelode.backends.models import ollama
 
         return ollama.embedder(
             _ollama(settings),
@@ -191,7 +191,7 @@ def embedder(settings: Settings) -> Embedder:
             dim=settings.embedding_dim,
         )
     if settings.embedder == "openai":
-        from codelode.backends import openai
+        from codelode.backends.models import openai
 
         return openai.embedder(
             _endpoint(settings),
@@ -199,7 +199,7 @@ def embedder(settings: Settings) -> Embedder:
             limits=_limits(settings),
             dim=settings.embedding_dim,
         )
-    from codelode.backends.static import StaticEmbedder
+    from codelode.backends.models.static import StaticEmbedder
 
     return StaticEmbedder()
 
@@ -217,7 +217,7 @@ def searching_embedder(index: Published) -> Embedder:
 def language_model(settings: Settings) -> LanguageModel | None:
     """The model that writes summaries; None: none is configured."""
     if settings.language_model == "ollama":
-        from codelode.backends import ollama
+        from codelode.backends.models import ollama
 
         return ollama.OllamaLanguageModel(
             _ollama(settings),
@@ -225,7 +225,7 @@ def language_model(settings: Settings) -> LanguageModel | None:
             limits=_limits(settings),
         )
     if settings.language_model == "openai":
-        from codelode.backends import openai
+        from codelode.backends.models import openai
 
         return openai.OpenAiLanguageModel(
             _endpoint(settings),
@@ -303,7 +303,7 @@ def cross_encoder(settings: Settings) -> CrossEncoder | None:
     """The model that reads query and code together; None: none is configured."""
     if not settings.cross_encoder:
         return None
-    from codelode.backends.onnx import OnnxCrossEncoder
+    from codelode.backends.models.onnx import OnnxCrossEncoder
 
     return OnnxCrossEncoder(Path(settings.cross_encoder).expanduser())
 
@@ -405,7 +405,7 @@ def _weaviate(settings: Settings) -> tuple[Address, Place]:
 
 
 def _ollama(settings: Settings) -> Server:
-    from codelode.backends.ollama import Server
+    from codelode.backends.models.ollama import Server
 
     return Server(
         settings.ollama_url, may_pull=settings.ollama_pull, threads=settings.ollama_threads
@@ -413,13 +413,13 @@ def _ollama(settings: Settings) -> Server:
 
 
 def _endpoint(settings: Settings) -> Endpoint:
-    from codelode.backends.openai import Endpoint
+    from codelode.backends.models.openai import Endpoint
 
     return Endpoint(settings.openai_url, key=settings.openai_api_key)
 
 
 def _limits(settings: Settings) -> Limits:
-    from codelode.backends.served import Limits
+    from codelode.backends.models.served import Limits
 
     return Limits(
         batch_tokens=settings.embed_batch_tokens,

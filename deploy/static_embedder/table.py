@@ -1,4 +1,4 @@
-"""The table on disk: what `codelode.backends.static` reads."""
+"""The table on disk: what `codelode.backends.models.static` reads."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from codelode.backends.static import MAX_WORD_CHARS, word_pieces
+from codelode.backends.models.static import MAX_WORD_CHARS, word_pieces
 from codelode.tokens import MAX_IDENTIFIER_CHARS, Memo, runs, words
 
 #: Rows of the table: as many as 256 int8 dimensions and the vocabulary fit into 9 MB.

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from codelode import languages, summaries
+from codelode import languages
 from codelode.counts import counted
 from codelode.errors import NotFound
 from codelode.model import (
@@ -26,6 +26,7 @@ from codelode.model import (
     Symbol,
 )
 from codelode.ports import DependencyGraph, SymbolTable
+from gateway import summaries
 from gateway.state import Backends, FilePlace
 
 #: Files named of each relation.

@@ -15,11 +15,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from codelode import summaries
 from codelode.counts import counted
 from codelode.errors import Unavailable
 from codelode.model import Candidate, Chunk, HybridQuery, RepositoryName, Vector
 from codelode.ports import DependencyGraph, Embedder
+from gateway import summaries
 from gateway.options import Retrieve
 from gateway.retrieve.hybrid import candidates
 from gateway.retrieve.scale import Scale, scale

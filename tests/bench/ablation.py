@@ -30,7 +30,6 @@ import quality
 
 import gateway.rank
 from codelode.backends import connect
-from codelode.backends.remembering import RememberingEmbedder
 from codelode.cli import redis_server
 from codelode.model import Filters, RefName, RepositoryName
 from codelode.operations.evaluation.metrics import (
@@ -49,6 +48,7 @@ from gateway.api import choose
 from gateway.options import Options
 from gateway.rank import features
 from gateway.rank.features import Feature
+from gateway.remembering import RememberingEmbedder
 from gateway.state import Backends, SearchQuery
 
 TOP_K = 10

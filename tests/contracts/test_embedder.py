@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from codelode.backends import ollama, openai
-from codelode.backends.remembering import RememberingEmbedder
-from codelode.backends.static import StaticEmbedder
+from codelode.backends.models import ollama, openai
+from codelode.backends.models.static import StaticEmbedder
 from codelode.ports import QuickEmbedder
+from gateway.remembering import RememberingEmbedder
 
 MODEL = "all-minilm"
 

@@ -7,8 +7,8 @@ import contextlib
 import pytest
 from pydantic import SecretStr
 
-from codelode.backends import ollama, openai
 from codelode.backends.memory.language_model import MemoryLanguageModel
+from codelode.backends.models import ollama, openai
 
 MODEL = "smollm2"
 PROMPT = "Say in one short sentence what a hash map is for."

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codelode.backends.memory.derivations import MemoryDerivations
-from codelode.backends.static import StaticEmbedder
+from codelode.backends.models.static import StaticEmbedder
 from codelode.model import (
     NO_SUMMARIES,
     Category,

@@ -15,9 +15,10 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from codelode.backends import connect, ollama, openai
-from codelode.backends.remote import FAILURES_TO_OPEN, Garbled, Remote, Throttled
-from codelode.backends.served import (
+from codelode.backends import connect
+from codelode.backends.models import ollama, openai
+from codelode.backends.models.remote import FAILURES_TO_OPEN, Garbled, Remote, Throttled
+from codelode.backends.models.served import (
     MAX_TEXT_CHARS,
     RECHECK_S,
     Limits,

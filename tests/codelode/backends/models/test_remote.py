@@ -7,7 +7,7 @@ import threading
 import pytest
 import structlog
 
-from codelode.backends.remote import (
+from codelode.backends.models.remote import (
     ATTEMPTS,
     BACKOFF_BASE_S,
     BACKOFF_CAP_S,

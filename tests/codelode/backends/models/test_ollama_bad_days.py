@@ -11,9 +11,9 @@ import httpx
 import numpy as np
 import pytest
 
-from codelode.backends import ollama as backend
-from codelode.backends.remote import Breaker, Garbled, Remote
-from codelode.backends.served import RECHECK_S, Limits
+from codelode.backends.models import ollama as backend
+from codelode.backends.models.remote import Breaker, Garbled, Remote
+from codelode.backends.models.served import RECHECK_S, Limits
 from codelode.errors import SchemaMismatch, TimedOut, Unavailable
 
 MODEL = "all-minilm"

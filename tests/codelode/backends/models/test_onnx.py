@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codelode.backends.onnx import OnnxCrossEncoder, probabilities
+from codelode.backends.models.onnx import OnnxCrossEncoder, probabilities
 from codelode.errors import InvalidSettings
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codelode.backends.remembering import RememberingEmbedder
+from gateway.remembering import RememberingEmbedder
 
 
 class Counting:

@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 from pydantic import BaseModel, SecretStr
 
-from codelode.backends.http import may_use_proxy, sendable, translated
-from codelode.backends.remote import Garbled, Remote
-from codelode.backends.served import Limits, ServedEmbedder
+from codelode.backends.models.http import may_use_proxy, sendable, translated
+from codelode.backends.models.remote import Garbled, Remote
+from codelode.backends.models.served import Limits, ServedEmbedder
 
 EMBEDDING_MODEL = "text-embedding-3-small"
 LANGUAGE_MODEL = "gpt-4o-mini"

@@ -11,8 +11,8 @@ import ollama
 import pydantic
 import pytest
 
-from codelode.backends.http import TRANSLATIONS, translated
-from codelode.backends.remote import Garbled, Throttled
+from codelode.backends.models.http import TRANSLATIONS, translated
+from codelode.backends.models.remote import Garbled, Throttled
 from codelode.errors import (
     CodelodeError,
     InvalidSettings,

@@ -18,7 +18,7 @@ import httpx
 import ollama
 import pydantic
 
-from codelode.backends.remote import Garbled, Throttled
+from codelode.backends.models.remote import Garbled, Throttled
 from codelode.errors import (
     CodelodeError,
     Corrupt,

@@ -18,9 +18,9 @@ import httpx
 import ollama
 import structlog
 
-from codelode.backends.http import may_use_proxy, sendable, translated
-from codelode.backends.remote import Remote, RetryPolicy
-from codelode.backends.served import Limits, ServedEmbedder
+from codelode.backends.models.http import may_use_proxy, sendable, translated
+from codelode.backends.models.remote import Remote, RetryPolicy
+from codelode.backends.models.served import Limits, ServedEmbedder
 from codelode.errors import CodelodeError, Unavailable
 
 EMBEDDING_MODEL = "nomic-embed-text"

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from codelode.backends.static import (
+from codelode.backends.models.static import (
     MAX_TOKENS,
     TABLE_DIR,
     StaticEmbedder,
@@ -196,7 +196,7 @@ def test_a_truncated_file_is_reported(tmp_path, name):
 
 
 MEMORY = """
-import resource, codelode.backends.static as static, numpy
+import resource, codelode.backends.models.static as static, numpy
 numpy.ones((64, 64), numpy.float32) @ numpy.ones((64, 64), numpy.float32)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 embedder = static.StaticEmbedder()

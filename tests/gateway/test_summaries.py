@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codelode import summaries
 from codelode.model import Category, Chunk, Kind, RepositoryName, chunk_id
+from gateway import summaries
 
 
 def chunk(content, *, symbol="", line=1, language="python", kind=Kind.BLOCK, **said):

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import structlog
 
 from codelode import tokens
-from codelode.backends.http import sendable
-from codelode.backends.remote import OPEN_S, Breaker, Garbled, Remote, RetryPolicy
+from codelode.backends.models.http import sendable
+from codelode.backends.models.remote import OPEN_S, Breaker, Garbled, Remote, RetryPolicy
 from codelode.errors import InvalidSettings, Rejected, SchemaMismatch, TimedOut, Unavailable
 from codelode.model import Vector, Vectors
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codelode.backends.static import MAX_TOKENS, StaticEmbedder
+from codelode.backends.models.static import MAX_TOKENS, StaticEmbedder
 from codelode.ports import Tokeniser
 
 

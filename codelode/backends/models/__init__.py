@@ -1,0 +1,1 @@
+"""Model providers: the built-in embedder, model servers, and cross-encoders in ONNX files."""
