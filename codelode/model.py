@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, NewType
 
 import numpy as np
 import numpy.typing as npt
 
+from codelode.access import Visibility
 from codelode.names import Names
 
 RepositoryName = NewType("RepositoryName", str)
@@ -426,6 +427,21 @@ class HybridQuery:
     with_vectors: bool = False  # candidates are wanted with their vectors
     most: int | None = None  # candidates wanted of both sides together; None: all
     secondary: frozenset[Category] = frozenset()  # these stand back when the most are chosen
+    visible: Visibility = field(
+        kw_only=True
+    )  # outer bound of the repositories, whatever is filtered
+
+    def bounded(self) -> HybridQuery | None:
+        """The query whose filters name no more than the visible repositories.
+
+        None: no repository that it may read is left. Stores call this before they filter.
+        """
+        if self.visible.is_everything:
+            return self
+        visible = self.visible.among(self.filters.repositories)
+        return (
+            replace(self, filters=replace(self.filters, repositories=visible)) if visible else None
+        )
 
 
 class Candidate(NamedTuple):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NewType, Protocol, runtime_checkable
 
 from codelode import jobs
+from codelode.access import Visibility
 from codelode.model import (
     BlobId,
     Candidate,
@@ -96,6 +97,7 @@ class ChunkSearch(Protocol):
         takes them from the best of both together. Sees all `replace` calls that
         returned before it was called, from this or another process. With `with_vectors` each
         candidate has its chunk's vector, as far as the store keeps one; otherwise it may.
+        Chunks of repositories outside of the query's visibility are filtered out likewise.
         """
 
     async def files(
@@ -106,8 +108,8 @@ class ChunkSearch(Protocol):
         Every place is a key; a file that the ref does not hold has no chunks.
         """
 
-    async def count(self) -> int:
-        """How many chunks are stored."""
+    async def count(self, visible: Visibility) -> int:
+        """How many chunks of the visible repositories are stored."""
 
     async def close(self) -> None:
         """Release files and connections."""
@@ -337,8 +339,8 @@ class QueryCache(Protocol):
 class NearQueries(Protocol):
     """Which queries were answered before, by meaning. A failure reads as a miss.
 
-    A bucket holds what two queries must have in common to have the same answer: filters, rights,
-    options, index generation. What it names is a key of the QueryCache.
+    A bucket holds what two queries must have in common to have the same answer: filters,
+    visibility, options, index generation. What it names is a key of the QueryCache.
     """
 
     async def nearest(self, bucket: str, vector: Vector) -> tuple[str, float] | None:
@@ -454,10 +456,8 @@ class Runs(Protocol):
 
     def run(self, run: RunId) -> Run | None: ...
 
-    def recent(
-        self, repository: RepositoryName | None = None, *, limit: int = 20
-    ) -> tuple[Run, ...]:
-        """Newest first."""
+    def recent(self, visible: Visibility, *, limit: int = 20) -> tuple[Run, ...]:
+        """The latest runs of the visible repositories, newest first."""
 
     def claim(self, run: RunId, *, worker: str) -> bool:
         """Claim the pull of an active run; False when a live worker has it or it is not PULLING."""

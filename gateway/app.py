@@ -22,6 +22,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from codelode import garbage, logs
+from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
 from codelode.ports import NearQueries, QueryCache, Tokeniser
@@ -263,11 +264,11 @@ class Gateway:
         """Returns when the published index answers."""
         backends = self._published.backends
         try:
-            await backends.chunks.count()
+            await backends.chunks.count(EVERYTHING)
         except SchemaMismatch:
             if not await self._published.follow(backends):
                 raise
-            await self._published.backends.chunks.count()
+            await self._published.backends.chunks.count(EVERYTHING)
 
     async def _report(self, *, is_healthy: bool, reason: str = "") -> None:
         """Tell who asks, and the log when it changed."""

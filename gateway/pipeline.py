@@ -97,7 +97,7 @@ async def search_context(
 
 async def find_similar(source: Chunk | str, query: SearchQuery, backends: Backends) -> SearchState:
     """What is like a chunk of the index or a snippet, by similarity alone."""
-    found = await similar(source, filters=query.filters, limit=query.top_k, backends=backends)
+    found = await similar(source, query, backends)
     read = Analysis(QueryKind.CODE, (), (), intent=Intent.FIND_SIMILAR)
     state = SearchState(query, analysis=read, candidates=found)
     return await assemble(replace(state, ranking=by_similarity(found)), backends)
@@ -131,7 +131,7 @@ def _shaped(query: SearchQuery, shape: Shape) -> dict[str, object]:
         "top_k": query.top_k,
         "offset": query.offset,
         "filters": filters,
-        "rights": query.rights,
+        "visible": query.visible.digest,
         "options": asdict(query.options),
         **asdict(shape),
         "pipeline": VERSION,

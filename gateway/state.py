@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from codelode.access import Visibility
 from codelode.model import Candidate, Category, Chunk, ChunkId, Filters, Hit, RepositoryName
 from codelode.ports import (
     ChunkSearch,
@@ -93,7 +94,7 @@ class SearchQuery:
     filters: Filters = field(default_factory=Filters)
     options: Options = field(default_factory=Options)
     offset: int = 0  # hits of the pages before
-    rights: str = ""  # who may see the answer; empty: everybody
+    visible: Visibility = field(kw_only=True)  # what the asker may see
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codelode.access import EVERYTHING
 from codelode.backends.bound import BoundEmbedder, Made
 from codelode.backends.operating import Beside, IndexBackup, Ledger
 from codelode.errors import Corrupt, Unavailable
@@ -162,7 +163,7 @@ def require_fitting(settings: Settings) -> None:
 
 async def _looked_at(search: ChunkSearch) -> None:
     try:
-        await search.count()
+        await search.count(EVERYTHING)
     finally:
         await search.close()
 

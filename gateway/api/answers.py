@@ -1,9 +1,9 @@
 """The query cache around an answer: by all of its parameters, then by the meaning of its words.
 
 Level 1 holds an answer under everything that shaped it. Level 2 finds the answer of another query
-whose vector is nearly the same, among those that share filters, rights, options and index
-generation, and all words but those that only make a sentence. An answer that was degraded or is of
-an incomplete index is not kept.
+whose vector is nearly the same, among those that share filters, visibility, options and
+index generation, and all words but those that only make a sentence. An answer that was degraded or
+is of an incomplete index is not kept.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Protocol
 
 from codelode import __version__, addresses
+from codelode.access import EVERYTHING
 from codelode.errors import InvalidQuery, InvalidSettings, NotFound, Unavailable
 from codelode.model import (
     DEFAULT_REF,
@@ -106,9 +107,9 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         """Repositories, recent runs, queues and workers in one picture."""
         repositories, runs, queues, chunks = await asyncio.gather(
             asyncio.to_thread(self._repositories),
-            asyncio.to_thread(self.ledger.recent, limit=RECENT_RUNS),
+            asyncio.to_thread(self.ledger.recent, EVERYTHING, limit=RECENT_RUNS),
             asyncio.to_thread(self.jobs.queues),
-            self.chunks.count(),
+            self.chunks.count(EVERYTHING),
         )
         return index_pb2.GetStatusResponse(
             version=__version__,

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from codelode import languages, patterns
+from codelode.access import EVERYTHING
 from codelode.errors import InvalidQuery
 from codelode.model import DEFAULT_REF, Category, Filters, Kind, RefName, RepositoryName
 from codelode.ports import Catalog
@@ -56,6 +57,7 @@ def search_query(
         top_k=bounded("top_k", request.top_k, default=default, most=MAX_TOP_K),
         filters=filters(request.filters, catalog),
         options=choose.options(request.options, for_context=for_context),
+        visible=EVERYTHING,
     )
 
 
@@ -65,6 +67,7 @@ def similar_query(request: search_pb2.SimilarRequest, catalog: Catalog) -> Searc
         text=request.snippet,
         top_k=bounded("top_k", request.top_k, default=DEFAULT_TOP_K, most=MAX_TOP_K),
         filters=filters(request.filters, catalog),
+        visible=EVERYTHING,
     )
 
 

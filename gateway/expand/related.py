@@ -131,7 +131,7 @@ async def _in_folder(
     repository, parent = folder
     glob = f"{parent}/*" if parent else "*"
     inside = replace(query.filters, repositories=(repository,), paths=(glob,), symbols=(), kinds=())
-    asked = HybridQuery(query.text, None, inside, SIBLING_CHUNKS)
+    asked = HybridQuery(query.text, None, inside, SIBLING_CHUNKS, visible=query.visible)
     paths = dict.fromkeys(candidate.chunk.path for candidate in await chunks.hybrid(asked))
     # A folder's own name may hold `*`, which is no wildcard there.
     return [path for path in paths if path.rpartition("/")[0] == parent]

@@ -58,6 +58,7 @@ async def candidates(
         with_vectors=options.rank.duplicate_similarity < 1,
         most=max(options.retrieve.max_chunks, query.top_k),
         secondary=analysis.unasked,
+        visible=query.visible,
     )
     if not synonyms:
         return tuple(await chunks.hybrid(asked))

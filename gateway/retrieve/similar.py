@@ -13,13 +13,12 @@ from codelode.errors import NotFound
 from codelode.model import (
     Candidate,
     Chunk,
-    Filters,
     HybridQuery,
     RefName,
     RepositoryName,
     embedding_text,
 )
-from gateway.state import Backends
+from gateway.state import Backends, SearchQuery
 
 
 async def chunk_at(
@@ -37,13 +36,13 @@ async def chunk_at(
 
 
 async def similar(
-    source: Chunk | str, *, filters: Filters, limit: int, backends: Backends
+    source: Chunk | str, query: SearchQuery, backends: Backends
 ) -> tuple[Candidate, ...]:
     """The chunks most like the source, itself left out, best first. Unavailable: no embedder."""
     text = source if isinstance(source, str) else embedding_text(source)
     vectors = await asyncio.to_thread(backends.embedder.embed_documents, [text])
     own = None if isinstance(source, str) else source.id
-    query = HybridQuery("", vectors[0], filters, limit + 1)
-    found = [one for one in await backends.chunks.hybrid(query) if one.chunk.id != own]
+    asked = HybridQuery("", vectors[0], query.filters, query.top_k + 1, visible=query.visible)
+    found = [one for one in await backends.chunks.hybrid(asked) if one.chunk.id != own]
     found.sort(key=lambda one: (-(one.similarity or 0.0), one.chunk.path, one.chunk.start_line))
-    return tuple(found[:limit])
+    return tuple(found[: query.top_k])

@@ -93,6 +93,7 @@ async def _inside(
         options.max_chunks,
         alpha=1.0,  # what words alone find goes below
         with_vectors=query.options.rank.duplicate_similarity < 1,
+        visible=query.visible,
     )
     wanted = {(file.repository, file.path) for file in files}
     # A path is asked for as a glob, and one path may be in several of the repositories.

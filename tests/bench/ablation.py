@@ -29,6 +29,7 @@ import embedded
 import quality
 
 import gateway.rank
+from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.cli import redis_server
 from codelode.model import Filters, RefName, RepositoryName
@@ -259,7 +260,7 @@ async def _all(
 
 
 async def _is_indexed(question: Question, backends: Backends) -> bool:
-    query = SearchQuery("a", 1, question.filters)
+    query = SearchQuery("a", 1, question.filters, visible=EVERYTHING)
     state, _ = await pipeline.search(query, backends)
     return bool(state.candidates)
 
@@ -270,7 +271,7 @@ async def _measure(variant: Variant, questions: Sequence[Question], backends: Ba
     with variant.in_force():
         for question in questions:
             started = time.perf_counter()
-            query = SearchQuery(question.text, TOP_K, question.filters, options)
+            query = SearchQuery(question.text, TOP_K, question.filters, options, visible=EVERYTHING)
             state, _ = await pipeline.search(query, backends)
             times.append(1000 * (time.perf_counter() - started))
             places = [Place(h.chunk.path, h.chunk.start_line, h.chunk.end_line) for h in state.hits]

@@ -27,6 +27,7 @@ import numpy as np
 from store import CHUNKS_PER_FILE, DIM, IDENTITY, Corpus, Query, load, peak_mb, report
 from weaviate.classes.query import HybridFusion, MetadataQuery
 
+from codelode.access import EVERYTHING
 from codelode.backends import words
 from codelode.backends.weaviate import (
     Address,
@@ -178,7 +179,7 @@ async def their_hybrid(objects: Any, query: Query, filters: Filters) -> Any:
 
 
 def _hybrid(query: Query, filters: Filters) -> HybridQuery:
-    return HybridQuery(query.text, query.vector, filters, LIMIT, alpha=ALPHA)
+    return HybridQuery(query.text, query.vector, filters, LIMIT, alpha=ALPHA, visible=EVERYTHING)
 
 
 async def _milliseconds(call: Awaitable[Any]) -> float:

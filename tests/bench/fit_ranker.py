@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import quality
 
+from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.model import Candidate, Filters, RefName, RepositoryName
 from codelode.operations.evaluation.metrics import (
@@ -147,7 +148,9 @@ async def _cases(annotations: Sequence[dict[str, Any]], data: Path) -> list[Case
 async def _case(
     entry: dict[str, Any], query: dict[str, Any], scope: str, backends: Backends
 ) -> Case:
-    state = SearchState(SearchQuery(query["query"], TOP_K, _filters(entry, scope)))
+    state = SearchState(
+        SearchQuery(query["query"], TOP_K, _filters(entry, scope), visible=EVERYTHING)
+    )
     state = await retrieve(await analyze(state, backends), backends)
     candidates = state.candidates
     scene = Scene(state.analysis, candidates)

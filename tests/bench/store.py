@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
+from codelode.access import EVERYTHING
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.model import (
     DEFAULT_REF,
@@ -193,10 +194,14 @@ async def _search(folder: Path) -> None:
         "hybrid, one repository": lambda q: _hybrid(q, Filters(repositories=(q.repository,))),
         "hybrid, path glob": lambda q: _hybrid(q, Filters(paths=("src/**/*_1*.py",))),
         "hybrid, symbol glob": lambda q: _hybrid(q, Filters(symbols=("a*",))),
-        "keywords only": lambda q: HybridQuery(q.text, None, Filters(), 100),
-        "vector only": lambda q: HybridQuery("", q.vector, Filters(), 100),
+        "keywords only": lambda q: HybridQuery(q.text, None, Filters(), 100, visible=EVERYTHING),
+        "vector only": lambda q: HybridQuery("", q.vector, Filters(), 100, visible=EVERYTHING),
         "hybrid, 64 terms": lambda q: HybridQuery(
-            " ".join(other.text for other in queries[:13]), q.vector, Filters(), 100
+            " ".join(other.text for other in queries[:13]),
+            q.vector,
+            Filters(),
+            100,
+            visible=EVERYTHING,
         ),
     }
     for name, shape in shapes.items():
@@ -220,7 +225,7 @@ async def _milliseconds(chunks: LocalChunkSearch, query: HybridQuery) -> float:
 
 
 def _hybrid(query: Query, filters: Filters) -> HybridQuery:
-    return HybridQuery(query.text, query.vector, filters, 100)
+    return HybridQuery(query.text, query.vector, filters, 100, visible=EVERYTHING)
 
 
 def _truth(folder: Path, queries: list[Query], ids: list[str], vectors: np.ndarray) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codelode.access import EVERYTHING, Visibility
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.weaviate import Place, WeaviateChunkSearch, WeaviateChunkStore
@@ -53,7 +54,16 @@ class Sides:
     search: Any
 
     async def found(
-        self, text="", vector=None, *, limit=100, most=None, secondary=(), alpha=0.5, **filters
+        self,
+        text="",
+        vector=None,
+        *,
+        limit=100,
+        most=None,
+        secondary=(),
+        alpha=0.5,
+        visible=EVERYTHING,
+        **filters,
     ):
         filters = Filters(**{"ref": MAIN, **filters})
         query = HybridQuery(
@@ -64,6 +74,7 @@ class Sides:
             alpha=alpha,
             most=most,
             secondary=frozenset(secondary),
+            visible=visible,
         )
         return await self.search.hybrid(query)
 
@@ -214,7 +225,7 @@ async def test_replace_is_idempotent(index):
     index.store.replace(files)
 
     assert by_id(await index.found("shared", EAST)) == by_id(before)
-    assert await index.search.count() == 3
+    assert await index.search.count(EVERYTHING) == 3
 
 
 async def test_what_a_stored_chunk_derives_from_its_surroundings_is_renewed(index):
@@ -251,7 +262,37 @@ async def test_remove_repository_removes_all_of_it_and_nothing_else(index):
 
     assert index.ids() == set()
     assert index.ids(repository=LIB) == {chunk(repository=LIB).id}
-    assert await index.search.count() == 1
+    assert await index.search.count(EVERYTHING) == 1
+
+
+HIDING = {
+    "everything": (EVERYTHING, (), {APP, LIB}),
+    "one": (Visibility.of([LIB]), (), {LIB}),
+    "both named": (Visibility.of([LIB]), (APP, LIB), {LIB}),
+    "the hidden one named": (Visibility.of([LIB]), (APP,), set()),
+    "nothing": (Visibility.of([]), (), set()),
+    "nothing, one named": (Visibility.of([]), (LIB,), set()),
+    "one that is not stored": (Visibility.of(["acme/gone"]), (), set()),
+}
+
+
+@pytest.mark.parametrize(("visible", "named", "expected"), HIDING.values(), ids=HIDING.keys())
+async def test_a_visibility_bounds_what_is_found_before_it_is_ranked(
+    index, visible, named, expected
+):
+    hidden = [chunk(f"{n}.py", "shared shared", repository=APP) for n in range(5)]
+    index.store.replace(placed(*hidden, chunk("z.py", "shared other", repository=LIB)))
+
+    found = await index.found("shared", EAST, limit=1, visible=visible, repositories=named)
+    globbed = await index.found(
+        "shared", limit=9, visible=visible, repositories=named, paths=("*",)
+    )
+
+    assert {hit.chunk.repository for hit in globbed} == expected
+    assert {hit.chunk.repository for hit in found} == (expected & {APP} or expected)
+    assert await index.search.count(visible) == sum(
+        {APP: 5, LIB: 1}[name] for name in (APP, LIB) if name in visible
+    )
 
 
 def test_replacing_nothing_changes_nothing(index):
@@ -349,7 +390,7 @@ async def test_of_two_embedders_that_bring_the_first_chunks_one_wins(opened):
 
 async def test_an_empty_index_answers_nothing(index):
     assert await index.found("shared", EAST) == []
-    assert await index.search.count() == 0
+    assert await index.search.count(EVERYTHING) == 0
 
 
 async def test_a_candidate_carries_the_whole_chunk(index):
@@ -783,7 +824,9 @@ async def test_no_files_are_no_chunks_also_before_there_is_an_index(index):
 
 async def test_candidates_have_their_vectors_where_they_are_asked_for(index):
     index.store.replace(placed(chunk("a.py"), chunk("b.py", "other"), vectors=[NORTHEAST, NORTH]))
-    query = HybridQuery("shared", NORTH, Filters(ref=MAIN), 10, with_vectors=True)
+    query = HybridQuery(
+        "shared", NORTH, Filters(ref=MAIN), 10, with_vectors=True, visible=EVERYTHING
+    )
 
     found = {one.chunk.path: one.vector for one in await index.search.hybrid(query)}
 
@@ -840,7 +883,7 @@ def drawn(place, pieces, refs):
 async def assert_same(sides, twin):
     for repository, ref in itertools.product((APP, LIB), (MAIN, DEV, DEFAULT_REF)):
         assert sides.ids(ref, repository) == twin.ids(ref, repository)
-    assert await sides.search.count() == await twin.search.count()
+    assert await sides.search.count(EVERYTHING) == await twin.search.count(EVERYTHING)
     for word, ref in itertools.product(("alpha", "beta"), (MAIN, DEV)):
         assert chunks(await sides.found(word, ref=ref)) == chunks(await twin.found(word, ref=ref))
         near = await sides.found("", EAST, ref=ref)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from codelode.access import EVERYTHING, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.redis.ledger import RedisLedger
 from codelode.model import (
@@ -170,7 +171,7 @@ def test_a_forgotten_repository_leaves_nothing(ledger):
     assert ledger.refs(APP) == ()
     assert list(ledger.all(APP, MAIN)) == []
     assert ledger.run(run.id) is None
-    assert ledger.recent() == ()
+    assert ledger.recent(EVERYTHING) == ()
     assert ledger.done(run.id, [indexed(item(1))]) == Advance()
     ledger.forget(APP)
 
@@ -224,8 +225,23 @@ def test_a_new_run_is_active_at_once(ledger):
     run = ledger.create(APP, DEFAULT_REF)
     assert run.state is RunState.PULLING
     assert ledger.run(run.id) == run
-    assert ledger.recent() == (run,)
+    assert ledger.recent(EVERYTHING) == (run,)
     assert run.started_at > 0
+
+
+def test_recent_runs_are_those_of_visible_repositories_newest_first(ledger):
+    names = [RepositoryName(name) for name in ("a", "b", "a", "c")]
+    for name in ("a", "b", "c"):
+        ledger.register(Repository(RepositoryName(name), f"https://host/{name}"))
+    runs = [ledger.create(name, RefName(f"r{n}")) for n, name in enumerate(names)]
+
+    def shown(visible, **limit):
+        return [runs.index(one) for one in ledger.recent(visible, **limit)]
+
+    assert shown(Visibility.of(["a", "c", "gone"])) == [3, 2, 0]
+    assert shown(Visibility.of(["a", "b"]), limit=2) == [2, 1]
+    assert shown(EVERYTHING, limit=3) == [3, 2, 1]
+    assert shown(Visibility.of([])) == []
 
 
 def test_a_second_run_of_a_repository_waits_and_is_shared_by_ref(ledger):
@@ -503,7 +519,7 @@ def test_a_run_says_what_it_waits_for_until_a_file_comes_through(ledger):
     assert ledger.run(run.id).waits_for == ""
     ledger.put_off(run.id, paths[:1], worker="a", for_s=0, reason="Ollama does not answer")
     ledger.put_off(run.id, paths[1:], worker="a", for_s=0, reason=AWAY)
-    assert ledger.run(run.id).waits_for == ledger.recent(APP)[0].waits_for == AWAY
+    assert ledger.run(run.id).waits_for == ledger.recent(Visibility.of([APP]))[0].waits_for == AWAY
     ledger.done(run.id, [indexed(item(1))])
     assert ledger.run(run.id).waits_for == ""
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.model import (
     DEFAULT_REF,
@@ -96,7 +97,12 @@ async def _found(search, model, name, paths):
     """Chunks of the files, and vectors by chunk id."""
     anything = np.full(model.dim, model.dim**-0.5, np.float32)
     query = HybridQuery(
-        "", anything, Filters(repositories=(name,)), limit=MOST_CHUNKS, with_vectors=True
+        "",
+        anything,
+        Filters(repositories=(name,)),
+        limit=MOST_CHUNKS,
+        with_vectors=True,
+        visible=EVERYTHING,
     )
     try:
         held = await search.files([(name, path) for path in paths], DEFAULT_REF)

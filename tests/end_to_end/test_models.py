@@ -9,6 +9,7 @@ import textwrap
 
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
 from tests.end_to_end.runs import command, ended
@@ -76,7 +77,7 @@ async def stored_sentences(cluster, name):
     """What is stored beside the chunks that hold a word of SOURCES."""
     search = connect.chunk_search(cluster.settings())
     filters = Filters(repositories=(RepositoryName(name),))
-    found = await search.hybrid(HybridQuery("rows", None, filters, limit=100))
+    found = await search.hybrid(HybridQuery("rows", None, filters, limit=100, visible=EVERYTHING))
     await search.close()
     return {candidate.chunk.summary for candidate in found}
 

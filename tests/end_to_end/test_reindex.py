@@ -16,6 +16,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.backends.local import LocalChunkSearch, pointer, signature
 from codelode.backends.weaviate import WeaviateChunkSearch, versions
@@ -167,7 +168,9 @@ async def stored(cluster, repository=APP):
     """Everything of a repository in the published index: chunk → its vector."""
     search, dim = opened(cluster.settings())
     filters = Filters(repositories=(repository,))
-    query = HybridQuery("load", np.ones(dim, np.float32), filters, 5_000, with_vectors=True)
+    query = HybridQuery(
+        "load", np.ones(dim, np.float32), filters, 5_000, with_vectors=True, visible=EVERYTHING
+    )
     found = await search.hybrid(query)
     await search.close()
     return {one.chunk: np.round(one.vector, 2).tolist() for one in found}

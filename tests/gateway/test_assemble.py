@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codelode.access import EVERYTHING
 from codelode.model import Candidate, Hit, Match, RepositoryName
 from gateway.assemble import MAX_TOKENS, assemble
 from gateway.assemble.budget import fill
@@ -35,7 +36,9 @@ def code(number, words=40):
 
 
 async def assembled(*chunks, top_k=100, passages=None, related=(), imports=(), **options):
-    query = SearchQuery("retry", top_k, options=Options(assemble=Assemble(**options)))
+    query = SearchQuery(
+        "retry", top_k, options=Options(assemble=Assemble(**options)), visible=EVERYTHING
+    )
     ranking = by_similarity([Candidate(chunk, None, 1 - n / 1e3) for n, chunk in enumerate(chunks)])
     state = SearchState(
         query, ranking=ranking, passages=passages or {}, related=related, imports=imports

@@ -2,6 +2,7 @@
 
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.model import (
     DEFAULT_REF,
     Candidate,
@@ -39,7 +40,10 @@ def edges(*ends):
 
 async def expanded(backends, *chunks, filters=None, text="retry", **options):
     query = SearchQuery(
-        text, filters=filters or Filters(), options=Options(expand=Expand(**options))
+        text,
+        filters=filters or Filters(),
+        options=Options(expand=Expand(**options)),
+        visible=EVERYTHING,
     )
     ranking = by_similarity([Candidate(chunk, None, 1 - n / 10) for n, chunk in enumerate(chunks)])
     return await expand(SearchState(query, ranking=ranking), backends)

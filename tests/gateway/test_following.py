@@ -25,9 +25,9 @@ class Superseding:
         self._check()
         return await self._chunks.hybrid(query)
 
-    async def count(self):
+    async def count(self, visible):
         self._check()
-        return await self._chunks.count()
+        return await self._chunks.count(visible)
 
     async def close(self):
         pass

@@ -11,6 +11,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from codelode.access import EVERYTHING
 from codelode.model import (
     BlobId,
     FilePatterns,
@@ -210,7 +211,7 @@ async def test_a_run_that_cannot_be_sent_ends_as_failed(indexing, ledger, jobs):
     code, _, _ = await refusal(indexing.StartRun(index_pb2.StartRunRequest(url=URL)))
 
     assert code is grpc.StatusCode.UNAVAILABLE
-    assert ledger.recent()[0].state is RunState.FAILED
+    assert ledger.recent(EVERYTHING)[0].state is RunState.FAILED
 
 
 async def test_watching_shows_each_state_until_the_run_is_over(indexing, ledger):

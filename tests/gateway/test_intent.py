@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.errors import Unavailable
 from codelode.model import Filters, Kind
 from gateway.analyze import analyze, kind
@@ -111,7 +112,7 @@ def test_alternates_are_the_first_two_distinct_lines(answer, expected):
 
 
 async def analysed(backends, text="retry a call", **options):
-    query = SearchQuery(text, options=Options(analyze=Analyze(**options)))
+    query = SearchQuery(text, options=Options(analyze=Analyze(**options)), visible=EVERYTHING)
     return await analyze(SearchState(query), backends)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.model import Candidate, Category, Edge, EdgeKind, RepositoryName
 from gateway.analyze import analysis
@@ -30,7 +31,7 @@ def paths(ranking):
 
 async def ordered(backends, candidates, text="retry", *, top_k=10, retrieve=None, **options):
     chosen = Options(rank=Rank(**options), retrieve=retrieve or Retrieve())
-    query = SearchQuery(text, top_k=top_k, options=chosen)
+    query = SearchQuery(text, top_k=top_k, options=chosen, visible=EVERYTHING)
     state = SearchState(query, analysis=analysis(text), candidates=tuple(candidates))
     return await rank(state, backends)
 
@@ -192,7 +193,7 @@ async def test_without_vectors_the_gate_stays_open_and_says_so(backends, candida
 
 async def test_an_alternate_can_open_the_gate(backends, candidate):
     found = Found("q", analysis("q"), (candidate("b.py", similarity=0.8),))
-    query = SearchQuery("q", options=Options(rank=Rank(confidence=0.5)))
+    query = SearchQuery("q", options=Options(rank=Rank(confidence=0.5)), visible=EVERYTHING)
     state = SearchState(query, analysis("q"), (found,), (candidate("a.py", similarity=0.1),))
 
     assert not (await rank(state, backends)).has_abstained

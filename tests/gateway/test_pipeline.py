@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from codelode.access import EVERYTHING, Visibility
 from codelode.model import Category, Filters, Kind, RefName, RepositoryName
 from gateway import pipeline
 from gateway.options import PRESETS, Preset
@@ -16,8 +17,8 @@ def key(query, **changes):
 
 
 FILTERS = Filters(repositories=(RepositoryName("a"), RepositoryName("b")))
-QUERY = SearchQuery("retry", 10, FILTERS)
-ASKED = SearchQuery("how is a thing cached", 10, FILTERS)
+QUERY = SearchQuery("retry", 10, FILTERS, visible=EVERYTHING)
+ASKED = SearchQuery("how is a thing cached", 10, FILTERS, visible=EVERYTHING)
 
 
 def near(query, **changes):
@@ -36,7 +37,7 @@ def near(query, **changes):
         replace(QUERY, filters=replace(FILTERS, kinds=(Kind.CLASS,))),
         replace(QUERY, filters=replace(FILTERS, categories=(Category.TEST,))),
         replace(QUERY, filters=replace(FILTERS, ref=RefName("main"))),
-        replace(QUERY, rights="team-a"),
+        replace(QUERY, visible=Visibility.of(["a"])),
         replace(QUERY, offset=10),
         replace(QUERY, options=PRESETS[Preset.FAST]),
     ],
@@ -51,12 +52,12 @@ def test_every_parameter_is_part_of_the_cache_key(other):
         replace(ASKED, top_k=11),
         replace(ASKED, filters=replace(FILTERS, languages=("go",))),
         replace(ASKED, filters=replace(FILTERS, repositories=(RepositoryName("a"),))),
-        replace(ASKED, rights="team-a"),
+        replace(ASKED, visible=Visibility.of(["a"])),
         replace(ASKED, options=PRESETS[Preset.FAST]),
         replace(ASKED, text="how is max_age cached"),
     ],
 )
-def test_queries_of_the_same_meaning_share_filters_rights_options_and_names(other):
+def test_queries_of_the_same_meaning_share_filters_visibility_options_and_names(other):
     assert near(other) != near(ASKED)
     assert near(replace(ASKED, text="where is the thing cached?")) == near(ASKED)
 
@@ -109,13 +110,17 @@ async def test_an_absent_embedder_degrades_to_keywords_and_says_so(
 ):
     index(make_chunk("retry.py", "def retry(): ..."))
 
-    state, _ = await pipeline.search(SearchQuery("retry"), Backends(chunks, away_embedder))
+    state, _ = await pipeline.search(
+        SearchQuery("retry", visible=EVERYTHING), Backends(chunks, away_embedder)
+    )
 
     assert [hit.match for hit in state.hits] == ["keyword"]
     assert state.notices == (KEYWORDS_ONLY,)
 
 
 async def test_an_empty_index_answers_with_no_hits(chunks, embedder):
-    state, _ = await pipeline.search(SearchQuery("retry"), Backends(chunks, embedder))
+    state, _ = await pipeline.search(
+        SearchQuery("retry", visible=EVERYTHING), Backends(chunks, embedder)
+    )
 
     assert state.hits == ()

@@ -8,6 +8,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.errors import InvalidSettings, SchemaMismatch, Unavailable
 from codelode.model import FileChunks, Filters, HybridQuery
@@ -65,7 +66,9 @@ def answer_with_others(model_server):
 
 async def found(backends):
     vector = backends.embedder.embed_query("retry")
-    return await backends.chunks.hybrid(HybridQuery("retry", vector, Filters(), 10))
+    return await backends.chunks.hybrid(
+        HybridQuery("retry", vector, Filters(), 10, visible=EVERYTHING)
+    )
 
 
 async def test_an_index_is_opened_without_its_model(served, write, model_server):
@@ -76,7 +79,7 @@ async def test_an_index_is_opened_without_its_model(served, write, model_server)
     backends = services.backends
 
     assert (backends.embedder.identity, backends.embedder.dim) == (identity, model_server.DIM)
-    assert await backends.chunks.count() == 1
+    assert await backends.chunks.count(EVERYTHING) == 1
     assert model_server.calls == []
     with pytest.raises(Unavailable):
         backends.embedder.embed_query("retry")
@@ -109,7 +112,7 @@ async def test_a_gateway_misled_about_its_model_follows_to_the_index_that_is_wri
     model_server.always = None
     write(served)
     with pytest.raises(SchemaMismatch):
-        await services.backends.chunks.count()
+        await services.backends.chunks.count(EVERYTHING)
 
     backends = services.look(services.backends)
 

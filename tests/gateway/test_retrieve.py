@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.model import Candidate, Edge, EdgeKind, Filters, RepositoryName
 from gateway import pipeline
 from gateway.options import Analyze, Mode, Options, Rank, Retrieve
@@ -20,7 +21,7 @@ def query(text="retry a call", *, filters=None, analyze=None, rank=None, **optio
     chosen = Options(
         retrieve=Retrieve(**options), analyze=analyze or Analyze(), rank=rank or Rank()
     )
-    return SearchQuery(text, filters=filters or Filters(), options=chosen)
+    return SearchQuery(text, filters=filters or Filters(), options=chosen, visible=EVERYTHING)
 
 
 @pytest.fixture

@@ -379,7 +379,7 @@ class BrokenSearch:
     async def hybrid(self, query):
         raise self.error
 
-    async def count(self):
+    async def count(self, visible):
         return 0
 
     async def close(self):

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from codelode.access import Visibility
 from codelode.backends.local import globbing, tables
 from codelode.backends.local.database import State
 from codelode.backends.local.vocabulary import Codes, Mask, Vocabulary
@@ -68,8 +69,12 @@ class Columns:
         vocabulary: Vocabulary = getattr(self.texts, name)
         return vocabulary.texts(self.codes[name][positions])
 
-    def count(self) -> int:
-        return int(np.count_nonzero(self.is_alive))
+    def count(self, visible: Visibility) -> int:
+        named = visible.among(())
+        if named is None:
+            return int(np.count_nonzero(self.is_alive))
+        codes = self.texts.repositories.codes(named)
+        return int(np.count_nonzero(self.is_alive & _among(self.codes["repositories"], codes)))
 
     def in_clauses(self, filters: Filters) -> Mask:
         """Rows that meet the filters which the keyword index knows as well."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codelode.access import Visibility
 from codelode.backends.local import database, sides, signature, tables
 from codelode.backends.local.columns import Columns
 from codelode.backends.local.faults import translated
@@ -47,16 +48,17 @@ class LocalChunkSearch:
         self._opened: _Opened | None = None
         signature.check(folder, dim=dim, identity=identity)
 
-    async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
-        return await asyncio.to_thread(self._hybrid, query)
+    async def hybrid(self, asked: HybridQuery) -> Sequence[Candidate]:
+        query = asked.bounded()
+        return [] if query is None else await asyncio.to_thread(self._hybrid, query)
 
     async def files(
         self, places: Sequence[FilePlace], ref: RefName
     ) -> Mapping[FilePlace, tuple[Chunk, ...]]:
         return await asyncio.to_thread(self._files, places, ref)
 
-    async def count(self) -> int:
-        return await asyncio.to_thread(self._count)
+    async def count(self, visible: Visibility) -> int:
+        return await asyncio.to_thread(self._count, visible)
 
     async def close(self) -> None:
         with self._lock:
@@ -85,13 +87,13 @@ class LocalChunkSearch:
                     held[chunk.repository, chunk.path].append(chunk)
         return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
 
-    def _count(self) -> int:
+    def _count(self, visible: Visibility) -> int:
         with translated(self._folder):
             index = self._index()
             if index is None:
                 return 0
             with index.snapshots.reading() as (_, snapshot):
-                return snapshot.columns.count()
+                return snapshot.columns.count(visible)
 
     def _index(self) -> _Opened | None:
         """What is open; None: there is no index. Not kept when another took the file's place."""

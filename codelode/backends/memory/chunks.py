@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from codelode.access import Visibility
 from codelode.backends import globs, words
 from codelode.backends.replacing import require_distinct, require_vectors
 from codelode.fusion import shortlist
@@ -80,7 +81,10 @@ class MemoryChunkStore:
     def maintain(self) -> None:
         """Nothing gathers here."""
 
-    async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
+    async def hybrid(self, asked: HybridQuery) -> Sequence[Candidate]:
+        query = asked.bounded()
+        if query is None:
+            return []
         entries = self._snapshot()
         admitted = {entry.chunk.id for entry in entries if admits(query.filters, entry.chunk)}
         keyword = _best(_bm25(entries, words.query_terms(query.text)), admitted, query.limit)
@@ -113,8 +117,8 @@ class MemoryChunkStore:
             for place, chunks in held.items()
         }
 
-    async def count(self) -> int:
-        return len(self._entries)
+    async def count(self, visible: Visibility) -> int:
+        return sum(entry.chunk.repository in visible for entry in self._snapshot())
 
     def close(self) -> Any:
         """Of both ports: what it returns can be awaited and can be dropped."""

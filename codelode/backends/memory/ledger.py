@@ -15,6 +15,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
+from codelode.access import Visibility
 from codelode.model import (
     ALL_FILES,
     BlobId,
@@ -219,10 +220,8 @@ class MemoryLedger:
         return self._runs.get(run)
 
     @_atomic
-    def recent(
-        self, repository: RepositoryName | None = None, *, limit: int = 20
-    ) -> tuple[Run, ...]:
-        found = [run for run in self._runs.values() if repository in (None, run.repository)]
+    def recent(self, visible: Visibility, *, limit: int = 20) -> tuple[Run, ...]:
+        found = [run for run in self._runs.values() if run.repository in visible]
         return tuple(found[::-1][:limit])
 
     @_atomic

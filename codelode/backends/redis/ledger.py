@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import redis
 
+from codelode.access import Visibility
 from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import NotFound
@@ -199,13 +200,16 @@ class RedisLedger:
             fields = cast("dict[bytes, bytes]", self._client.hgetall(self._key(f"run:{run}")))
         return _run(fields) if fields else None
 
-    def recent(
-        self, repository: RepositoryName | None = None, *, limit: int = 20
-    ) -> tuple[Run, ...]:
-        index = f"runs:{repository}" if repository else "runs"
+    def recent(self, visible: Visibility, *, limit: int = 20) -> tuple[Run, ...]:
+        indexes = (
+            ["runs"] if visible.is_everything else [f"runs:{name}" for name in visible.ordered]
+        )
         with translated():
             pipe = self._client.pipeline(transaction=False)
-            for run in self._run_ids(index, 0, limit - 1):
+            for index in indexes:
+                pipe.zrevrange(self._key(index), 0, limit - 1, withscores=True)
+            found = [(at, id.decode()) for part in pipe.execute() for id, at in part]
+            for _, run in sorted(found, reverse=True)[:limit]:
                 pipe.hgetall(self._key(f"run:{run}"))
             return tuple(_run(fields) for fields in pipe.execute() if fields)
 

@@ -129,9 +129,11 @@ class TenantObjects:
         """Those that meet the condition, at most PAGE, in any order."""
         return await self._search(properties, _metadata(), filters=where, limit=PAGE)
 
-    async def count(self) -> int:
+    async def count(self, where: FilterReturn | None) -> int:
+        """How many objects meet the condition; None admits all."""
         objects = self._client.collections.use(self.collection).with_tenant(self._tenant)
-        return (await objects.aggregate.over_all(total_count=True)).total_count or 0
+        found = await objects.aggregate.over_all(filters=where, total_count=True)
+        return found.total_count or 0
 
     async def _search(
         self,

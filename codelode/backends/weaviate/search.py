@@ -24,6 +24,7 @@ from typing import TypeAlias, TypeVar
 from weaviate import WeaviateAsyncClient
 from weaviate.proto.v1 import base_pb2
 
+from codelode.access import Visibility
 from codelode.backends import words
 from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.asking import FoundObject, TenantObjects, message
@@ -36,6 +37,7 @@ from codelode.backends.weaviate.patience import Patience
 from codelode.backends.weaviate.predicate import (
     FilePlace,
     admission,
+    among,
     condition,
     has_globs,
     in_files,
@@ -98,9 +100,12 @@ class WeaviateChunkSearch:
         self._was_there = False
         self._kept = Kept()
 
-    async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
+    async def hybrid(self, asked: HybridQuery) -> Sequence[Candidate]:
+        query = asked.bounded()
+        if query is None or query.limit <= 0:
+            return []
         where = _where(query.filters)
-        if where is None or query.limit <= 0:
+        if where is None:
             return []
         self._require_dim(query)
 
@@ -129,8 +134,12 @@ class WeaviateChunkSearch:
                 held[place].append(chunk)
         return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
 
-    async def count(self) -> int:
-        return await self._ask(TenantObjects.count, empty=0)
+    async def count(self, visible: Visibility) -> int:
+        named = visible.among(())
+        if named == ():
+            return 0
+        where = None if named is None else among("repository", named)
+        return await self._ask(lambda tenant: tenant.count(where), empty=0)
 
     async def close(self) -> None:
         client, self._client = self._client, None

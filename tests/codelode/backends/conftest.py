@@ -9,6 +9,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.backends.weaviate import Place, WeaviateChunkSearch, WeaviateChunkStore
 from codelode.model import (
     Category,
@@ -37,7 +38,9 @@ class WeaviateSides:
 
     async def found(self, text="shared", vector=EAST, *, limit=100, **filters):
         filters = Filters(**{"ref": MAIN, **filters})
-        return await self.search.hybrid(HybridQuery(text, vector, filters, limit))
+        return await self.search.hybrid(
+            HybridQuery(text, vector, filters, limit, visible=EVERYTHING)
+        )
 
     def ids(self, repository="acme/app"):
         return set(self.store.ids(RepositoryName(repository), MAIN))

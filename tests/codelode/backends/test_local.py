@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codelode.access import EVERYTHING
 from codelode.backends import globs, words
 from codelode.backends.local import (
     LocalChunkSearch,
@@ -51,7 +52,7 @@ from codelode.model import (
 
 DIM = 8
 APP, MAIN, DEV = RepositoryName("acme/app"), RefName("main"), RefName("dev")
-QUERY = HybridQuery("shared", np.ones(DIM, np.float32), Filters(), 500)
+QUERY = HybridQuery("shared", np.ones(DIM, np.float32), Filters(), 500, visible=EVERYTHING)
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ async def paths(search, query=QUERY):
 
 
 async def contents(search, text="shared", **filters):
-    query = HybridQuery(text, None, Filters(**filters), 500)
+    query = HybridQuery(text, None, Filters(**filters), 500, visible=EVERYTHING)
     return sorted(hit.chunk.content for hit in await search.hybrid(query))
 
 
@@ -131,7 +132,7 @@ async def contents(search, text="shared", **filters):
 
 async def test_a_reader_may_come_before_the_writer(folder, search):
     assert await search.hybrid(QUERY) == []
-    assert await search.count() == 0
+    assert await search.count(EVERYTHING) == 0
     assert await search.files([(APP, "a.py")], MAIN) == {(APP, "a.py"): ()}
 
     writer = opened_writer(folder)
@@ -172,7 +173,7 @@ async def test_a_write_between_reading_the_database_and_the_keyword_index_is_not
     writer, search, monkeypatch
 ):
     writer.replace(files(4))
-    await search.count()
+    await search.count(EVERYTHING)
     writer.replace(files(4, version=1))
     opened, pending = Snapshots._searcher, [2, 3]
 
@@ -228,7 +229,7 @@ async def test_a_reader_that_slept_through_the_log_of_changes_goes_on(writer, se
         writer.maintain()
 
     found = await search.hybrid(QUERY)
-    assert len(found) == await search.count() == 45
+    assert len(found) == await search.count(EVERYTHING) == 45
     assert sum("v3" in hit.chunk.content for hit in found) == 25
 
 
@@ -236,7 +237,7 @@ async def test_what_left_takes_no_memory_for_long(writer, search):
     writer.replace(files(10))
     for version in range(8):
         writer.replace(files(10, version=version))
-        await search.count()
+        await search.count(EVERYTHING)
 
     held = len(search._opened.snapshots._newest.columns.rows)
     assert held < 50 / (1 - follow.MAX_DEAD) + 50
@@ -340,7 +341,7 @@ async def test_rows_that_only_the_keyword_index_has_are_ignored(writer, search, 
     index.commit()
     index.close()
 
-    await search.count()
+    await search.count(EVERYTHING)
     assert len(await search.hybrid(replace(QUERY, limit=10))) == 10
     writer.replace([file("c.py", "shared")])
     assert len(await search.hybrid(QUERY)) == 11
@@ -414,14 +415,14 @@ def _write_on_a_full_disk(folder):
 async def test_writers_in_two_processes_wait_for_each_other(writer, folder, search):
     other = multiprocessing.get_context("spawn").Process(target=_write_files, args=(folder,))
     other.start()
-    while await search.count() == 0:
+    while await search.count(EVERYTHING) == 0:
         await asyncio.sleep(0.01)
     for number in range(20):
         writer.replace([file(f"here{number}.py", "shared")])
     other.join(60)
 
     assert other.exitcode == 0
-    assert len(set(await paths(search))) == await search.count() == 40
+    assert len(set(await paths(search))) == await search.count(EVERYTHING) == 40
 
 
 def _write_files(folder):
@@ -577,9 +578,13 @@ FILTERS = {
 @pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS)
 @pytest.mark.parametrize("limit", [5, 100])
 async def test_the_best_inside_a_filter_are_found_however_few_it_admits(large, filters, limit):
-    everything = await large.hybrid(HybridQuery("shared", QUERY.vector, Filters(), 2_000))
+    everything = await large.hybrid(
+        HybridQuery("shared", QUERY.vector, Filters(), 2_000, visible=EVERYTHING)
+    )
     inside = [hit for hit in everything if _admits(filters, hit.chunk)]
-    found = await large.hybrid(HybridQuery("shared", QUERY.vector, filters, limit))
+    found = await large.hybrid(
+        HybridQuery("shared", QUERY.vector, filters, limit, visible=EVERYTHING)
+    )
 
     for side in ("keyword_score", "similarity"):
         best = sorted((getattr(hit, side) for hit in inside), reverse=True)[:limit]
@@ -606,7 +611,7 @@ def _names(chunk):
 
 
 async def test_globs_see_files_that_came_after_they_were_asked_first(large, writer):
-    query = HybridQuery("shared", None, Filters(paths=("**/d7/*.txt",)), 10)
+    query = HybridQuery("shared", None, Filters(paths=("**/d7/*.txt",)), 10, visible=EVERYTHING)
     assert await large.hybrid(query) == []
     writer.replace([file("src/d7/new.txt", "shared")])
 
@@ -620,7 +625,7 @@ async def test_the_nearest_vectors_are_those_of_an_exact_comparison(writer, sear
     writer.replace([replace(of, vectors=vectors)])
     for query in rng.standard_normal((10, DIM)).astype(np.float32):
         cosines = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
-        found = await search.hybrid(HybridQuery("", query, Filters(), 50))
+        found = await search.hybrid(HybridQuery("", query, Filters(), 50, visible=EVERYTHING))
         got = sorted((hit.similarity for hit in found), reverse=True)
         assert got == pytest.approx(np.sort(cosines)[::-1][:50], abs=2e-3)
 
@@ -629,7 +634,9 @@ async def test_a_query_vector_of_another_embedder_is_refused(writer, search):
     writer.replace(files(1))
 
     with pytest.raises(SchemaMismatch, match="8 dimensions"):
-        await search.hybrid(HybridQuery("", np.ones(DIM + 1, np.float32), Filters(), 5))
+        await search.hybrid(
+            HybridQuery("", np.ones(DIM + 1, np.float32), Filters(), 5, visible=EVERYTHING)
+        )
 
 
 # Globs
@@ -856,7 +863,7 @@ async def test_an_emptied_index_becomes_that_of_the_next_embedder_that_writes(
     writer, folder, search
 ):
     writer.replace(files(1))
-    assert await search.count() == 5
+    assert await search.count(EVERYTHING) == 5
     writer.replace([gone("f0.py")])
     query = replace(QUERY, vector=np.ones(DIM + 1, np.float32))
     reader = LocalChunkSearch(folder, dim=DIM + 1, identity="other-model")

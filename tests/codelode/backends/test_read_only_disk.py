@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.errors import Unavailable
 from codelode.model import Filters, HybridQuery, RefName
@@ -27,7 +28,7 @@ async def sides(tmp_path):
 
 async def found(search):
     filters = Filters(ref=RefName("main"))
-    hits = await search.hybrid(HybridQuery("shared", None, filters, 100))
+    hits = await search.hybrid(HybridQuery("shared", None, filters, 100, visible=EVERYTHING))
     return sorted(hit.chunk.path for hit in hits)
 
 

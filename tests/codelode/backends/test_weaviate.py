@@ -22,6 +22,7 @@ import weaviate.exceptions
 from weaviate.classes.config import Configure, DataType, Property
 from weaviate.classes.data import DataObject
 
+from codelode.access import EVERYTHING
 from codelode.backends.weaviate import (
     WeaviateBeside,
     WeaviateChunkStore,
@@ -289,7 +290,9 @@ async def test_a_search_is_one_query_and_fetches_what_it_ranks_that_was_not_read
     asked = []
     for name in ("best", "by_id"):
         monkeypatch.setattr(TenantObjects, name, _recorded(getattr(TenantObjects, name), asked))
-    query = HybridQuery("shared", EAST, Filters(ref=chunks[0].refs[0]), 40, most=30)
+    query = HybridQuery(
+        "shared", EAST, Filters(ref=chunks[0].refs[0]), 40, most=30, visible=EVERYTHING
+    )
 
     found = await sides.search.hybrid(query)
     again = await sides.search.hybrid(query)
@@ -380,7 +383,7 @@ async def test_a_reader_never_finds_a_replaced_file_missing(sides, chunk_of, fil
     assert len(seen) > 8
     assert all(one.lines == set(range(20)) for one in seen)
     assert longest_of_both_s(seen) < 1.0
-    assert len(await sides.found()) == await sides.search.count() == 20
+    assert len(await sides.found()) == await sides.search.count(EVERYTHING) == 20
 
 
 def longest_of_both_s(seen):
@@ -817,7 +820,9 @@ async def test_of_more_than_there_is_room_for_the_side_that_counts_comes_back(
     sides.store.replace(two_sides(worded, near))
 
     hits = await sides.search.hybrid(
-        HybridQuery("shared", EAST, Filters(ref=RefName("main")), 100, alpha=alpha)
+        HybridQuery(
+            "shared", EAST, Filters(ref=RefName("main")), 100, alpha=alpha, visible=EVERYTHING
+        )
     )
 
     assert len(hits) == 100

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.backends.weaviate import bulk
 from codelode.backends.weaviate.connection import connect
 from codelode.backends.weaviate.index import Version
@@ -89,7 +90,7 @@ async def test_a_replacement_that_met_a_dying_server_is_whole_when_repeated(
     hits = await sides.found(limit=1_000)
     assert {hit.chunk.id for hit in hits if hit.similarity is not None} == expected
     assert {hit.chunk.id for hit in hits if hit.keyword_score is not None} == expected
-    assert await sides.search.count() == 300
+    assert await sides.search.count(EVERYTHING) == 300
 
 
 async def test_what_was_acknowledged_is_found_by_vector_after_the_server_was_killed(
@@ -122,7 +123,7 @@ async def test_a_removal_that_met_a_dying_server_is_whole_when_repeated(server, 
     sides.store.remove_repository("acme/app")
 
     assert await patiently(sides.found) == []
-    assert await sides.search.count() == 0
+    assert await sides.search.count(EVERYTHING) == 0
 
 
 async def test_a_server_that_is_gone_is_told_soon_and_found_again(server, sides, chunk_of, file_of):
@@ -182,10 +183,10 @@ async def test_more_chunks_than_one_request_takes_are_read_and_removed(
 
     assert sides.ids() == {chunk.id for file in files for chunk in file.chunks}
     sides.store.replace(files)
-    assert await sides.search.count() == 300
+    assert await sides.search.count(EVERYTHING) == 300
     sides.store.remove_repository("acme/app")
     assert sides.ids() == set()
-    assert await sides.search.count() == 0
+    assert await sides.search.count(EVERYTHING) == 0
 
 
 def outcome_of(call, *given):

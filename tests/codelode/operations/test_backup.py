@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.backends.redis import connection
 from codelode.backends.redis.connection import connect as connect_redis
@@ -90,7 +91,9 @@ class Cluster:
         paths = {name: [one.path for one in records[name, MAIN]] for name in names}
         search = connect.chunk_search(connect.published(self.settings).settings)
         vector = connect.embedder(self.settings).embed_query("load the settings")
-        hits = await search.hybrid(HybridQuery("load settings", vector, Filters(), 50))
+        hits = await search.hybrid(
+            HybridQuery("load settings", vector, Filters(), 50, visible=EVERYTHING)
+        )
         await search.close()
         return (
             statuses,

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from codelode import derivations
+from codelode.access import EVERYTHING
 from codelode.backends.local import (
     LocalBeside,
     LocalChunkSearch,
@@ -143,7 +144,7 @@ class World:
 
     async def chunks(self, ref=DEFAULT_REF):
         """All of the published index at the ref."""
-        query = HybridQuery("x", np.ones(DIM, np.float32), Filters(ref=ref), 99)
+        query = HybridQuery("x", np.ones(DIM, np.float32), Filters(ref=ref), 99, visible=EVERYTHING)
         return [one.chunk for one in await self._search(query)]
 
     async def symbols(self, ref=DEFAULT_REF):
@@ -301,7 +302,7 @@ async def test_the_old_index_refuses_readers_and_writers_that_hold_it(world):
     world.index({"a.py": "def a(): 1\n"})
     writer = LocalChunkStore(world.root, dim=4, identity="old")
     reader = LocalChunkSearch(world.root, dim=4, identity="old")
-    query = HybridQuery("a", None, Filters(), 9)
+    query = HybridQuery("a", None, Filters(), 9, visible=EVERYTHING)
     build = world.build()
     build.look()
     assert await reader.hybrid(query) == []

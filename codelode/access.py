@@ -1,0 +1,78 @@
+"""Who is asking, and which repositories they may see.
+
+Every read carries a `Principal`. Its `Visibility` is the outer bound of what comes back: the stores
+filter by it before they rank, and a repository outside of it is reported exactly as one that does
+not exist. Neither type has defaults, so no code path can forget to say on whose behalf it reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codelode.model import RepositoryName
+
+
+class Role(StrEnum):
+    """What a principal may do; each role includes the ones before it."""
+
+    READER = "reader"  # search, and look at what is indexed
+    INDEXER = "indexer"  # register repositories and start runs
+    ADMIN = "admin"  # remove repositories
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """The repositories that may be read: exactly the named ones, or with None all of them.
+
+    An empty set means that nothing is visible. Construct one with `of`, or use `EVERYTHING`.
+    """
+
+    names: frozenset[RepositoryName] | None
+    ordered: tuple[RepositoryName, ...] = field(init=False, compare=False, repr=False)
+    digest: str = field(init=False, compare=False, repr=False)  # equal for equal visibilities
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.names or ()))
+        listed = "*" if self.names is None else "\0".join(("", *ordered))
+        digest = hashlib.sha256(listed.encode("utf-8", "surrogatepass")).hexdigest()
+        object.__setattr__(self, "ordered", ordered)
+        object.__setattr__(self, "digest", digest)
+
+    @classmethod
+    def of(cls, names: Iterable[RepositoryName]) -> Visibility:
+        """The visibility of exactly these repositories."""
+        return cls(frozenset(names))
+
+    @property
+    def is_everything(self) -> bool:
+        return self.names is None
+
+    def __contains__(self, name: object) -> bool:
+        return self.names is None or name in self.names
+
+    def among(self, named: Sequence[RepositoryName]) -> tuple[RepositoryName, ...] | None:
+        """The visible ones of the named repositories; with no names all visible ones.
+
+        None means that nothing limits the read: no names, and everything is visible.
+        """
+        if self.names is None:
+            return tuple(named) or None
+        return tuple(name for name in named if name in self.names) if named else self.ordered
+
+
+#: The visibility of a principal that may see every repository, also those registered later.
+EVERYTHING = Visibility(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The caller on whose behalf something is read or done."""
+
+    name: str
+    role: Role
+    visible: Visibility
