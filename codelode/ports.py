@@ -359,7 +359,7 @@ class Catalog(Protocol):
     def register(self, repository: Repository) -> None:
         """Add the repository, without patterns, or update its URL and default ref only."""
 
-    def limit(
+    def set_patterns(
         self,
         name: RepositoryName,
         *,
@@ -382,19 +382,19 @@ class Catalog(Protocol):
     def refs_of(self, names: Sequence[RepositoryName]) -> tuple[tuple[RefStatus, ...], ...]:
         """The same of each repository, in two round trips; unknown ones have none."""
 
-    def forget(self, name: RepositoryName) -> None:
+    def unregister(self, name: RepositoryName) -> None:
         """Remove the repository with its refs, file records and runs. Unknown: no error.
 
-        The name is `leaving` until `forgotten` says that its index is gone too.
+        The name is `being_removed` until `removal_finished` says that its index is gone too.
         """
 
-    def expel(self, name: RepositoryName) -> bool:
-        """Let a name that is not registered be `leaving`; False, and nothing done: it is."""
+    def mark_for_removal(self, name: RepositoryName) -> bool:
+        """Let a name that is not registered be `being_removed`; False, and nothing done: it is."""
 
-    def leaving(self) -> frozenset[RepositoryName]:
+    def being_removed(self) -> frozenset[RepositoryName]:
         """Removed repositories of which something is still stored. No run of them may start."""
 
-    def forgotten(self, name: RepositoryName) -> None:
+    def removal_finished(self, name: RepositoryName) -> None:
         """Nothing is stored of the removed repository any more."""
 
     def generation(self) -> int:

@@ -24,7 +24,7 @@ def reap() -> None:
     for run in ledger.stalled() if not waiting[jobs.PULL] else ():
         log.warning("pull_requeued", run=run)
         send_pull(run)
-    for name in ledger.leaving() if not waiting[jobs.STORE] else ():
+    for name in ledger.being_removed() if not waiting[jobs.STORE] else ():
         app.send_task(
             jobs.FORGET_TASK,
             kwargs={"repository": name},
@@ -47,7 +47,7 @@ def forget(repository: str) -> None:
     """Remove what is stored of a removed repository; until then no new run of it starts."""
     name = RepositoryName(repository)
     ledger = services().ledger
-    if name not in ledger.leaving():
+    if name not in ledger.being_removed():
         return
     with services().writing() as index, services().store_turns.alone():
         index.store.remove_repository(name)
@@ -55,7 +55,7 @@ def forget(repository: str) -> None:
     services().symbols.remove_repository(name)
     services().references.remove_repository(name)
     services().packages.remove_repository(name)
-    ledger.forgotten(name)
+    ledger.removal_finished(name)
     app.send_task(
         jobs.DROP_MIRROR_TASK,
         kwargs={"repository": name},

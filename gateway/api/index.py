@@ -155,7 +155,7 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         ref = addresses.check_ref(request.ref) if request.ref else DEFAULT_REF
         include, exclude = validate.included(request), validate.excluded(request)
         self.ledger.register(repository)
-        self.ledger.limit(repository.name, include=include, exclude=exclude)
+        self.ledger.set_patterns(repository.name, include=include, exclude=exclude)
         return self._begin(repository.name, ref)
 
     def _registered(self, request: index_pb2.StartRunRequest) -> Repository:
@@ -206,7 +206,7 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
     def _remove(self, name: str) -> None:
         """Forget it at once; the workers clear up when they can, told now or by their reaper."""
         repository = self._known(name)
-        self.ledger.forget(repository.name)
+        self.ledger.unregister(repository.name)
         with suppress(Unavailable):
             self.jobs.remove(repository.name)
 

@@ -115,19 +115,19 @@ def patterns(ledger, name=APP):
 
 def test_patterns_are_kept_until_others_are_given_for_their_side(ledger):
     assert patterns(ledger) == FilePatterns()
-    ledger.limit(APP, include=["src/", "*.md"])
-    ledger.limit(APP, exclude=["ünï ' \" *"])
+    ledger.set_patterns(APP, include=["src/", "*.md"])
+    ledger.set_patterns(APP, exclude=["ünï ' \" *"])
     assert patterns(ledger) == FilePatterns(("src/", "*.md"), ("ünï ' \" *",))
-    ledger.limit(APP)
+    ledger.set_patterns(APP)
     assert patterns(ledger) == FilePatterns(("src/", "*.md"), ("ünï ' \" *",))
-    ledger.limit(APP, include=["lib/"])
+    ledger.set_patterns(APP, include=["lib/"])
     assert patterns(ledger) == FilePatterns(("lib/",), ("ünï ' \" *",))
-    ledger.limit(APP, include=[], exclude=[])
+    ledger.set_patterns(APP, include=[], exclude=[])
     assert patterns(ledger) == FilePatterns()
 
 
 def test_registering_again_leaves_the_patterns_alone(ledger):
-    ledger.limit(APP, include=["src/"])
+    ledger.set_patterns(APP, include=["src/"])
     ledger.register(Repository(APP, "https://example.org/moved", MAIN))
     assert patterns(ledger) == FilePatterns(("src/",))
     ledger.register(replace(ledger.get(APP), patterns=FilePatterns(("other/",))))
@@ -135,9 +135,9 @@ def test_registering_again_leaves_the_patterns_alone(ledger):
 
 
 def test_a_name_that_is_registered_anew_has_no_patterns(ledger):
-    ledger.limit(APP, include=["src/"], exclude=["gen/"])
-    ledger.forget(APP)
-    ledger.limit(APP, include=["src/"], exclude=["gen/"])
+    ledger.set_patterns(APP, include=["src/"], exclude=["gen/"])
+    ledger.unregister(APP)
+    ledger.set_patterns(APP, include=["src/"], exclude=["gen/"])
     ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
     assert patterns(ledger) == FilePatterns()
 
@@ -166,22 +166,22 @@ def test_the_default_ref_is_listed_first(ledger):
 
 def test_a_forgotten_repository_leaves_nothing(ledger):
     run, _ = start(ledger, item(1), item(2))
-    ledger.forget(APP)
+    ledger.unregister(APP)
     assert ledger.get(APP) is None
     assert ledger.refs(APP) == ()
     assert list(ledger.all(APP, MAIN)) == []
     assert ledger.run(run.id) is None
     assert ledger.recent(EVERYTHING) == ()
     assert ledger.done(run.id, [indexed(item(1))]) == Advance()
-    ledger.forget(APP)
+    ledger.unregister(APP)
 
 
 def test_a_forgotten_name_is_leaving_until_its_index_is_gone(ledger):
-    ledger.forget(APP)
-    assert ledger.leaving() == {APP}
+    ledger.unregister(APP)
+    assert ledger.being_removed() == {APP}
     before = ledger.generation()
-    ledger.forgotten(APP)
-    assert ledger.leaving() == frozenset()
+    ledger.removal_finished(APP)
+    assert ledger.being_removed() == frozenset()
     assert ledger.generation() > before
 
 
@@ -191,7 +191,7 @@ def test_the_generation_grows_with_every_counted_file_and_removal(ledger):
     for step in (
         lambda: ledger.done(run.id, [indexed(item(1))]),
         lambda: ledger.done(run.id, [indexed(item(2))]),
-        lambda: ledger.forget(APP),
+        lambda: ledger.unregister(APP),
     ):
         step()
         seen.append(ledger.generation())
@@ -909,9 +909,9 @@ def test_nothing_is_doubted_while_a_run_is_active(ledger):
 
 
 def test_only_a_name_that_is_not_registered_is_expelled(ledger):
-    assert not ledger.expel(APP)
-    assert ledger.expel(RepositoryName("nobody"))
-    assert ledger.leaving() == {"nobody"}
+    assert not ledger.mark_for_removal(APP)
+    assert ledger.mark_for_removal(RepositoryName("nobody"))
+    assert ledger.being_removed() == {"nobody"}
 
 
 def test_what_older_releases_wrote_of_a_repository_is_read(redis):

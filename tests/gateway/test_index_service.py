@@ -346,7 +346,7 @@ async def test_a_repository_is_removed_while_the_broker_is_away(indexing, ledger
     await indexing.RemoveRepository(index_pb2.RemoveRepositoryRequest(name="acme/http"))
 
     assert ledger.get(NAME) is None
-    assert ledger.leaving() == {NAME}
+    assert ledger.being_removed() == {NAME}
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ async def test_pages_are_the_same_again_and_without_the_cache(service):
 
 async def test_a_page_of_a_changed_index_says_so(service, ledger):
     first = await service.Search(request("retry call", top_k=2))
-    ledger.forget(RepositoryName("another"))  # moves the generation
+    ledger.unregister(RepositoryName("another"))  # moves the generation
 
     second = await service.Search(request("retry call", top_k=2, page_token=first.next_page_token))
 
@@ -376,7 +376,7 @@ async def test_a_semantic_cache_shares_no_answer_across(service, other):
 
 async def test_the_same_meaning_in_a_changed_index_is_searched_anew(service, ledger):
     await service.Search(request("how to retry a call"))
-    ledger.forget(RepositoryName("another"))
+    ledger.unregister(RepositoryName("another"))
 
     assert not (await service.Search(request("How to retry a call?"))).cached
 

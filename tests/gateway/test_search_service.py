@@ -271,7 +271,7 @@ async def test_skip_cache_neither_reads_nor_writes_it(search):
 async def test_a_changed_index_is_not_answered_from_the_cache(search, ledger, index, make_chunk):
     await search(Request(query="retry"))
     index(make_chunk("src/backoff.py", "def retry_later(): retry()"))
-    ledger.forget(RepositoryName("another"))  # moves the generation
+    ledger.unregister(RepositoryName("another"))  # moves the generation
 
     response = await search(Request(query="retry"))
 

@@ -115,7 +115,7 @@ def test_a_pull_that_cannot_be_left_to_another_worker_keeps_its_message(own, mon
 
 
 def test_a_run_waits_until_its_repository_has_left_however_long_that_takes(own, messages):
-    own.ledger.expel(APP)
+    own.ledger.mark_for_removal(APP)
     run = start(own)
 
     for _ in range(planning.MAX_RETRIES + 1):

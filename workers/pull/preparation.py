@@ -63,7 +63,7 @@ def prepare(
     repository = ledger.get(run.repository)
     if repository is None:
         raise NotFound(f"repository {run.repository} was removed")
-    if repository.name in ledger.leaving():
+    if repository.name in ledger.being_removed():
         raise Leaving(f"{run.repository} is still being removed")
     mirrors.sync(repository)
     ref, revision = mirrors.resolve(repository.name, run.ref)

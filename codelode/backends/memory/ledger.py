@@ -110,7 +110,7 @@ class MemoryLedger:
         self._repositories[repository.name] = replace(repository, patterns=patterns)
 
     @_atomic
-    def limit(
+    def set_patterns(
         self,
         name: RepositoryName,
         *,
@@ -147,7 +147,7 @@ class MemoryLedger:
         return tuple(map(self.refs, names))
 
     @_atomic
-    def forget(self, name: RepositoryName) -> None:
+    def unregister(self, name: RepositoryName) -> None:
         self._leaving.add(name)
         for run in [run.id for run in self._runs.values() if run.repository == name]:
             del self._runs[run], self._plans[run]
@@ -158,18 +158,18 @@ class MemoryLedger:
         self._generation += 1
 
     @_atomic
-    def expel(self, name: RepositoryName) -> bool:
+    def mark_for_removal(self, name: RepositoryName) -> bool:
         if name in self._repositories:
             return False
         self._leaving.add(name)
         return True
 
     @_atomic
-    def leaving(self) -> frozenset[RepositoryName]:
+    def being_removed(self) -> frozenset[RepositoryName]:
         return frozenset(self._leaving)
 
     @_atomic
-    def forgotten(self, name: RepositoryName) -> None:
+    def removal_finished(self, name: RepositoryName) -> None:
         self._leaving.discard(name)
         self._generation += 1
 

@@ -365,7 +365,7 @@ if redis.call('HEXISTS', key('repositories'), ARGV[1]) == 0 then return 0 end
 for i = 2, #ARGV, 2 do redis.call('HSET', key(ARGV[i]), ARGV[1], ARGV[i + 1]) end
 return 1
 
---- expel
+--- mark_for_removal
 -- name -> 0 when it is registered
 if redis.call('HEXISTS', key('repositories'), ARGV[1]) == 1 then return 0 end
 redis.call('SADD', key('leaving'), ARGV[1])

@@ -86,7 +86,7 @@ class RedisLedger:
         with translated():
             self._client.hset(self._key("repositories"), repository.name, value)
 
-    def limit(
+    def set_patterns(
         self,
         name: RepositoryName,
         *,
@@ -133,7 +133,7 @@ class RedisLedger:
             counts = iter(pipe.execute())
         return tuple(_refs(name, head, counts) for name, head in heads)
 
-    def forget(self, name: RepositoryName) -> None:
+    def unregister(self, name: RepositoryName) -> None:
         with translated():
             self._client.sadd(self._key("leaving"), name)
             for run in self._run_ids(f"runs:{name}", 0, -1):
@@ -149,15 +149,15 @@ class RedisLedger:
                 self._client.hdel(self._key(table), name)
             self._client.incr(self._key("generation"))
 
-    def expel(self, name: RepositoryName) -> bool:
-        return bool(self._run_script("expel", name))
+    def mark_for_removal(self, name: RepositoryName) -> bool:
+        return bool(self._run_script("mark_for_removal", name))
 
-    def leaving(self) -> frozenset[RepositoryName]:
+    def being_removed(self) -> frozenset[RepositoryName]:
         with translated():
             found = cast("set[bytes]", self._client.smembers(self._key("leaving")))
         return frozenset(RepositoryName(name.decode()) for name in found)
 
-    def forgotten(self, name: RepositoryName) -> None:
+    def removal_finished(self, name: RepositoryName) -> None:
         with translated():
             self._client.srem(self._key("leaving"), name)
             self._client.incr(self._key("generation"))

@@ -113,7 +113,9 @@ class Doctor:
     def _removed(self, known: Sequence[Repository]) -> None:
         tables = self.census.repositories()
         stored = self.inventory.repositories()
-        unknown = (stored | tables.keys()) - {one.name for one in known} - self.ledger.leaving()
+        unknown = (
+            (stored | tables.keys()) - {one.name for one in known} - self.ledger.being_removed()
+        )
         if unknown and not known and self.is_repairing:
             raise Corrupt(
                 f"the ledger knows no repository at all, the index {len(unknown)}: restore a "
@@ -128,12 +130,12 @@ class Doctor:
 
     def _remove(self, name: RepositoryName) -> bool:
         """As the workers do it: no run of the name can start until it is done."""
-        if not self.ledger.expel(name):
+        if not self.ledger.mark_for_removal(name):
             return False
         self.store().remove_repository(name)
         for table in (self.graph, self.symbols, self.references, self.packages):
             table.remove_repository(name)
-        self.ledger.forgotten(name)
+        self.ledger.removal_finished(name)
         return True
 
     # Repositories that are there
@@ -265,7 +267,7 @@ class Doctor:
         return mirror not in mirrors.strays(self.mirrors, self._names())
 
     def _names(self) -> frozenset[RepositoryName]:
-        return self.ledger.leaving() | {one.name for one in self.ledger.repositories()}
+        return self.ledger.being_removed() | {one.name for one in self.ledger.repositories()}
 
     def _handed_over(self) -> None:
         left = {run: keys for run, keys in self.census.handed_over().items() if self._is_left(run)}

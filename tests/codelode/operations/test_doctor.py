@@ -262,12 +262,12 @@ def test_what_is_left_of_a_removed_repository_goes(world):
     assert world.inventory.repositories() == {APP}
     assert world.found() == []
     assert [path.name for path in world.mirrors.glob("*.git")] == [folder_name(APP)]
-    assert world.ledger.leaving() == frozenset()
+    assert world.ledger.being_removed() == frozenset()
 
 
 def test_a_repository_that_is_being_removed_is_left_to_the_workers(world):
     world.index()
-    world.ledger.forget(APP)
+    world.ledger.unregister(APP)
 
     assert world.found() == []
 

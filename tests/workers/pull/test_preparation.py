@@ -59,7 +59,7 @@ class World:
 
     def index(self, ref=DEFAULT_REF, **patterns) -> set[str]:
         """A whole run after the patterns were given; its work: `path` to index, `-path` to drop."""
-        self.ledger.limit(self.repository.name, **patterns)
+        self.ledger.set_patterns(self.repository.name, **patterns)
         run, manifest, advance = self.plan(ref)
         self.finish(run, advance)
         return {f"-{item.path}" if item.is_removal else item.path for item in manifest.items}
@@ -152,7 +152,7 @@ def test_every_ref_follows_with_its_own_next_run(world, source):
 
 def test_patterns_given_during_a_run_are_followed_by_the_next(world):
     run, _, advance = world.plan()
-    world.ledger.limit(world.repository.name, exclude=["gen/"])
+    world.ledger.set_patterns(world.repository.name, exclude=["gen/"])
     world.finish(run, advance)
     assert world.index() == {"-src/gen/b.py"}
 
@@ -160,7 +160,7 @@ def test_patterns_given_during_a_run_are_followed_by_the_next(world):
 def test_patterns_given_during_the_first_pull_are_not_lost(world):
     class Slow(Mirrors):
         def sync(self, repository, *, on_progress=None):
-            world.ledger.limit(repository.name, exclude=["gen/"])
+            world.ledger.set_patterns(repository.name, exclude=["gen/"])
             super().sync(repository, on_progress=on_progress)
 
     world.mirrors = Slow(world.mirrors.folder, timeout_s=60, local_paths=world.mirrors.local_paths)
@@ -172,7 +172,7 @@ def test_patterns_given_during_the_first_pull_are_not_lost(world):
 
 def test_a_run_that_does_not_end_leaves_the_rest_to_the_next(world):
     world.index()
-    world.ledger.limit(world.repository.name, exclude=["src/"])
+    world.ledger.set_patterns(world.repository.name, exclude=["src/"])
     run, _, _ = world.plan()
     world.ledger.end(run.id, RunState.CANCELLED)
     world.index(exclude=[])

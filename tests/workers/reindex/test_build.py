@@ -196,7 +196,7 @@ async def test_what_changes_between_two_looks_is_caught_up(world):
     build = world.build()
     build.look()
     world.index({"a.py": "def changed(): 1\n", "b.py": None})
-    world.ledger.forget(other)
+    world.ledger.unregister(other)
 
     build(before="old")
 
