@@ -95,7 +95,7 @@ class RunState(StrEnum):
         return self in (RunState.COMPLETE, RunState.FAILED, RunState.CANCELLED)
 
 
-class Redo(StrEnum):
+class Reprocess(StrEnum):
     """Files that a run takes as changed although their content is indexed or was tried."""
 
     FAILED = "failed"  # those whose last attempt failed
@@ -396,7 +396,7 @@ class Run:
     waits_for: str = ""  # why work was put off; empty: a file has come through since
     summaries: int = 0  # of the chunks and files that were stored
     summaries_missing: int = 0  # those they should have besides
-    redo: tuple[Redo, ...] = ()
+    reprocess: tuple[Reprocess, ...] = ()
     started_at: float = 0.0
     finished_at: float = 0.0
 

@@ -25,7 +25,7 @@ from codelode.model import (
     FileState,
     HybridQuery,
     Located,
-    Redo,
+    Reprocess,
     RefName,
     RefStatus,
     Repository,
@@ -447,11 +447,11 @@ class Runs(Protocol):
     """The life of runs. One run of a repository is active at a time; others queue behind it."""
 
     def create(
-        self, repository: RepositoryName, ref: RefName, *, redo: Collection[Redo] = ()
+        self, repository: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess] = ()
     ) -> Run:
         """A new run, active (PULLING) or QUEUED; or the queued run of the same ref.
 
-        That one then redoes what either was to redo.
+        That run then reprocesses the files of both requests.
         """
 
     def run(self, run: RunId) -> Run | None: ...

@@ -21,7 +21,7 @@ from codelode.model import (
     DEFAULT_REF,
     FileRecord,
     FileState,
-    Redo,
+    Reprocess,
     RefName,
     Repository,
     RepositoryName,
@@ -173,9 +173,11 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
             )
         return known
 
-    def _begin(self, name: RepositoryName, ref: RefName, *, redo: Collection[Redo] = ()) -> Run:
+    def _begin(
+        self, name: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess] = ()
+    ) -> Run:
         """A new run that the workers know of; a queued one starts when its time comes."""
-        run = self.ledger.create(name, ref, redo=redo)
+        run = self.ledger.create(name, ref, reprocess=reprocess)
         if run.state is not RunState.PULLING:
             return run
         try:
@@ -265,7 +267,9 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         """One run for every ref that has failed files."""
         failed = self._with_state(self._asked_for(name), (FileState.FAILED,), after=())
         refs = dict.fromkeys((repository, ref) for repository, ref, _ in failed)
-        return [self._begin(repository, ref, redo=[Redo.FAILED]) for repository, ref in refs]
+        return [
+            self._begin(repository, ref, reprocess=[Reprocess.FAILED]) for repository, ref in refs
+        ]
 
     def _enrich(self, name: str) -> list[Run]:
         """One run for every indexed ref."""
@@ -279,7 +283,10 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
             for status in self.ledger.refs(repository)
             if status.indexed
         ]
-        return [self._begin(repository, ref, redo=[Redo.SUMMARIES]) for repository, ref in refs]
+        return [
+            self._begin(repository, ref, reprocess=[Reprocess.SUMMARIES])
+            for repository, ref in refs
+        ]
 
     async def _is_draining_within(self, seconds: float) -> bool:
         try:

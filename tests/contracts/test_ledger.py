@@ -18,7 +18,7 @@ from codelode.model import (
     FileState,
     HealthStatus,
     LanguageHealth,
-    Redo,
+    Reprocess,
     RefName,
     Repository,
     RepositoryName,
@@ -257,17 +257,19 @@ def test_a_second_run_of_a_repository_waits_and_is_shared_by_ref(ledger):
 
 def test_a_waiting_run_redoes_what_anybody_asked_it_to(ledger):
     ledger.create(APP, DEFAULT_REF)
-    assert ledger.create(APP, DEFAULT_REF).redo == ()
-    assert ledger.create(APP, DEFAULT_REF, redo=[Redo.FAILED]).redo == (Redo.FAILED,)
+    assert ledger.create(APP, DEFAULT_REF).reprocess == ()
+    assert ledger.create(APP, DEFAULT_REF, reprocess=[Reprocess.FAILED]).reprocess == (
+        Reprocess.FAILED,
+    )
     ledger.create(APP, DEFAULT_REF)
-    waiting = ledger.create(APP, DEFAULT_REF, redo=[Redo.SUMMARIES])
-    assert waiting.redo == (Redo.FAILED, Redo.SUMMARIES)
+    waiting = ledger.create(APP, DEFAULT_REF, reprocess=[Reprocess.SUMMARIES])
+    assert waiting.reprocess == (Reprocess.FAILED, Reprocess.SUMMARIES)
     assert ledger.run(waiting.id) == waiting
 
 
 def test_an_active_run_keeps_what_it_redoes(ledger):
-    run = ledger.create(APP, DEFAULT_REF, redo=[Redo.FAILED])
-    assert ledger.run(run.id).redo == (Redo.FAILED,)
+    run = ledger.create(APP, DEFAULT_REF, reprocess=[Reprocess.FAILED])
+    assert ledger.run(run.id).reprocess == (Reprocess.FAILED,)
 
 
 def test_runs_of_different_repositories_are_active_side_by_side(ledger):

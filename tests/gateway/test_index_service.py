@@ -18,7 +18,7 @@ from codelode.model import (
     FileRecord,
     FileState,
     HealthStatus,
-    Redo,
+    Reprocess,
     RefName,
     Repository,
     RepositoryName,
@@ -451,7 +451,7 @@ async def test_failed_files_are_tried_again_in_one_run_per_ref(indexing, jobs, l
         ("zoo", "main"),
     ]
     assert jobs.sent == [("pull", run.id) for run in response.runs]
-    assert all(ledger.run(run.id).redo == (Redo.FAILED,) for run in response.runs)
+    assert all(ledger.run(run.id).reprocess == (Reprocess.FAILED,) for run in response.runs)
 
 
 async def test_without_a_language_model_enriching_is_refused_with_the_remedy(indexing):
@@ -483,4 +483,4 @@ class TestWithALanguageModel:
 
         assert [(run.repository, run.ref) for run in response.runs] == [("acme/http", "main")]
         assert jobs.sent == [("pull", run.id) for run in response.runs]
-        assert ledger.run(response.runs[0].id).redo == (Redo.SUMMARIES,)
+        assert ledger.run(response.runs[0].id).reprocess == (Reprocess.SUMMARIES,)

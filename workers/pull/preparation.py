@@ -19,7 +19,7 @@ from codelode.model import (
     FilePatterns,
     FileRecord,
     FileState,
-    Redo,
+    Reprocess,
     RefName,
     RefStatus,
     Repository,
@@ -55,7 +55,7 @@ def prepare(
     fingerprint: str,
     max_file_bytes: int,
 ) -> Prepared:
-    """Bring the mirror up to date and compare; what the run is to redo counts as changed.
+    """Bring the mirror up to date and compare; what the run is to reprocess counts as changed.
 
     Raises what `Mirrors.sync` and `Mirrors.resolve` raise; NotFound when the repository is gone,
     Leaving while it goes.
@@ -74,10 +74,10 @@ def prepare(
         mirrors.git_dir(repository.name),
         revision,
         indexed=status.indexed if status else None,
-        known=partial(_records, ledger, repository.name, ref, redo=run.redo),
+        known=partial(_records, ledger, repository.name, ref, reprocess=run.reprocess),
         max_file_bytes=max_file_bytes,
         patterns=patterns,
-        full=bool(run.redo) or not _is_settled(status, patterns),
+        full=bool(run.reprocess) or not _is_settled(status, patterns),
         reindex=bool(abandoned) or status is None or status.fingerprint != fingerprint,
     )
     manifest = replace(
@@ -127,12 +127,12 @@ def _index(fingerprint: str) -> str:
 
 
 def _records(
-    ledger: Ledger, name: RepositoryName, ref: RefName, *, redo: Collection[Redo]
+    ledger: Ledger, name: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess]
 ) -> Iterator[FileRecord]:
-    """The ledger's records of the ref; those to redo as not done yet."""
+    """The ledger's records of the ref; those to reprocess as not done yet."""
     for record in ledger.all(name, ref):
-        is_redone = (Redo.FAILED in redo and record.state is FileState.FAILED) or (
-            Redo.SUMMARIES in redo and _lacks_summaries(record)
+        is_redone = (Reprocess.FAILED in reprocess and record.state is FileState.FAILED) or (
+            Reprocess.SUMMARIES in reprocess and _lacks_summaries(record)
         )
         yield replace(record, state=FileState.PENDING) if is_redone else record
 

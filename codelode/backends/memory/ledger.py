@@ -23,7 +23,7 @@ from codelode.model import (
     FileRecord,
     FileState,
     LanguageHealth,
-    Redo,
+    Reprocess,
     RefName,
     RefStatus,
     Repository,
@@ -195,18 +195,20 @@ class MemoryLedger:
 
     @_atomic
     def create(
-        self, repository: RepositoryName, ref: RefName, *, redo: Collection[Redo] = ()
+        self, repository: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess] = ()
     ) -> Run:
         is_free = repository not in self._active
         waiting = self._waiting.setdefault(repository, [])
         for queued in waiting:
             if self._runs[queued].ref == ref:
-                both = _together(self._runs[queued].redo, redo)
-                self._runs[queued] = replace(self._runs[queued], redo=both)
+                both = _together(self._runs[queued].reprocess, reprocess)
+                self._runs[queued] = replace(self._runs[queued], reprocess=both)
                 return self._runs[queued]
         state = RunState.PULLING if is_free else RunState.QUEUED
         new = RunId(uuid4().hex[:16])
-        run = Run(new, repository, ref, state, redo=_together(redo), started_at=self._now())
+        run = Run(
+            new, repository, ref, state, reprocess=_together(reprocess), started_at=self._now()
+        )
         self._runs[run.id] = run
         self._plans[run.id] = _Plan(since=self._now())
         if is_free:
@@ -538,8 +540,8 @@ def _settle(files: dict[str, FileRecord], record: FileRecord) -> None:
         del files[record.path]
 
 
-def _together(*redo: Collection[Redo]) -> tuple[Redo, ...]:
-    return tuple(sorted({one for some in redo for one in some}))
+def _together(*reprocess: Collection[Reprocess]) -> tuple[Reprocess, ...]:
+    return tuple(sorted({one for some in reprocess for one in some}))
 
 
 def _health(files: Iterable[FileRecord]) -> tuple[LanguageHealth, ...]:

@@ -26,7 +26,7 @@ from codelode.model import (
     FileState,
     HealthStatus,
     LanguageHealth,
-    Redo,
+    Reprocess,
     RefName,
     RefStatus,
     Repository,
@@ -188,10 +188,10 @@ class RedisLedger:
     # Runs
 
     def create(
-        self, repository: RepositoryName, ref: RefName, *, redo: Collection[Redo] = ()
+        self, repository: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess] = ()
     ) -> Run:
         new = uuid.uuid4().hex[:16]
-        run = RunId(self._run_script("create", new, repository, ref, *redo).decode())
+        run = RunId(self._run_script("create", new, repository, ref, *reprocess).decode())
         self._trim_runs()
         return self._existing(run)
 
@@ -491,7 +491,7 @@ def _run(fields: Mapping[bytes, bytes]) -> Run:
         waits_for=text.get("waits_for", ""),
         summaries=int(text.get("summaries", 0)),
         summaries_missing=int(text.get("summaries_missing", 0)),
-        redo=tuple(sorted({Redo(word) for word in text.get("redo", "").split()})),
+        reprocess=tuple(sorted({Reprocess(word) for word in text.get("redo", "").split()})),
         started_at=float(text["started_ms"]) / 1000,
         finished_at=float(text.get("finished_ms", 0)) / 1000,
     )

@@ -13,7 +13,7 @@ from codelode.model import (
     BlobId,
     FileRecord,
     FileState,
-    Redo,
+    Reprocess,
     RefName,
     Repository,
     Run,
@@ -34,9 +34,11 @@ class World:
     mirrors: Mirrors
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
 
-    def plan(self, ref=DEFAULT_REF, *, redo=(), fingerprint=PRINT) -> tuple[Run, Manifest, Advance]:
+    def plan(
+        self, ref=DEFAULT_REF, *, reprocess=(), fingerprint=PRINT
+    ) -> tuple[Run, Manifest, Advance]:
         """What a pull does."""
-        run = self.ledger.create(self.repository.name, ref, redo=redo)
+        run = self.ledger.create(self.repository.name, ref, reprocess=reprocess)
         prepared = prepare(
             run,
             ledger=self.ledger,
@@ -214,7 +216,7 @@ def described(item, summaries=1):
 def test_summaries_that_a_run_was_to_make_and_did_not_are_left_to_the_next(world):
     run, _, advance = world.plan()
     world.ledger.done(run.id, [described(item, summaries=0) for item in advance.items])
-    run, manifest, advance = world.plan(redo=[Redo.SUMMARIES])
+    run, manifest, advance = world.plan(reprocess=[Reprocess.SUMMARIES])
     assert {item.path for item in manifest.items} == {"src/a.py", "src/gen/b.py", "docs/c.md"}
     world.ledger.done(run.id, [described(advance.items[0])])
     assert world.indexed() == {"src/a.py", "src/gen/b.py", "docs/c.md"}
