@@ -351,7 +351,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedSymbol:
     """A symbol in its file."""
 
     repository: RepositoryName

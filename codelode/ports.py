@@ -24,12 +24,12 @@ from codelode.model import (
     FileRecord,
     FileState,
     HybridQuery,
-    Located,
-    Reprocess,
+    LocatedSymbol,
     RefName,
     RefStatus,
     Repository,
     RepositoryName,
+    Reprocess,
     Revision,
     Run,
     RunId,
@@ -253,7 +253,9 @@ class SymbolTable(Protocol):
     def replace(self, repository: RepositoryName, symbols: Mapping[str, Sequence[Symbol]]) -> None:
         """Make the definitions in each file exactly these; by path. In one round trip."""
 
-    def lookup(self, name: str, *, repositories: Sequence[RepositoryName]) -> tuple[Located, ...]:
+    def lookup(
+        self, name: str, *, repositories: Sequence[RepositoryName]
+    ) -> tuple[LocatedSymbol, ...]:
         """Definitions whose name, case-sensitive, is `name`, in the named repositories.
 
         Ordered by repository, path, line. No repositories named: no results.
@@ -261,12 +263,12 @@ class SymbolTable(Protocol):
 
     def lookup_all(
         self, names: Sequence[str], *, repository: RepositoryName
-    ) -> Mapping[str, tuple[Located, ...]]:
+    ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         """The definitions of each name in one repository, in one round trip."""
 
     def defined_in(
         self, repository: RepositoryName, paths: Sequence[str]
-    ) -> Mapping[str, tuple[Located, ...]]:
+    ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         """The definitions in each file, by line, in one round trip."""
 
     def remove_repository(self, repository: RepositoryName) -> None:

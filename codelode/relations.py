@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from codelode import languages
-from codelode.model import Category, Kind, Located, Reference, ReferenceKind
+from codelode.model import Category, Kind, LocatedSymbol, Reference, ReferenceKind
 
 
 class Confidence(StrEnum):
@@ -54,7 +54,7 @@ _IMPLICIT = frozenset({"jvm", "csharp", "cpp", "c", "ruby", "swift", "scala", "d
 class Meant:
     """A definition that a use may mean."""
 
-    definition: Located
+    definition: LocatedSymbol
     confidence: Confidence
 
 
@@ -63,7 +63,7 @@ def meant(
     *,
     path: str,
     imported: Collection[str],
-    definitions: Sequence[Located],
+    definitions: Sequence[LocatedSymbol],
     source: str = "",
 ) -> tuple[Meant, ...]:
     """The definitions that a use in the file may mean: those of the best confidence only.
@@ -88,7 +88,7 @@ def meant(
     return tuple(Meant(at, Confidence.NAME) for at in named[:MAX_BY_NAME])
 
 
-def _fits(use: Reference, path: str, at: Located) -> bool:
+def _fits(use: Reference, path: str, at: LocatedSymbol) -> bool:
     kind, own = at.symbol.kind, family(path)
     if own != family(at.path) or not (kind in _MEANT[use.kind] or _is_value(kind, own)):
         return False
@@ -97,7 +97,7 @@ def _fits(use: Reference, path: str, at: Located) -> bool:
     return apart(at.path) in ("", apart(path))
 
 
-def _is_from(source: str, at: Located) -> bool:
+def _is_from(source: str, at: LocatedSymbol) -> bool:
     """Whether it lies in the file, or in the package of the file where that is what is imported."""
     return at.path == source or (bool(source) and is_same_package(source, at.path))
 

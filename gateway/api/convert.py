@@ -152,7 +152,7 @@ def found_file(item: FoundFile) -> search_pb2.FoundFile:
     )
 
 
-def definition(item: model.Located) -> search_pb2.Definition:
+def definition(item: model.LocatedSymbol) -> search_pb2.Definition:
     symbol = item.symbol
     return search_pb2.Definition(
         repository=item.repository,

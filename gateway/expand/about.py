@@ -20,7 +20,7 @@ from codelode.model import (
     Edge,
     EdgeKind,
     Kind,
-    Located,
+    LocatedSymbol,
     RefName,
     RepositoryName,
     Symbol,
@@ -49,7 +49,7 @@ class About:
 
     kind: str  # file or symbol
     summary: str
-    definitions: tuple[Located, ...]
+    definitions: tuple[LocatedSymbol, ...]
     imports: tuple[str, ...] = ()
     imported_by: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ async def _symbol(
 
 def _lookup(
     name: str, repositories: Sequence[RepositoryName], symbols: SymbolTable | None
-) -> tuple[Located, ...]:
+) -> tuple[LocatedSymbol, ...]:
     """Definitions of a name or of a qualified name: `get`, `Client.get`."""
     if symbols is None:
         return ()
@@ -121,7 +121,7 @@ def _is_named(qualified: str, name: str) -> bool:
     return qualified == name or qualified.endswith(f".{name}")
 
 
-def _told(name: str, found: Sequence[Located]) -> str:
+def _told(name: str, found: Sequence[LocatedSymbol]) -> str:
     first = found[0]
     symbol = first.symbol
     doc = f" {symbol.doc.rstrip('.')}." if symbol.doc else ""
@@ -156,7 +156,7 @@ def _said(who: str, near: Mapping[str, Sequence[str]], *, are_many: bool = False
 
 async def _defined(
     file: FilePlace, chunks: Sequence[Chunk], symbols: SymbolTable | None
-) -> tuple[tuple[Located, ...], tuple[str, ...]]:
+) -> tuple[tuple[LocatedSymbol, ...], tuple[str, ...]]:
     """The definitions in the file by line; a notice where they are only what its chunks tell.
 
     The table has the file as it is at the ref that was indexed last. Where that is another file
@@ -169,7 +169,7 @@ async def _defined(
     return (found if _are_of(chunks, found) else tuple(_definitions(chunks))), ()
 
 
-def _are_of(chunks: Sequence[Chunk], found: Sequence[Located]) -> bool:
+def _are_of(chunks: Sequence[Chunk], found: Sequence[LocatedSymbol]) -> bool:
     """Whether these are the definitions that begin in the chunks, each where it does."""
     places: dict[str, list[range]] = defaultdict(list)
     for chunk in chunks:
@@ -180,13 +180,13 @@ def _are_of(chunks: Sequence[Chunk], found: Sequence[Located]) -> bool:
     )
 
 
-def _cut(definitions: Sequence[Located]) -> tuple[str, ...]:
+def _cut(definitions: Sequence[LocatedSymbol]) -> tuple[str, ...]:
     if len(definitions) <= MAX_DEFINITIONS:
         return ()
     return (f"the first {MAX_DEFINITIONS} of {len(definitions):,} definitions are listed",)
 
 
-def _definitions(chunks: Iterable[Chunk]) -> Iterable[Located]:
+def _definitions(chunks: Iterable[Chunk]) -> Iterable[LocatedSymbol]:
     """One for each chunk that defines something; parts of a long one count once."""
     seen: set[str] = set()
     for chunk in chunks:
@@ -204,7 +204,7 @@ def _definitions(chunks: Iterable[Chunk]) -> Iterable[Located]:
             end_line=end,
             is_exported=not last.startswith("_"),
         )
-        yield Located(chunk.repository, chunk.path, symbol)
+        yield LocatedSymbol(chunk.repository, chunk.path, symbol)
 
 
 def _signature(content: str, name: str) -> str:

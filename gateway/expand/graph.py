@@ -17,7 +17,7 @@ from functools import partial
 from codelode import references
 from codelode.errors import NotFound
 from codelode.graph import walk
-from codelode.model import Edge, EdgeKind, Located, RefName, RepositoryName
+from codelode.model import Edge, EdgeKind, LocatedSymbol, RefName, RepositoryName
 from codelode.relations import Confidence, named
 from gateway.expand.links import Link, Place
 from gateway.expand.subject import Asked
@@ -86,7 +86,7 @@ class Around:
 class _Subject:
     repository: RepositoryName
     paths: tuple[str, ...]  # the file, or the files that define the symbol
-    definitions: tuple[Located, ...] = ()  # none: the subject is a file
+    definitions: tuple[LocatedSymbol, ...] = ()  # none: the subject is a file
     name: str = ""
 
 
@@ -126,7 +126,7 @@ async def _subject(query: GraphQuery, backends: Backends) -> _Subject:
     return _Subject(repository, paths, mine, query.subject.rpartition(".")[2])
 
 
-async def _definitions(query: GraphQuery, backends: Backends) -> tuple[Located, ...]:
+async def _definitions(query: GraphQuery, backends: Backends) -> tuple[LocatedSymbol, ...]:
     if backends.symbols is None:
         return ()
     last = query.subject.rpartition(".")[2]
@@ -161,7 +161,7 @@ async def _of_relation(
     return await _OF_NAMES[relation](asked, backends)
 
 
-def _defined(at: Located) -> Link:
+def _defined(at: LocatedSymbol) -> Link:
     place = Place(at.repository, at.path, at.symbol.qualified_name, at.symbol.start_line)
     return Link("definitions", place, place, 1, Confidence.EXACT)
 

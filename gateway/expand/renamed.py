@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from codelode import references
-from codelode.model import Located, Reference, ReferenceKind, RepositoryName
+from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName
 from codelode.ports import ReferenceIndex
 
 
@@ -39,7 +39,7 @@ def uses_in(
 
 def uses_of(
     repository: RepositoryName,
-    names: Mapping[str, Sequence[Located]],
+    names: Mapping[str, Sequence[LocatedSymbol]],
     kinds: Collection[ReferenceKind],
     index: ReferenceIndex,
 ) -> list[Use]:

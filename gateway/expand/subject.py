@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codelode import relations
-from codelode.model import Chunk, EdgeKind, Located, ReferenceKind, RefName, RepositoryName
+from codelode.model import Chunk, EdgeKind, LocatedSymbol, ReferenceKind, RefName, RepositoryName
 from gateway.expand.links import Place
 from gateway.state import Backends
 
@@ -23,7 +23,7 @@ class Asked:
 
     repository: RepositoryName
     paths: tuple[str, ...]
-    definitions: tuple[Located, ...]  # none: the subject is the files
+    definitions: tuple[LocatedSymbol, ...]  # none: the subject is the files
     name: str
     depth: int
     limit: int
@@ -72,9 +72,9 @@ async def lines_of(
     }
 
 
-def place_of(at: Located) -> Place:
+def place_of(at: LocatedSymbol) -> Place:
     return Place(at.repository, at.path, at.symbol.qualified_name, at.symbol.start_line)
 
 
-def key(at: Located) -> tuple[str, str, int]:
+def key(at: LocatedSymbol) -> tuple[str, str, int]:
     return at.path, at.symbol.qualified_name, at.symbol.start_line

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from codelode.model import Chunk, Located, ReferenceKind
+from codelode.model import Chunk, LocatedSymbol, ReferenceKind
 from codelode.relations import Confidence, meant
 from gateway.expand.links import Link, Place
 from gateway.expand.renamed import uses_of
@@ -63,12 +63,14 @@ async def _users(
     return links[: asked.limit]
 
 
-async def _defined_names(asked: Asked, backends: Backends) -> Mapping[str, tuple[Located, ...]]:
+async def _defined_names(
+    asked: Asked, backends: Backends
+) -> Mapping[str, tuple[LocatedSymbol, ...]]:
     """Names of the subject with its own definitions of them."""
     if asked.definitions:
         return {asked.name: asked.definitions}
     found = await _defined(asked, asked.paths, backends)
-    names: dict[str, tuple[Located, ...]] = {}
+    names: dict[str, tuple[LocatedSymbol, ...]] = {}
     for at in (at for some in found.values() for at in some if at.symbol.is_exported):
         names[at.symbol.name] = (*names.get(at.symbol.name, ()), at)
     return names
@@ -76,7 +78,7 @@ async def _defined_names(asked: Asked, backends: Backends) -> Mapping[str, tuple
 
 async def _defined(
     asked: Asked, paths: Sequence[str], backends: Backends
-) -> Mapping[str, tuple[Located, ...]]:
+) -> Mapping[str, tuple[LocatedSymbol, ...]]:
     assert backends.symbols is not None
     distinct = list(dict.fromkeys(paths))
     return await asyncio.to_thread(backends.symbols.defined_in, asked.repository, distinct)
@@ -88,13 +90,13 @@ class _User:
 
     path: str
     name: str  # as it is written there
-    of: Located
+    of: LocatedSymbol
     confidence: Confidence
 
 
 def _using_files(
     asked: Asked,
-    names: Mapping[str, tuple[Located, ...]],
+    names: Mapping[str, tuple[LocatedSymbol, ...]],
     kinds: Sequence[ReferenceKind],
     backends: Backends,
 ) -> list[_User]:
@@ -126,17 +128,17 @@ def _using_files(
     return list(found.values())
 
 
-def _own_first(all_: Sequence[Located], own: Sequence[Located]) -> list[Located]:
+def _own_first(all_: Sequence[LocatedSymbol], own: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
     """So that the subject is among those that are kept of a name of many definitions."""
     keys = {key(at) for at in own}
     return sorted(all_, key=lambda at: key(at) not in keys)
 
 
-def _is_of(at: Located, own: Iterable[Located]) -> bool:
+def _is_of(at: LocatedSymbol, own: Iterable[LocatedSymbol]) -> bool:
     return any(key(at) == key(one) for one in own)
 
 
-def _places(user: _User, chunks: Sequence[Chunk], defined: Sequence[Located]) -> list[Place]:
+def _places(user: _User, chunks: Sequence[Chunk], defined: Sequence[LocatedSymbol]) -> list[Place]:
     """Where the name stands in the file, with the definition around it; not at the definition."""
     repository = user.of.repository
     lines = [number for number, _ in _lines_with(user, chunks)][:MAX_LINES]
@@ -159,7 +161,7 @@ def _lines_with(user: _User, chunks: Sequence[Chunk]) -> Iterator[tuple[int, str
                 yield number, line
 
 
-def _around(line: int, defined: Sequence[Located]) -> str:
+def _around(line: int, defined: Sequence[LocatedSymbol]) -> str:
     """The innermost definition that holds the line; they are ordered by their first line."""
     around = [at.symbol for at in defined if at.symbol.start_line <= line <= at.symbol.end_line]
     return around[-1].qualified_name if around else ""

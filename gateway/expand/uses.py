@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from codelode import relations
-from codelode.model import Located, Reference, ReferenceKind, RepositoryName, Symbol
+from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName, Symbol
 from codelode.relations import Confidence, Meant, meant
 from gateway.expand.links import Link, Place
 from gateway.expand.renamed import uses_in
@@ -30,11 +30,11 @@ async def callees(asked: Asked, backends: Backends) -> list[Link]:
     if not asked.definitions:
         return list(await _uses_of_files(asked, backends, kinds=CALLS))[: asked.limit]
     links: list[Link] = []
-    level: Sequence[Located] = asked.definitions
+    level: Sequence[LocatedSymbol] = asked.definitions
     seen = {key(at) for at in level}
     for depth in range(1, asked.depth + 1):
         found = await _called(level[:MAX_STEP], asked, backends)
-        further: list[Located] = []
+        further: list[LocatedSymbol] = []
         for source, one in found:
             at = one.definition
             if key(at) in seen:
@@ -131,13 +131,13 @@ def _resolved(
 
 
 async def _called(
-    level: Sequence[Located], asked: Asked, backends: Backends
-) -> list[tuple[Located, Meant]]:
+    level: Sequence[LocatedSymbol], asked: Asked, backends: Backends
+) -> list[tuple[LocatedSymbol, Meant]]:
     """What each definition calls in its own lines."""
     paths = list(dict.fromkeys(at.path for at in level))
     resolved = await asyncio.to_thread(_resolved, asked.repository, paths, CALLS, backends)
     texts = await lines_of(asked, paths, backends)
-    found: list[tuple[Located, Meant]] = []
+    found: list[tuple[LocatedSymbol, Meant]] = []
     for at in level:
         uses = resolved[at.path]
         called = _called_names(at, texts[at.path], [use.written for use in uses if use.written])
@@ -152,7 +152,7 @@ async def _called(
     return found
 
 
-def _is_inside(inner: Located, outer: Located) -> bool:
+def _is_inside(inner: LocatedSymbol, outer: LocatedSymbol) -> bool:
     return (
         inner.path == outer.path
         and outer.symbol.start_line <= inner.symbol.start_line
@@ -160,7 +160,7 @@ def _is_inside(inner: Located, outer: Located) -> bool:
     )
 
 
-def _called_names(at: Located, lines: Mapping[int, str], members: Iterable[str]) -> set[str]:
+def _called_names(at: LocatedSymbol, lines: Mapping[int, str], members: Iterable[str]) -> set[str]:
     """Names that are called in the definition's lines, by their looks.
 
     `members`: of what is imported, `np.load`, which are told as a whole.

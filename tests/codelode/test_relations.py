@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codelode.model import Kind, Located, Reference, ReferenceKind, Symbol
+from codelode.model import Kind, LocatedSymbol, Reference, ReferenceKind, Symbol
 from codelode.relations import MAX_BY_NAME, Confidence, meant, passes_on
 
 CALL, MEMBER = ReferenceKind.CALL, ReferenceKind.MEMBER
@@ -12,7 +12,7 @@ CALL, MEMBER = ReferenceKind.CALL, ReferenceKind.MEMBER
 
 def at(path, kind=Kind.FUNCTION, name="load", line=1):
     symbol = Symbol(name, name, kind, f"def {name}", line, line, is_exported=True)
-    return Located("acme/app", path, symbol)
+    return LocatedSymbol("acme/app", path, symbol)
 
 
 def means(kind, path, *definitions, imported=(), name="load"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from codelode.backends.memory.symbols import MemorySymbols
 from codelode.backends.redis.symbols import RedisSymbols
-from codelode.model import Kind, Located, Symbol
+from codelode.model import Kind, LocatedSymbol, Symbol
 
 REPO = "acme/app"
 
@@ -38,7 +38,7 @@ def test_a_definition_is_found_as_it_was_stored(table):
     stored = symbol("parse", 7, kind=Kind.FUNCTION, qualified_name="parse", is_exported=False)
     table.replace(REPO, {"src/a.py": [stored]})
 
-    assert table.lookup("parse", repositories=[REPO]) == (Located(REPO, "src/a.py", stored),)
+    assert table.lookup("parse", repositories=[REPO]) == (LocatedSymbol(REPO, "src/a.py", stored),)
 
 
 def test_results_are_ordered_by_repository_path_and_line(table):

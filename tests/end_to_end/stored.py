@@ -18,7 +18,7 @@ from codelode.model import (
     FileRecord,
     Filters,
     HybridQuery,
-    Located,
+    LocatedSymbol,
     RepositoryName,
     Vector,
 )
@@ -37,8 +37,8 @@ class Stored(NamedTuple):
     chunks: frozenset[Chunk]
     outgoing: frozenset[Edge]
     incoming: frozenset[Edge]
-    symbols: frozenset[Located]
-    symbols_by_name: frozenset[Located]
+    symbols: frozenset[LocatedSymbol]
+    symbols_by_name: frozenset[LocatedSymbol]
     names: frozenset[tuple[str, str]]
     names_by_name: frozenset[tuple[str, str]]
     published: frozenset[tuple[str, str]]  # to other repositories; few have manifests

@@ -18,10 +18,10 @@ from codelode.model import (
     FileRecord,
     FileState,
     HealthStatus,
-    Reprocess,
     RefName,
     Repository,
     RepositoryName,
+    Reprocess,
     RunState,
 )
 from codelode.ports import Manifest, WorkItem

@@ -19,11 +19,11 @@ from codelode.model import (
     FilePatterns,
     FileRecord,
     FileState,
-    Reprocess,
     RefName,
     RefStatus,
     Repository,
     RepositoryName,
+    Reprocess,
     Run,
 )
 from codelode.ports import Catalog, Files, Manifest, WorkItem

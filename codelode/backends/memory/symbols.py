@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from codelode.model import Located, RepositoryName, Symbol
+from codelode.model import LocatedSymbol, RepositoryName, Symbol
 
 
 class MemorySymbols:
@@ -17,9 +17,11 @@ class MemorySymbols:
         for path, defined in symbols.items():
             self._files[repository, path] = tuple(defined)
 
-    def lookup(self, name: str, *, repositories: Sequence[RepositoryName]) -> tuple[Located, ...]:
+    def lookup(
+        self, name: str, *, repositories: Sequence[RepositoryName]
+    ) -> tuple[LocatedSymbol, ...]:
         found = [
-            Located(repository, path, symbol)
+            LocatedSymbol(repository, path, symbol)
             for (repository, path), symbols in list(self._files.items())
             if repository in repositories
             for symbol in symbols
@@ -29,15 +31,15 @@ class MemorySymbols:
 
     def lookup_all(
         self, names: Sequence[str], *, repository: RepositoryName
-    ) -> Mapping[str, tuple[Located, ...]]:
+    ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         return {name: self.lookup(name, repositories=[repository]) for name in names}
 
     def defined_in(
         self, repository: RepositoryName, paths: Sequence[str]
-    ) -> Mapping[str, tuple[Located, ...]]:
+    ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         return {
             path: tuple(
-                Located(repository, path, symbol)
+                LocatedSymbol(repository, path, symbol)
                 for symbol in sorted(
                     self._files.get((repository, path), ()),
                     key=lambda symbol: (symbol.start_line, symbol.qualified_name),

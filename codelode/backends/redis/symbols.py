@@ -16,7 +16,7 @@ import redis
 from codelode.backends.redis import keys, scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt
-from codelode.model import Kind, Located, RepositoryName, Symbol
+from codelode.model import Kind, LocatedSymbol, RepositoryName, Symbol
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -39,7 +39,9 @@ class RedisSymbols:
         with translated():
             self._replace(calls)
 
-    def lookup(self, name: str, *, repositories: Sequence[RepositoryName]) -> tuple[Located, ...]:
+    def lookup(
+        self, name: str, *, repositories: Sequence[RepositoryName]
+    ) -> tuple[LocatedSymbol, ...]:
         distinct = tuple(dict.fromkeys(repositories))
         calls = [(self._base(repository), [keys.encode(name)]) for repository in distinct]
         with translated():
@@ -53,7 +55,7 @@ class RedisSymbols:
 
     def lookup_all(
         self, names: Sequence[str], *, repository: RepositoryName
-    ) -> Mapping[str, tuple[Located, ...]]:
+    ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         calls = [(self._base(repository), [keys.encode(name)]) for name in names]
         with translated():
             replies = self._lookup(calls) if calls else []
@@ -64,7 +66,7 @@ class RedisSymbols:
 
     def defined_in(
         self, repository: RepositoryName, paths: Sequence[str]
-    ) -> Mapping[str, tuple[Located, ...]]:
+    ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         calls = [(self._base(repository), [keys.encode(path)]) for path in paths]
         with translated():
             replies = self._defined(calls) if calls else []
@@ -82,20 +84,24 @@ class RedisSymbols:
         return keys.of_repository(self._prefix, "symbols", repository)
 
 
-def _located(name: str, repository: RepositoryName, flat: Sequence[bytes]) -> tuple[Located, ...]:
+def _located(
+    name: str, repository: RepositoryName, flat: Sequence[bytes]
+) -> tuple[LocatedSymbol, ...]:
     """Definitions by path and line, from paths and packed definitions in turn."""
     found = [
-        Located(repository, keys.decode(path), symbol)
+        LocatedSymbol(repository, keys.decode(path), symbol)
         for path, packed in zip(flat[::2], flat[1::2], strict=True)
         for symbol in _unpacked(name, packed)
     ]
     return tuple(sorted(found, key=lambda at: (at.path, at.symbol.start_line)))
 
 
-def _in_file(repository: RepositoryName, path: str, flat: Sequence[bytes]) -> tuple[Located, ...]:
+def _in_file(
+    repository: RepositoryName, path: str, flat: Sequence[bytes]
+) -> tuple[LocatedSymbol, ...]:
     """Definitions by line, from the names of a file and what they define in turn."""
     found = [
-        Located(repository, path, symbol)
+        LocatedSymbol(repository, path, symbol)
         for field, packed in zip(flat[::2], flat[1::2], strict=True)
         if field != b"/"
         for symbol in _unpacked(keys.decode(field[1:]), packed)

@@ -13,9 +13,9 @@ from codelode.model import (
     BlobId,
     FileRecord,
     FileState,
-    Reprocess,
     RefName,
     Repository,
+    Reprocess,
     Run,
     RunState,
 )
