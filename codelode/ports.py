@@ -338,7 +338,7 @@ class QueryCache(Protocol):
         """Release connections."""
 
 
-class NearQueries(Protocol):
+class SemanticQueryCache(Protocol):
     """Which queries were answered before, by meaning. A failure reads as a miss.
 
     A bucket holds what two queries must have in common to have the same answer: filters,

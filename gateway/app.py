@@ -25,7 +25,7 @@ from codelode import garbage, logs
 from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
-from codelode.ports import NearQueries, QueryCache, Tokeniser
+from codelode.ports import QueryCache, SemanticQueryCache, Tokeniser
 from codelode.settings import Settings, load, require_private
 from codelode.v1 import (
     graph_pb2,
@@ -84,7 +84,7 @@ class Services:
     backends: Backends
     ledger: Ledger
     cache: QueryCache
-    near: NearQueries
+    near: SemanticQueryCache
     jobs: Jobs
     look: Callable[[Backends], Backends | None] = lambda _: None  # see `Published`
 
@@ -102,7 +102,7 @@ def connected(settings: Settings) -> Services:
         backends=index.backends(),
         ledger=connect.ledger(settings),
         cache=connect.query_cache(settings),
-        near=connect.near_queries(settings),
+        near=connect.semantic_query_cache(settings),
         jobs=CeleryJobs(settings),
         look=index.look,
     )

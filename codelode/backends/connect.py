@@ -27,10 +27,10 @@ from codelode.ports import (
     Handover,
     Inventory,
     LanguageModel,
-    NearQueries,
     Packages,
     QueryCache,
     ReferenceIndex,
+    SemanticQueryCache,
     SummaryBudget,
     SymbolTable,
 )
@@ -291,13 +291,13 @@ def query_cache(settings: Settings) -> QueryCache:
     return RedisCache(client, entries=settings.cache_entries)
 
 
-def near_queries(settings: Settings) -> NearQueries:
+def semantic_query_cache(settings: Settings) -> SemanticQueryCache:
     """Which queries were answered before, beside their answers."""
     from codelode.backends.redis.connection import connect_async
-    from codelode.backends.redis.near import RedisNearQueries
+    from codelode.backends.redis.semantic_cache import RedisSemanticQueryCache
 
     client = connect_async(settings.cache_url or settings.redis_url)
-    return RedisNearQueries(client, entries=settings.cache_entries)
+    return RedisSemanticQueryCache(client, entries=settings.cache_entries)
 
 
 def cross_encoder(settings: Settings) -> CrossEncoder | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from codelode.model import Vector
-from codelode.ports import Embedder, NearQueries, QueryCache
+from codelode.ports import Embedder, QueryCache, SemanticQueryCache
 from codelode.v1 import search_pb2
 from gateway import pipeline
 from gateway.retrieve import embed
@@ -43,7 +43,7 @@ class Answers:
     """Both levels of the cache. `least`: the cosine from which on two queries are one; 1: off."""
 
     cache: QueryCache
-    near: NearQueries
+    near: SemanticQueryCache
     store: str
     embedder: Embedder
     ttl_s: int

@@ -14,7 +14,7 @@ from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
-from codelode.backends.memory.near import MemoryNearQueries
+from codelode.backends.memory.semantic_cache import MemorySemanticQueryCache
 from codelode.backends.memory.symbols import MemorySymbols
 from codelode.errors import Unavailable
 from codelode.model import (
@@ -189,7 +189,7 @@ def services(backends, ledger, jobs):
         backends=backends,
         ledger=ledger,
         cache=MemoryCache(entries=100),
-        near=MemoryNearQueries(entries=100),
+        near=MemorySemanticQueryCache(entries=100),
         jobs=jobs,
     )
 

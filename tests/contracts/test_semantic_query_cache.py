@@ -1,4 +1,4 @@
-"""The contract of the port NearQueries, over every implementation."""
+"""The contract of the port SemanticQueryCache, over every implementation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import contextlib
 import numpy as np
 import pytest
 
-from codelode.backends.memory.near import MemoryNearQueries
+from codelode.backends.memory.semantic_cache import MemorySemanticQueryCache
 from codelode.backends.redis.connection import connect_async
-from codelode.backends.redis.near import COMPARED, RedisNearQueries
+from codelode.backends.redis.semantic_cache import COMPARED, RedisSemanticQueryCache
 
 PATIENT_S = 10.0  # a busy machine must not turn a hit into a miss here
 LIFE_S = 3600
@@ -32,10 +32,10 @@ async def open_near(request):
 
         def open_(entries):
             if request.param == "memory":
-                near = MemoryNearQueries(entries=entries)
+                near = MemorySemanticQueryCache(entries=entries)
             else:
                 client = connect_async(request.getfixturevalue("redis_url"))
-                near = RedisNearQueries(client, entries=entries, timeout_s=PATIENT_S)
+                near = RedisSemanticQueryCache(client, entries=entries, timeout_s=PATIENT_S)
             stack.push_async_callback(near.close)
             return near
 
@@ -104,7 +104,7 @@ async def test_a_query_is_remembered_as_long_as_it_was_given(near):
 
 
 async def test_the_bound_holds_in_the_server_itself(redis, redis_url):
-    near = RedisNearQueries(connect_async(redis_url), entries=5, timeout_s=PATIENT_S)
+    near = RedisSemanticQueryCache(connect_async(redis_url), entries=5, timeout_s=PATIENT_S)
     for number in range(40):
         await near.remember(f"b{number % 7}", NORTHEAST, str(number), ttl_s=LIFE_S)
     await near.close()
@@ -115,7 +115,7 @@ async def test_the_bound_holds_in_the_server_itself(redis, redis_url):
 
 
 async def test_only_the_newest_of_a_large_bucket_are_compared(redis, redis_url):
-    near = RedisNearQueries(connect_async(redis_url), entries=1_000, timeout_s=PATIENT_S)
+    near = RedisSemanticQueryCache(connect_async(redis_url), entries=1_000, timeout_s=PATIENT_S)
     await near.remember("b", EAST, "old", ttl_s=LIFE_S)
     for number in range(COMPARED):
         await near.remember("b", NORTH, str(number), ttl_s=LIFE_S)
@@ -125,7 +125,7 @@ async def test_only_the_newest_of_a_large_bucket_are_compared(redis, redis_url):
 
 
 async def test_a_dead_server_reads_as_a_miss():
-    near = RedisNearQueries(connect_async("redis://127.0.0.1:1/0"), entries=5)
+    near = RedisSemanticQueryCache(connect_async("redis://127.0.0.1:1/0"), entries=5)
     await near.remember("b", EAST, "east", ttl_s=LIFE_S)
 
     assert await near.nearest("b", EAST) is None

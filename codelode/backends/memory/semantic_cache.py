@@ -9,8 +9,8 @@ from codelode.backends.nearest import nearest
 from codelode.model import Vector
 
 
-class MemoryNearQueries:
-    """Implements the port NearQueries. `entries`: bound on queries; 0 remembers none."""
+class MemorySemanticQueryCache:
+    """Implements the port SemanticQueryCache. `entries`: bound on queries; 0 remembers none."""
 
     def __init__(self, *, entries: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._entries = entries

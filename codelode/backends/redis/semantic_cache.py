@@ -23,8 +23,8 @@ COMPARED = 64
 _PACKED = np.dtype("<f2")
 
 
-class RedisNearQueries:
-    """Implements the port NearQueries. `entries`: bound on queries; 0 remembers none."""
+class RedisSemanticQueryCache:
+    """Implements the port SemanticQueryCache. `entries`: bound on queries; 0 remembers none."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class RedisNearQueries:
         self._entries = entries
         self._base = f"{prefix}{{cache}}"
         self._guarded = Guard(timeout_s=timeout_s, breaker=breaker)
-        self._remember = client.register_script(scripts.load("near.lua")["remember"])
+        self._remember = client.register_script(scripts.load("semantic_cache.lua")["remember"])
 
     async def nearest(self, bucket: str, vector: Vector) -> tuple[str, float] | None:
         if not self._entries:
