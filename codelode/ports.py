@@ -170,7 +170,7 @@ class Tokeniser(Protocol):
         """How many tokens the text has, however long it is."""
 
 
-DerivationKey = NewType("DerivationKey", bytes)  # 32 bytes, made in `codelode.derivations`
+DerivationKey = NewType("DerivationKey", bytes)  # 32 bytes, made in `workers.derivations`
 
 
 class Derivations(Protocol):

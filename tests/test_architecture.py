@@ -53,7 +53,7 @@ def test_the_settings_page_is_what_the_command_prints() -> None:
 
 
 def test_every_queue_has_a_worker() -> None:
-    source = (ROOT / "workers/app.py").read_text()
+    source = (ROOT / "workers/delivery/app.py").read_text()
     shapes = re.search(r"WORKERS = \{(.*?)\n\}", source, re.DOTALL)
     assert shapes is not None
     listened = set(re.findall(r"jobs\.([A-Z]+)", shapes.group(1)))

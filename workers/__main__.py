@@ -1,17 +1,14 @@
 """`python -m workers NAME`: run one worker group, or beat.
 
-NAME is pull, parse, enrich, embed, store or beat; see `workers.app.WORKERS`.
+NAME is pull, parse, enrich, embed, store or beat; see `workers.delivery.app.WORKERS`.
 """
 
 from __future__ import annotations
 
 import argparse
-import warnings
 from pathlib import Path
 
-from celery.exceptions import SecurityWarning
-
-from workers.app import WORKERS, app
+from workers.delivery.app import WORKERS, app
 
 
 def main() -> None:
@@ -19,9 +16,6 @@ def main() -> None:
     parser.add_argument("name", choices=[*WORKERS, "beat"])
     parser.add_argument("--concurrency", type=int, help="pool size; default: the group's own")
     args = parser.parse_args()
-    # Root is warned of for messages that run code when they are read; ours are JSON and no other is
-    # accepted. Whether root is wise is for the operator to say, once and not in every log.
-    warnings.filterwarnings("ignore", category=SecurityWarning)
     app.start(_arguments(args.name, args.concurrency))
 
 

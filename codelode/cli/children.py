@@ -85,7 +85,7 @@ def flower_child(address: str) -> Child:
     )
     return Child(
         name="flower",
-        command=_python("celery", "--app=workers.app", "flower", *options),
+        command=_python("celery", "--app=workers.delivery.app", "flower", *options),
         is_ready=lambda _: _is_open(address),
         stop_phase=FRONT,
     )

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codelode import derivations, languages
+from codelode import languages
 from codelode.backends.memory.derivations import MemoryDerivations
 from codelode.backends.redis.connection import connect
 from codelode.backends.redis.derivations import RedisDerivations
 from codelode.backends.sqlite import SqliteDerivations
+from workers import derivations
 
 LARGE = 1 << 30
 

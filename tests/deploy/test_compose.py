@@ -56,7 +56,7 @@ def test_every_part_of_the_cluster_is_there(services):
 
 
 def test_every_stage_has_a_worker(services):
-    from workers.app import WORKERS
+    from workers.delivery.app import WORKERS
 
     commands = {tuple(service.get("command", ())) for service in services.values()}
     assert {("python", "-m", "workers", name) for name in (*WORKERS, "beat")} <= commands
@@ -71,7 +71,7 @@ def test_every_service_is_bounded_and_looked_after(services):
 
 
 def test_beat_is_healthy_as_long_as_it_writes_its_schedule_out(services, tmp_path):
-    from workers.app import create_app
+    from workers.delivery.app import create_app
 
     def succeeds(command):
         argv = [word.replace("/data", str(tmp_path)).replace("$$", "$") for word in command]

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from workers.batcher import Batcher, Turn, made_once, only_once
+from workers.delivery.batcher import Batcher, Turn, made_once, only_once
 
 
 def batcher_of(

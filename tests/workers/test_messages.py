@@ -14,7 +14,7 @@ from redis import Redis
 from codelode import jobs
 from codelode.backends.redis.queues import RedisQueues
 from codelode.settings import load
-from workers.messages import message
+from workers.delivery.messages import message
 
 ARGUMENTS = {
     "run": "r1",

@@ -20,8 +20,9 @@ from codelode.model import (
 )
 from codelode.ports import Manifest, WorkItem
 from codelode.settings import load
-from workers import pipeline, planning, services, stages
-from workers.dispatch import Job
+from workers import services
+from workers.delivery import pipeline, planning, stages
+from workers.delivery.dispatch import Job
 from workers.pull import Leaving
 
 APP = RepositoryName("acme/app")

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from codelode import derivations
 from codelode.model import (
     NO_SUMMARIES,
     ParsedFile,
@@ -21,6 +20,7 @@ from codelode.model import (
     locate,
 )
 from codelode.ports import DerivationKey, Derivations, Embedder
+from workers import derivations
 
 __all__ = ["embed", "known_vectors"]
 

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import structlog
 
-from codelode import derivations
 from codelode.errors import CodelodeError, Rejected, TimedOut
 from codelode.model import Chunk, ParsedFile, RepositoryName, RunId, Summaries, locate
 from codelode.ports import (
@@ -31,6 +30,7 @@ from codelode.ports import (
     LanguageModel,
     SummaryBudget,
 )
+from workers import derivations
 from workers.enrich.outline import outline
 from workers.enrich.prompt import MAX_ANSWER_TOKENS, PROMPT_VERSION, ask, clean
 from workers.enrich.wanted import exported, file_share, is_wanted, share

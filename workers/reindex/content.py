@@ -17,7 +17,6 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 
-from codelode import derivations
 from codelode.errors import NotFound
 from codelode.languages import QUERIES_FOLDER
 from codelode.model import (
@@ -32,7 +31,7 @@ from codelode.model import (
     locate,
 )
 from codelode.ports import BlobSource, Derivations
-from workers import wire
+from workers import derivations, wire
 from workers.enrich import Enricher
 from workers.parse import OwnQueries, guard, own_queries, parse
 from workers.pull import ignore

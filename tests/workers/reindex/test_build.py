@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codelode import derivations
 from codelode.access import EVERYTHING
 from codelode.backends.local import (
     LocalBeside,
@@ -45,6 +44,7 @@ from codelode.model import (
 )
 from codelode.ports import Manifest, WorkItem
 from tests.own_query import QUERY, ROUTED, ROUTES
+from workers import derivations
 from workers.enrich import Enricher
 from workers.parse import own_queries, parse
 from workers.reindex import Build, Contents, Missing, Sentences, content, finish

@@ -15,11 +15,13 @@ import signal
 import socket
 import sys
 import threading
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from celery import Celery
+from celery.exceptions import SecurityWarning
 from celery.signals import (
     setup_logging,
     worker_init,
@@ -78,7 +80,7 @@ WORKERS = {
 
 def create_app(settings: Settings) -> Celery:
     """The configured application. Tasks are in `planning`, `pipeline` and `upkeep`."""
-    tasks = ["workers.planning", "workers.pipeline", "workers.upkeep"]
+    tasks = ["workers.delivery.planning", "workers.delivery.pipeline", "workers.delivery.upkeep"]
     created = Celery("codelode", include=tasks)
     created.conf.update(
         **jobs.broker_settings(settings),
@@ -114,6 +116,9 @@ def _every(interval_s: float, task: str, queue: str) -> dict[str, Any]:
         "options": {"queue": queue, "expires": interval_s},
     }
 
+
+# Celery warns root about messages that run code when they are read; only JSON is accepted here.
+warnings.filterwarnings("ignore", category=SecurityWarning)
 
 app = create_app(settings)
 

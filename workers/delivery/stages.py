@@ -23,9 +23,9 @@ from codelode import jobs
 from codelode.errors import CodelodeError, Rejected, Unavailable
 from codelode.model import FileRecord, FileState, RunId
 from codelode.ports import NOT_IN_FLIGHT
-from workers.app import app
-from workers.batcher import Turn, only_once
-from workers.dispatch import Job, backoff, pass_on, publish
+from workers.delivery.app import app
+from workers.delivery.batcher import Turn, only_once
+from workers.delivery.dispatch import Job, backoff, pass_on, publish
 from workers.services import identity, services, settings
 
 log = structlog.get_logger("workers")

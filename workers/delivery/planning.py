@@ -19,9 +19,9 @@ from codelode import jobs
 from codelode.errors import CodelodeError, NotFound, Unavailable
 from codelode.model import EdgeKind, RefName, RepositoryName, Revision, RunId, RunState
 from codelode.ports import Manifest, Publication, WorkItem
-from workers.app import app
-from workers.batcher import Turn, only_once
-from workers.dispatch import backoff, existing, operators_queries, publish, send_pull
+from workers.delivery.app import app
+from workers.delivery.batcher import Turn, only_once
+from workers.delivery.dispatch import backoff, existing, operators_queries, publish, send_pull
 from workers.enrich import first_wanted
 from workers.parse import PARSER_VERSION, imports, own_queries
 from workers.pull import RULES_VERSION, Leaving, prepare, recently_changed

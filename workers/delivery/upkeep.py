@@ -7,8 +7,8 @@ import structlog
 from codelode import jobs
 from codelode.model import RepositoryName
 from codelode.ports import Advance
-from workers.app import app
-from workers.dispatch import publish, send_pull
+from workers.delivery.app import app
+from workers.delivery.dispatch import publish, send_pull
 from workers.services import services
 
 log = structlog.get_logger("workers")

@@ -14,15 +14,15 @@ from functools import cache, lru_cache
 
 import structlog
 
-from codelode import derivations, jobs
+from codelode import jobs
 from codelode.errors import CodelodeError, NotFound
 from codelode.languages import QUERIES_FOLDER
 from codelode.model import BlobId, ParsedFile, RepositoryName, Run, RunId, Vectors
 from codelode.ports import Advance, DerivationKey, Embedder, WorkItem
-from workers import wire
-from workers.app import app
+from workers import derivations, wire
+from workers.delivery.app import app
+from workers.delivery.messages import message
 from workers.embed import known_vectors
-from workers.messages import message
 from workers.parse import OwnQueries, own_queries
 from workers.services import services, settings
 

@@ -31,8 +31,8 @@ from codelode.model import (
     Summaries,
 )
 from workers import wire
-from workers.batcher import Batcher, made_once
-from workers.dispatch import (
+from workers.delivery.batcher import Batcher, made_once
+from workers.delivery.dispatch import (
     Job,
     after_parse,
     existing,
@@ -43,12 +43,12 @@ from workers.dispatch import (
     queries_of,
     vectors_part,
 )
+from workers.delivery.planning import importers, layout_at
+from workers.delivery.stages import by_run, claim, leave_out, left_out, stage
 from workers.embed import embed
 from workers.enrich import Enriched, unasked
 from workers.parse import guard, imports, parse
-from workers.planning import importers, layout_at
 from workers.services import WRITERS, Index, services, settings
-from workers.stages import by_run, claim, leave_out, left_out, stage
 from workers.store import StoredFile, write
 
 log = structlog.get_logger("workers")
