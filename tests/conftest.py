@@ -419,9 +419,9 @@ def weaviate_alias(weaviate_address):
 @pytest.fixture
 def weaviate_place(weaviate_alias):
     """A tenant of its own in that index."""
-    from codelode.backends.weaviate import Place
+    from codelode.backends.weaviate import TenantIndex
 
-    return Place(alias=weaviate_alias, tenant=uuid4().hex)
+    return TenantIndex(alias=weaviate_alias, tenant=uuid4().hex)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from codelode.access import EVERYTHING
 from codelode.backends.bound import BoundEmbedder, Made
-from codelode.backends.operating import Beside, IndexBackup, Ledger
+from codelode.backends.operating import IndexBackup, Ledger, ShadowIndex
 from codelode.errors import Corrupt, Unavailable
 from codelode.ports import (
     ChunkSearch,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from codelode.backends.redis.dump import RedisKeys
     from codelode.backends.redis.exchange import RedisExchange
     from codelode.backends.redis.queues import RedisQueues
-    from codelode.backends.weaviate import Address, Place
+    from codelode.backends.weaviate import Address, TenantIndex
 
 #: A worker is taken for dead after so many heartbeats that did not come.
 MISSED_HEARTBEATS = 3
@@ -80,27 +80,29 @@ def published(settings: Settings) -> Published:
         name, choice, version = weaviate.published(*_weaviate(settings))
         made = Made(version.embedder, version.dim) if version else None
         return Published(name, chosen(settings, choice), made)
-    from codelode.backends.local import pointer, signature
+    from codelode.backends.local import published, signature
 
-    found = pointer.read(settings.index_dir)
+    found = published.read(settings.index_dir)
     return Published(
         found.folder.name, chosen(settings, found.choice), signature.made(found.folder)
     )
 
 
-def beside(settings: Settings) -> Beside:
+def beside(settings: Settings) -> ShadowIndex:
     """A new index for the embedder of the settings."""
     model = embedder(settings)
     choice = {name: getattr(settings, name) for name in CHOICE}
     if settings.store == "weaviate":
-        from codelode.backends.weaviate import WeaviateBeside
+        from codelode.backends.weaviate import WeaviateShadowIndex
 
-        return WeaviateBeside(
+        return WeaviateShadowIndex(
             *_weaviate(settings), dim=model.dim, identity=model.identity, choice=choice
         )
-    from codelode.backends.local import LocalBeside
+    from codelode.backends.local import LocalShadowIndex
 
-    return LocalBeside(settings.index_dir, dim=model.dim, identity=model.identity, choice=choice)
+    return LocalShadowIndex(
+        settings.index_dir, dim=model.dim, identity=model.identity, choice=choice
+    )
 
 
 def index_backup(settings: Settings) -> IndexBackup:
@@ -132,9 +134,9 @@ def chunk_store(settings: Settings, model: Embedder | None = None) -> ChunkStore
         from codelode.backends.weaviate import WeaviateChunkStore
 
         return WeaviateChunkStore(*_weaviate(settings), dim=model.dim, identity=model.identity)
-    from codelode.backends.local import LocalChunkStore, pointer
+    from codelode.backends.local import LocalChunkStore, published
 
-    folder = pointer.read(settings.index_dir).folder
+    folder = published.read(settings.index_dir).folder
     return LocalChunkStore(folder, dim=model.dim, identity=model.identity)
 
 
@@ -145,9 +147,9 @@ def chunk_search(settings: Settings, model: Embedder | None = None) -> ChunkSear
         from codelode.backends.weaviate import WeaviateChunkSearch
 
         return WeaviateChunkSearch(*_weaviate(settings), dim=model.dim, identity=model.identity)
-    from codelode.backends.local import LocalChunkSearch, pointer
+    from codelode.backends.local import LocalChunkSearch, published
 
-    folder = pointer.read(settings.index_dir).folder
+    folder = published.read(settings.index_dir).folder
     return LocalChunkSearch(folder, dim=model.dim, identity=model.identity)
 
 
@@ -174,10 +176,10 @@ def inventory(settings: Settings) -> Inventory:
         from codelode.backends.weaviate.inventory import WeaviateInventory
 
         return WeaviateInventory(*_weaviate(settings))
-    from codelode.backends.local import pointer
+    from codelode.backends.local import published
     from codelode.backends.local.inventory import LocalInventory
 
-    return LocalInventory(pointer.read(settings.index_dir).folder)
+    return LocalInventory(published.read(settings.index_dir).folder)
 
 
 def embedder(settings: Settings) -> Embedder:
@@ -395,13 +397,15 @@ def chosen(settings: Settings, choice: Mapping[str, object]) -> Settings:
         raise Corrupt(f"the index names an embedder that is unknown here: {choice}") from exc
 
 
-def _weaviate(settings: Settings) -> tuple[Address, Place]:
-    from codelode.backends.weaviate import Address, Place
+def _weaviate(settings: Settings) -> tuple[Address, TenantIndex]:
+    from codelode.backends.weaviate import Address, TenantIndex
 
     key = settings.weaviate_api_key.get_secret_value()
     return (
         Address(settings.weaviate_url, settings.weaviate_grpc_port, key),
-        Place(settings.weaviate_collection, settings.organisation, settings.weaviate_replicas),
+        TenantIndex(
+            settings.weaviate_collection, settings.organisation, settings.weaviate_replicas
+        ),
     )
 
 

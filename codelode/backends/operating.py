@@ -29,7 +29,7 @@ class Ledger(Catalog, Runs, Feeder, Files, Protocol):
         """
 
 
-class Beside(Protocol):
+class ShadowIndex(Protocol):
     """A new index of this store that is built beside the published one.
 
     Every step may be repeated after a process that died in it.

@@ -104,7 +104,7 @@ class _Indexes:
         self._beside.close()
 
     @cached_property
-    def _beside(self) -> operating.Beside:
+    def _beside(self) -> operating.ShadowIndex:
         # Which embedder it would be built for does not matter, and the built-in one asks no server.
         return connect.beside(self.settings.model_copy(update={"embedder": "static"}))
 

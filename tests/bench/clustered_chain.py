@@ -29,7 +29,7 @@ from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 import embedded
-from clustered_store import address_of_services, batch, server_memory, sizes, their_hybrid
+from clustered_store import address_of_services, library_batch, server_memory, sizes, their_hybrid
 from load import given as described
 from load import queries_of
 from store import Query, load, report
@@ -38,9 +38,9 @@ from weaviate.collections import Collection
 
 from codelode import settings
 from codelode.backends.connect import embedder as embedder_of
-from codelode.backends.weaviate import Address, Place, bulk
+from codelode.backends.weaviate import Address, TenantIndex, batch
 from codelode.backends.weaviate.connection import connect, connect_async
-from codelode.backends.weaviate.predicate import holds
+from codelode.backends.weaviate.filters import holds
 from codelode.client import Client
 from codelode.model import Filters, RepositoryName
 from codelode.operations.evaluation.metrics import percentile
@@ -54,7 +54,7 @@ SEARCHES = 600
 def main() -> None:
     given = _options()
     address = address_of_services()
-    place = Place(f"Bench{uuid4().hex[:8]}", "bench")
+    place = TenantIndex(f"Bench{uuid4().hex[:8]}", "bench")
     chosen = {
         "store": "weaviate",
         "weaviate_collection": place.alias,
@@ -103,7 +103,9 @@ class _Spent:
     library: float = 0.0
 
 
-def _chain(client: Client, repositories: Sequence[Path], address: Address, place: Place) -> None:
+def _chain(
+    client: Client, repositories: Sequence[Path], address: Address, place: TenantIndex
+) -> None:
     chunks = 0
     all_first, all_again = _Spent(), _Spent()
     with _Theirs(address, place) as theirs:
@@ -155,7 +157,7 @@ def _memory(cluster: embedded.Cluster, pid_file: Path | None) -> None:
 class _Theirs:
     """The tenant that the library's batch writes to."""
 
-    def __init__(self, address: Address, place: Place) -> None:
+    def __init__(self, address: Address, place: TenantIndex) -> None:
         self._place = place
         self._client = connect(address)
 
@@ -183,10 +185,10 @@ class _Theirs:
 
     def objects_of(self, repository: str) -> list[DataObject[Any, Any]]:
         """The chunks of a repository as objects to write, with their vectors."""
-        found = bulk.every(self._ours, holds("repository", repository), [])
+        found = batch.every(self._ours, holds("repository", repository), [])
         ids = [one.uuid for one in found]
         properties = [one.name for one in self._ours.config.get().properties]
-        read = bulk.by_ids(self._ours, ids, properties)
+        read = batch.by_ids(self._ours, ids, properties)
         return [
             DataObject(uuid=one.uuid, properties=one.properties, vector=one.vector) for one in read
         ]
@@ -194,11 +196,11 @@ class _Theirs:
     def write(self, objects: Sequence[DataObject[Any, Any]]) -> float:
         """Seconds."""
         started = time.perf_counter()
-        batch(self._theirs, objects)
+        library_batch(self._theirs, objects)
         return time.perf_counter() - started
 
     def remove(self, objects: Sequence[DataObject[Any, Any]]) -> None:
-        bulk.delete(self._theirs, [UUID(str(one.uuid)) for one in objects])
+        batch.delete(self._theirs, [UUID(str(one.uuid)) for one in objects])
 
 
 def _copy(one: DataObject[Any, Any]) -> DataObject[Any, Any]:
@@ -228,7 +230,7 @@ def _queries(given: argparse.Namespace) -> list[Query]:
 
 
 async def _searches(
-    client: Client, address: Address, place: Place, queries: Sequence[Query]
+    client: Client, address: Address, place: TenantIndex, queries: Sequence[Query]
 ) -> None:
     """Both in turn, each one search at a time, and each of them first every other time."""
     embedded.await_rest()
@@ -263,7 +265,7 @@ async def _searches(
     report("  ratio of p50", f"{ratio:.2f} at {at}; of the {before} searches before {cold:.2f}")
 
 
-def _clean(address: Address, place: Place) -> None:
+def _clean(address: Address, place: TenantIndex) -> None:
     with connect(address) as client:
         for name in client.collections.list_all():
             if name.startswith(place.alias):

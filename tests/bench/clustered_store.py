@@ -31,16 +31,16 @@ from codelode.access import EVERYTHING
 from codelode.backends import words
 from codelode.backends.weaviate import (
     Address,
-    Place,
+    TenantIndex,
     WeaviateChunkSearch,
     WeaviateChunkStore,
-    journal,
+    intent_log,
     versions,
 )
+from codelode.backends.weaviate.codec import SHOWN, Given, pack
 from codelode.backends.weaviate.connection import connect, connect_async
-from codelode.backends.weaviate.index import VECTOR, Version
-from codelode.backends.weaviate.objects import SHOWN, Given, pack
-from codelode.backends.weaviate.predicate import condition
+from codelode.backends.weaviate.filters import condition
+from codelode.backends.weaviate.schema import VECTOR, Version
 from codelode.backends.weaviate.search import FIELDS
 from codelode.model import FileChunks, Filters, HybridQuery
 
@@ -61,7 +61,9 @@ ALPHA = 0.7
 class Filling:
     """The corpus on its way into our tenant, and into theirs as long as both are compared."""
 
-    def __init__(self, address: Address, ours: Place, theirs: Place, chunks: int) -> None:
+    def __init__(
+        self, address: Address, ours: TenantIndex, theirs: TenantIndex, chunks: int
+    ) -> None:
         self._address, self._ours, self._theirs = address, ours, theirs
         self._corpus = Corpus()
         self._files = self._corpus.files(chunks)
@@ -84,7 +86,7 @@ class Filling:
             for number, turn in enumerate(self._turns(chunks)):
                 steps = {"ours": partial(_replace, store, turn)}
                 if is_compared:
-                    steps["theirs"] = partial(batch, objects, _objects(turn))
+                    steps["theirs"] = partial(library_batch, objects, _objects(turn))
                 for side in sorted(steps, reverse=bool(number % 2)):
                     spent[side] += _seconds(steps[side])
         rates = {side: chunks / seconds for side, seconds in spent.items()}
@@ -114,7 +116,7 @@ def _objects(files: list[FileChunks]) -> list[Any]:
     ]
 
 
-def batch(objects: Any, prepared: Iterable[Any]) -> None:
+def library_batch(objects: Any, prepared: Iterable[Any]) -> None:
     """The library's own way of writing many objects, with vectors, into a collection."""
     with objects.batch.fixed_size(batch_size=200, concurrent_requests=2) as sending:
         for made in prepared:
@@ -122,7 +124,7 @@ def batch(objects: Any, prepared: Iterable[Any]) -> None:
     assert not objects.batch.failed_objects
 
 
-async def search(address: Address, place: Place, queries: list[Query]) -> None:
+async def search(address: Address, place: TenantIndex, queries: list[Query]) -> None:
     ours = WeaviateChunkSearch(address, place, dim=DIM, identity=IDENTITY)
     client = await connect_async(address)
     try:
@@ -223,7 +225,7 @@ def main() -> None:
     given = parser.parse_args()
     address = address_of_services()
     alias = given.keep or f"Bench{uuid4().hex[:8]}"
-    ours, theirs = Place(alias, "ours"), Place(alias, "theirs")
+    ours, theirs = TenantIndex(alias, "ours"), TenantIndex(alias, "theirs")
     try:
         filling = Filling(address, ours, theirs, given.chunks[-1])
         for before, chunks in pairwise([0, *given.chunks]):
@@ -236,7 +238,7 @@ def main() -> None:
         if not given.keep:
             with connect(address) as client:
                 client.collections.delete(VERSION.collection(alias))
-                client.collections.delete(journal.name(ours))
+                client.collections.delete(intent_log.name(ours))
                 client.alias.delete(alias_name=alias)
 
 

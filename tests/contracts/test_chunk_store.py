@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from codelode.access import EVERYTHING, Visibility
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.backends.memory.chunks import MemoryChunkStore
-from codelode.backends.weaviate import Place, WeaviateChunkSearch, WeaviateChunkStore
+from codelode.backends.weaviate import TenantIndex, WeaviateChunkSearch, WeaviateChunkStore
 from codelode.errors import SchemaMismatch
 from codelode.model import (
     DEFAULT_REF,
@@ -328,7 +328,7 @@ async def opened(request, tmp_path):
     sides = []
     if request.param == "weaviate":
         address = request.getfixturevalue("weaviate_address")
-        place = Place(alias=f"{request.getfixturevalue('weaviate_alias')}{uuid4().hex[:6]}")
+        place = TenantIndex(alias=f"{request.getfixturevalue('weaviate_alias')}{uuid4().hex[:6]}")
 
     def make(dim, identity):
         named = {"dim": dim, "identity": identity}

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from codelode.backends import connect
-from codelode.backends.weaviate import Address, Place, versions
+from codelode.backends.weaviate import Address, TenantIndex, versions
 from codelode.backends.weaviate.connection import connect as connect_weaviate
-from codelode.backends.weaviate.index import VECTOR, Version
+from codelode.backends.weaviate.schema import VECTOR, Version
 from codelode.model import FileState, RunState
 from tests.end_to_end.runs import clustered, puts_off, state_of, under_way
 from tests.end_to_end.stored import assert_same, read
@@ -320,7 +320,7 @@ def test_a_file_that_the_store_refuses_fails_alone_with_its_reason(
             assert client.index(str(git.folder), name="app").done == 2
         with connect_weaviate(weaviate_of(given)) as client:
             embedder = connect.embedder(own.settings())
-            place = Place(given["weaviate_collection"], own.settings().organisation)
+            place = TenantIndex(given["weaviate_collection"], own.settings().organisation)
             name = versions.require(client, place, Version(embedder.identity, embedder.dim))
             objects = client.collections.use(name).with_tenant(place.tenant)
             objects.data.insert({}, vector={VECTOR: [1.0] * 5})

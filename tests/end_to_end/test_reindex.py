@@ -18,7 +18,7 @@ import pytest
 
 from codelode.access import EVERYTHING
 from codelode.backends import connect
-from codelode.backends.local import LocalChunkSearch, pointer, signature
+from codelode.backends.local import LocalChunkSearch, published, signature
 from codelode.backends.weaviate import WeaviateChunkSearch, versions
 from codelode.backends.weaviate.connection import connect as weaviate_client
 from codelode.errors import CodelodeError, SchemaMismatch
@@ -184,7 +184,7 @@ def opened(settings):
             version = versions.current(client, place)
         read = WeaviateChunkSearch(address, place, dim=version.dim, identity=version.embedder)
         return read, version.dim
-    folder = pointer.read(settings.index_dir).folder
+    folder = published.read(settings.index_dir).folder
     found = signature.read(folder)
     return LocalChunkSearch(folder, dim=found["dim"], identity=found["embedder"]), found["dim"]
 
@@ -433,7 +433,7 @@ def make_old(cluster):
     """Let the published index be of a schema that is not read any more."""
     settings = cluster.settings()
     if settings.store == "local":
-        file = pointer.read(settings.index_dir).folder / signature.IDENTITY_FILE
+        file = published.read(settings.index_dir).folder / signature.IDENTITY_FILE
         file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 0}))
         return
     address, place = connect._weaviate(settings)

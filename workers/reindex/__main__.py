@@ -130,13 +130,13 @@ def drop(settings: Settings, report: Report) -> None:
 
 
 def _finish(
-    ledger: operating.Ledger, exchange: Exchange, beside: operating.Beside, settings: Settings
+    ledger: operating.Ledger, exchange: Exchange, beside: operating.ShadowIndex, settings: Settings
 ) -> None:
     """What a rebuild that died after publishing has left undone."""
     finish(ledger, exchange, beside, published=connect.published(settings).name)
 
 
-def _tidied(exchange: Exchange, beside: operating.Beside) -> dict[str, object]:
+def _tidied(exchange: Exchange, beside: operating.ShadowIndex) -> dict[str, object]:
     """What was left over and is removed now, and what is half built and stays."""
     begun, others = exchange.target(), beside.others()
     if begun and begun["name"] not in others:
@@ -148,7 +148,7 @@ def _tidied(exchange: Exchange, beside: operating.Beside) -> dict[str, object]:
 
 
 def _begin(
-    services: Services, beside: operating.Beside, settings: Settings, *, before: str
+    services: Services, beside: operating.ShadowIndex, settings: Settings, *, before: str
 ) -> None:
     """Go on with what was begun for this embedder, or begin."""
     begun = services.exchange.target()
@@ -166,7 +166,7 @@ def _begin(
 
 def _build(
     services: Services,
-    beside: operating.Beside,
+    beside: operating.ShadowIndex,
     settings: Settings,
     report: Report,
     *,
@@ -205,7 +205,7 @@ def _published(settings: Settings) -> ChunkSearch | None:
     return connect.chunk_search(index.settings, model)
 
 
-def _drop(beside: operating.Beside, names: Sequence[str]) -> list[str]:
+def _drop(beside: operating.ShadowIndex, names: Sequence[str]) -> list[str]:
     for name in names:
         beside.drop(name)
     return list(names)

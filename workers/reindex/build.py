@@ -112,7 +112,7 @@ class Build:
     sentences: Sentences
     embedder: Embedder
     derivations: Derivations
-    beside: operating.Beside
+    beside: operating.ShadowIndex
     store: ChunkStore
     tell: Callable[[Progress], None]
     sleep: Callable[[float], None] = time.sleep
@@ -353,7 +353,7 @@ class Build:
 
 
 def finish(
-    ledger: operating.Ledger, exchange: Exchange, beside: operating.Beside, *, published: str
+    ledger: operating.Ledger, exchange: Exchange, beside: operating.ShadowIndex, *, published: str
 ) -> None:
     """Do what was left undone by a rebuild that died when it had published, if one did.
 

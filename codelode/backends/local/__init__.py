@@ -4,8 +4,8 @@ One process writes at a time, any number read. SQLite is the truth; the keyword 
 from it and made anew when it is lost or damaged, and each reader holds the vectors in memory.
 """
 
-from codelode.backends.local.beside import LocalBeside
 from codelode.backends.local.search import LocalChunkSearch
+from codelode.backends.local.shadow import LocalShadowIndex
 from codelode.backends.local.store import LocalChunkStore
 
-__all__ = ["LocalBeside", "LocalChunkSearch", "LocalChunkStore"]
+__all__ = ["LocalChunkSearch", "LocalChunkStore", "LocalShadowIndex"]

@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from codelode.backends.local import database, pointer, repair, signature
-from codelode.backends.local.faults import translated
+from codelode.backends.local import database, published, repair, signature
+from codelode.backends.local.errors import translated
 from codelode.backends.local.store import LocalChunkStore
 from codelode.errors import NotIndexed, SchemaMismatch
 
@@ -28,11 +28,11 @@ class LocalBackup:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._source: sqlite3.Connection | None = None
-        self._published = pointer.Pointer(root)
+        self._published = published.Pointer(root)
 
     def begin(self) -> dict[str, Any]:
         with translated(self._root):
-            self._published = pointer.read(self._root)
+            self._published = published.read(self._root)
             facts = signature.read(self._published.folder)
             if facts is None:
                 raise NotIndexed(f"there is no index at {self._root} yet")
@@ -52,7 +52,7 @@ class LocalBackup:
             )
 
     def chunks(self) -> int:
-        folder = pointer.read(self._root).folder
+        folder = published.read(self._root).folder
         if database.file_number(folder) is None:
             return 0
         with (
@@ -75,12 +75,12 @@ class LocalBackup:
             shutil.rmtree(coming, ignore_errors=True)
             shutil.rmtree(going, ignore_errors=True)
             identity, dim = str(facts["embedder"]), int(facts["dim"])
-            made = pointer.folder_for(coming, f"{facts['schema']} {identity} {dim}")
+            made = published.folder_for(coming, f"{facts['schema']} {identity} {dim}")
             made.mkdir(parents=True, mode=0o700)
             for name in (database.FILE_NAME, signature.IDENTITY_FILE):
                 shutil.copyfile(folder / name, made / name)
             _complete(made)
-            pointer.point(coming, made, facts["choice"])
+            published.point(coming, made, facts["choice"])
             LocalChunkStore(made, dim=dim, identity=identity).close()  # fills the keyword index
             if self._root.exists():
                 self._root.rename(going)

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from codelode.backends.local import database, pointer, tables
-from codelode.backends.local.faults import translated
+from codelode.backends.local import database, published, tables
+from codelode.backends.local.errors import translated
 from codelode.model import RefName, RepositoryName
 
 _REPOSITORIES = "SELECT DISTINCT repository FROM files"
@@ -49,7 +49,7 @@ class LocalInventory:
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
         """A connection; None: there is no index yet."""
         with translated(self._folder):
-            pointer.require_current(self._folder)
+            published.require_current(self._folder)
             if database.file_number(self._folder) is None:
                 yield None
                 return

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from codelode.backends.local import keywords, tables
+from codelode.backends.local import keyword_index, tables
 
 #: Rows read and indexed between two reports.
 _ROWS_PER_STEP = 5_000
@@ -25,11 +25,11 @@ def start(folder: Path, number: int) -> Path:
     """An empty keyword index, in place of whatever an unfinished attempt left."""
     at = folder_of(folder, number)
     shutil.rmtree(at, ignore_errors=True)
-    keywords.create(at)
+    keyword_index.create(at)
     return at
 
 
-def catch_up(index: keywords.Writer, connection: sqlite3.Connection) -> None:
+def catch_up(index: keyword_index.Writer, connection: sqlite3.Connection) -> None:
     """Take rows out that the database does not have, and put those in that are missing."""
     held = index.rows()
     stored = {row for (row,) in connection.execute("SELECT row FROM chunks")}

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from codelode.access import Visibility
-from codelode.backends.local import database, sides, signature, tables
-from codelode.backends.local.columns import Columns
-from codelode.backends.local.faults import translated
-from codelode.backends.local.shelf import Shelf
+from codelode.backends.local import database, retrieval, signature, tables
+from codelode.backends.local.chunk_cache import ChunkCache
+from codelode.backends.local.column_table import ColumnTable
+from codelode.backends.local.dictionary import Mask
+from codelode.backends.local.errors import translated
 from codelode.backends.local.snapshots import Snapshot, Snapshots
-from codelode.backends.local.vocabulary import Mask
 from codelode.errors import SchemaMismatch
 from codelode.fusion import shortlist
 from codelode.model import Candidate, Chunk, HybridQuery, RefName, RepositoryName, Vector
@@ -31,7 +31,7 @@ class _Opened(NamedTuple):
     """What belongs to one database file."""
 
     snapshots: Snapshots
-    shelf: Shelf
+    shelf: ChunkCache
 
 
 class LocalChunkSearch:
@@ -105,7 +105,7 @@ class LocalChunkSearch:
         with self._lock:
             if self._opened is None or self._opened.snapshots.number != number:
                 self._forget()
-                self._opened = _Opened(Snapshots(self._folder, dim=self._dim), Shelf())
+                self._opened = _Opened(Snapshots(self._folder, dim=self._dim), ChunkCache())
             return self._opened
 
     def _forget(self) -> None:
@@ -114,15 +114,21 @@ class LocalChunkSearch:
         self._opened = None
 
     def _candidates(
-        self, connection: sqlite3.Connection, snapshot: Snapshot, shelf: Shelf, query: HybridQuery
+        self,
+        connection: sqlite3.Connection,
+        snapshot: Snapshot,
+        shelf: ChunkCache,
+        query: HybridQuery,
     ) -> list[Candidate]:
         columns = snapshot.columns
         mask = columns.inside(query.filters)
-        keyword = sides.keyword(snapshot, query, mask)
+        keyword = retrieval.keyword(snapshot, query, mask)
         near = self._near(columns, query, mask)
         wanted = _wanted(columns, query, list(keyword), near)
         shown = shelf.take(connection, columns, sorted(wanted))
-        similarity = sides.similarities({at: shown[at].vector for at in near if at in shown}, query)
+        similarity = retrieval.similarities(
+            {at: shown[at].vector for at in near if at in shown}, query
+        )
         return [
             Candidate(
                 shown[at].chunk,
@@ -134,12 +140,14 @@ class LocalChunkSearch:
             for at in shown.keys() & (keyword.keys() | similarity.keys())
         ]
 
-    def _near(self, columns: Columns, query: HybridQuery, mask: Mask) -> list[int]:
+    def _near(self, columns: ColumnTable, query: HybridQuery, mask: Mask) -> list[int]:
         """Positions near the query vector, best first by a rough comparison, and a few too many."""
         if query.vector is None or not query.vector.any():
             return []
         self._require_dim(query.vector)
-        return sides.nearest(columns, query.vector, mask, math.ceil(query.limit * sides.REFINE))
+        return retrieval.nearest(
+            columns, query.vector, mask, math.ceil(query.limit * retrieval.REFINE)
+        )
 
     def _require_dim(self, vector: Vector) -> None:
         if vector.shape != (self._dim,):
@@ -150,7 +158,7 @@ class LocalChunkSearch:
 
 
 def _wanted(
-    columns: Columns, query: HybridQuery, keyword: Sequence[int], near: Sequence[int]
+    columns: ColumnTable, query: HybridQuery, keyword: Sequence[int], near: Sequence[int]
 ) -> list[int]:
     """The positions of both sides that are worth reading."""
     codes = set(columns.texts.categories.codes(query.secondary))

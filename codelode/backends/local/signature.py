@@ -14,8 +14,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from codelode.backends.bound import Made
-from codelode.backends.local import database, pointer
-from codelode.backends.local.faults import translated
+from codelode.backends.local import database, published
+from codelode.backends.local.errors import translated
 from codelode.backends.remedies import AFRESH, EMBEDDER
 from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 
@@ -43,7 +43,7 @@ def check(folder: Path, *, dim: int, identity: str) -> bool:
     Raises SchemaMismatch when it is of another and holds chunks, Superseded when another folder was
     published.
     """
-    pointer.require_current(folder)
+    published.require_current(folder)
     found, wanted = read(folder), _identity(dim, identity)
     if found == wanted:
         return True

@@ -17,11 +17,11 @@ from pathlib import Path
 import structlog
 from tantivy import Index, Searcher
 
-from codelode.backends.local import database, keywords, pointer, repair
-from codelode.backends.local.columns import Columns
+from codelode.backends.local import database, keyword_index, published, repair
+from codelode.backends.local.column_loader import ColumnLoader
+from codelode.backends.local.column_table import ColumnTable
 from codelode.backends.local.database import State
-from codelode.backends.local.faults import Damaged, damage_reported
-from codelode.backends.local.follow import Follower
+from codelode.backends.local.errors import Damaged, damage_reported
 
 _log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 class Snapshot:
     """One state of both the database and the keyword index."""
 
-    columns: Columns
+    columns: ColumnTable
     searcher: Searcher
 
 
@@ -43,7 +43,7 @@ class Snapshots:
         self.number = database.file_number(folder)
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
-        self._follower = Follower(dim)
+        self._follower = ColumnLoader(dim)
         self._newest: Snapshot | None = None
         self._index: tuple[int, Index] | None = None  # number of its folder
         self._is_behind = False  # the keyword index is older than the columns
@@ -58,7 +58,7 @@ class Snapshots:
     @contextmanager
     def reading(self) -> Iterator[tuple[sqlite3.Connection, Snapshot]]:
         """A connection inside a transaction, and what it sees. Raises Superseded."""
-        pointer.require_current(self._folder)
+        published.require_current(self._folder)
         connection = self._take()
         try:
             with self._lock:
@@ -104,11 +104,11 @@ class Snapshots:
                 raise failure
         return self._newest
 
-    def _follow(self, connection: sqlite3.Connection, state: State) -> Columns:
+    def _follow(self, connection: sqlite3.Connection, state: State) -> ColumnTable:
         try:
             return self._follower.follow(connection, state)
         except BaseException:
-            self._follower = Follower(self._dim)  # it may have read half of what it wanted
+            self._follower = ColumnLoader(self._dim)  # it may have read half of what it wanted
             raise
 
     def _searcher(self, number: int) -> Searcher:
@@ -119,7 +119,7 @@ class Snapshots:
         with damage_reported():
             if self._index is None or self._index[0] != number:
                 folder = repair.folder_of(self._folder, number)
-                self._index = number, keywords.open_index(folder)
+                self._index = number, keyword_index.open_index(folder)
         index = self._index[1]
         try:
             with damage_reported():

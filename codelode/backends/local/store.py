@@ -18,16 +18,16 @@ import structlog
 
 from codelode.backends.local import (
     database,
-    keywords,
-    pointer,
+    keyword_index,
+    published,
     repair,
     signature,
     tables,
-    writes,
+    updates,
 )
 from codelode.backends.local.database import State
-from codelode.backends.local.faults import Damaged, translated
-from codelode.backends.local.plan import Change, plan
+from codelode.backends.local.errors import Damaged, translated
+from codelode.backends.local.replacement import Change, plan
 from codelode.backends.replacing import require_distinct, require_vectors
 from codelode.model import ChunkId, FileChunks, RefName, RepositoryName
 
@@ -68,7 +68,7 @@ class LocalChunkStore:
 
     def remove_repository(self, repository: RepositoryName) -> None:
         with self._exclusive(), self._transaction() as state:
-            self._save(writes.remove_repository(self._database, state, repository))
+            self._save(updates.remove_repository(self._database, state, repository))
 
     def ids(self, repository: RepositoryName, ref: RefName) -> Iterator[ChunkId]:
         with (
@@ -100,7 +100,7 @@ class LocalChunkStore:
         """Alone with the files, which are opened again when others took their place."""
         with translated(self._folder), (self._folder / "writer.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            pointer.require_current(self._folder)
+            published.require_current(self._folder)
             if self._number is None or self._number != database.file_number(self._folder):
                 self._open()
             yield
@@ -129,32 +129,32 @@ class LocalChunkStore:
         database.save_state(self._database, replace(state, version=state.version + 1))
 
     def _replace(self, files: Sequence[FileChunks]) -> None:
-        change = plan(files, writes.stored(self._database, files))
+        change = plan(files, updates.stored(self._database, files))
         if change.chunks:
             with self._keywords() as index, self._transaction() as state:
                 self._bring_in(index, state, change)
         elif change:
             with self._transaction() as state:
-                self._save(writes.apply(self._database, state, change))
+                self._save(updates.apply(self._database, state, change))
         # else: all of it is stored already
 
-    def _bring_in(self, index: keywords.Writer, state: State, change: Change) -> None:
+    def _bring_in(self, index: keyword_index.Writer, state: State, change: Change) -> None:
         """All of the change; the keyword index commits last before the database does."""
         first = state.next_row
         index.add(enumerate(change.chunks, first))
-        unfolded = writes.unfolded(self._database, state)
+        unfolded = updates.unfolded(self._database, state)
         if len(unfolded) > MAX_UNFOLDED:
             state = self._folded(index, state, unfolded)
-        state = writes.apply(self._database, state, change)
+        state = updates.apply(self._database, state, change)
         self._save(replace(state, keywords_stamp=index.commit()))
 
     # The keyword index
 
     @contextmanager
-    def _keywords(self) -> Iterator[keywords.Writer]:
+    def _keywords(self) -> Iterator[keyword_index.Writer]:
         """A writer of the keyword index, which holds what the database holds."""
         state = database.state(self._database)
-        with closing(keywords.Writer(repair.folder_of(self._folder, state.keywords))) as index:
+        with closing(keyword_index.Writer(repair.folder_of(self._folder, state.keywords))) as index:
             if index.stamp != state.keywords_stamp:
                 repair.catch_up(index, self._database)
                 with self._transaction() as state:
@@ -163,7 +163,7 @@ class LocalChunkStore:
 
     def _settle(self) -> None:
         """Raise Damaged unless the keyword index is there whole; put it right if it is behind."""
-        keywords.check(repair.folder_of(self._folder, database.state(self._database).keywords))
+        keyword_index.check(repair.folder_of(self._folder, database.state(self._database).keywords))
         with self._keywords():
             pass
 
@@ -178,7 +178,7 @@ class LocalChunkStore:
 
     def _rebuild(self) -> None:
         number = database.state(self._database).keywords + 1
-        with closing(keywords.Writer(repair.start(self._folder, number))) as index:
+        with closing(keyword_index.Writer(repair.start(self._folder, number))) as index:
             repair.catch_up(index, self._database)
             with self._transaction() as state:
                 stamp = index.commit()
@@ -186,13 +186,13 @@ class LocalChunkStore:
                 self._save(replace(state, keywords=number, keywords_stamp=stamp, folded=folded))
         repair.remove_others(self._folder, number)
 
-    def _folded(self, index: keywords.Writer, state: State, unfolded: Sequence[int]) -> State:
+    def _folded(self, index: keyword_index.Writer, state: State, unfolded: Sequence[int]) -> State:
         index.delete(unfolded)
         return replace(state, folded=state.last_change)
 
     def _fold(self) -> None:
         state = database.state(self._database)
-        if not (unfolded := writes.unfolded(self._database, state)):
+        if not (unfolded := updates.unfolded(self._database, state)):
             return
         with self._keywords() as index, self._transaction() as state:
             state = self._folded(index, state, unfolded)
@@ -203,4 +203,4 @@ class LocalChunkStore:
         first = min(state.last_change - KEPT_CHANGES, state.folded) + 1
         if first > state.first_change:
             with self._transaction() as state:
-                self._save(writes.drop_changes(self._database, state, first))
+                self._save(updates.drop_changes(self._database, state, first))

@@ -18,8 +18,8 @@ from weaviate.collections.classes.filters import FilterReturn
 from weaviate.collections.filters import _FilterToGRPC
 from weaviate.proto.v1 import base_pb2, base_search_pb2, search_get_pb2
 
-from codelode.backends.weaviate.bulk import PAGE
-from codelode.backends.weaviate.index import VECTOR
+from codelode.backends.weaviate.batch import PAGE
+from codelode.backends.weaviate.schema import VECTOR
 from codelode.errors import Corrupt
 from codelode.model import Vector
 

@@ -16,10 +16,10 @@ from weaviate import WeaviateClient
 from weaviate.backup import BackupStorage
 from weaviate.exceptions import UnexpectedStatusCodeError
 
-from codelode.backends.weaviate import journal, versions
+from codelode.backends.weaviate import intent_log, versions
 from codelode.backends.weaviate.connection import Address, connect
-from codelode.backends.weaviate.failures import translated
-from codelode.backends.weaviate.index import SCHEMA_VERSION, Place, Version, choice_from
+from codelode.backends.weaviate.errors import translated
+from codelode.backends.weaviate.schema import SCHEMA_VERSION, TenantIndex, Version, choice_from
 from codelode.errors import InvalidSettings, NotFound, NotIndexed, SchemaMismatch
 
 _WHERE = BackupStorage.FILESYSTEM
@@ -28,7 +28,7 @@ _WHERE = BackupStorage.FILESYSTEM
 class WeaviateBackup:
     """Implements `operating.IndexBackup`."""
 
-    def __init__(self, address: Address, place: Place) -> None:
+    def __init__(self, address: Address, place: TenantIndex) -> None:
         self._address = address
         self._place = place
         self._client: WeaviateClient | None = None
@@ -94,9 +94,9 @@ class WeaviateBackup:
             if client.collections.exists(name):
                 client.collections.delete(name)
             client.backup.restore(str(facts["backup"]), _WHERE, [name], wait_for_completion=True)
-            notes = journal.name(self._place)
+            notes = intent_log.name(self._place)
             if not client.collections.exists(notes):
-                client.collections.create(notes, **journal.definition(self._place))
+                client.collections.create(notes, **intent_log.definition(self._place))
             version = Version(str(facts["embedder"]), int(facts["dim"]), int(facts["schema"]))
             versions.publish(client, self._place, version)
 

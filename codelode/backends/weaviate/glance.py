@@ -13,11 +13,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from codelode.backends.weaviate.connection import CONNECT_TIMEOUT_S, Address
-from codelode.backends.weaviate.index import Place, Version, choice_from, from_description
+from codelode.backends.weaviate.schema import TenantIndex, Version, choice_from, from_description
 from codelode.errors import InvalidSettings, Unavailable
 
 
-def published(address: Address, place: Place) -> tuple[str, Mapping[str, object], Version | None]:
+def published(
+    address: Address, place: TenantIndex
+) -> tuple[str, Mapping[str, object], Version | None]:
     """The current collection's name, the settings of its embedder, and what wrote it.
 
     No name: there is none. No settings: those that each process has are meant. Raises Unavailable,

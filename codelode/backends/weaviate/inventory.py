@@ -11,13 +11,13 @@ from weaviate.classes.aggregate import GroupByAggregate
 from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
 
-from codelode.backends.weaviate import bulk, versions
-from codelode.backends.weaviate.bulk import Objects
+from codelode.backends.weaviate import batch, versions
+from codelode.backends.weaviate.batch import Objects
+from codelode.backends.weaviate.codec import placed, visible
 from codelode.backends.weaviate.connection import Address, connect
-from codelode.backends.weaviate.failures import translated
-from codelode.backends.weaviate.index import Place
-from codelode.backends.weaviate.objects import placed, visible
-from codelode.backends.weaviate.predicate import among, holds
+from codelode.backends.weaviate.errors import translated
+from codelode.backends.weaviate.filters import among, holds
+from codelode.backends.weaviate.schema import TenantIndex
 from codelode.model import RefName, RepositoryName
 
 #: More repositories than there are; without a limit the server answers with 100.
@@ -30,7 +30,7 @@ _PATHS = 200
 class WeaviateInventory:
     """Implements the port Inventory. Raises Superseded when another collection was published."""
 
-    def __init__(self, address: Address, place: Place) -> None:
+    def __init__(self, address: Address, place: TenantIndex) -> None:
         self._address = address
         self._place = place
         self._client: WeaviateClient | None = None
@@ -52,7 +52,7 @@ class WeaviateInventory:
         with translated():
             objects = self._objects()
             for where in _conditions(repository, paths) if objects is not None else ():
-                for found in bulk.every(objects, where, ["facts"]):
+                for found in batch.every(objects, where, ["facts"]):
                     at = placed(found.properties)
                     counts[at.path].update(at.refs)
         wanted = counts.keys() if paths is None else counts.keys() & set(paths)
@@ -83,5 +83,5 @@ def _conditions(
     if paths is None:
         yield whole
         return
-    for some in bulk.batches(sorted(paths), _PATHS):
+    for some in batch.batches(sorted(paths), _PATHS):
         yield Filter.all_of([whole, among("path", map(visible, some))])

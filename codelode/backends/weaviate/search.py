@@ -28,13 +28,12 @@ from codelode.access import Visibility
 from codelode.backends import words
 from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.asking import FoundObject, TenantObjects, message
-from codelode.backends.weaviate.bulk import PAGE
+from codelode.backends.weaviate.batch import PAGE
+from codelode.backends.weaviate.circuit_breaker import CircuitBreaker
+from codelode.backends.weaviate.codec import SHOWN, ChunkCache, Shown, category_of, unpack
 from codelode.backends.weaviate.connection import Address, connect_async, ready
-from codelode.backends.weaviate.failures import LOST, is_lost, translated
-from codelode.backends.weaviate.index import Place, Version
-from codelode.backends.weaviate.objects import SHOWN, Kept, Shown, category_of, unpack
-from codelode.backends.weaviate.patience import Patience
-from codelode.backends.weaviate.predicate import (
+from codelode.backends.weaviate.errors import LOST, is_lost, translated
+from codelode.backends.weaviate.filters import (
     FilePlace,
     admission,
     among,
@@ -42,6 +41,7 @@ from codelode.backends.weaviate.predicate import (
     has_globs,
     in_files,
 )
+from codelode.backends.weaviate.schema import TenantIndex, Version
 from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 from codelode.fusion import shortlist
 from codelode.model import Candidate, Chunk, ChunkId, Filters, HybridQuery, RefName
@@ -88,17 +88,17 @@ class WeaviateChunkSearch:
     another schema or embedder.
     """
 
-    def __init__(self, address: Address, place: Place, *, dim: int, identity: str) -> None:
+    def __init__(self, address: Address, place: TenantIndex, *, dim: int, identity: str) -> None:
         self._address = address
         self._place = place
         self._version = Version(identity, dim)
         self._client: WeaviateAsyncClient | None = None
         self._opening = asyncio.Lock()
-        self._patience = Patience(lambda: ready(address))
+        self._patience = CircuitBreaker(lambda: ready(address))
         self._current: TenantObjects | None = None
         self._looked_at = float("-inf")
         self._was_there = False
-        self._kept = Kept()
+        self._kept = ChunkCache()
 
     async def hybrid(self, asked: HybridQuery) -> Sequence[Candidate]:
         query = asked.bounded()

@@ -26,14 +26,9 @@ from weaviate.classes.config import ConsistencyLevel
 from weaviate.classes.query import Filter
 
 from codelode.backends.replacing import require_distinct, require_vectors
-from codelode.backends.weaviate import bulk, versions
-from codelode.backends.weaviate.bulk import Objects
-from codelode.backends.weaviate.connection import Address, connect
-from codelode.backends.weaviate.failures import translated
-from codelode.backends.weaviate.index import Place, Version
-from codelode.backends.weaviate.journal import Journal
-from codelode.backends.weaviate.lifeline import Lifeline
-from codelode.backends.weaviate.objects import (
+from codelode.backends.weaviate import batch, versions
+from codelode.backends.weaviate.batch import Objects
+from codelode.backends.weaviate.codec import (
     SHOWN,
     Given,
     file_name,
@@ -44,8 +39,13 @@ from codelode.backends.weaviate.objects import (
     vector_of,
     visible,
 )
-from codelode.backends.weaviate.plan import Refs, Stored, plan
-from codelode.backends.weaviate.predicate import among, holds
+from codelode.backends.weaviate.connection import Address, connect
+from codelode.backends.weaviate.errors import translated
+from codelode.backends.weaviate.filters import among, holds
+from codelode.backends.weaviate.intent_log import IntentLog
+from codelode.backends.weaviate.liveness import LivenessProbe
+from codelode.backends.weaviate.replacement import Refs, Stored, plan
+from codelode.backends.weaviate.schema import TenantIndex, Version
 from codelode.model import ChunkId, FileChunks, RefName, RepositoryName
 
 #: Paths in one condition.
@@ -57,8 +57,8 @@ class _Writing:
     """What a call writes with."""
 
     objects: Objects
-    journal: Journal
-    lifeline: Lifeline
+    journal: IntentLog
+    lifeline: LivenessProbe
 
 
 class WeaviateChunkStore:
@@ -73,7 +73,7 @@ class WeaviateChunkStore:
     def __init__(
         self,
         address: Address,
-        place: Place,
+        place: TenantIndex,
         *,
         dim: int,
         identity: str,
@@ -103,12 +103,12 @@ class WeaviateChunkStore:
             reduced = _reduced(writing.objects, change.reduced, dim=self._version.dim)
             arriving = [*change.arriving, *reduced]
             with writing.journal.noting(_by_file((o.file, o.id) for o in arriving)):
-                bulk.write(writing.objects, map(pack, arriving), check=writing.lifeline.check)
+                batch.write(writing.objects, map(pack, arriving), check=writing.lifeline.check)
             leaving = (
                 (file_name(stored[id].repository, stored[id].path), id) for id in change.leaving
             )
             with writing.journal.noting(_by_file(leaving)):
-                bulk.delete(writing.objects, change.leaving)
+                batch.delete(writing.objects, change.leaving)
 
     def remove_repository(self, repository: RepositoryName) -> None:
         if not self._is_there():
@@ -118,18 +118,18 @@ class WeaviateChunkStore:
             _clear_up(writing, lambda file: file.startswith(file_name(repository, "")))
             found = [
                 (file_name(repository, placed(object.properties).path), object.uuid)
-                for object in bulk.every(writing.objects, where, ["facts"])
+                for object in batch.every(writing.objects, where, ["facts"])
             ]
-            for some in bulk.batches(found, bulk.PAGE):
+            for some in batch.batches(found, batch.PAGE):
                 with writing.journal.noting(_by_file(some)):
-                    bulk.delete(writing.objects, [id for _, id in some])
+                    batch.delete(writing.objects, [id for _, id in some])
 
     def ids(self, repository: RepositoryName, ref: RefName) -> Iterator[ChunkId]:
         if not self._is_there():
             return
         where = Filter.all_of([holds("repository", repository), holds("refs", ref)])
         with translated(), self._writing() as writing:
-            found = list(bulk.every(writing.objects, where, ["facts"]))
+            found = list(batch.every(writing.objects, where, ["facts"]))
         yield from {placed(object.properties).chunk: None for object in found}
 
     def maintain(self) -> None:
@@ -143,10 +143,10 @@ class WeaviateChunkStore:
     @contextmanager
     def _writing(self) -> Iterator[_Writing]:
         """The index on a server that answers now: the library's queries would try for a minute."""
-        with Lifeline(self._address) as lifeline:
+        with LivenessProbe(self._address) as lifeline:
             client = self._connected()
             objects = client.collections.use(self._collection).with_tenant(self._place.tenant)
-            journal = Journal(client, self._place, collection=self._collection)
+            journal = IntentLog(client, self._place, collection=self._collection)
             quorum = objects.with_consistency_level(ConsistencyLevel.QUORUM)
             yield _Writing(quorum, journal, lifeline)
 
@@ -154,7 +154,7 @@ class WeaviateChunkStore:
         """Whether there is an index, of whatever embedder."""
         if self._collection or self._is_beside:
             return True
-        with translated(), Lifeline(self._address), self._lock:
+        with translated(), LivenessProbe(self._address), self._lock:
             client, _ = self._own_client()
             return versions.target(client, self._place) is not None
 
@@ -188,7 +188,7 @@ def _clear_up(writing: _Writing, writes: Callable[[str], bool]) -> None:
     for note in writing.journal.notes(writes):
         files = writing.journal.left(note, writes)
         for file in files:
-            bulk.delete_singly(writing.objects, note.objects[file])
+            batch.delete_singly(writing.objects, note.objects[file])
         writing.journal.tick_off(note, files)
 
 
@@ -201,7 +201,7 @@ def _by_file(objects: Iterable[tuple[str, UUID]]) -> Mapping[str, Sequence[UUID]
 
 def _reduced(objects: Objects, refs: Mapping[UUID, Refs], *, dim: int) -> Iterator[Given]:
     """What stored objects become under fewer refs."""
-    for found in bulk.by_ids(objects, refs, SHOWN):
+    for found in batch.by_ids(objects, refs, SHOWN):
         chunk, vector = unpack(found.properties).chunk, vector_of(found, dim)
         yield Given.of(chunk, vector, refs[found.uuid])
 
@@ -213,10 +213,10 @@ def _stored(objects: Objects, files: Sequence[FileChunks]) -> Mapping[UUID, Stor
         wanted[text(file.repository)].add(text(file.path))
     found = {}
     for repository, paths in wanted.items():
-        for some in bulk.batches(sorted(paths), PATHS):
+        for some in batch.batches(sorted(paths), PATHS):
             one_of = among("path", map(visible, some))
             where = Filter.all_of([holds("repository", repository), one_of])
-            for object in bulk.every(objects, where, ["facts"]):
+            for object in batch.every(objects, where, ["facts"]):
                 at = placed(object.properties)
                 if at.path in paths:
                     found[object.uuid] = Stored(repository, *at)

@@ -18,10 +18,10 @@ from weaviate.classes.tenants import Tenant
 from weaviate.exceptions import UnexpectedStatusCodeError
 
 from codelode.backends.remedies import AFRESH, EMBEDDER
-from codelode.backends.weaviate import journal
-from codelode.backends.weaviate.failures import LOST
-from codelode.backends.weaviate.index import (
-    Place,
+from codelode.backends.weaviate import intent_log
+from codelode.backends.weaviate.errors import LOST
+from codelode.backends.weaviate.schema import (
+    TenantIndex,
     Version,
     definition,
     from_description,
@@ -31,7 +31,7 @@ from codelode.errors import Corrupt, SchemaMismatch, Superseded
 _EXISTS = 422
 
 
-def require(client: WeaviateClient, place: Place, version: Version) -> str:
+def require(client: WeaviateClient, place: TenantIndex, version: Version) -> str:
     """The name of the collection behind the alias, made with its tenant where there is none.
 
     Raises SchemaMismatch when it is of another version.
@@ -44,26 +44,26 @@ def require(client: WeaviateClient, place: Place, version: Version) -> str:
     return name
 
 
-def _found(client: WeaviateClient, place: Place, version: Version) -> str:
+def _found(client: WeaviateClient, place: TenantIndex, version: Version) -> str:
     """Make the first collection behind the alias."""
     name = create(client, place, version)
     _unless_there(lambda: client.alias.create(alias_name=place.alias, target_collection=name))
     return target(client, place) or name
 
 
-def has_tenant(client: WeaviateClient, name: str, place: Place) -> bool:
+def has_tenant(client: WeaviateClient, name: str, place: TenantIndex) -> bool:
     return client.collections.use(name).tenants.exists(place.tenant)
 
 
 def describe(
-    client: WeaviateClient, place: Place, version: Version, choice: Mapping[str, object]
+    client: WeaviateClient, place: TenantIndex, version: Version, choice: Mapping[str, object]
 ) -> None:
     """Store the settings that name the embedder with the version's collection."""
     collection = client.collections.use(version.collection(place.alias))
     collection.config.update(description=version.describe(choice))
 
 
-def require_current(client: WeaviateClient, place: Place, name: str) -> None:
+def require_current(client: WeaviateClient, place: TenantIndex, name: str) -> None:
     """Raise Superseded when another collection than this has taken its place."""
     current = target(client, place)
     if current is not None and current != name:
@@ -72,7 +72,7 @@ def require_current(client: WeaviateClient, place: Place, name: str) -> None:
 
 def create(
     client: WeaviateClient,
-    place: Place,
+    place: TenantIndex,
     version: Version,
     *,
     choice: Mapping[str, object] | None = None,
@@ -82,20 +82,20 @@ def create(
     wanted = definition(version, replicas=place.replicas, choice=choice)
     if not client.collections.exists(name):
         _unless_there(lambda: client.collections.create(name, **wanted))
-    notes = journal.name(place)
+    notes = intent_log.name(place)
     if not client.collections.exists(notes):
-        _unless_there(lambda: client.collections.create(notes, **journal.definition(place)))
+        _unless_there(lambda: client.collections.create(notes, **intent_log.definition(place)))
     add_tenant(client, name, place)
     return name
 
 
-def add_tenant(client: WeaviateClient, name: str, place: Place) -> None:
+def add_tenant(client: WeaviateClient, name: str, place: TenantIndex) -> None:
     tenants = client.collections.use(name).tenants
     if not tenants.exists(place.tenant):
         _unless_there(lambda: tenants.create(Tenant(name=place.tenant)))
 
 
-def publish(client: WeaviateClient, place: Place, version: Version) -> str | None:
+def publish(client: WeaviateClient, place: TenantIndex, version: Version) -> str | None:
     """Make the version the current one, in one step; returns the collection it replaced."""
     before, name = target(client, place), version.collection(place.alias)
     if before == name:
@@ -108,14 +108,14 @@ def publish(client: WeaviateClient, place: Place, version: Version) -> str | Non
     return before
 
 
-def _alias_to_move(client: WeaviateClient, place: Place, before: str | None) -> str:
+def _alias_to_move(client: WeaviateClient, place: TenantIndex, before: str | None) -> str:
     """The alias of all, unless this organisation has one of its own or others stay behind."""
     if client.alias.get(alias_name=place.own_alias) is not None:
         return place.own_alias
     return place.own_alias if before and _tenants(client, before) - {place.tenant} else place.alias
 
 
-def drop(client: WeaviateClient, place: Place, name: str) -> None:
+def drop(client: WeaviateClient, place: TenantIndex, name: str) -> None:
     """Remove what the organisation has in a collection that is not its current one.
 
     The collection goes with its last tenant, unless an alias still points to it.
@@ -126,7 +126,7 @@ def drop(client: WeaviateClient, place: Place, name: str) -> None:
         client.collections.delete(name)
 
 
-def others(client: WeaviateClient, place: Place) -> list[str]:
+def others(client: WeaviateClient, place: TenantIndex) -> list[str]:
     """Collections with this organisation that are not its current one.
 
     They are left over, or being built.
@@ -143,7 +143,7 @@ def others(client: WeaviateClient, place: Place) -> list[str]:
     )
 
 
-def target(client: WeaviateClient, place: Place) -> str | None:
+def target(client: WeaviateClient, place: TenantIndex) -> str | None:
     """The current collection's name; None: there is none yet."""
     for alias in (place.own_alias, place.alias):
         if (found := client.alias.get(alias_name=alias)) is not None:
@@ -152,7 +152,7 @@ def target(client: WeaviateClient, place: Place) -> str | None:
 
 
 async def find(
-    client: WeaviateAsyncClient, place: Place, version: Version, *, known: str | None = None
+    client: WeaviateAsyncClient, place: TenantIndex, version: Version, *, known: str | None = None
 ) -> str | None:
     """The current collection's name when it has this tenant; None: nothing was written yet.
 
@@ -175,14 +175,14 @@ async def find(
     return name if await collection.tenants.exists(place.tenant) else None
 
 
-async def _target(client: WeaviateAsyncClient, place: Place) -> str | None:
+async def _target(client: WeaviateAsyncClient, place: TenantIndex) -> str | None:
     for alias in (place.own_alias, place.alias):
         if (found := await client.alias.get(alias_name=alias)) is not None:
             return found.collection
     return None
 
 
-def check(description: str | None, place: Place, version: Version) -> None:
+def check(description: str | None, place: TenantIndex, version: Version) -> None:
     """Raise SchemaMismatch unless the description is of this version."""
     found = from_description(description)
     if found != version:
@@ -193,7 +193,7 @@ def check(description: str | None, place: Place, version: Version) -> None:
         raise SchemaMismatch(f"{place.alias} in Weaviate {wrote}, this is {version}: {remedy}")
 
 
-def current(client: WeaviateClient, place: Place) -> Version | None:
+def current(client: WeaviateClient, place: TenantIndex) -> Version | None:
     """What the current collection was written with; None: there is none."""
     name = target(client, place)
     if name is None or not client.collections.exists(name):

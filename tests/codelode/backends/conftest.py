@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from codelode.access import EVERYTHING
-from codelode.backends.weaviate import Place, WeaviateChunkSearch, WeaviateChunkStore
+from codelode.backends.weaviate import TenantIndex, WeaviateChunkSearch, WeaviateChunkStore
 from codelode.model import (
     Category,
     Chunk,
@@ -34,7 +34,7 @@ class WeaviateSides:
 
     store: Any
     search: Any
-    place: Place
+    place: TenantIndex
 
     async def found(self, text="shared", vector=EAST, *, limit=100, **filters):
         filters = Filters(**{"ref": MAIN, **filters})
@@ -90,7 +90,7 @@ def file_of():
 @pytest.fixture
 def own_place(weaviate_alias):
     """An index that no other test looks at."""
-    return Place(alias=f"{weaviate_alias}{uuid4().hex[:6]}")
+    return TenantIndex(alias=f"{weaviate_alias}{uuid4().hex[:6]}")
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def open_weaviate():
     opened = []
 
     def make(address, place=None, *, identity="test", **options):
-        place = place or Place(alias=f"Test{uuid4().hex[:8]}")
+        place = place or TenantIndex(alias=f"Test{uuid4().hex[:8]}")
         opened.append(
             WeaviateSides(
                 WeaviateChunkStore(address, place, dim=DIM, identity=identity, **options),

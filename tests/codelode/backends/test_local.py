@@ -24,16 +24,16 @@ from codelode.backends import globs, words
 from codelode.backends.local import (
     LocalChunkSearch,
     LocalChunkStore,
+    chunk_cache,
+    column_loader,
     database,
-    follow,
     globbing,
-    keywords,
+    keyword_index,
     repair,
-    shelf,
     signature,
     store,
 )
-from codelode.backends.local.faults import Damaged, damage_reported, translated
+from codelode.backends.local.errors import Damaged, damage_reported, translated
 from codelode.backends.local.signature import SCHEMA_VERSION
 from codelode.backends.local.snapshots import Snapshots
 from codelode.errors import Corrupt, InvalidQuery, NotIndexed, SchemaMismatch, Unavailable
@@ -240,7 +240,7 @@ async def test_what_left_takes_no_memory_for_long(writer, search):
         await search.count(EVERYTHING)
 
     held = len(search._opened.snapshots._newest.columns.rows)
-    assert held < 50 / (1 - follow.MAX_DEAD) + 50
+    assert held < 50 / (1 - column_loader.MAX_DEAD) + 50
 
 
 async def test_refs_change_without_the_rows_being_written_again(writer, search, folder):
@@ -298,11 +298,11 @@ async def test_a_killed_writer_leaves_all_of_a_call_or_nothing(folder, search, m
 
 def _replace_and_die(folder, moment):
     writer = opened_writer(folder)
-    commit = keywords.Writer.commit
+    commit = keyword_index.Writer.commit
     if moment == "before":
-        keywords.Writer.commit = _die
+        keyword_index.Writer.commit = _die
     elif moment == "between":
-        keywords.Writer.commit = lambda index: (commit(index), _die())
+        keyword_index.Writer.commit = lambda index: (commit(index), _die())
     writer.replace([file("a.py", "shared new")])
     _die()
 
@@ -326,7 +326,7 @@ def _rows(folder):
 def _keyword_rows(folder):
     with sqlite3.connect(folder / database.FILE_NAME) as connection:
         number = database.state(connection).keywords
-    index = keywords.Writer(repair.folder_of(folder, number))
+    index = keyword_index.Writer(repair.folder_of(folder, number))
     try:
         return index.rows()
     finally:
@@ -336,7 +336,7 @@ def _keyword_rows(folder):
 async def test_rows_that_only_the_keyword_index_has_are_ignored(writer, search, folder):
     """As a crash leaves them, between the commit of the keyword index and that of the database."""
     writer.replace(files(2))
-    index = keywords.Writer(repair.folder_of(folder, 0))
+    index = keyword_index.Writer(repair.folder_of(folder, 0))
     index.add((row, files(1)[0].chunks[0]) for row in range(11, 900))
     index.commit()
     index.close()
@@ -518,7 +518,7 @@ async def test_the_files_of_places_come_whole_and_in_order(writer, search):
 
 
 async def test_readers_keep_a_bounded_number_of_chunks(writer, search, monkeypatch):
-    monkeypatch.setattr(shelf, "MAX_CHUNKS", 8)
+    monkeypatch.setattr(chunk_cache, "MAX_CHUNKS", 8)
     names = [letter * 4 for letter in "abcdefghijklmnopqrst"]
     writer.replace([file(f"{word}.py", f"{word} first", f"{word} second") for word in names])
 

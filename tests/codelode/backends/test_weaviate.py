@@ -24,20 +24,20 @@ from weaviate.classes.data import DataObject
 
 from codelode.access import EVERYTHING
 from codelode.backends.weaviate import (
-    WeaviateBeside,
     WeaviateChunkStore,
-    bulk,
-    journal,
+    WeaviateShadowIndex,
+    batch,
+    intent_log,
     published,
     search,
     versions,
 )
 from codelode.backends.weaviate.asking import TenantObjects
+from codelode.backends.weaviate.codec import ChunkCache
 from codelode.backends.weaviate.connection import Address, connect
-from codelode.backends.weaviate.failures import TRANSLATIONS, refusal, translate
-from codelode.backends.weaviate.index import SCHEMA_VERSION, VECTOR, Version, from_description
+from codelode.backends.weaviate.errors import TRANSLATIONS, refusal, translate
 from codelode.backends.weaviate.inserting import Made, insert
-from codelode.backends.weaviate.objects import Kept
+from codelode.backends.weaviate.schema import SCHEMA_VERSION, VECTOR, Version, from_description
 from codelode.errors import (
     CodelodeError,
     Corrupt,
@@ -202,7 +202,7 @@ async def test_an_organisation_changes_its_embedder_without_the_others(
     ours.store.replace([file_of(chunk_of("ours.py"))])
     theirs.store.replace([file_of(chunk_of("theirs.py"))])
     await ours.found()
-    beside = WeaviateBeside(
+    beside = WeaviateShadowIndex(
         weaviate_address, own_place, dim=4, identity="new", choice={"embedder": "ollama"}
     )
     built = beside.open()
@@ -402,13 +402,13 @@ async def test_a_file_replaced_during_a_search_is_found_as_it_is_now(
 ):
     """Its chunks are still to be fetched when what found them goes."""
     sides.store.replace([file_of(chunk_of(content="shared old"))])
-    known = Kept.known
+    known = ChunkCache.known
 
     def known_after_it_was_replaced(kept, ids):
         sides.store.replace([file_of(chunk_of(content="shared new"))])
         return known(kept, ids)
 
-    monkeypatch.setattr(Kept, "known", known_after_it_was_replaced)
+    monkeypatch.setattr(ChunkCache, "known", known_after_it_was_replaced)
     found = await sides.found("shared", vector=vector)
     assert [hit.chunk.content for hit in found] == ["shared new"]
 
@@ -461,7 +461,7 @@ class Sharded:
     def __init__(self, objects, monkeypatch):
         self.objects = objects
         self.refused = []
-        monkeypatch.setattr(bulk, "insert", self._insert)
+        monkeypatch.setattr(batch, "insert", self._insert)
 
     def _insert(self, objects, made):
         refused = insert(objects, made)
@@ -508,7 +508,7 @@ MANY = [f"{n}.py" for n in range(40)]
 def test_single_objects_that_are_refused_for_a_while_are_sent_again(sharded, wait_for):
     sharded.set_first_shard("READONLY")
     with ThreadPoolExecutor() as pool:
-        writing = pool.submit(bulk.write, sharded.objects, objects_of(*MANY), check=lambda: None)
+        writing = pool.submit(batch.write, sharded.objects, objects_of(*MANY), check=lambda: None)
         wait_for(lambda: sharded.refused or writing.done(), "the first answer")
         sharded.set_first_shard("READY")
         writing.result()
@@ -521,11 +521,11 @@ def test_single_objects_that_are_refused_for_a_while_are_sent_again(sharded, wai
 def test_single_objects_that_stay_refused_are_told_with_a_file_and_the_others_stored(
     sharded, monkeypatch
 ):
-    monkeypatch.setattr(bulk, "PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(batch, "PAUSES_S", (0.0, 0.0, 0.0))
     sharded.set_first_shard("READONLY")
 
     with pytest.raises(Unavailable, match="did not store it") as told:
-        bulk.write(sharded.objects, objects_of(*MANY), check=lambda: None)
+        batch.write(sharded.objects, objects_of(*MANY), check=lambda: None)
     refused, *again = sharded.refused
     assert again == [refused] * 3
     stored = sharded.paths()
@@ -534,12 +534,12 @@ def test_single_objects_that_stay_refused_are_told_with_a_file_and_the_others_st
 
 
 def test_an_object_that_can_never_be_stored_is_told_at_once_and_the_others_stored(sharded):
-    bulk.write(sharded.objects, objects_of(*MANY[20:]), check=lambda: None)  # the first decide
+    batch.write(sharded.objects, objects_of(*MANY[20:]), check=lambda: None)  # the first decide
     made = objects_of(*MANY[:20])
     made[7:7] = objects_of("wrong.py", dim=5)
 
     with pytest.raises(SchemaMismatch, match=r"acme/app:wrong\.py: the index has other dimensions"):
-        bulk.write(sharded.objects, made, check=lambda: None)
+        batch.write(sharded.objects, made, check=lambda: None)
     assert sharded.refused[-1] == 1
     assert sum(sharded.refused) == 1  # it is not sent again
     assert sharded.paths() >= set(MANY)  # it keeps the words of the refused one as well
@@ -581,7 +581,7 @@ async def test_what_a_writer_left_behind_when_it_died_goes_with_the_next_call(
         raise Unavailable("died")
 
     with monkeypatch.context() as patched:
-        patched.setattr("codelode.backends.weaviate.bulk.delete", dies)
+        patched.setattr("codelode.backends.weaviate.batch.delete", dies)
         with pytest.raises(Unavailable):
             sides.store.replace([file_of(new)])
     assert sides.ids() == {old.id, new.id}
@@ -600,7 +600,7 @@ class Leavings:
         }
         self.a, self.b = (file_of(*chunks) for chunks in self.chunks.values())
         with monkeypatch.context() as patched:
-            patched.setattr(bulk, "write", self._write_and_die)
+            patched.setattr(batch, "write", self._write_and_die)
             with pytest.raises(Unavailable):
                 self.sides.store.replace([self.a, self.b])
 
@@ -626,7 +626,7 @@ def leavings(open_weaviate, weaviate_address, own_place, chunk_of, file_of, monk
 def noted(weaviate_address, own_place):
     """`noted()`: how many objects the journal holds."""
     with connect(weaviate_address) as client:
-        notes = client.collections.use(journal.name(own_place))
+        notes = client.collections.use(intent_log.name(own_place))
         yield lambda: len(list(notes.iterator()))
 
 
@@ -636,7 +636,7 @@ def test_writers_who_clear_up_after_the_same_dead_one_remove_nothing_that_was_wr
 ):
     """Both have read the note; one is done before the other removes its first object."""
     both_know, is_done = threading.Barrier(2, timeout=20), threading.Event()
-    delete_singly = bulk.delete_singly
+    delete_singly = batch.delete_singly
 
     def gated(objects, ids):
         with suppress(threading.BrokenBarrierError):
@@ -652,7 +652,7 @@ def test_writers_who_clear_up_after_the_same_dead_one_remove_nothing_that_was_wr
         if file.path != slow:
             is_done.set()
 
-    monkeypatch.setattr(bulk, "delete_singly", gated)
+    monkeypatch.setattr(batch, "delete_singly", gated)
     with ThreadPoolExecutor() as pool:
         writing = [
             pool.submit(write, leavings.sides, leavings.a),
@@ -672,7 +672,9 @@ def test_what_a_writer_left_behind_that_died_while_it_cleared_up_goes_as_well(
         raise Unavailable("died")
 
     with monkeypatch.context() as patched:
-        patched.setattr(bulk if dies_at == "delete_singly" else journal.Journal, dies_at, dies)
+        patched.setattr(
+            batch if dies_at == "delete_singly" else intent_log.IntentLog, dies_at, dies
+        )
         with pytest.raises(Unavailable):
             leavings.sides.store.replace([leavings.a])
     leavings.other.store.replace([leavings.b])
@@ -699,7 +701,7 @@ def test_a_note_that_is_struck_out_after_it_was_read_says_nothing(
 ):
     with connect(weaviate_address) as client:
         collection = Version("test", 4).collection(own_place.alias)
-        notes = journal.Journal(client, own_place, collection=collection)
+        notes = intent_log.IntentLog(client, own_place, collection=collection)
         (note,) = notes.notes(lambda _: True)
         assert sorted(notes.left(note, lambda _: True)) == ["acme/app:a.py", "acme/app:b c.py"]
         leavings.sides.store.replace([leavings.a, leavings.b])
@@ -714,7 +716,7 @@ def test_what_a_removal_left_behind_goes_when_a_file_is_written_again(leavings, 
         raise Unavailable("died")
 
     with monkeypatch.context() as patched:
-        patched.setattr(bulk, "delete", dies)
+        patched.setattr(batch, "delete", dies)
         with pytest.raises(Unavailable):
             leavings.sides.store.remove_repository("acme/app")
     assert noted() == 1
@@ -729,9 +731,9 @@ def test_what_a_removal_left_behind_goes_when_a_file_is_written_again(leavings, 
 def test_a_process_may_fork_before_the_first_call(weaviate_address, weaviate_place):
     script = """
 import os, sys
-from codelode.backends.weaviate import Address, Place, WeaviateChunkStore
+from codelode.backends.weaviate import Address, TenantIndex, WeaviateChunkStore
 url, port, key, alias, tenant = sys.argv[1:]
-place = Place(alias, tenant)
+place = TenantIndex(alias, tenant)
 store = WeaviateChunkStore(Address(url, int(port), key), place, dim=4, identity="test")
 child = os.fork()
 store.remove_repository("acme/none")

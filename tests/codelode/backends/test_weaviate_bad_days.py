@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from codelode.access import EVERYTHING
-from codelode.backends.weaviate import bulk
+from codelode.backends.weaviate import batch
 from codelode.backends.weaviate.connection import connect
-from codelode.backends.weaviate.index import Version
+from codelode.backends.weaviate.schema import Version
 from codelode.errors import Corrupt, InvalidSettings, Unavailable
 
 #: Longest wait for the word that there is no server, seconds.
@@ -176,7 +176,7 @@ async def test_an_index_that_was_removed_under_us_is_told(server, sides, chunk_o
 async def test_more_chunks_than_one_request_takes_are_read_and_removed(
     make_weaviate, open_weaviate, files_of, monkeypatch
 ):
-    monkeypatch.setattr(bulk, "PAGE", BOUND)
+    monkeypatch.setattr(batch, "PAGE", BOUND)
     sides = open_weaviate(make_weaviate(QUERY_MAXIMUM_RESULTS=str(BOUND)).address())
     files = files_of()
     sides.store.replace(files)

@@ -9,7 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from codelode.backends.weaviate import Place, search
+from codelode.backends.weaviate import TenantIndex, search
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.model import FileChunks
 
@@ -22,7 +22,7 @@ async def test_with_one_of_three_nodes_down_writes_and_reads_go_on(
     monkeypatch.setattr(search, "FOLLOW_S", 0.0)
     gone = next(node for node in weaviate_nodes if node.is_leader())
     stays = next(node for node in weaviate_nodes if node is not gone)
-    place = Place(alias=f"Test{uuid4().hex[:8]}", replicas=len(weaviate_nodes))
+    place = TenantIndex(alias=f"Test{uuid4().hex[:8]}", replicas=len(weaviate_nodes))
     there, here = (open_weaviate(node.address, place) for node in (gone, stays))
     here.store.replace([file_of(chunk_of("before.py")), file_of(chunk_of("leaves.py"))])
     assert paths(await here.found()) == ["before.py", "leaves.py"]
@@ -47,7 +47,7 @@ async def test_with_one_of_three_nodes_down_writes_and_reads_go_on(
 
 async def test_no_node_takes_a_request_without_the_key(weaviate_nodes, open_weaviate):
     for node in weaviate_nodes:
-        place = Place(alias=f"Test{uuid4().hex[:8]}")
+        place = TenantIndex(alias=f"Test{uuid4().hex[:8]}")
         stranger = open_weaviate(replace(node.address, api_key="wrong"), place)
         with pytest.raises(InvalidSettings, match="CODELODE_WEAVIATE_API_KEY"):
             await stranger.found()

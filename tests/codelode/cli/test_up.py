@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from codelode.backends import connect
-from codelode.backends.local import pointer, signature
+from codelode.backends.local import published, signature
 from codelode.cli import children, folder, redis_server
 from codelode.cli.children import BROKER, FRONT, WORK
 from codelode.errors import Unavailable
@@ -170,7 +170,7 @@ def test_a_model_server_that_is_away_is_named_before_anything_starts(
 
 
 def test_an_index_of_another_embedder_or_schema_is_named_before_anything_starts(codelode, tmp_path):
-    index = pointer.read(tmp_path / "data" / "index").folder
+    index = published.read(tmp_path / "data" / "index").folder
     index.mkdir(parents=True)
     signature.sign(index, dim=256, identity="of another model")
 

@@ -16,10 +16,10 @@ import pytest
 
 from codelode.access import EVERYTHING
 from codelode.backends.local import (
-    LocalBeside,
     LocalChunkSearch,
     LocalChunkStore,
-    pointer,
+    LocalShadowIndex,
+    published,
     signature,
 )
 from codelode.backends.memory.derivations import MemoryDerivations
@@ -100,7 +100,9 @@ class World:
         self.embedder = HashEmbedder()
         self.derivations = MemoryDerivations(max_bytes=1_000_000)
         self.contents = Contents(self.derivations, self.blobs, 1_000_000, timeout_s=20)
-        self.beside = LocalBeside(self.root, dim=DIM, identity="new", choice={"embedder": "ollama"})
+        self.beside = LocalShadowIndex(
+            self.root, dim=DIM, identity="new", choice={"embedder": "ollama"}
+        )
         LocalChunkStore(self.root, dim=4, identity="old").close()
         self.sentences = Sentences(lambda: LocalChunkSearch(self.root, dim=4, identity="old"))
         self.ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
@@ -151,7 +153,7 @@ class World:
         return {chunk.symbol for chunk in await self.chunks(ref)} - {""}
 
     async def _search(self, query):
-        search = LocalChunkSearch(pointer.read(self.root).folder, dim=DIM, identity="new")
+        search = LocalChunkSearch(published.read(self.root).folder, dim=DIM, identity="new")
         found = await search.hybrid(query)
         await search.close()
         return found
@@ -182,7 +184,7 @@ async def test_every_ref_and_repository_is_built(world):
     assert set(await world.stored()) == {"a.py", "b.py", "d.py"}
     assert set(await world.stored(DEV)) == {"a.py", "c.py"}
     assert world.ledger.refs(APP)[0].fingerprint == "p, new"
-    assert pointer.read(world.root).choice == {"embedder": "ollama"}
+    assert published.read(world.root).choice == {"embedder": "ollama"}
     assert (world.told[-1].done, world.told[-1].total) == (5, 5)
     assert world.exchange.target() == {}
     assert len(world.embedder.texts) == 4  # what two refs share is embedded once
@@ -283,7 +285,7 @@ def test_a_server_that_stays_away_leaves_the_old_index(world):
     world.embedder.away = 1_000
     with pytest.raises(Unavailable, match="does not answer"):
         world.build()(before="old")
-    assert pointer.read(world.root).folder == world.root
+    assert published.read(world.root).folder == world.root
 
 
 async def test_a_file_that_cannot_be_brought_over_is_named_and_needs_consent(world):
@@ -292,7 +294,7 @@ async def test_a_file_that_cannot_be_brought_over_is_named_and_needs_consent(wor
 
     with pytest.raises(Missing, match=r"1 indexed files .* acme/app lost\.py: .*--skip-missing"):
         world.build()(before="old")
-    assert pointer.read(world.root).folder == world.root
+    assert published.read(world.root).folder == world.root
 
     world.build(may_lack=True)(before="old")
     assert set(await world.stored()) == {"a.py"}
@@ -348,7 +350,7 @@ async def test_what_dies_right_after_publishing_is_finished_later(world, step):
     build = world.build(ledger=Dying(world.ledger), exchange=Dying(world.exchange))
     with pytest.raises(Dies):
         build(before="old")
-    assert pointer.read(world.root).folder.name == world.beside.name
+    assert published.read(world.root).folder.name == world.beside.name
 
     for _ in range(2):
         finish(world.ledger, world.exchange, world.beside, published=world.beside.name)
@@ -371,7 +373,7 @@ async def test_what_is_not_published_yet_is_not_finished(world):
 async def test_of_an_embedder_whose_name_ends_the_other_s_the_name_is_changed_once(world):
     world.index({"a.py": "def a(): 1\n"})
     world.embedder.identity = "even old"
-    world.beside = LocalBeside(world.root, dim=DIM, identity="even old", choice={})
+    world.beside = LocalShadowIndex(world.root, dim=DIM, identity="even old", choice={})
     world.exchange.begin({"name": world.beside.name, "replaces": "old"})
     world.build()(before="old")
     world.exchange.begin({"name": world.beside.name, "replaces": "old"})  # as if it had died
@@ -577,7 +579,7 @@ def test_sentences_that_are_nowhere_are_given_up_with_consent_alone(world, model
     for _ in range(2):  # what an interrupted one left out is left out again
         with pytest.raises(Missing, match=r"2 summaries of 1 file .* acme/app a\.py: .*--skip-mi"):
             world.build()(before="old")
-        assert pointer.read(world.root).folder == world.root
+        assert published.read(world.root).folder == world.root
 
     build = world.build(may_lack=True)
     build(before="old")
@@ -597,7 +599,7 @@ def test_sentences_are_not_given_up_during_a_run_that_would_not_hear_of_it(world
     with pytest.raises(Busy, match=r"acme/app loses 2 summaries, .*run the command again"):
         world.build(may_lack=True)(before="old")
 
-    assert pointer.read(world.root).folder == world.root
+    assert published.read(world.root).folder == world.root
 
 
 # Contents

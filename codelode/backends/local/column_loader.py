@@ -1,4 +1,4 @@
-"""Columns that keep up with the database: new rows, rows that left, rows under other refs."""
+"""ColumnTable that keep up with the database: new rows, rows that left, rows under other refs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from codelode.backends.local.columns import CODED, Columns, Vocabularies
+from codelode.backends.local.column_table import CODED, ColumnTable, Dictionaries
 from codelode.backends.local.database import State
-from codelode.backends.local.vocabulary import Mask
+from codelode.backends.local.dictionary import Mask
 
 #: Share of dead rows from which on they are taken out.
 MAX_DEAD = 1 / 3
@@ -29,15 +29,15 @@ _REFS = "SELECT row, refs FROM chunks WHERE row IN (SELECT value FROM json_each(
 _NEW_FILES = "SELECT file, repository, path FROM files WHERE file > ? ORDER BY file"
 
 
-class Follower:
+class ColumnLoader:
     """Makes the columns of each next state out of those of the last. For one thread at a time."""
 
     def __init__(self, dim: int) -> None:
         self._dim = dim
-        self.columns: Columns | None = None
+        self.columns: ColumnTable | None = None
         self._start()
 
-    def follow(self, connection: sqlite3.Connection, state: State) -> Columns:
+    def follow(self, connection: sqlite3.Connection, state: State) -> ColumnTable:
         """The columns of the state that the connection's open transaction sees."""
         before = self.columns
         if before is not None and before.state.version == state.version:
@@ -54,7 +54,7 @@ class Follower:
         return self.columns
 
     def _start(self) -> None:
-        self._texts = Vocabularies()
+        self._texts = Dictionaries()
         self._files = np.zeros((1, 2), np.int32)  # by file: codes of repository and path
         self._last_row = 0
         self._rows = Grown(np.zeros(0, np.int64))
@@ -67,8 +67,8 @@ class Follower:
         yield from (self._rows, self._is_alive, self._vectors, self._scales)
         yield from self._codes.values()
 
-    def _snapshot(self, state: State) -> Columns:
-        return Columns(
+    def _snapshot(self, state: State) -> ColumnTable:
+        return ColumnTable(
             state=state,
             texts=self._texts,
             rows=self._rows.items,

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from codelode.backends.local import pointer, signature
+from codelode.backends.local import published, signature
 from codelode.backends.local.database import FILE_NAME
-from codelode.backends.local.faults import translated
+from codelode.backends.local.errors import translated
 from codelode.backends.local.store import LocalChunkStore
 from codelode.errors import NotIndexed, Unavailable
 from codelode.ports import ChunkStore
@@ -21,8 +21,8 @@ FIRST = "first"
 ROOM = 1.2
 
 
-class LocalBeside:
-    """Implements `operating.Beside`. `choice`: the settings that name the embedder."""
+class LocalShadowIndex:
+    """Implements `operating.ShadowIndex`. `choice`: the settings that name the embedder."""
 
     readers_follow_s = 0.0  # they look before each search
 
@@ -33,18 +33,18 @@ class LocalBeside:
         self._dim = dim
         self._identity = identity
         self._choice = choice
-        self._folder = pointer.folder_for(root, f"{signature.SCHEMA_VERSION} {identity} {dim}")
+        self._folder = published.folder_for(root, f"{signature.SCHEMA_VERSION} {identity} {dim}")
 
     @property
     def name(self) -> str:
         return self._folder.name
 
     def is_published(self) -> bool:
-        current = pointer.read(self._root).folder
+        current = published.read(self._root).folder
         return signature.is_signed(current, dim=self._dim, identity=self._identity)
 
     def replaces(self) -> str:
-        current = pointer.read(self._root).folder
+        current = published.read(self._root).folder
         found = signature.read(current)
         if found is None:
             raise NotIndexed(f"there is no index at {current} yet: set CODELODE_EMBEDDER instead")
@@ -57,17 +57,17 @@ class LocalBeside:
         with translated(self._root):
             self._require_room()
             self._folder.mkdir(parents=True, exist_ok=True)
-            (self._folder / pointer.BUILDING).touch()
+            (self._folder / published.BUILDING).touch()
         return LocalChunkStore(self._folder, dim=self._dim, identity=self._identity)
 
     def publish(self) -> None:
         with translated(self._root):
-            (self._folder / pointer.BUILDING).unlink(missing_ok=True)
-            pointer.point(self._root, self._folder, self._choice)
+            (self._folder / published.BUILDING).unlink(missing_ok=True)
+            published.point(self._root, self._folder, self._choice)
 
     def others(self) -> list[str]:
-        current = pointer.read(self._root).folder
-        found = [path.name for path in pointer.folders(self._root) if path != current]
+        current = published.read(self._root).folder
+        found = [path.name for path in published.folders(self._root) if path != current]
         if current != self._root and (self._root / FILE_NAME).exists():
             found.append(FIRST)
         return found
@@ -86,7 +86,7 @@ class LocalBeside:
 
     def _require_room(self) -> None:
         """Raise Unavailable when the disk will be full before the index is complete."""
-        current = pointer.read(self._root).folder
+        current = published.read(self._root).folder
         grows = self._dim / int(str((signature.read(current) or {}).get("dim", self._dim)))
         wanted = ROOM * _size(current) * max(1.0, grows)
         missing = wanted - _size(self._folder) - shutil.disk_usage(self._root).free
@@ -99,7 +99,7 @@ class LocalBeside:
 
 def _size(folder: Path) -> int:
     """Bytes of one index: of the index folder itself without those inside it."""
-    inside = set(pointer.folders(folder))
+    inside = set(published.folders(folder))
     return sum(
         path.stat().st_size
         for path in folder.rglob("*")

@@ -24,7 +24,7 @@ PULSE_S = 3.0
 _WENT_AWAY = "Weaviate went away during a write; it is to be repeated"
 
 
-class Lifeline:
+class LivenessProbe:
     """A context that holds one connection. Raises Unavailable when there is no server."""
 
     def __init__(self, address: Address, *, pulse_s: float = PULSE_S) -> None:
@@ -37,7 +37,7 @@ class Lifeline:
         self._pulse_s = pulse_s
         self._pulse = threading.Thread(target=self._keep, name="lifeline", daemon=True)
 
-    def __enter__(self) -> Lifeline:
+    def __enter__(self) -> LivenessProbe:
         self._ask("Weaviate does not answer; is it running?")
         self._http.auto_open = 0  # a second connection would prove nothing
         self._pulse.start()

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from codelode.backends.local import tables
-from codelode.backends.local.columns import Columns
+from codelode.backends.local.column_table import ColumnTable
 from codelode.backends.local.tables import Text
 from codelode.model import Chunk
 from codelode.names import Names
@@ -27,14 +27,14 @@ class Shown(NamedTuple):
     vector: bytes  # 16 bits a number
 
 
-class Shelf:
+class ChunkCache:
     """Chunks by row, for any number of threads: of a row all but its refs never changes."""
 
     def __init__(self) -> None:
         self._held: dict[int, Shown] = {}
 
     def take(
-        self, connection: sqlite3.Connection, columns: Columns, positions: Sequence[int]
+        self, connection: sqlite3.Connection, columns: ColumnTable, positions: Sequence[int]
     ) -> dict[int, Shown]:
         """The chunk at each of the positions, under the refs that it has in this state."""
         rows = columns.rows[positions].tolist()
@@ -52,7 +52,7 @@ class Shelf:
 
 
 def _decoded(
-    columns: Columns, texts: Sequence[Text], positions: Sequence[int]
+    columns: ColumnTable, texts: Sequence[Text], positions: Sequence[int]
 ) -> Iterator[tuple[int, Shown]]:
     places = zip(*(columns.texts_at(name, positions) for name in _PLACE), strict=True)
     for text, place in zip(texts, places, strict=True):

@@ -38,7 +38,7 @@ VECTOR = "code"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TenantIndex:
     """Which index of a server, and whose.
 
     `alias`: the name the index is known by. `tenant`: the organisation. `replicas`: copies of each

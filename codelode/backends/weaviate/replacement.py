@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from codelode.backends.weaviate.objects import Given, text
+from codelode.backends.weaviate.codec import Given, text
 from codelode.model import ChunkId, FileChunks, RefName
 
 Refs = frozenset[RefName]

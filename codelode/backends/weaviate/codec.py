@@ -26,8 +26,8 @@ import numpy as np
 from pydantic_core import from_json
 
 from codelode.backends import words
-from codelode.backends.weaviate.index import VECTOR
 from codelode.backends.weaviate.inserting import Made
+from codelode.backends.weaviate.schema import VECTOR
 from codelode.errors import SchemaMismatch
 from codelode.model import Category, Chunk, ChunkId, Kind, RefName, Vector
 from codelode.names import Names, names_of
@@ -161,7 +161,7 @@ class Read(Protocol):
     def properties(self) -> Mapping[str, str]: ...
 
 
-class Kept:
+class ChunkCache:
     """Chunks of objects that were read with SHOWN: the last ones are kept, for an object never
     changes.
     """

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from codelode.backends.weaviate.failures import TRANSLATIONS, translate, translated
+from codelode.backends.weaviate.errors import TRANSLATIONS, translate, translated
 from codelode.errors import CodelodeError, TimedOut, Unavailable
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ REST_S = 1.0
 LONGEST_S = 12.0
 
 
-class Patience:
+class CircuitBreaker:
     """Runs calls of one server; `probe` returns when it is there, and raises otherwise."""
 
     def __init__(

@@ -7,16 +7,16 @@ import asyncio
 import httpx
 import pytest
 
-from codelode.backends.weaviate import patience
-from codelode.backends.weaviate.patience import REST_S, Patience
+from codelode.backends.weaviate import circuit_breaker
+from codelode.backends.weaviate.circuit_breaker import REST_S, CircuitBreaker
 from codelode.errors import Corrupt, TimedOut, Unavailable
 
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch):
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.05)
-    monkeypatch.setattr(patience, "PROBE_S", 0.05)
-    monkeypatch.setattr(patience, "LONGEST_S", 0.3)
+    monkeypatch.setattr(circuit_breaker, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(circuit_breaker, "PROBE_S", 0.05)
+    monkeypatch.setattr(circuit_breaker, "LONGEST_S", 0.3)
 
 
 async def answer():
@@ -36,7 +36,7 @@ async def gone():
 
 
 async def test_an_answer_asks_nobody_whether_the_server_is_there():
-    assert await Patience(gone)(answer()) == "answer"
+    assert await CircuitBreaker(gone)(answer()) == "answer"
 
 
 async def test_an_error_of_the_library_becomes_ours():
@@ -44,7 +44,7 @@ async def test_an_error_of_the_library_becomes_ours():
         raise httpx.ReadTimeout("slow")
 
     with pytest.raises(TimedOut):
-        await Patience(there)(broken())
+        await CircuitBreaker(there)(broken())
 
 
 async def test_our_own_errors_pass():
@@ -52,7 +52,7 @@ async def test_our_own_errors_pass():
         raise Corrupt("removed")
 
     with pytest.raises(Corrupt, match="removed"):
-        await Patience(there)(corrupt())
+        await CircuitBreaker(there)(corrupt())
 
 
 async def test_a_slow_server_that_is_there_may_take_its_time():
@@ -60,18 +60,18 @@ async def test_a_slow_server_that_is_there_may_take_its_time():
         await asyncio.sleep(0.15)
         return "late"
 
-    assert await Patience(there)(slow()) == "late"
+    assert await CircuitBreaker(there)(slow()) == "late"
 
 
 async def test_not_for_ever():
     with pytest.raises(TimedOut, match="did not answer within"):
-        await Patience(there)(hang())
+        await CircuitBreaker(there)(hang())
 
 
 @pytest.mark.parametrize("probe", [gone, hang])
 async def test_without_a_server_the_call_ends_and_nobody_asks_for_a_while(probe):
     now = [0.0]
-    patient = Patience(probe, clock=lambda: now[0])
+    patient = CircuitBreaker(probe, clock=lambda: now[0])
     with pytest.raises(Unavailable):
         await patient(hang())
 
@@ -97,7 +97,7 @@ async def test_who_gives_up_takes_the_call_along():
         finally:
             ended.set()
 
-    waiting = asyncio.create_task(Patience(there)(call()))
+    waiting = asyncio.create_task(CircuitBreaker(there)(call()))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     waiting.cancel()

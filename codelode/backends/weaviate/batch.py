@@ -17,9 +17,9 @@ from weaviate.classes.query import Filter
 from weaviate.collections import Collection
 from weaviate.collections.classes.filters import FilterReturn
 
-from codelode.backends.weaviate.failures import refusal
+from codelode.backends.weaviate.codec import file_name
+from codelode.backends.weaviate.errors import refusal
 from codelode.backends.weaviate.inserting import Made, insert
-from codelode.backends.weaviate.objects import file_name
 from codelode.errors import Unavailable
 
 T = TypeVar("T")

@@ -32,8 +32,8 @@ from weaviate.classes.config import Configure, ConsistencyLevel, DataType, Prope
 from weaviate.classes.data import DataObject
 from weaviate.classes.query import Filter
 
-from codelode.backends.weaviate import bulk
-from codelode.backends.weaviate.index import Place
+from codelode.backends.weaviate import batch
+from codelode.backends.weaviate.schema import TenantIndex
 from codelode.errors import Unavailable
 
 
@@ -49,10 +49,10 @@ class Note:
         return uuid5(self.id, file)
 
 
-class Journal:
+class IntentLog:
     """The notes of one tenant of one collection."""
 
-    def __init__(self, client: WeaviateClient, place: Place, *, collection: str) -> None:
+    def __init__(self, client: WeaviateClient, place: TenantIndex, *, collection: str) -> None:
         notes = client.collections.use(name(place))
         self._notes: Any = notes.with_consistency_level(ConsistencyLevel.QUORUM)
         self._of = f"{collection}/{place.tenant}"
@@ -64,7 +64,7 @@ class Journal:
         have not all come back.
         """
         where = Filter.by_property("of").equal(self._of)
-        found = self._notes.query.fetch_objects(filters=where, limit=bulk.PAGE).objects
+        found = self._notes.query.fetch_objects(filters=where, limit=batch.PAGE).objects
         notes = (_note(one.uuid, json.loads(one.properties["what"])) for one in found)
         return [note for note in notes if any(map(writes, note.objects))]
 
@@ -105,7 +105,7 @@ class Journal:
 
     def _are_there(self, ids: Sequence[UUID]) -> bool:
         """Never true too early; who does not see what another writes now leaves it to the next."""
-        return all(len(self._among(some)) == len(some) for some in bulk.batches(ids, bulk.IDS))
+        return all(len(self._among(some)) == len(some) for some in batch.batches(ids, batch.IDS))
 
     def _among(self, ids: Sequence[UUID]) -> Sequence[Any]:
         where = Filter.by_id().contains_any(ids)
@@ -115,12 +115,12 @@ class Journal:
         return found
 
 
-def name(place: Place) -> str:
+def name(place: TenantIndex) -> str:
     """The name of the collection of notes."""
     return f"{place.alias}_journal"
 
 
-def definition(place: Place) -> dict[str, Any]:
+def definition(place: TenantIndex) -> dict[str, Any]:
     """The collection of notes, as arguments of the library's `create`."""
     kept = Property(
         name="what", data_type=DataType.TEXT, index_filterable=False, index_searchable=False

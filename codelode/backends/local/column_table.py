@@ -1,8 +1,8 @@
 """What a reader holds of every chunk: filterable fields as numbers, vectors in 8 bits.
 
-A `Columns` is one state of the index and never changes, so a search works on one to its end. The
-next one shares the arrays and adds what came since. Rows that left are marked, and taken out when
-they are a third of all.
+A `ColumnTable` is one state of the index and never changes, so a search works on one to its end.
+The next one shares the arrays and adds what came since. Rows that left are marked, and taken out
+when they are a third of all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from codelode.access import Visibility
 from codelode.backends.local import globbing, tables
 from codelode.backends.local.database import State
-from codelode.backends.local.vocabulary import Codes, Mask, Vocabulary
+from codelode.backends.local.dictionary import Codes, Dictionary, Mask
 from codelode.model import Filters
 
 #: The coded columns.
@@ -35,24 +35,24 @@ def _holds_ref(ref: str) -> Callable[[str], bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabularies:
+class Dictionaries:
     """The texts behind the numbers. They only grow, so all states share them."""
 
-    repositories: Vocabulary = field(default_factory=Vocabulary)
-    paths: Vocabulary = field(default_factory=partial(Vocabulary, globbing.matches_path))
-    refs: Vocabulary = field(default_factory=partial(Vocabulary, _holds_ref))
-    languages: Vocabulary = field(default_factory=Vocabulary)
-    categories: Vocabulary = field(default_factory=Vocabulary)
-    kinds: Vocabulary = field(default_factory=partial(Vocabulary, tables.has_kind))
-    names: Vocabulary = field(default_factory=partial(Vocabulary, globbing.matches_a_name))
+    repositories: Dictionary = field(default_factory=Dictionary)
+    paths: Dictionary = field(default_factory=partial(Dictionary, globbing.matches_path))
+    refs: Dictionary = field(default_factory=partial(Dictionary, _holds_ref))
+    languages: Dictionary = field(default_factory=Dictionary)
+    categories: Dictionary = field(default_factory=Dictionary)
+    kinds: Dictionary = field(default_factory=partial(Dictionary, tables.has_kind))
+    names: Dictionary = field(default_factory=partial(Dictionary, globbing.matches_a_name))
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnTable:
     """One item a row in each array, by ascending row number."""
 
     state: State
-    texts: Vocabularies
+    texts: Dictionaries
     rows: Rows
     codes: dict[str, Codes]  # by the names of the vocabularies
     is_alive: Mask
@@ -66,7 +66,7 @@ class Columns:
 
     def texts_at(self, name: str, positions: Sequence[int]) -> list[str]:
         """The texts of a coded column."""
-        vocabulary: Vocabulary = getattr(self.texts, name)
+        vocabulary: Dictionary = getattr(self.texts, name)
         return vocabulary.texts(self.codes[name][positions])
 
     def count(self, visible: Visibility) -> int:
@@ -108,7 +108,7 @@ class Columns:
         return mask
 
     def _matching(self, name: str, patterns: Sequence[str]) -> Mask:
-        vocabulary: Vocabulary = getattr(self.texts, name)
+        vocabulary: Dictionary = getattr(self.texts, name)
         return vocabulary.matching(patterns)[self.codes[name]]
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tantivy import Document, Index, IndexWriter, Occur, Query, Schema, SchemaBuilder, Searcher
 
 from codelode.backends import words
-from codelode.backends.local.faults import damage_reported
+from codelode.backends.local.errors import damage_reported
 from codelode.model import Chunk
 
 #: Memory in which documents gather before they are written out; the engine's least is 15 MB.

@@ -15,7 +15,7 @@ from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
 
 from codelode.backends import globs
-from codelode.backends.weaviate.objects import basename, names, text, visible
+from codelode.backends.weaviate.codec import basename, names, text, visible
 from codelode.model import Chunk, Filters, RefName, RepositoryName
 
 FilePlace = tuple[RepositoryName, str]

@@ -8,16 +8,16 @@ from weaviate import WeaviateClient
 
 from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.connection import Address, connect
-from codelode.backends.weaviate.failures import translated
-from codelode.backends.weaviate.index import Place, Version
+from codelode.backends.weaviate.errors import translated
+from codelode.backends.weaviate.schema import TenantIndex, Version
 from codelode.backends.weaviate.search import FOLLOW_S
 from codelode.backends.weaviate.store import WeaviateChunkStore
 from codelode.errors import NotIndexed
 from codelode.ports import ChunkStore
 
 
-class WeaviateBeside:
-    """Implements `operating.Beside`. `choice`: the settings that name the embedder."""
+class WeaviateShadowIndex:
+    """Implements `operating.ShadowIndex`. `choice`: the settings that name the embedder."""
 
     #: Readers keep to the collection that they know for so long, seconds.
     readers_follow_s = FOLLOW_S
@@ -25,7 +25,7 @@ class WeaviateBeside:
     def __init__(
         self,
         address: Address,
-        place: Place,
+        place: TenantIndex,
         *,
         dim: int,
         identity: str,

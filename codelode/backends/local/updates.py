@@ -12,7 +12,7 @@ import numpy as np
 
 from codelode.backends.local import tables
 from codelode.backends.local.database import State
-from codelode.backends.local.plan import Change, Stored
+from codelode.backends.local.replacement import Change, Stored
 from codelode.model import Chunk, ChunkId, FileChunks, RefName, RepositoryName
 
 _FILES = (

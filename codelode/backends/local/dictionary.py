@@ -23,7 +23,7 @@ Mask = npt.NDArray[np.bool_]
 Matcher = Callable[[str], Callable[[str], bool]]
 
 
-class Vocabulary:
+class Dictionary:
     """A growing list of distinct texts. One thread adds at a time, any number ask."""
 
     def __init__(self, matcher: Matcher = lambda pattern: pattern.__eq__) -> None:

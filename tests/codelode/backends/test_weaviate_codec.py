@@ -10,17 +10,17 @@ from weaviate.collections.batch.grpc_batch import _BatchGRPC
 from weaviate.collections.classes.batch import _BatchObject
 from weaviate.util import _ServerVersion
 
-from codelode.backends.weaviate.index import SCHEMA_VERSION
-from codelode.backends.weaviate.inserting import request
-from codelode.backends.weaviate.objects import (
+from codelode.backends.weaviate.codec import (
     BY_DIGIT,
+    ChunkCache,
     Given,
-    Kept,
     category_of,
     pack,
     unpack,
     visible,
 )
+from codelode.backends.weaviate.inserting import request
+from codelode.backends.weaviate.schema import SCHEMA_VERSION
 from codelode.errors import SchemaMismatch
 from codelode.model import Category
 from codelode.names import names_of
@@ -35,7 +35,7 @@ def stored(chunk):
 
 
 def test_an_object_is_read_once_and_the_older_half_of_those_kept_goes(chunk_of):
-    kept = Kept(most=4)
+    kept = ChunkCache(most=4)
     objects = [stored(chunk_of(f"part_{number}.py")) for number in range(5)]
     first = [kept.of(one) for one in objects[:4]]
     assert all(kept.of(one) is shown for one, shown in zip(objects[:4], first, strict=True))

@@ -19,10 +19,10 @@ import simsimd
 from tantivy import Query
 
 from codelode.backends import words
-from codelode.backends.local import keywords, tables
-from codelode.backends.local.columns import Columns, clauses
+from codelode.backends.local import keyword_index, tables
+from codelode.backends.local.column_table import ColumnTable, clauses
+from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.snapshots import Snapshot
-from codelode.backends.local.vocabulary import Mask
 from codelode.model import Filters, HybridQuery, Vector
 
 #: Vectors found in 8 bits are compared again in 16; this many times the limit are.
@@ -54,7 +54,7 @@ Scores = dict[int, float]
 _Floats = npt.NDArray[np.floating]
 
 
-def nearest(columns: Columns, vector: Vector, mask: Mask, count: int) -> list[int]:
+def nearest(columns: ColumnTable, vector: Vector, mask: Mask, count: int) -> list[int]:
     """The positions inside the mask whose 8-bit vectors have the largest cosine with the vector,
     best first.
     """
@@ -103,11 +103,11 @@ def keyword(snapshot: Snapshot, query: HybridQuery, mask: Mask) -> Scores:
     terms, inside = words.query_terms(query.text), int(np.count_nonzero(mask))
     if not terms or inside == 0:
         return {}
-    asked, share = _limited(snapshot, query.filters, mask, keywords.matching(terms))
+    asked, share = _limited(snapshot, query.filters, mask, keyword_index.matching(terms))
     depth = query.limit if share >= 1 else math.ceil(query.limit / share * MARGIN)
     while True:
         depth = min(depth, snapshot.searcher.num_docs + 1)  # one more than there are: all of them
-        rows, scores = keywords.top(snapshot.searcher, asked, depth)
+        rows, scores = keyword_index.top(snapshot.searcher, asked, depth)
         positions = snapshot.columns.positions(rows)
         found = mask[positions] & (snapshot.columns.rows[positions] == rows)
         if np.count_nonzero(found) >= query.limit or len(rows) < depth:
@@ -125,8 +125,8 @@ def _limited(snapshot: Snapshot, filters: Filters, mask: Mask, query: Query) -> 
     limits = clauses(filters)
     share = float(inside / np.count_nonzero(columns.in_clauses(filters)))
     if share >= LEAST_SHARE_IN_CLAUSES:
-        return keywords.inside(query, limits), share
-    return keywords.inside(query, {}, rows=columns.rows[mask].tolist()), 1.0
+        return keyword_index.inside(query, limits), share
+    return keyword_index.inside(query, {}, rows=columns.rows[mask].tolist()), 1.0
 
 
 def similarities(near: Mapping[int, bytes], query: HybridQuery) -> Scores:

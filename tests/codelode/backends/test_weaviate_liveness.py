@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from codelode.backends.weaviate.connection import Address
-from codelode.backends.weaviate.lifeline import Lifeline
+from codelode.backends.weaviate.liveness import LivenessProbe
 from codelode.errors import Unavailable
 
 IDLE_S = 0.4
@@ -63,20 +63,20 @@ def address(server):
 
 
 def test_a_step_that_takes_longer_than_the_server_keeps_idle_connections_loses_nothing(server):
-    with Lifeline(address(server), pulse_s=PULSE_S) as lifeline:
+    with LivenessProbe(address(server), pulse_s=PULSE_S) as lifeline:
         server.wait_asked(1 + round(2 * IDLE_S / PULSE_S))
         lifeline.check()
 
 
 def test_a_connection_that_ended_is_found_out(server):
-    with Lifeline(address(server), pulse_s=100 * IDLE_S) as lifeline:
+    with LivenessProbe(address(server), pulse_s=100 * IDLE_S) as lifeline:
         assert server.ended.wait(10)
         with pytest.raises(Unavailable, match="went away during a write"):
             lifeline.check()
 
 
 def test_what_a_pulse_found_out_is_told_by_the_next_check(server):
-    with Lifeline(address(server), pulse_s=3 * IDLE_S) as lifeline:
+    with LivenessProbe(address(server), pulse_s=3 * IDLE_S) as lifeline:
         lifeline._pulse.join(10)
         with pytest.raises(Unavailable, match="went away during a write"):
             lifeline.check()
@@ -85,6 +85,6 @@ def test_what_a_pulse_found_out_is_told_by_the_next_check(server):
 def test_without_a_server_it_does_not_begin():
     with (
         pytest.raises(Unavailable, match="is it running"),
-        Lifeline(Address("http://127.0.0.1:1", 0)),
+        LivenessProbe(Address("http://127.0.0.1:1", 0)),
     ):
         pass
