@@ -21,6 +21,7 @@ import pytest
 from hypothesis import settings
 
 from tests.exported import exported
+from tests.guardian import GUARDIAN
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.weaviate_nodes"]
@@ -28,6 +29,10 @@ pytest_plugins = ["tests.weaviate_nodes"]
 # How long an example takes depends on what else the machine does; time is measured in tests/bench.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_unconfigure():
+    GUARDIAN.close()
 
 
 @pytest.fixture
@@ -44,7 +49,7 @@ def redis_url(tmp_path_factory):
     folder = tmp_path_factory.mktemp("redis")
     port = _free_port()
     command = redis_server.command(folder, port, binary=redis_server.locate())
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log) as server:
+    with (folder / "log").open("wb") as log, GUARDIAN.popen(command, stdout=log) as server:
         try:
             redis_server.wait_ready(redis_server.url(port), is_alive=lambda: server.poll() is None)
             yield redis_server.url(port)
@@ -96,28 +101,23 @@ TEST_MODELS = {"all-minilm:latest", "smollm2:latest"}
 
 
 @pytest.fixture(scope="session")
-def ollama_url(tmp_path_factory):
+def ollama_url(request):
     """A real Ollama with the test models. Without one, tests skip; they fail where CI is set."""
-    state = tmp_path_factory.mktemp("ollama")
-    environment = {**os.environ, "SERVICES_STATE": str(state), "SERVICES_WAYS": "path cache"}
     url = os.environ.get("CODELODE_OLLAMA_URL")
-    try:
-        if not url:
-            subprocess.run([DEPLOY / "services.sh", "up", "ollama"], env=environment, check=False)
-            url = exported(state / "env").get("CODELODE_OLLAMA_URL")
-        if not url:
-            missing = "no Ollama: run `make services`, or set CODELODE_OLLAMA_URL"
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
-        if not _models(url) >= TEST_MODELS:
-            subprocess.run([sys.executable, DEPLOY / "test_models.py", url], check=True)
-        yield url
-    finally:
-        subprocess.run([DEPLOY / "services.sh", "down"], env=environment, check=False)
+    if not url:
+        return request.getfixturevalue("ollama_server").url
+    if not _models(url) >= TEST_MODELS:
+        _make_models(url)
+    return url
 
 
 def _models(url):
     listed = httpx.get(f"{url}/api/tags", trust_env=False).json()["models"]
     return {model["name"] for model in listed}
+
+
+def _make_models(url):
+    subprocess.run([sys.executable, DEPLOY / "test_models.py", url], check=True)
 
 
 class OllamaServer:
@@ -141,7 +141,7 @@ class OllamaServer:
 
     def start(self):
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = GUARDIAN.popen(
                 self._command,
                 env=self._environment,
                 stdout=log,
@@ -177,18 +177,32 @@ class OllamaServer:
             return False
 
 
-@pytest.fixture(scope="module")
-def ollama(tmp_path_factory, program_of):
-    """One of the module's own with the test models. Without one, tests skip; they fail in CI."""
+@pytest.fixture(scope="session")
+def bare_ollama(tmp_path_factory, program_of):
+    """An Ollama of the test process's own. Without one, tests skip; they fail where CI is set."""
     folder = tmp_path_factory.mktemp("ollama")
     (folder / "home").mkdir()
     server = OllamaServer(program_of("ollama"), folder)
     server.start()
     try:
-        subprocess.run([sys.executable, DEPLOY / "test_models.py", server.url], check=True)
         yield server
     finally:
         server.kill()
+
+
+@pytest.fixture(scope="session")
+def ollama_server(bare_ollama):
+    """It with the test models."""
+    _make_models(bare_ollama.url)
+    return bare_ollama
+
+
+@pytest.fixture(scope="module")
+def ollama(ollama_server):
+    """It for tests that kill it and start it again."""
+    if not ollama_server.is_running():
+        ollama_server.start()
+    return ollama_server
 
 
 class ModelServer:
@@ -360,6 +374,7 @@ class WeaviateServer:
 
     def start(self):
         """Whether there is a server now; it takes about 3 seconds."""
+        GUARDIAN.services(self._state)
         self._run("up", "weaviate")
         return bool(exported(self._state / "env"))
 

@@ -10,13 +10,13 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.guardian import GUARDIAN
 from tests.waiting import wait_until
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
@@ -78,7 +78,7 @@ class Node:
     def start(self):
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = GUARDIAN.popen(
                 self._command, env=self._environment, stdout=log, stderr=log
             )
 

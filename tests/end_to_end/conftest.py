@@ -20,6 +20,7 @@ from codelode.client import Client
 from codelode.model import DEFAULT_REF, RepositoryName, RunState
 from codelode.settings import Settings, load
 from tests.end_to_end.stored import Stored, read
+from tests.guardian import GUARDIAN
 from tests.waiting import wait_until
 
 #: Short enough that a test sees a dead worker's files come back, long enough for a busy machine.
@@ -51,7 +52,7 @@ class Cluster:
         log = (self.data.parent / "up.log").open("ab")
         command = [sys.executable, "-m", "codelode", "up", "--data", str(self.data)]
         with log:
-            self._process = subprocess.Popen(
+            self._process = GUARDIAN.popen(
                 [*command, "--port", "0", "--http-port", "0"],
                 env={**os.environ, **FAST_RECOVERY, **self._variables()},
                 stdout=log,

@@ -16,6 +16,7 @@ import pytest
 
 from codelode.cli import folder
 from codelode.client import Client
+from tests.guardian import GUARDIAN
 
 START_S = 120.0
 STOP_S = 20.0
@@ -31,7 +32,7 @@ class Up:
         said = data.with_name(f"{data.name}.said")
         command = (sys.executable, "-m", "codelode", "up", "--data", data, "--workers", "1")
         with said.open("ab") as output:
-            self.process = subprocess.Popen(
+            self.process = GUARDIAN.popen(
                 [*command, "--port", "0", "--http-port", "0"], stderr=output
             )
         try:

@@ -1,0 +1,98 @@
+"""Ends the servers of a test run whose own teardown never comes, as after SIGKILL.
+
+A process of its own that holds the other end of a pipe: however the run ends, the kernel closes the
+pipe, and what was named to the guardian by then and still runs is ended. It is in a session of its
+own, so that a signal to the run's process group does not reach it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+SERVICES = Path(__file__).parents[1] / "deploy" / "services.sh"
+
+
+class Guardian:
+    """Starts the guardian process and names to it what it has to end."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def popen(self, command, **options):
+        """`subprocess.Popen`, of a process that does not outlive the test run."""
+        self._start()
+        started = subprocess.Popen(command, **options)
+        self._tell(f"process {started.pid}")
+        return started
+
+    def services(self, state):
+        """Whatever `deploy/services.sh` runs in this state folder does not outlive the test run."""
+        self._start()
+        self._tell(f"services {state}")
+
+    def close(self):
+        """Ends what is left."""
+        if self._process is not None:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process = None
+
+    def _start(self):
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", __file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def _tell(self, line):
+        self._process.stdin.write(f"{line}\n".encode())
+        self._process.stdin.flush()
+
+
+#: That of this test process; started when it first has something to watch.
+GUARDIAN = Guardian()
+
+
+class Watched:
+    """A process that is recognised even when its number is given to another one."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+
+    def kill(self):
+        """With its process group, if it leads one."""
+        if self._handle is not None:
+            signal.pidfd_send_signal(self._handle, signal.SIGSTOP)  # fails when it is gone
+        if os.getpgid(self._pid) == self._pid:
+            os.killpg(self._pid, signal.SIGKILL)
+        os.kill(self._pid, signal.SIGKILL)
+
+
+def main() -> None:
+    processes, states = [], []
+    for line in sys.stdin:
+        kind, _, subject = line.rstrip("\n").partition(" ")
+        if kind == "services":
+            states.append(subject)
+            continue
+        with suppress(ProcessLookupError):
+            processes.append(Watched(int(subject)))
+    for process in processes:
+        with suppress(ProcessLookupError):
+            process.kill()
+    for state in filter(os.path.isdir, states):
+        environment = {**os.environ, "SERVICES_STATE": state}
+        subprocess.run([SERVICES, "down"], env=environment, check=False)
+
+
+if __name__ == "__main__":
+    main()
