@@ -296,20 +296,20 @@ class ReferenceIndex(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class PublishedPackages:
     """What a repository is known by to others, and what its manifests said when it was resolved."""
 
     keys: Mapping[str, str]  # `npm:@acme/ui` → the folder that it is published from
     fingerprints: Mapping[str, str]  # ecosystem → what names all that its manifests say
 
 
-class Packages(Protocol):
+class PackageIndex(Protocol):
     """What repositories publish, over all of them."""
 
-    def publish(self, repository: RepositoryName, publication: Publication) -> None:
+    def publish(self, repository: RepositoryName, packages: PublishedPackages) -> None:
         """Make what the repository publishes exactly this."""
 
-    def of(self, repository: RepositoryName) -> Publication:
+    def published_by(self, repository: RepositoryName) -> PublishedPackages:
         """What it publishes; of one that published nothing yet, nothing."""
 
     def publishers(

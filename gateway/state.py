@@ -19,7 +19,7 @@ from codelode.ports import (
     DependencyGraph,
     Embedder,
     LanguageModel,
-    Packages,
+    PackageIndex,
     ReferenceIndex,
     SymbolTable,
     Tokeniser,
@@ -266,4 +266,4 @@ class Backends:
     cross_encoder: CrossEncoder | None = None
     tokeniser: Tokeniser | None = None
     references: ReferenceIndex | None = None
-    packages: Packages | None = None
+    packages: PackageIndex | None = None

@@ -22,7 +22,7 @@ from codelode.ports import (
     Derivations,
     Embedder,
     Handover,
-    Packages,
+    PackageIndex,
     ReferenceIndex,
     SymbolTable,
 )
@@ -209,7 +209,7 @@ class Services:
         return connect.references(self.settings)
 
     @cached_property
-    def packages(self) -> Packages:
+    def packages(self) -> PackageIndex:
         return connect.packages(self.settings)
 
 

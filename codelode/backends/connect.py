@@ -27,7 +27,7 @@ from codelode.ports import (
     Handover,
     Inventory,
     LanguageModel,
-    Packages,
+    PackageIndex,
     QueryCache,
     ReferenceIndex,
     SemanticQueryCache,
@@ -381,12 +381,12 @@ def redis_keys(settings: Settings) -> RedisKeys:
     return RedisKeys(connect(settings.redis_url, timeout_s=SAVE_TIMEOUT_S))
 
 
-def packages(settings: Settings) -> Packages:
+def packages(settings: Settings) -> PackageIndex:
     """What repositories publish."""
     from codelode.backends.redis.connection import connect
-    from codelode.backends.redis.packages import RedisPackages
+    from codelode.backends.redis.packages import RedisPackageIndex
 
-    return RedisPackages(connect(settings.redis_url))
+    return RedisPackageIndex(connect(settings.redis_url))
 
 
 def chosen(settings: Settings, choice: Mapping[str, object]) -> Settings:

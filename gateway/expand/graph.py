@@ -296,7 +296,7 @@ def _consumers(subject: _Subject, query: GraphQuery, backends: Backends) -> list
     """Files of other repositories that take from a package that the subject's files are in."""
     if backends.references is None or backends.packages is None:
         return []
-    published = backends.packages.of(subject.repository).keys
+    published = backends.packages.published_by(subject.repository).keys
     keys = _keys_around(published, subject.paths)
     links: list[Link] = []
     for repository in query.visible:

@@ -1,23 +1,23 @@
-"""The contract of the port Packages, over every implementation."""
+"""The contract of the port PackageIndex, over every implementation."""
 
 from __future__ import annotations
 
 import pytest
 
-from codelode.backends.memory.packages import MemoryPackages
-from codelode.backends.redis.packages import RedisPackages
-from codelode.ports import Publication
+from codelode.backends.memory.packages import MemoryPackageIndex
+from codelode.backends.redis.packages import RedisPackageIndex
+from codelode.ports import PublishedPackages
 
 
 @pytest.fixture(params=["memory", "redis"])
 def packages(request):
     if request.param == "memory":
-        return MemoryPackages()
-    return RedisPackages(request.getfixturevalue("redis"))
+        return MemoryPackageIndex()
+    return RedisPackageIndex(request.getfixturevalue("redis"))
 
 
 def publication(**keys):
-    return Publication(
+    return PublishedPackages(
         {key.replace("_", ":"): folder for key, folder in keys.items()}, {"npm": "1"}
     )
 
@@ -36,8 +36,10 @@ def test_a_key_leads_to_all_that_publish_it(packages):
 def test_what_is_published_is_read_back(packages):
     packages.publish("acme/ui", publication(npm_ui="packages/ü"))
 
-    assert packages.of("acme/ui") == Publication({"npm:ui": "packages/ü"}, {"npm": "1"})
-    assert packages.of("acme/none") == Publication({}, {})
+    assert packages.published_by("acme/ui") == PublishedPackages(
+        {"npm:ui": "packages/ü"}, {"npm": "1"}
+    )
+    assert packages.published_by("acme/none") == PublishedPackages({}, {})
 
 
 def test_publishing_anew_withdraws_the_old(packages):
@@ -57,11 +59,11 @@ def test_a_removed_repository_publishes_nothing(packages):
     packages.remove_repository("never-seen")
 
     assert packages.publishers(["npm:ui"]) == {"npm:ui": (("acme/fork", ""),)}
-    assert packages.of("acme/ui") == Publication({}, {})
+    assert packages.published_by("acme/ui") == PublishedPackages({}, {})
 
 
 def test_the_last_that_goes_leaves_no_keys(redis):
-    packages = RedisPackages(redis)
+    packages = RedisPackageIndex(redis)
     packages.publish("acme/ui", publication(npm_ui="", npm_icons=""))
     packages.remove_repository("acme/ui")
 

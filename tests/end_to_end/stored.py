@@ -133,7 +133,7 @@ def _names(index, name, paths):
 
 def _published(packages, name):
     """Fingerprints are left out: after a death they may be in doubt until the next run."""
-    return frozenset(packages.of(name).keys.items())
+    return frozenset(packages.published_by(name).keys.items())
 
 
 def _all(by_key):

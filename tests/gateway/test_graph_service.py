@@ -8,10 +8,10 @@ import grpc
 import pytest
 from grpc import aio
 
-from codelode.backends.memory.packages import MemoryPackages
+from codelode.backends.memory.packages import MemoryPackageIndex
 from codelode.backends.memory.references import MemoryReferences
 from codelode.model import Edge, EdgeKind, Kind, Repository, Symbol
-from codelode.ports import Publication
+from codelode.ports import PublishedPackages
 from codelode.v1 import graph_pb2, graph_pb2_grpc
 
 HERE, THERE = "acme/http", "acme/web"
@@ -61,7 +61,7 @@ def edges(path, targets):
 
 @pytest.fixture
 def backends(backends):
-    return replace(backends, references=MemoryReferences(), packages=MemoryPackages())
+    return replace(backends, references=MemoryReferences(), packages=MemoryPackageIndex())
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def ask(backends, ledger, index, make_chunk, channel):
         backends.graph.replace(HERE, {path: edges(path, EDGES.get(path, []))})
         backends.symbols.replace(HERE, {path: [symbol(*row) for row in SYMBOLS[path]]})
         backends.references.replace(HERE, {path: NAMES.get(path, [])})
-    backends.packages.publish(THERE, Publication({"npm:ui": ""}, {}))
+    backends.packages.publish(THERE, PublishedPackages({"npm:ui": ""}, {}))
 
     async def asked(subject, relation, **fields):
         request = graph_pb2.GetGraphRequest(subject=subject, relations=[relation], **fields)

@@ -18,7 +18,7 @@ from kombu.exceptions import OperationalError
 from codelode import jobs
 from codelode.errors import CodelodeError, NotFound, Unavailable
 from codelode.model import EdgeKind, RefName, RepositoryName, Revision, RunId, RunState
-from codelode.ports import Manifest, Publication, WorkItem
+from codelode.ports import Manifest, PublishedPackages, WorkItem
 from workers.delivery.app import app
 from workers.delivery.batcher import Turn, only_once
 from workers.delivery.dispatch import backoff, existing, operators_queries, publish, send_pull
@@ -144,7 +144,7 @@ def _with_dependents(
     Ahead, so that a plan that is cut off has not taken a file for known that others wait for. The
     layout is that of the commit; None: it is as it was.
     """
-    before = services().packages.of(repository).fingerprints
+    before = services().packages.published_by(repository).fingerprints
     known = imports.Known(
         exists=partial(services().ledger.exists, repository, ref),
         incoming=partial(services().graph.incoming, repository),
@@ -166,7 +166,7 @@ def _announce(
     repository: RepositoryName, layout: imports.Layout, resolved: Mapping[str, str]
 ) -> None:
     """What the repository publishes, and by which manifests its files are resolved or will be."""
-    said = Publication(imports.published(layout), resolved)
+    said = PublishedPackages(imports.published(layout), resolved)
     services().packages.publish(repository, said)
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from codelode.model import RepositoryName
-from codelode.ports import Publication
+from codelode.ports import PublishedPackages
 
 
-class MemoryPackages:
-    """Implements the port Packages."""
+class MemoryPackageIndex:
+    """Implements the port PackageIndex."""
 
     def __init__(self) -> None:
-        self._of: dict[RepositoryName, Publication] = {}
+        self._of: dict[RepositoryName, PublishedPackages] = {}
 
-    def publish(self, repository: RepositoryName, publication: Publication) -> None:
-        self._of[repository] = publication
+    def publish(self, repository: RepositoryName, packages: PublishedPackages) -> None:
+        self._of[repository] = packages
 
-    def of(self, repository: RepositoryName) -> Publication:
-        return self._of.get(repository, Publication({}, {}))
+    def published_by(self, repository: RepositoryName) -> PublishedPackages:
+        return self._of.get(repository, PublishedPackages({}, {}))
 
     def publishers(
         self, keys: Sequence[str]

@@ -11,32 +11,32 @@ import redis
 from codelode.backends.redis import keys, scripts
 from codelode.backends.redis.connection import translated
 from codelode.model import RepositoryName
-from codelode.ports import Publication
+from codelode.ports import PublishedPackages
 
 
-class RedisPackages:
-    """Implements the port Packages."""
+class RedisPackageIndex:
+    """Implements the port PackageIndex."""
 
     def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
         self._client = client
         self._base = f"{prefix}packages:{{all}}"
         self._publish = scripts.Bulk(client, scripts.load("packages.lua")["publish"])
 
-    def publish(self, repository: RepositoryName, publication: Publication) -> None:
+    def publish(self, repository: RepositoryName, packages: PublishedPackages) -> None:
         said = {
-            "keys": dict(sorted(publication.keys.items())),
-            "fingerprints": dict(sorted(publication.fingerprints.items())),
+            "keys": dict(sorted(packages.keys.items())),
+            "fingerprints": dict(sorted(packages.fingerprints.items())),
         }
         listed = [keys.encode(part) for pair in said["keys"].items() for part in pair]
         value = json.dumps(said).encode()
         with translated():
             self._publish([(self._base, [keys.encode(repository), value, *listed])])
 
-    def of(self, repository: RepositoryName) -> Publication:
+    def published_by(self, repository: RepositoryName) -> PublishedPackages:
         with translated():
             value = self._client.hget(f"{self._base}:of", cast("str", keys.encode(repository)))
         said = json.loads(cast("bytes", value)) if value else {"keys": {}, "fingerprints": {}}
-        return Publication(said["keys"], said["fingerprints"])
+        return PublishedPackages(said["keys"], said["fingerprints"])
 
     def publishers(
         self, keys_: Sequence[str]

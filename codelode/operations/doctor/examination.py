@@ -29,7 +29,7 @@ from codelode.ports import (
     DependencyGraph,
     Files,
     Inventory,
-    Packages,
+    PackageIndex,
     ReferenceIndex,
     Runs,
     SymbolTable,
@@ -85,7 +85,7 @@ class Doctor:
     graph: DependencyGraph
     symbols: SymbolTable
     references: ReferenceIndex
-    packages: Packages
+    packages: PackageIndex
     census: Census
     exchange: Exchange
     indexes: Indexes

@@ -17,7 +17,7 @@ from codelode.backends.redis.exchange import RedisExchange
 from codelode.backends.redis.graph import RedisGraph
 from codelode.backends.redis.handover import RedisHandover
 from codelode.backends.redis.ledger import RedisLedger
-from codelode.backends.redis.packages import RedisPackages
+from codelode.backends.redis.packages import RedisPackageIndex
 from codelode.backends.redis.references import RedisReferences
 from codelode.backends.redis.symbols import RedisSymbols
 from codelode.errors import Corrupt
@@ -40,7 +40,7 @@ from codelode.model import (
     Symbol,
 )
 from codelode.operations.doctor import Doctor, Trouble
-from codelode.ports import Manifest, Publication, WorkItem
+from codelode.ports import Manifest, PublishedPackages, WorkItem
 from tests.chunks import chunk
 
 APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")
@@ -69,7 +69,7 @@ class World:
         self.graph = RedisGraph(client)
         self.symbols = RedisSymbols(client)
         self.references = RedisReferences(client)
-        self.packages = RedisPackages(client)
+        self.packages = RedisPackageIndex(client)
         self.handover = RedisHandover(client)
         self.exchange = RedisExchange(client)
         self.mirrors = self.folder / "mirrors"
@@ -250,7 +250,7 @@ def test_a_label_too_many_leaves_the_chunk_where_it_belongs(world):
 def test_what_is_left_of_a_removed_repository_goes(world):
     world.index()
     world.write(LIB)
-    world.packages.publish(LIB, Publication({"npm:lib": ""}, {}))
+    world.packages.publish(LIB, PublishedPackages({"npm:lib": ""}, {}))
     world.mirror(APP)
     stray = world.mirror(LIB)
 
