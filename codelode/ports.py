@@ -547,7 +547,7 @@ class Feeder(Protocol):
         """
 
 
-class Handover(Protocol):
+class StageOutputs(Protocol):
     """What one stage leaves for the next, per file of a run. Bounded by time and by `drop`."""
 
     def put(self, run: RunId, parts: Mapping[str, Mapping[str, bytes]]) -> None:

@@ -21,9 +21,9 @@ from codelode.ports import (
     DependencyGraph,
     Derivations,
     Embedder,
-    Handover,
     PackageIndex,
     ReferenceIndex,
+    StageOutputs,
     SymbolTable,
 )
 from codelode.settings import Settings, load
@@ -171,8 +171,8 @@ class Services:
         return connect.ledger(self.settings)
 
     @cached_property
-    def handover(self) -> Handover:
-        return connect.handover(self.settings)
+    def stage_outputs(self) -> StageOutputs:
+        return connect.stage_outputs(self.settings)
 
     @cached_property
     def queues(self) -> RedisQueues:

@@ -24,13 +24,13 @@ from codelode.ports import (
     DependencyGraph,
     Derivations,
     Embedder,
-    Handover,
     Inventory,
     LanguageModel,
     PackageIndex,
     QueryCache,
     ReferenceIndex,
     SemanticQueryCache,
+    StageOutputs,
     SummaryBudget,
     SymbolTable,
 )
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from codelode.backends.models.ollama import Server
     from codelode.backends.models.openai import Endpoint
     from codelode.backends.models.served import Limits
-    from codelode.backends.redis.census import RedisCensus
     from codelode.backends.redis.dump import RedisKeys
     from codelode.backends.redis.exchange import RedisExchange
     from codelode.backends.redis.queues import RedisQueues
+    from codelode.backends.redis.table_inventory import RedisTableInventory
     from codelode.backends.weaviate import Address, TenantIndex
 
 #: A worker is taken for dead after so many heartbeats that did not come.
@@ -325,12 +325,12 @@ def ledger(settings: Settings) -> Ledger:
     )
 
 
-def handover(settings: Settings) -> Handover:
+def stage_outputs(settings: Settings) -> StageOutputs:
     """What one stage leaves for the next."""
     from codelode.backends.redis.connection import connect
-    from codelode.backends.redis.handover import RedisHandover
+    from codelode.backends.redis.stage_outputs import RedisStageOutputs
 
-    return RedisHandover(connect(settings.redis_url))
+    return RedisStageOutputs(connect(settings.redis_url))
 
 
 def queues(settings: Settings) -> RedisQueues:
@@ -365,12 +365,12 @@ def references(settings: Settings) -> ReferenceIndex:
     return RedisReferences(connect(settings.redis_url))
 
 
-def census(settings: Settings) -> RedisCensus:
+def table_inventory(settings: Settings) -> RedisTableInventory:
     """Which repositories and files graph, symbol table and the other tables speak of."""
-    from codelode.backends.redis.census import RedisCensus
     from codelode.backends.redis.connection import connect
+    from codelode.backends.redis.table_inventory import RedisTableInventory
 
-    return RedisCensus(connect(settings.redis_url))
+    return RedisTableInventory(connect(settings.redis_url))
 
 
 def redis_keys(settings: Settings) -> RedisKeys:

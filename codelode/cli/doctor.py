@@ -58,7 +58,7 @@ def _examined(settings: Settings, *, is_repairing: bool) -> Report:
         symbols=connect.symbols(settings),
         references=connect.references(settings),
         packages=connect.packages(settings),
-        census=connect.census(settings),
+        table_inventory=connect.table_inventory(settings),
         exchange=connect.exchange(settings),
         indexes=indexes,
         mirrors=settings.mirrors_dir,

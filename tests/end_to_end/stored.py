@@ -54,7 +54,9 @@ def read(cluster, repository):
     (status,) = ledger.refs(name)
     records = frozenset(ledger.all(name, status.ref))
     # Those too of which a table alone knows.
-    paths = sorted({record.path for record in records} | connect.census(settings).paths(name))
+    paths = sorted(
+        {record.path for record in records} | connect.table_inventory(settings).paths(name)
+    )
     chunks, vectors = asyncio.run(_found(connect.chunk_search(settings, model), model, name, paths))
     return Stored(
         _ids(settings, model, name),

@@ -237,12 +237,12 @@ def test_a_removed_repository_is_gone(cluster, git):
 
 
 def test_what_stages_left_for_each_other_goes_with_a_cancelled_run(cluster, library, wait_for):
-    census = connect.census(cluster.settings())
+    inventory = connect.table_inventory(cluster.settings())
     with cluster.client() as client:
         run = client.index(str(library.folder), name="cancelled", wait=False)
         next(one for one in client.watch(run.id) if one.done)
         assert client.cancel(run).state is RunState.CANCELLED
-    wait_for(lambda: run.id not in census.handed_over(), "an end of what was handed over")
+    wait_for(lambda: run.id not in inventory.stage_outputs(), "an end of what was handed over")
 
 
 def test_a_repository_that_cannot_be_read_fails_its_run_with_the_reason(cluster, git):

@@ -125,8 +125,8 @@ def assert_died(cluster, who, wait_for):
 
 def assert_sound(cluster, run, wait_for):
     """Nothing is missing in the stores or left in them, or between the stages of the run."""
-    census = connect.census(cluster.settings())
-    wait_for(lambda: run.id not in census.handed_over(), "all parts to be taken or dropped")
+    inventory = connect.table_inventory(cluster.settings())
+    wait_for(lambda: run.id not in inventory.stage_outputs(), "all parts to be taken or dropped")
     given = ["--json", "--data", str(cluster.data)]
     examined = CliRunner(env=cluster.environment()).invoke(doctor, given)
     findings = json.loads(examined.stdout)["findings"]

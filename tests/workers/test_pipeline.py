@@ -73,7 +73,7 @@ def start(own):
 def test_a_job_that_fails_after_its_repository_was_removed_raises_nothing(own):
     gone = Job(RunId("gone"), APP, "a.py", BLOB)
     stages.fail(gone, "its repository was removed", queue=jobs.PARSE)
-    assert own.handover.get(gone.run, [gone.path], "outcome") != (None,)
+    assert own.stage_outputs.get(gone.run, [gone.path], "outcome") != (None,)
 
 
 def test_a_file_whose_server_is_away_waits_for_any_worker_and_that_is_no_attempt(own, monkeypatch):

@@ -1,7 +1,7 @@
 """Between stages: what a step of a run hands out becomes messages, one per file.
 
 Messages name the file, for the worker and for whoever watches the jobs; content waits in the
-hand-over. All messages of a step go out in one round trip.
+stage outputs. All messages of a step go out in one round trip.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _ahead(run: RunId, files: Sequence[Job]) -> list[Job]:
     parts = {job.path: {"parsed": data} for job, (data, _) in parsed.items()}
     for job, (part, rows) in vectors.items():
         parts[job.path][part] = wire.dump_vectors(rows)
-    services().handover.put(run, parts)
+    services().stage_outputs.put(run, parts)
     pass_on(run, list(vectors), jobs.STORE)
     pass_on(run, [job for job in parsed if job not in vectors], after_parse())
     return [job for job in files if job not in parsed]
@@ -117,7 +117,7 @@ def _embedded_before(
 ) -> dict[Job, tuple[str, Vectors]]:
     """Those with nothing left to compute: no summaries are wanted, all vectors are known.
 
-    Each with the name of the vectors' part in the hand-over.
+    Each with the name of the vectors' part in the stage outputs.
     """
     if not parsed or settings.language_model != "none":
         return {}

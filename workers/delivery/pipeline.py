@@ -70,7 +70,7 @@ STORE_FILES = 128
 STORE_LULL_S = 0.03
 STORE_WAIT_S = 1.5
 
-#: The part of a hand-over with the summaries; it was `summaries` when files had none of their own.
+#: The stage output that holds the summaries; it was `summaries` when files had none of their own.
 SENTENCES = "sentences"
 
 #: The part that names the index whose embedder made the vectors.
@@ -95,7 +95,7 @@ def parse_file(job: Job) -> None:
             return
         known = wire.dump_parsed(parse(data, path=job.path, own=queries_of(job.run)))
         services().derivations.put({key: known})
-    services().handover.put(job.run, {job.path: {"parsed": known}})
+    services().stage_outputs.put(job.run, {job.path: {"parsed": known}})
     pass_on(job.run, [job], after_parse())
 
 
@@ -178,7 +178,7 @@ def _enrich_batch(batch: Sequence[Job]) -> None:
         parts = {
             job.path: {SENTENCES: wire.dump_summaries(one.summaries)} for job, one in found.items()
         }
-        services().handover.put(run, parts)
+        services().stage_outputs.put(run, parts)
         pass_on(run, [job for job in ready if found[job].is_finished], jobs.EMBED)
         pass_on(run, [job for job in ready if not found[job].is_finished], jobs.ENRICH)
         pass_on(run, lost, jobs.PARSE)
@@ -211,7 +211,7 @@ def _embed_batch(batch: Sequence[Job]) -> None:
             known=services().derivations,
         )
         part, made_for = vectors_part(index.embedder), index.published.name.encode()
-        services().handover.put(
+        services().stage_outputs.put(
             run,
             {
                 job.path: {part: wire.dump_vectors(rows), MADE_FOR: made_for}
@@ -241,13 +241,13 @@ def _store_batch(batch: Sequence[Job]) -> None:
         stored = {file.path for file in files}
         pass_on(run, [job for job in group if job.path not in stored], jobs.PARSE)
         publish(run, advance)
-        services().handover.drop(run, sorted(stored))
+        services().stage_outputs.drop(run, sorted(stored))
 
 
 def _stored_files(
     run: RunId, group: Sequence[Job], outcomes: Mapping[str, FileRecord], *, index: Index
 ) -> list[StoredFile]:
-    """The files whose hand-over is complete; the others have to be parsed again.
+    """The files whose stage outputs are complete; the others have to be parsed again.
 
     One whose vectors are another embedder's is among the others: the index was exchanged. Raises
     Unavailable when it was not.
@@ -255,7 +255,7 @@ def _stored_files(
     refs = _refs(run)
     parsed = _load_parsed(run, group)
     embedder = index.embedder
-    vectors = services().handover.get(run, [job.path for job in group], vectors_part(embedder))
+    vectors = services().stage_outputs.get(run, [job.path for job in group], vectors_part(embedder))
     found = zip(group, vectors, strict=True)
     without = [job for job, rows in found if rows is None and job.path not in outcomes]
     _require_one_model(run, without, index)
@@ -285,7 +285,7 @@ def _require_one_model(run: RunId, group: Sequence[Job], index: Index) -> None:
     another model than the one here, which is asked anew what it is; making them again would not
     help.
     """
-    made_for = services().handover.get(run, [job.path for job in group], MADE_FOR)
+    made_for = services().stage_outputs.get(run, [job.path for job in group], MADE_FOR)
     if index.published.name.encode() in made_for:
         services().doubt(index)
         raise Unavailable(
@@ -310,14 +310,14 @@ def _refs(run: RunId) -> tuple[RefName, ...]:
 
 
 def _load_parsed(run: RunId, group: Sequence[Job]) -> list[ParsedFile | None]:
-    values = services().handover.get(run, [job.path for job in group], "parsed")
+    values = services().stage_outputs.get(run, [job.path for job in group], "parsed")
     return [wire.load_parsed(value) if value else None for value in values]
 
 
 def _load_summaries(run: RunId, group: Sequence[Job]) -> dict[str, Summaries]:
     paths = [job.path for job in group]
     is_enriched = settings.language_model != "none"
-    values = services().handover.get(run, paths, SENTENCES) if is_enriched else ()
+    values = services().stage_outputs.get(run, paths, SENTENCES) if is_enriched else ()
     loaded = {
         path: wire.load_summaries(value)
         for path, value in zip(paths, values, strict=False)

@@ -94,7 +94,7 @@ def claim(batch: Sequence[Job], *, queue: str) -> list[bool | Exception]:
         for job, attempt in zip(jobs_, attempts, strict=True):
             verdicts[job] = _verdict(attempt, queue=queue)
         unwanted = (path for path, one in zip(paths, attempts, strict=True) if one == NOT_IN_FLIGHT)
-        services().handover.drop(run, list(unwanted))
+        services().stage_outputs.drop(run, list(unwanted))
     return [verdicts[job] for job in batch]
 
 
@@ -139,12 +139,12 @@ def by_run(batch: Iterable[Job]) -> Iterable[tuple[RunId, list[Job]]]:
 def leave_out(job: Job, state: FileState, reason: str) -> None:
     """Send the file to the store stage to be recorded with this outcome instead of indexed."""
     outcome = json.dumps([state, reason]).encode()
-    services().handover.put(job.run, {job.path: {"outcome": outcome}})
+    services().stage_outputs.put(job.run, {job.path: {"outcome": outcome}})
     pass_on(job.run, [job], jobs.STORE)
 
 
 def left_out(run: RunId, group: Sequence[Job]) -> dict[str, FileRecord]:
-    values = services().handover.get(run, [job.path for job in group], "outcome")
+    values = services().stage_outputs.get(run, [job.path for job in group], "outcome")
     records = {}
     for job, value in zip(group, values, strict=True):
         if value:
@@ -167,7 +167,7 @@ def fail(job: Job, reason: str, *, queue: str) -> None:
     record = kept or FileRecord(job.path, job.blob, FileState.FAILED)
     failed = replace(record, state=FileState.FAILED, reason=reason, is_due=False)
     publish(job.run, services().ledger.done(job.run, [failed]))
-    services().handover.drop(job.run, [job.path])
+    services().stage_outputs.drop(job.run, [job.path])
 
 
 def _kept(job: Job) -> FileRecord | None:

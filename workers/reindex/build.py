@@ -317,7 +317,7 @@ class Build:
         )
 
     def _rounded(self, rows: Vectors) -> Vectors:
-        """As they are after the hand-over between two jobs: both ways give the same index."""
+        """As they are after passing between two jobs: both ways give the same index."""
         return wire.load_vectors(wire.dump_vectors(rows), dim=self.embedder.dim)
 
     def _trying(self, work: Callable[[], T]) -> T:

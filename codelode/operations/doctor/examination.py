@@ -58,14 +58,14 @@ class Exchange(Protocol):
     def alone(self) -> AbstractContextManager[Hold]: ...
 
 
-class Census(Protocol):
-    """What it asks of `codelode.backends.redis.census`."""
+class TableInventory(Protocol):
+    """What it asks of `codelode.backends.redis.table_inventory`."""
 
     def repositories(self) -> Mapping[RepositoryName, frozenset[str]]: ...
     def paths(self, repository: RepositoryName) -> frozenset[str]: ...
     def defining(self, repository: RepositoryName) -> frozenset[str]: ...
-    def handed_over(self) -> Mapping[RunId, tuple[bytes, ...]]: ...
-    def drop(self, handed_over: tuple[bytes, ...]) -> None: ...
+    def stage_outputs(self) -> Mapping[RunId, tuple[bytes, ...]]: ...
+    def drop(self, outputs: tuple[bytes, ...]) -> None: ...
 
 
 class Indexes(Protocol):
@@ -86,7 +86,7 @@ class Doctor:
     symbols: SymbolTable
     references: ReferenceIndex
     packages: PackageIndex
-    census: Census
+    table_inventory: TableInventory
     exchange: Exchange
     indexes: Indexes
     mirrors: Path
@@ -111,7 +111,7 @@ class Doctor:
     # Repositories that are not there any more
 
     def _removed(self, known: Sequence[Repository]) -> None:
-        tables = self.census.repositories()
+        tables = self.table_inventory.repositories()
         stored = self.inventory.repositories()
         unknown = (
             (stored | tables.keys()) - {one.name for one in known} - self.ledger.being_removed()
@@ -223,7 +223,7 @@ class Doctor:
         """Files with entries that no ref has; they are taken out when that is asked for."""
         refs = self._refs(name)
         known = {record.path for ref in refs for record in self.ledger.all(name, ref)}
-        suspects = self._with_entries(name, sorted(self.census.paths(name) - known))
+        suspects = self._with_entries(name, sorted(self.table_inventory.paths(name) - known))
         strays: list[str] = []
         for some in _batches(suspects, FILES_AT_ONCE):
             with self.exchange.alone() as hold:
@@ -243,7 +243,7 @@ class Doctor:
 
     def _with_entries(self, name: RepositoryName, paths: Sequence[str]) -> list[str]:
         """Those of the paths that a table has something of; some tables keep the mere path."""
-        defining = self.census.defining(name) if paths else frozenset()
+        defining = self.table_inventory.defining(name) if paths else frozenset()
         found: list[str] = []
         for some in _batches(paths, FILES_AT_ONCE):
             edges, names = self.graph.outgoing(name, some), self.references.names(name, some)
@@ -270,9 +270,13 @@ class Doctor:
         return self.ledger.being_removed() | {one.name for one in self.ledger.repositories()}
 
     def _handed_over(self) -> None:
-        left = {run: keys for run, keys in self.census.handed_over().items() if self._is_left(run)}
+        left = {
+            run: keys
+            for run, keys in self.table_inventory.stage_outputs().items()
+            if self._is_left(run)
+        }
         for keys in left.values() if self.is_repairing else ():
-            self.census.drop(keys)
+            self.table_inventory.drop(keys)
         if left:
             self._found(Trouble.HANDOVER, names=left, is_repaired=self.is_repairing)
 

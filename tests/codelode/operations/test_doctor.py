@@ -11,15 +11,15 @@ import pytest
 
 from codelode.backends.local import LocalChunkStore
 from codelode.backends.local.inventory import LocalInventory
-from codelode.backends.redis.census import RedisCensus
 from codelode.backends.redis.connection import connect
 from codelode.backends.redis.exchange import RedisExchange
 from codelode.backends.redis.graph import RedisGraph
-from codelode.backends.redis.handover import RedisHandover
 from codelode.backends.redis.ledger import RedisLedger
 from codelode.backends.redis.packages import RedisPackageIndex
 from codelode.backends.redis.references import RedisReferences
+from codelode.backends.redis.stage_outputs import RedisStageOutputs
 from codelode.backends.redis.symbols import RedisSymbols
+from codelode.backends.redis.table_inventory import RedisTableInventory
 from codelode.errors import Corrupt
 from codelode.mirrors import folder_name
 from codelode.model import (
@@ -70,7 +70,7 @@ class World:
         self.symbols = RedisSymbols(client)
         self.references = RedisReferences(client)
         self.packages = RedisPackageIndex(client)
-        self.handover = RedisHandover(client)
+        self.stage_outputs = RedisStageOutputs(client)
         self.exchange = RedisExchange(client)
         self.mirrors = self.folder / "mirrors"
 
@@ -83,7 +83,7 @@ class World:
             symbols=self.symbols,
             references=self.references,
             packages=self.packages,
-            census=RedisCensus(connect(self.url)),
+            table_inventory=RedisTableInventory(connect(self.url)),
             exchange=self.exchange,
             indexes=NoIndexes(),
             mirrors=self.mirrors,
@@ -275,13 +275,13 @@ def test_a_repository_that_is_being_removed_is_left_to_the_workers(world):
 def test_what_stages_left_of_a_run_that_ended_long_ago_goes(world):
     over, going = world.index(), world.planned(LIB)
     for run in (over, going, RunId("never")):
-        world.handover.put(run, {"a.py": {"parsed": b"x"}})
+        world.stage_outputs.put(run, {"a.py": {"parsed": b"x"}})
 
     assert world.found() == [(Trouble.HANDOVER, "", "", ("never",))]
     later = world.doctor(clock=lambda: world.ledger.run(over).finished_at + 3600, is_repairing=True)
     assert later().findings[0].names == tuple(sorted(("never", over)))
-    assert world.handover.get(going, ["a.py"], "parsed") == (b"x",)
-    assert world.handover.get(over, ["a.py"], "parsed") == (None,)
+    assert world.stage_outputs.get(going, ["a.py"], "parsed") == (b"x",)
+    assert world.stage_outputs.get(over, ["a.py"], "parsed") == (None,)
 
 
 def test_a_repository_that_is_being_indexed_is_left_out_and_named(world):

@@ -24,7 +24,7 @@ _STEP = 5_000
 _FILE = b"f"
 
 
-class RedisCensus:
+class RedisTableInventory:
     """Reads what graph, symbol table, reference index, packages and hand-over hold."""
 
     def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
@@ -62,7 +62,7 @@ class RedisCensus:
             fields = self._fields(f"{self._table('symbols', repository)}:id")
             return frozenset(map(keys.decode, fields))
 
-    def handed_over(self) -> Mapping[RunId, tuple[bytes, ...]]:
+    def stage_outputs(self) -> Mapping[RunId, tuple[bytes, ...]]:
         """Run → the keys of what its stages left for each other."""
         found: defaultdict[RunId, list[bytes]] = defaultdict(list)
         with translated():
@@ -71,11 +71,11 @@ class RedisCensus:
                     found[RunId(match[1].decode())].append(key)
         return {run: tuple(held) for run, held in found.items()}
 
-    def drop(self, handed_over: tuple[bytes, ...]) -> None:
-        """Forget what `handed_over` named."""
+    def drop(self, outputs: tuple[bytes, ...]) -> None:
+        """Forget what `outputs` named."""
         with translated():
-            for start in range(0, len(handed_over), _STEP):
-                self._client.unlink(*handed_over[start : start + _STEP])
+            for start in range(0, len(outputs), _STEP):
+                self._client.unlink(*outputs[start : start + _STEP])
 
     def _walk(self, pattern: str) -> Iterator[bytes]:
         yield from set(self._client.scan_iter(match=f"{self._prefix}{pattern}", count=_STEP))

@@ -16,8 +16,8 @@ from codelode.backends.redis.connection import translated
 from codelode.model import RunId
 
 
-class RedisHandover:
-    """Implements the port Handover."""
+class RedisStageOutputs:
+    """Implements the port StageOutputs."""
 
     def __init__(
         self, client: redis.Redis, *, prefix: str = "codelode:", ttl_s: int = 6 * 3600
