@@ -423,7 +423,7 @@ class WorkItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class FileManifest:
     """What a pull found: the files to work on and the files left out with their reasons.
 
     A file that was indexed and is left out now is in both.
@@ -433,7 +433,7 @@ class Manifest:
     items: tuple[WorkItem, ...]
     skipped: tuple[FileRecord, ...] = ()
     patterns: str = ""  # digest of the repository's patterns that it was made with
-    is_afresh: bool = False  # the index does not hold what the ref's records say
+    is_rebuild: bool = False  # the index does not hold what the ref's records say
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,12 +495,14 @@ class Feeder(Protocol):
     complete and its revision published in the same step.
     """
 
-    def plan(self, run: RunId, manifest: Manifest, *, ref: RefName, fingerprint: str) -> Advance:
+    def plan(
+        self, run: RunId, manifest: FileManifest, *, ref: RefName, fingerprint: str
+    ) -> Advance:
         """Store manifest and file records, open the run, hand out the first window.
 
-        A file that is INDEXED with the very content keeps its record, marked as due, until the next
-        one: it is in the index meanwhile. Not so when the manifest is afresh: then the ref has the
-        new fingerprint at once, because its records are of the new index from here on.
+        A file that is INDEXED with the same content keeps its record, marked as due, until it is
+        done again: it stays in the index meanwhile. For a rebuild the old records are dropped and
+        the ref gets the new fingerprint at once, because its records now describe a new index.
         Idempotent while the run is PULLING; on any other run it changes nothing.
         """
 
@@ -576,7 +578,7 @@ class Files(Protocol):
     ) -> Iterable[tuple[RefName, FileRecord]]:
         """Records of all refs in one of the states, by ref and path."""
 
-    def doubt(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> bool:
+    def invalidate(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> bool:
         """Let the next run of the ref compare every file and index these again.
 
         Those INDEXED become PENDING. False, and nothing is changed, while a run of the repository

@@ -105,11 +105,11 @@ class Services:
             self._part_with(before)
         return now
 
-    def doubt(self, index: Index) -> None:
+    def invalidate(self, index: Index) -> None:
         """Have whoever asks for the index next ask the embedding model what it is.
 
-        An index that is younger than FOLLOW_S is not doubted: where the models of two workers
-        differ for good, each file doubts. Do not call it while one of `store_turns`.
+        An index that is younger than FOLLOW_S is left alone: where the models of two workers
+        differ for good, each file would invalidate it. Do not call it while holding `store_turns`.
         """
         with self._looking:
             if self._index is not index or time.monotonic() - index.known_since < FOLLOW_S:

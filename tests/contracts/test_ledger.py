@@ -27,7 +27,7 @@ from codelode.model import (
     RunId,
     RunState,
 )
-from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, Manifest, WorkItem
+from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, FileManifest, WorkItem
 
 APP = RepositoryName("acme/app")
 MAIN = RefName("main")
@@ -59,8 +59,8 @@ def item(number: int) -> WorkItem:
     return WorkItem(f"src/{number}.py", BlobId(f"{number:040x}"), 100 + number)
 
 
-def manifest(*items: WorkItem, revision: Revision = ONE, **more: object) -> Manifest:
-    return Manifest(revision, items, **more)
+def manifest(*items: WorkItem, revision: Revision = ONE, **more: object) -> FileManifest:
+    return FileManifest(revision, items, **more)
 
 
 def indexed(work: WorkItem, chunks: int = 2) -> FileRecord:
@@ -149,7 +149,7 @@ def test_a_ref_tells_the_patterns_of_its_last_complete_run(ledger):
     following, advance = start(ledger, item(2), patterns="p2")
     assert [ref.patterns for ref in ledger.refs(APP)] == ["p1"]
     ledger.end(following.id, RunState.FAILED)
-    ledger.doubt(APP, MAIN, [])
+    ledger.invalidate(APP, MAIN, [])
     ledger.restamp("static", "served")
     assert [ref.patterns for ref in ledger.refs(APP)] == ["p1"]
     run, advance = start(ledger, item(2), patterns="")
@@ -546,7 +546,7 @@ def test_a_pull_that_is_given_up_after_its_run_was_cancelled_says_nothing(ledger
 def test_records_of_a_run_that_begins_afresh_are_of_its_own_index_from_then_on(ledger):
     drain(ledger, *start(ledger, item(1), item(2)))
     run = ledger.create(APP, DEFAULT_REF)
-    again = manifest(item(1), item(2), is_afresh=True)
+    again = manifest(item(1), item(2), is_rebuild=True)
     ledger.plan(run.id, again, ref=MAIN, fingerprint="another index")
     ledger.done(run.id, [indexed(item(1))])
     ledger.end(run.id, RunState.CANCELLED)
@@ -770,7 +770,7 @@ def test_what_the_index_does_not_hold_is_pending_and_never_due(ledger):
 
 def test_nothing_is_held_for_a_ref_that_has_become_the_default_one(ledger):
     drain(ledger, *start(ledger, item(1)))
-    start(ledger, item(1), is_afresh=True)
+    start(ledger, item(1), is_rebuild=True)
     (status,) = ledger.refs(APP)
     assert (status.files, status.pending, due(ledger)) == (0, 1, set())
 
@@ -779,7 +779,7 @@ def test_a_due_file_can_be_doubted(ledger):
     drain(ledger, *start(ledger, item(1)))
     run, _ = start(ledger, item(1))
     ledger.end(run.id, RunState.FAILED)
-    assert ledger.doubt(APP, MAIN, [item(1).path])
+    assert ledger.invalidate(APP, MAIN, [item(1).path])
     (status,) = ledger.refs(APP)
     assert (status.files, status.pending, due(ledger)) == (0, 1, set())
 
@@ -877,7 +877,7 @@ def until(condition: Callable[[], bool], tries: int = 1_000_000) -> None:
     assert any(condition() for _ in range(tries))
 
 
-# doubt
+# invalidate
 
 
 def test_doubted_files_are_pending_and_the_next_run_compares_everything(ledger):
@@ -885,7 +885,7 @@ def test_doubted_files_are_pending_and_the_next_run_compares_everything(ledger):
     drain(ledger, run, advance)
     before = ledger.generation()
 
-    assert ledger.doubt(APP, MAIN, [item(1).path, "not/there.py"])
+    assert ledger.invalidate(APP, MAIN, [item(1).path, "not/there.py"])
     records = ledger.records(APP, MAIN, [item(1).path, item(2).path, "not/there.py"])
     assert {path: record.state for path, record in records.items()} == {
         item(1).path: FileState.PENDING,
@@ -903,11 +903,11 @@ def test_nothing_is_doubted_while_a_run_is_active(ledger):
     following, _ = start(ledger, item(2))
 
     assert ledger.active(APP) == following.id
-    assert not ledger.doubt(APP, MAIN, [item(1).path])
+    assert not ledger.invalidate(APP, MAIN, [item(1).path])
     assert ledger.records(APP, MAIN, [item(1).path])[item(1).path].state is FileState.INDEXED
     ledger.end(following.id, RunState.CANCELLED)
     assert ledger.active(APP) is None
-    assert ledger.doubt(APP, MAIN, [])
+    assert ledger.invalidate(APP, MAIN, [])
 
 
 def test_only_a_name_that_is_not_registered_is_expelled(ledger):
@@ -922,7 +922,7 @@ def test_what_older_releases_wrote_of_a_repository_is_read(redis):
     redis.hset(f"codelode:refs:{APP}", MAIN, f'["{ONE}", "{PRINT}", 1, 5000]')
     (status,) = ledger.refs(APP)
     assert (status.indexed, status.is_clean, status.patterns) == (ONE, True, "")
-    assert ledger.doubt(APP, MAIN, [])
+    assert ledger.invalidate(APP, MAIN, [])
     ledger.restamp("static", "served")
     (status,) = ledger.refs(APP)
     assert (status.fingerprint, status.is_clean, status.patterns) == ("parser-1 served", False, "")

@@ -24,7 +24,7 @@ from codelode.model import (
     Reprocess,
     RunState,
 )
-from codelode.ports import Manifest, WorkItem
+from codelode.ports import FileManifest, WorkItem
 from codelode.settings import Settings
 from codelode.v1 import index_pb2
 
@@ -53,7 +53,7 @@ async def start(indexing, url=URL, **fields):
 def pull(ledger, run, *paths, skipped=(), ref=MAIN):
     """What the pull worker does: plan the files, all of them in flight."""
     items = tuple(WorkItem(path, BlobId("b" * 40)) for path in paths)
-    ledger.plan(run.id, Manifest("a" * 40, items, skipped), ref=ref, fingerprint="1")
+    ledger.plan(run.id, FileManifest("a" * 40, items, skipped), ref=ref, fingerprint="1")
 
 
 def finish(ledger, run, path, state=FileState.INDEXED, reason=""):

@@ -23,7 +23,7 @@ from codelode.model import (
     Symbol,
     locate,
 )
-from codelode.ports import Manifest, WorkItem
+from codelode.ports import FileManifest, WorkItem
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway.api.coverage import (
     FRESH_S,
@@ -51,7 +51,7 @@ def indexed(ledger, index, make_chunk, graph, symbols):
     """One repository, completely indexed, with a small program in it."""
     ledger.register(Repository(HTTP, "https://host/acme/http"))
     run = ledger.create(HTTP, "HEAD")
-    ledger.plan(run.id, Manifest("a" * 40, ()), ref="main", fingerprint="1")
+    ledger.plan(run.id, FileManifest("a" * 40, ()), ref="main", fingerprint="1")
     index(
         make_chunk("src/retry.py", '"""Call again after a failure."""\n', kind=Kind.BLOCK),
         make_chunk("src/retry.py", "def retry(call):\n    ...", start_line=5, symbol="retry"),
@@ -218,7 +218,7 @@ def test_coverage_counts_what_is_pending_and_failed(ledger):
     ledger.register(Repository(RepositoryName("acme/new"), "https://host/new"))
     run = ledger.create(RepositoryName("acme/new"), "HEAD")
     items = tuple(WorkItem(f"{n}.py", f"{n:040}") for n in range(5))
-    ledger.plan(run.id, Manifest("b" * 40, items), ref="main", fingerprint="1")
+    ledger.plan(run.id, FileManifest("b" * 40, items), ref="main", fingerprint="1")
     failed = FileRecord("0.py", "0" * 40, FileState.FAILED, "too deep")
     ledger.done(run.id, [failed])
 
@@ -235,7 +235,7 @@ def test_a_run_that_does_indexed_files_once_more_leaves_the_coverage_complete(le
 
     def planned(revision, *items):
         run = ledger.create(name, "HEAD")
-        ledger.plan(run.id, Manifest(revision, items), ref="main", fingerprint="1")
+        ledger.plan(run.id, FileManifest(revision, items), ref="main", fingerprint="1")
         [covered] = Coverage(ledger).of([name], "HEAD")
         return run.id, (covered.revision, covered.pending, covered.is_complete)
 

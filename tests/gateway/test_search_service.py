@@ -14,7 +14,7 @@ from grpc_status import rpc_status
 
 from codelode.errors import Corrupt, Unavailable
 from codelode.model import Repository, RepositoryName
-from codelode.ports import Manifest
+from codelode.ports import FileManifest
 from codelode.v1 import search_pb2
 from gateway.api import validate
 from gateway.api.answers import Answers
@@ -29,7 +29,7 @@ def indexed(ledger, index, make_chunk):
     """One repository, completely indexed, with three chunks."""
     ledger.register(Repository(RepositoryName("acme/http"), "https://host/acme/http"))
     run = ledger.create(RepositoryName("acme/http"), "HEAD")
-    ledger.plan(run.id, Manifest("a" * 40, ()), ref="main", fingerprint="1")
+    ledger.plan(run.id, FileManifest("a" * 40, ()), ref="main", fingerprint="1")
     index(
         make_chunk("src/retry.py", "def retry(call):\n    ...", symbol="retry", symbols=("retry",)),
         make_chunk("src/client.py", "class Client:\n    def get(self): ..."),

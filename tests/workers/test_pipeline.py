@@ -18,7 +18,7 @@ from codelode.model import (
     RunId,
     RunState,
 )
-from codelode.ports import Manifest, WorkItem
+from codelode.ports import FileManifest, WorkItem
 from codelode.settings import load
 from workers import services
 from workers.delivery import pipeline, planning, stages
@@ -80,7 +80,7 @@ def test_a_file_whose_server_is_away_waits_for_any_worker_and_that_is_no_attempt
     run = start(own)
     own.ledger.plan(
         run,
-        Manifest(Revision("b" * 40), (WorkItem("a.py", BLOB),)),
+        FileManifest(Revision("b" * 40), (WorkItem("a.py", BLOB),)),
         ref=DEFAULT_REF,
         fingerprint="",
     )

@@ -45,13 +45,13 @@ def test_a_model_that_was_taken_for_another_one_is_asked_again_after_a_while(
     assert misled.embedder.dim == model_server.DIM + 1
     model_server.always = None
     monkeypatch.setattr(services, "FOLLOW_S", math.inf)
-    own.doubt(misled)
+    own.invalidate(misled)
     assert own.index is misled
 
     monkeypatch.setattr(services, "FOLLOW_S", 0.0)
-    own.doubt(misled)
+    own.invalidate(misled)
     again = own.index
-    own.doubt(misled)
+    own.invalidate(misled)
 
     assert own.index is again
     assert again.embedder.dim == model_server.DIM
@@ -64,7 +64,7 @@ def test_an_index_that_a_misled_worker_opened_takes_the_first_chunks(own, model_
     misled.store.maintain()
     model_server.always = None
 
-    own.doubt(misled)
+    own.invalidate(misled)
     index = own.index
     vectors = index.embedder.embed_documents([CONTENT])
     index.store.replace([FileChunks(APP, "a.py", CHUNK.refs, (CHUNK,), vectors)])

@@ -287,7 +287,7 @@ def _require_one_model(run: RunId, group: Sequence[Job], index: Index) -> None:
     """
     made_for = services().stage_outputs.get(run, [job.path for job in group], MADE_FOR)
     if index.published.name.encode() in made_for:
-        services().doubt(index)
+        services().invalidate(index)
         raise Unavailable(
             "the workers that embed have another model than the one that stores, "
             f"{index.embedder.identity}: restart all workers, then `codelode retry`"

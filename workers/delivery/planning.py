@@ -18,7 +18,7 @@ from kombu.exceptions import OperationalError
 from codelode import jobs
 from codelode.errors import CodelodeError, NotFound, Unavailable
 from codelode.model import EdgeKind, RefName, RepositoryName, Revision, RunId, RunState
-from codelode.ports import Manifest, PublishedPackages, WorkItem
+from codelode.ports import FileManifest, PublishedPackages, WorkItem
 from workers.delivery.app import app
 from workers.delivery.batcher import Turn, only_once
 from workers.delivery.dispatch import backoff, existing, operators_queries, publish, send_pull
@@ -105,7 +105,7 @@ def _pull(run: RunId) -> None:
     publish(run, advance)
 
 
-def _first_wanted(manifest: Manifest, repository: RepositoryName) -> tuple[WorkItem, ...]:
+def _first_wanted(manifest: FileManifest, repository: RepositoryName) -> tuple[WorkItem, ...]:
     """The files in the order in which the language model should see them.
 
     In a first run none counts as central here, for importers are known of stored files alone; its
@@ -137,8 +137,8 @@ def _recent(repository: RepositoryName, revision: Revision) -> Sequence[str]:
 
 
 def _with_dependents(
-    manifest: Manifest, ref: RefName, repository: RepositoryName
-) -> tuple[Manifest, imports.Layout | None]:
+    manifest: FileManifest, ref: RefName, repository: RepositoryName
+) -> tuple[FileManifest, imports.Layout | None]:
     """The manifest with the files whose imports mean something else now, ahead of the others.
 
     Ahead, so that a plan that is cut off has not taken a file for known that others wait for. The

@@ -25,7 +25,7 @@ from codelode.model import (
     Revision,
     SourceFile,
 )
-from codelode.ports import Manifest, WorkItem
+from codelode.ports import FileManifest, WorkItem
 from workers.pull import ignore, tree
 from workers.pull.objects import Objects
 
@@ -42,7 +42,7 @@ def plan(
     patterns: FilePatterns = ALL_FILES,
     full: bool = False,
     reindex: bool = False,
-) -> Manifest:
+) -> FileManifest:
     """The files of `wanted` to index or to remove, and those left out with their reasons.
 
     `known` gives the ledger's records of the ref; it is called at most once, and not for a
@@ -53,7 +53,7 @@ def plan(
     none of its files: a slip of the pen would empty the index.
     """
     if wanted == indexed and not full and not reindex:
-        return Manifest(wanted, ())
+        return FileManifest(wanted, ())
     rules = partial(ignore.Rules, max_file_bytes=max_file_bytes, operators=patterns)
     with Objects(mirror) as objects:
         if indexed is not None and not full and not reindex and objects.has_commit(indexed):
@@ -95,13 +95,13 @@ class _Draft:
     def skip(self, file: SourceFile, reason: str) -> None:
         self.skipped.append(FileRecord(file.path, file.blob, FileState.SKIPPED, reason))
 
-    def manifest(self, revision: Revision) -> Manifest:
-        return Manifest(revision, tuple(self.items), tuple(self.skipped))
+    def manifest(self, revision: Revision) -> FileManifest:
+        return FileManifest(revision, tuple(self.items), tuple(self.skipped))
 
 
 def _from_difference(
     wanted: Revision, changes: Iterable[tree.Change], rules: ignore.Rules
-) -> Manifest:
+) -> FileManifest:
     draft = _Draft()
     for change in changes:
         if change.new is None:
@@ -122,7 +122,7 @@ def _from_listing(
     records: Mapping[str, FileRecord],
     *,
     reindex: bool,
-) -> Manifest:
+) -> FileManifest:
     draft = _Draft()
     for path, file in files.items():
         record = records.get(path)

@@ -26,7 +26,7 @@ from codelode.model import (
     Reprocess,
     Run,
 )
-from codelode.ports import Catalog, Files, Manifest, WorkItem
+from codelode.ports import Catalog, FileManifest, Files, WorkItem
 from workers.pull.changes import plan
 from workers.pull.mirror import Mirrors
 
@@ -44,7 +44,7 @@ class Prepared:
     """The ref a run turned out to mean, and its manifest."""
 
     ref: RefName
-    manifest: Manifest
+    manifest: FileManifest
 
 
 def prepare(
@@ -84,7 +84,7 @@ def prepare(
         manifest,
         patterns=patterns.digest,
         # Chunks do not say yet that their ref is the default one, or are in another index.
-        is_afresh=bool(abandoned) or not _is_same_index(status, fingerprint),
+        is_rebuild=bool(abandoned) or not _is_same_index(status, fingerprint),
     )
     return Prepared(ref, _with_removals(manifest, abandoned))
 
@@ -143,7 +143,7 @@ def _lacks_summaries(record: FileRecord) -> bool:
     return record.state is FileState.INDEXED and (record.summaries_missing > 0 or has_none)
 
 
-def _with_removals(manifest: Manifest, paths: frozenset[str]) -> Manifest:
+def _with_removals(manifest: FileManifest, paths: frozenset[str]) -> FileManifest:
     gone = sorted(paths - {item.path for item in manifest.items})
     return replace(
         manifest, items=manifest.items + tuple(WorkItem(path, BlobId("")) for path in gone)

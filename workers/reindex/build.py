@@ -276,7 +276,7 @@ class Build:
         }
         if not lost or not self.may_lack:
             return lost
-        if not self.ledger.doubt(*place, [file.path for file in lost]):
+        if not self.ledger.invalidate(*place, [file.path for file in lost]):
             raise Busy(
                 f"{place[0]} loses {counted(sum(lost.values()), 'summary')}, which the ledger can "
                 "only be told between two runs: run the command again when the run that is under "

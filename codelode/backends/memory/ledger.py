@@ -32,7 +32,7 @@ from codelode.model import (
     RunId,
     RunState,
 )
-from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, Manifest, WorkItem
+from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, FileManifest, WorkItem
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -268,7 +268,9 @@ class MemoryLedger:
     # Feeder
 
     @_atomic
-    def plan(self, run: RunId, manifest: Manifest, *, ref: RefName, fingerprint: str) -> Advance:
+    def plan(
+        self, run: RunId, manifest: FileManifest, *, ref: RefName, fingerprint: str
+    ) -> Advance:
         if not self._is_in(run, RunState.PULLING):
             return Advance()
         found = replace(
@@ -283,7 +285,7 @@ class MemoryLedger:
         plan = self._plans[run]
         plan.todo, plan.fingerprint = list(manifest.items), fingerprint
         plan.patterns = manifest.patterns
-        self._mark_unclean(found.repository, ref, fingerprint, afresh=manifest.is_afresh)
+        self._mark_unclean(found.repository, ref, fingerprint, is_rebuild=manifest.is_rebuild)
         self._record(self._files.setdefault((found.repository, ref), {}), manifest)
         return self._advance(found)
 
@@ -388,7 +390,7 @@ class MemoryLedger:
         return {path: files[path] for path in paths if path in files}
 
     @_atomic
-    def doubt(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> bool:
+    def invalidate(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> bool:
         if repository in self._active:
             return False
         refs, files = self._refs.get(repository, {}), self._files.get((repository, ref), {})
@@ -427,22 +429,22 @@ class MemoryLedger:
         )
 
     def _mark_unclean(
-        self, name: RepositoryName, ref: RefName, fingerprint: str, *, afresh: bool
+        self, name: RepositoryName, ref: RefName, fingerprint: str, *, is_rebuild: bool
     ) -> None:
-        """`afresh`: from here on its records are of the index that the fingerprint names."""
+        """`is_rebuild`: from here on its records are of the index that the fingerprint names."""
         known = self._refs.setdefault(name, {})
         status = known.get(ref, RefStatus(ref, None, fingerprint))
-        named = fingerprint if afresh else status.fingerprint
+        named = fingerprint if is_rebuild else status.fingerprint
         known[ref] = replace(status, fingerprint=named, is_clean=False)
 
-    def _record(self, files: dict[str, FileRecord], manifest: Manifest) -> None:
+    def _record(self, files: dict[str, FileRecord], manifest: FileManifest) -> None:
         """Write what the manifest says of its files; what was skipped and left the tree goes.
 
         What else left the tree stays, without its blob, until the index is rid of it.
         """
         for item in manifest.items:
             if not item.is_removal:
-                known = None if manifest.is_afresh else files.get(item.path)
+                known = None if manifest.is_rebuild else files.get(item.path)
                 files[item.path] = _planned(item, known)
             elif item.path in files and files[item.path].state is FileState.SKIPPED:
                 del files[item.path]

@@ -205,13 +205,13 @@ return 1
 
 --- plan_items
 -- run, 1 when the index does not hold what records say, then path, blob, size of each item
-local run, is_afresh = ARGV[1], ARGV[2] == '1'
+local run, is_rebuild = ARGV[1], ARGV[2] == '1'
 local at, todo = place(run), key('run:' .. run .. ':todo')
 -- The record of a file until it is done; what the index holds already stays counted.
 local function planned(path, blob)
   local known = redis.call('HGET', key('files:' .. at), path)
   local record = known and cjson.decode(known)
-  if is_afresh or not record or record[1] ~= blob or record[2] ~= 'indexed' then
+  if is_rebuild or not record or record[1] ~= blob or record[2] ~= 'indexed' then
     return cjson.encode({blob, 'pending', '', '', '', 0})
   end
   record[7], record[8], record[9], record[10] = record[7] or 0, record[8] or 0, 1, 1
@@ -371,7 +371,7 @@ if redis.call('HEXISTS', key('repositories'), ARGV[1]) == 1 then return 0 end
 redis.call('SADD', key('leaving'), ARGV[1])
 return 1
 
---- doubt
+--- invalidate
 -- repository, ref, then paths of files to index again -> 0 while a run is active
 local repository, ref = ARGV[1], ARGV[2]
 if redis.call('HEXISTS', key('active'), repository) == 1 then return 0 end

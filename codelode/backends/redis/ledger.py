@@ -36,7 +36,7 @@ from codelode.model import (
     RunId,
     RunState,
 )
-from codelode.ports import Advance, Manifest, WorkItem
+from codelode.ports import Advance, FileManifest, WorkItem
 
 #: Elements per script call: long calls block every other client of the server.
 BATCH = 500
@@ -234,17 +234,19 @@ class RedisLedger:
 
     # Feeder
 
-    def plan(self, run: RunId, manifest: Manifest, *, ref: RefName, fingerprint: str) -> Advance:
+    def plan(
+        self, run: RunId, manifest: FileManifest, *, ref: RefName, fingerprint: str
+    ) -> Advance:
         opening = (manifest.revision, ref, fingerprint, manifest.patterns)
         if not self._run_script("plan_open", run, *opening):
             return Advance()
-        is_afresh = int(manifest.is_afresh)
+        is_rebuild = int(manifest.is_rebuild)
         for items in _batches(manifest.items):
             flat = [part for item in items for part in (item.path, item.blob, item.size_bytes)]
-            self._run_script("plan_items", run, is_afresh, *flat)
+            self._run_script("plan_items", run, is_rebuild, *flat)
         for records in _batches(manifest.skipped):
             self._run_script("plan_records", run, *_flat(records))
-        return self._advance("plan_commit", run, self._window, len(manifest.skipped), is_afresh)
+        return self._advance("plan_commit", run, self._window, len(manifest.skipped), is_rebuild)
 
     def begin(
         self, run: RunId, paths: Sequence[str], *, worker: str, stage: str
@@ -317,9 +319,9 @@ class RedisLedger:
             if value is not None
         }
 
-    def doubt(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> bool:
+    def invalidate(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> bool:
         batches = list(_batches(paths)) or [()]
-        return all(self._run_script("doubt", repository, ref, *some) for some in batches)
+        return all(self._run_script("invalidate", repository, ref, *some) for some in batches)
 
     # Keys and scripts
 

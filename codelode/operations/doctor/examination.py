@@ -202,7 +202,7 @@ class Doctor:
         doubted: dict[RefName, list[str]] = {repository.default_ref: []}
         for ref, path in sorted(found.lost):
             doubted.setdefault(ref, []).append(path)
-        return all(self.ledger.doubt(repository.name, *one) for one in doubted.items())
+        return all(self.ledger.invalidate(repository.name, *one) for one in doubted.items())
 
     def _take_out(self, name: RepositoryName, stray: Iterable[Place]) -> None:
         refs: defaultdict[str, set[RefName]] = defaultdict(set)

@@ -11,7 +11,7 @@ from codelode.backends import connect
 from codelode.cli.operating import stores
 from codelode.errors import InvalidSettings
 from codelode.model import BlobId, FileRecord, FileState, RefName, Repository, RepositoryName
-from codelode.ports import Manifest, WorkItem
+from codelode.ports import FileManifest, WorkItem
 
 APP, MAIN = RepositoryName("acme/app"), RefName("main")
 
@@ -25,7 +25,7 @@ def damaged(tmp_path, monkeypatch):
         ledger.register(Repository(APP, "https://example.org/app", MAIN))
         run = ledger.create(APP, MAIN).id
         blob = BlobId("b" * 40)
-        manifest = Manifest("1" * 40, (WorkItem("a.py", blob),))
+        manifest = FileManifest("1" * 40, (WorkItem("a.py", blob),))
         ledger.plan(run, manifest, ref=MAIN, fingerprint="test")
         ledger.done(run, [FileRecord("a.py", blob, FileState.INDEXED, chunks=2)])
         connect.chunk_store(settings).close()

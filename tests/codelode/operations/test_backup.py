@@ -36,7 +36,7 @@ from codelode.model import (
     chunk_id,
 )
 from codelode.operations import backup
-from codelode.ports import Manifest, WorkItem
+from codelode.ports import FileManifest, WorkItem
 from codelode.settings import load
 
 APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")
@@ -72,7 +72,7 @@ class Cluster:
         self.ledger.register(Repository(name, "https://example.org/x", MAIN))
         run = self.ledger.create(name, MAIN).id
         items = tuple(WorkItem(path, BlobId("b" * 40)) for path in paths)
-        manifest = Manifest(Revision("1" * 40), items)
+        manifest = FileManifest(Revision("1" * 40), items)
         self.ledger.plan(run, manifest, ref=MAIN, fingerprint="test")
         return run
 

@@ -40,7 +40,7 @@ from codelode.model import (
     Symbol,
 )
 from codelode.operations.doctor import Doctor, Trouble
-from codelode.ports import Manifest, PublishedPackages, WorkItem
+from codelode.ports import FileManifest, PublishedPackages, WorkItem
 from tests.chunks import chunk
 
 APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")
@@ -114,7 +114,7 @@ class World:
     def planned(self, name=APP, files=FILES, ref=MAIN):
         run = self.ledger.create(name, ref).id
         items = tuple(WorkItem(path, blob(path)) for path in files)
-        manifest = Manifest(Revision("1" * 40), items)
+        manifest = FileManifest(Revision("1" * 40), items)
         self.ledger.plan(run, manifest, ref=ref, fingerprint="test")
         return run
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.references import MemoryReferences
 from codelode.model import BlobId, FileRecord, FileState, Revision, SourceFile
-from codelode.ports import Manifest, WorkItem
+from codelode.ports import FileManifest, WorkItem
 from workers.parse import imports, parse
 
 REPO = "acme/app"
@@ -48,7 +48,7 @@ class Index:
             records=self._records,
             fingerprints=self.fingerprints,
         )
-        manifest = Manifest(Revision("0" * 40), tuple(items))
+        manifest = FileManifest(Revision("0" * 40), tuple(items))
         concerned = imports.concerns_others(manifest, known)
         self.redone = imports.dependents(manifest, layout, known)
         assert concerned or not self.redone
@@ -124,7 +124,7 @@ def test_contents_alone_concern_nobody_but_manifests_and_paths_do():
             records=tuple,
             fingerprints=index.fingerprints,
         )
-        manifest = Manifest(Revision("0" * 40), tuple(WorkItem(*item) for item in items))
+        manifest = FileManifest(Revision("0" * 40), tuple(WorkItem(*item) for item in items))
         return imports.concerns_others(manifest, known)
 
     text = blob("x")

@@ -19,7 +19,7 @@ from codelode.model import (
     Run,
     RunState,
 )
-from codelode.ports import Advance, Manifest
+from codelode.ports import Advance, FileManifest
 from workers.pull.mirror import Mirrors
 from workers.pull.preparation import prepare
 
@@ -36,7 +36,7 @@ class World:
 
     def plan(
         self, ref=DEFAULT_REF, *, reprocess=(), fingerprint=PRINT
-    ) -> tuple[Run, Manifest, Advance]:
+    ) -> tuple[Run, FileManifest, Advance]:
         """What a pull does."""
         run = self.ledger.create(self.repository.name, ref, reprocess=reprocess)
         prepared = prepare(
@@ -187,26 +187,26 @@ def test_a_run_that_does_not_end_leaves_the_rest_to_the_next(world):
 def test_another_index_is_filled_and_what_was_not_stored_in_one_is_not_taken_for_it(world, other):
     paths = world.index()
     run, manifest, advance = world.plan(fingerprint=other)
-    assert ({item.path for item in manifest.items}, manifest.is_afresh) == (paths, True)
+    assert ({item.path for item in manifest.items}, manifest.is_rebuild) == (paths, True)
     stored = advance.items[0]
     world.ledger.done(run.id, [described(stored)])
     world.ledger.end(run.id, RunState.CANCELLED)
 
     run, manifest, _ = world.plan(fingerprint=other)  # goes on
-    assert ({item.path for item in manifest.items}, manifest.is_afresh) == (
+    assert ({item.path for item in manifest.items}, manifest.is_rebuild) == (
         paths - {stored.path},
         False,
     )
     world.ledger.end(run.id, RunState.CANCELLED)
 
     _, manifest, _ = world.plan()  # back at the first, which lacks what was stored in the other
-    assert ({item.path for item in manifest.items}, manifest.is_afresh) == (paths, True)
+    assert ({item.path for item in manifest.items}, manifest.is_rebuild) == (paths, True)
 
 
 def test_another_parser_writes_into_the_same_index(world):
     paths = world.index()
     _, manifest, _ = world.plan(fingerprint=PRINT.replace("parser 1", "parser 2"))
-    assert ({item.path for item in manifest.items}, manifest.is_afresh) == (paths, False)
+    assert ({item.path for item in manifest.items}, manifest.is_rebuild) == (paths, False)
 
 
 def described(item, summaries=1):
@@ -235,6 +235,6 @@ def test_a_ref_that_becomes_the_default_one_is_not_taken_for_indexed(world, sour
     world.index(RefName("dev"))
     source.git("symbolic-ref", "HEAD", "refs/heads/dev")
     _, manifest, _ = world.plan()
-    assert manifest.is_afresh
+    assert manifest.is_rebuild
     assert world.indexed("dev") == set()
     assert world.indexed("main") == {"src/a.py", "src/gen/b.py", "docs/c.md"}

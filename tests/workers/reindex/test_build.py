@@ -42,7 +42,7 @@ from codelode.model import (
     Summaries,
     locate,
 )
-from codelode.ports import Manifest, WorkItem
+from codelode.ports import FileManifest, WorkItem
 from tests.own_query import QUERY, ROUTED, ROUTES
 from workers import derivations
 from workers.enrich import Enricher
@@ -119,7 +119,7 @@ class World:
             FileRecord(path, blob, FileState.SKIPPED, reason)
             for path, (blob, reason) in dict(skipped).items()
         ]
-        manifest = Manifest(Revision("1" * 40), tuple(items), tuple(left_out))
+        manifest = FileManifest(Revision("1" * 40), tuple(items), tuple(left_out))
         self.ledger.plan(run.id, manifest, ref=ref, fingerprint="p, old")
         if complete:
             self.ledger.done(run.id, [_record(item) for item in items])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codelode.model import Edge, FileRecord, FileState
-from codelode.ports import Manifest
+from codelode.ports import FileManifest
 from codelode.references import of_waiting
 from workers.parse.imports.compiled import JVM_FILES
 from workers.parse.imports.layout import Layout
@@ -35,7 +35,7 @@ class Known:
     fingerprints: Mapping[str, str]  # of the layout that was resolved against; empty: none was
 
 
-def concerns_others(manifest: Manifest, known: Known) -> bool:
+def concerns_others(manifest: FileManifest, known: Known) -> bool:
     """Whether files come or leave, or manifests change: contents alone concern nobody else."""
     paths = [*(item.path for item in manifest.items), *(one.path for one in manifest.skipped)]
     if not paths:
@@ -45,7 +45,7 @@ def concerns_others(manifest: Manifest, known: Known) -> bool:
     return any(map(is_manifest, paths)) or bool(frozenset(paths) - known.exists(paths))
 
 
-def dependents(manifest: Manifest, layout: Layout, known: Known) -> frozenset[str]:
+def dependents(manifest: FileManifest, layout: Layout, known: Known) -> frozenset[str]:
     """Paths of the commit that are not in the manifest and have to be."""
     if not known.fingerprints:
         return frozenset()
