@@ -1,9 +1,9 @@
-"""Which of the candidates that two sides found are worth reading, where not all are wanted.
+"""Choose which keyword and vector results are worth reading and ranking.
 
-Reading a candidate and ranking it is most of what a search costs, and half of those found never
-come near the first page. They are chosen by ranks, which mean the same in every store; scores do
-not: BM25 falls off faster where fields are scored apart. What 72 of 150 cost is in
-`docs/ranking.md`.
+Reading and ranking candidates is most of the cost of a search, and half of the candidates never
+come near the first page. They are chosen by rank, because ranks mean the same in every store and
+scores do not: BM25 scores fall faster in a store that scores each field by itself. The effect of
+ranking 72 of 150 candidates on quality is measured in `docs/ranking.md`.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ from typing import TypeVar
 #: Damps the first ranks; the value of Cormack, Clarke and Büttcher, SIGIR 2009.
 RRF_K = 60
 
-#: Of 1, which the best of a side gets, what something secondary loses for each side there is: the
-#: best of both stands beside the best of one.
-HELD_BACK = 0.5
+#: Score penalty per result list for candidates of a secondary category. The first rank of a list
+#: scores 1, so a secondary candidate that leads both lists scores as one that leads a single list.
+SECONDARY_PENALTY = 0.5
 
 Key = TypeVar("Key")
 
 
 def shortlist(
-    sides: Sequence[Sequence[Key]], most: int | None, *, is_secondary: Callable[[Key], bool]
+    sides: Sequence[Sequence[Key]], limit: int | None, *, is_secondary: Callable[[Key], bool]
 ) -> list[Key]:
-    """At most `most` of what the sides hold, each of them best first; None: all of it."""
+    """Return at most `limit` candidates, those with the best fused ranks; None: all of them.
+
+    Each side lists its candidates best first. The result is in no particular order.
+    """
     scores: defaultdict[Key, float] = defaultdict(float)
     for side in sides:
         for rank, key in enumerate(side, 1):
             scores[key] += (RRF_K + 1) / (RRF_K + rank)
-    if most is None or len(scores) <= most:
+    if limit is None or len(scores) <= limit:
         return list(scores)
-    loss = HELD_BACK * sum(map(bool, sides))
+    penalty = SECONDARY_PENALTY * sum(map(bool, sides))
     for key in scores:
         if is_secondary(key):
-            scores[key] -= loss
-    return sorted(scores, key=scores.__getitem__, reverse=True)[:most]
+            scores[key] -= penalty
+    return sorted(scores, key=scores.__getitem__, reverse=True)[:limit]

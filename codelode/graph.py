@@ -60,7 +60,7 @@ def walk(
         unread: Sequence[str] = level
         while unread:
             batch, unread = _split(unread, room=limit - len(found))
-            edges = read(repository, batch, most=limit + 1)
+            edges = read(repository, batch, limit_per_path=limit + 1)
             leading = [e for e in _edges(edges, kind) if is_leading(e, distance)]
             cut_off = [path for path in batch if len(edges.get(path, ())) > limit]
             if cut_off and len(found) + len(leading) <= limit:  # too many led nowhere

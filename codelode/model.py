@@ -425,7 +425,7 @@ class HybridQuery:
     limit: int  # candidates wanted from each side; of both, where a store fuses them to one list
     alpha: float = 0.5  # what the vector side counts there, 0 to 1: it decides what is cut off
     with_vectors: bool = False  # candidates are wanted with their vectors
-    most: int | None = None  # candidates wanted of both sides together; None: all
+    total_limit: int | None = None  # candidates wanted of both sides together; None: all
     secondary: frozenset[Category] = frozenset()  # these stand back when the most are chosen
     visible: Visibility = field(
         kw_only=True

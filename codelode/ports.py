@@ -228,19 +228,19 @@ class DependencyGraph(Protocol):
         """
 
     def outgoing(
-        self, repository: RepositoryName, paths: Sequence[str], *, most: int | None = None
+        self, repository: RepositoryName, paths: Sequence[str], *, limit_per_path: int | None = None
     ) -> Mapping[str, tuple[Edge, ...]]:
         """Edges that start at each path, in one round trip. Paths without edges map to ().
 
-        `most`: of a path with more edges so many, whichever are cheapest.
+        `limit_per_path`: at most this many edges of each path, any of them.
         """
 
     def incoming(
-        self, repository: RepositoryName, paths: Sequence[str], *, most: int | None = None
+        self, repository: RepositoryName, paths: Sequence[str], *, limit_per_path: int | None = None
     ) -> Mapping[str, tuple[Edge, ...]]:
         """Edges that end at each path, in one round trip. Paths without edges map to ().
 
-        `most`: of a path with more edges so many, whichever are cheapest.
+        `limit_per_path`: at most this many edges of each path, any of them.
         """
 
     def remove_repository(self, repository: RepositoryName) -> None:

@@ -56,7 +56,7 @@ async def candidates(
         limit=max(options.retrieve.window, query.top_k),
         alpha=analysis.alpha(options.retrieve.alpha),
         with_vectors=options.rank.duplicate_similarity < 1,
-        most=max(options.retrieve.max_chunks, query.top_k),
+        total_limit=max(options.retrieve.max_chunks, query.top_k),
         secondary=analysis.unasked,
         visible=query.visible,
     )

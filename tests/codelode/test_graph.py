@@ -16,9 +16,9 @@ REPO = "acme/app"
 class CountingGraph(MemoryGraph):
     reads = 0
 
-    def outgoing(self, repository, paths, *, most=None):
+    def outgoing(self, repository, paths, *, limit_per_path=None):
         self.reads += 1
-        return super().outgoing(repository, paths, most=most)
+        return super().outgoing(repository, paths, limit_per_path=limit_per_path)
 
 
 def files(found, *, reverse=False):
@@ -105,9 +105,9 @@ def test_of_a_hub_no_more_is_read_than_can_be_told():
     asked = []
 
     class Watched(MemoryGraph):
-        def incoming(self, repository, paths, *, most=None):
-            asked.append(most)
-            return graph.incoming(repository, paths, most=most)
+        def incoming(self, repository, paths, *, limit_per_path=None):
+            asked.append(limit_per_path)
+            return graph.incoming(repository, paths, limit_per_path=limit_per_path)
 
     found, truncated = walk(Watched(), REPO, ["hub"], depth=3, reverse=True, limit=9)
     assert (len(found), truncated, asked) == (9, True, [10])

@@ -59,7 +59,7 @@ class Sides:
         vector=None,
         *,
         limit=100,
-        most=None,
+        total_limit=None,
         secondary=(),
         alpha=0.5,
         visible=EVERYTHING,
@@ -72,7 +72,7 @@ class Sides:
             filters,
             limit,
             alpha=alpha,
-            most=most,
+            total_limit=total_limit,
             secondary=frozenset(secondary),
             visible=visible,
         )
@@ -481,7 +481,7 @@ async def test_the_most_are_the_best_of_both_sides_together(index):
     turned = [np.array([np.cos(i / 9), np.sin(i / 9), 0, 0]) for i in range(9)]
     index.store.replace(placed(*worded, vectors=turned[6:] + turned[:6]))  # w3.py is the nearest
 
-    hits = await index.found("shared", EAST, limit=4, most=2)
+    hits = await index.found("shared", EAST, limit=4, total_limit=2)
     found = {hit.chunk.path: (hit.keyword_score, hit.similarity) for hit in hits}
     assert found.keys() == {"w3.py", "w0.py"}  # the last of one side and first of the other
     assert None not in found["w3.py"]
@@ -492,10 +492,10 @@ async def test_what_is_secondary_stands_back_when_the_most_are_chosen(index):
     tests = [chunk(f"t{i}.py", "shared shared", category=Category.TEST) for i in range(5)]
     index.store.replace(placed(*tests, chunk("code.py", "shared and much else to say")))
 
-    assert "code.py" not in await index.paths("shared", most=3)
+    assert "code.py" not in await index.paths("shared", total_limit=3)
     secondary = frozenset({Category.TEST})
-    assert "code.py" in await index.paths("shared", most=3, secondary=secondary)
-    assert len(await index.paths("shared", most=9, secondary=secondary)) == 6
+    assert "code.py" in await index.paths("shared", total_limit=3, secondary=secondary)
+    assert len(await index.paths("shared", total_limit=9, secondary=secondary)) == 6
 
 
 async def test_a_limit_of_zero_brings_nothing(index):

@@ -163,7 +163,9 @@ def _wanted(
     """The positions of both sides that are worth reading."""
     codes = set(columns.texts.categories.codes(query.secondary))
     categories = columns.codes["categories"]
-    return shortlist([keyword, near], query.most, is_secondary=lambda at: categories[at] in codes)
+    return shortlist(
+        [keyword, near], query.total_limit, is_secondary=lambda at: categories[at] in codes
+    )
 
 
 def _lines(chunk: Chunk) -> tuple[int, int]:

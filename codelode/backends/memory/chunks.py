@@ -99,7 +99,7 @@ class MemoryChunkStore:
             )
             for id in shortlist(
                 [list(keyword), list(near)],
-                query.most,
+                query.total_limit,
                 is_secondary=lambda id: found[id].chunk.category in query.secondary,
             )
         ]

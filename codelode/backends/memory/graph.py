@@ -35,16 +35,19 @@ class MemoryGraph:
                     self._in[repository, edge.target].add(edge)
 
     def outgoing(
-        self, repository: RepositoryName, paths: Sequence[str], *, most: int | None = None
+        self, repository: RepositoryName, paths: Sequence[str], *, limit_per_path: int | None = None
     ) -> Mapping[str, tuple[Edge, ...]]:
         with self._lock:
-            return {path: self._out.get((repository, path), ())[:most] for path in paths}
+            return {path: self._out.get((repository, path), ())[:limit_per_path] for path in paths}
 
     def incoming(
-        self, repository: RepositoryName, paths: Sequence[str], *, most: int | None = None
+        self, repository: RepositoryName, paths: Sequence[str], *, limit_per_path: int | None = None
     ) -> Mapping[str, tuple[Edge, ...]]:
         with self._lock:
-            return {path: in_order(self._in.get((repository, path), ()))[:most] for path in paths}
+            return {
+                path: in_order(self._in.get((repository, path), ()))[:limit_per_path]
+                for path in paths
+            }
 
     def remove_repository(self, repository: RepositoryName) -> None:
         with self._lock:

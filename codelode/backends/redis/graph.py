@@ -71,19 +71,19 @@ class RedisGraph:
             self._replace(calls)
 
     def outgoing(
-        self, repository: RepositoryName, paths: Sequence[str], *, most: int | None = None
+        self, repository: RepositoryName, paths: Sequence[str], *, limit_per_path: int | None = None
     ) -> Mapping[str, tuple[Edge, ...]]:
         return {
             path: tuple(Edge(path, *end) for end in ends)
-            for path, ends in self._ends(repository, paths, _OUT, most).items()
+            for path, ends in self._ends(repository, paths, _OUT, limit_per_path).items()
         }
 
     def incoming(
-        self, repository: RepositoryName, paths: Sequence[str], *, most: int | None = None
+        self, repository: RepositoryName, paths: Sequence[str], *, limit_per_path: int | None = None
     ) -> Mapping[str, tuple[Edge, ...]]:
         return {
             path: tuple(Edge(source, path, kind) for source, kind, _ in ends)
-            for path, ends in self._ends(repository, paths, _IN, most).items()
+            for path, ends in self._ends(repository, paths, _IN, limit_per_path).items()
         }
 
     def remove_repository(self, repository: RepositoryName) -> None:
@@ -94,12 +94,16 @@ class RedisGraph:
         return keys.of_repository(self._prefix, "graph", repository)
 
     def _ends(
-        self, repository: RepositoryName, paths: Sequence[str], side: bytes, most: int | None
+        self,
+        repository: RepositoryName,
+        paths: Sequence[str],
+        side: bytes,
+        limit_per_path: int | None,
     ) -> dict[str, list[_End]]:
         base = self._base(repository)
         for _ in range(READ_ATTEMPTS):
             births, lists = self._packed(base, paths, side)
-            lists = [packed[:most] for packed in lists]
+            lists = [packed[:limit_per_path] for packed in lists]
             birth, nodes = self._nodes(base, _distinct_ids(lists))
             if births <= {birth}:
                 return {

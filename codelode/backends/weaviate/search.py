@@ -158,7 +158,7 @@ class WeaviateChunkSearch:
         keyword, near = (_best(hits, side, query.limit) for side in _SIDES)
         best = shortlist(
             [list(keyword), list(near)],
-            query.most,
+            query.total_limit,
             is_secondary=lambda id: category_of(id) in query.secondary,
         )
         held = {hit.id: hit for hit in hits}

@@ -291,7 +291,7 @@ async def test_a_search_is_one_query_and_fetches_what_it_ranks_that_was_not_read
     for name in ("best", "by_id"):
         monkeypatch.setattr(TenantObjects, name, _recorded(getattr(TenantObjects, name), asked))
     query = HybridQuery(
-        "shared", EAST, Filters(ref=chunks[0].refs[0]), 40, most=30, visible=EVERYTHING
+        "shared", EAST, Filters(ref=chunks[0].refs[0]), 40, total_limit=30, visible=EVERYTHING
     )
 
     found = await sides.search.hybrid(query)
