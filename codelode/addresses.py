@@ -198,14 +198,6 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def is_host_and_port(address: str, *, least_port: int = 1) -> bool:
-    """Whether it is HOST:PORT; a URL is none."""
-    host, _, port = address.rpartition(":")
-    is_host = bool(host) and "://" not in host
-    is_number = port.isascii() and port.isdecimal()
-    return is_host and is_number and least_port <= int(port) < 65_536
-
-
 def is_server_url(url: str, schemes: Sequence[str], *, needs_host: bool = True) -> bool:
     """Whether it is one URL with one of the schemes, with `unix` a path and else a host."""
     try:

@@ -18,9 +18,8 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from codelode.addresses import is_loopback, is_server_url
+from codelode.environment import DEFAULT_DATA, DEFAULT_SERVER, PREFIX
 from codelode.errors import InvalidSettings
-
-PREFIX = "CODELODE_"
 
 #: Of Compose, of the processes of `codelode up`, and of the tests.
 _READ_ELSEWHERE = ("bind", "port", "version", "cluster", "test_image")
@@ -45,7 +44,7 @@ class Settings(BaseSettings):
 
     # Where things are
     data: Path = Field(
-        default=Path("~/.local/share/codelode"),
+        default=Path(DEFAULT_DATA),
         description="Folder of the embedded cluster: mirrors, chunk index, job state.",
     )
     redis_url: str = Field(
@@ -64,7 +63,7 @@ class Settings(BaseSettings):
         "listen on more than loopback. Put TLS before the gateway where the network is not yours.",
     )
     server: str = Field(
-        default="127.0.0.1:50051", description="Gateway that the command line talks to."
+        default=DEFAULT_SERVER, description="Gateway that the command line talks to."
     )
     redis_bin: str = Field(
         default="",

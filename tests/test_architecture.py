@@ -67,7 +67,11 @@ def test_only_settings_read_the_environment() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if re.search(r"os\.(environ|getenv)", path.read_text())
     ]
-    assert set(readers) <= {"codelode/settings.py", "workers/pull/git.py"}
+    assert set(readers) <= {
+        "codelode/settings.py",
+        "codelode/environment.py",
+        "workers/pull/git.py",
+    }
 
 
 def test_code_and_documents_speak_of_no_machine() -> None:

@@ -18,7 +18,7 @@ from codelode.cli import printing
 from codelode.cli.options import Name, server_option
 from codelode.cli.progress import Progress
 from codelode.cli.standing import left_out, troubles
-from codelode.client import Client, Status, connection
+from codelode.client import Client, Status, watching
 from codelode.counts import counted
 from codelode.errors import CodelodeError, Unavailable
 from codelode.model import Run, RunState
@@ -304,7 +304,7 @@ def _wait(client: Client, run: Run) -> Run:
         raise
     except Unavailable as exc:
         raise Unavailable(
-            f"gave up waiting, nothing answered for {connection.WATCH_PATIENCE_S:g} s ({exc}); "
+            f"gave up waiting, nothing answered for {watching.WATCH_TIMEOUT_S:g} s ({exc}); "
             f"the run {run.id} goes on in the cluster: see `codelode status` when the gateway is "
             "back"
         ) from exc

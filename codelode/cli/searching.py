@@ -11,7 +11,7 @@ from codelode.cli import printing
 from codelode.cli.options import server_option
 from codelode.cli.tuning import Chosen, merged, set_option
 from codelode.client import Client, SearchResult
-from codelode.client.request import MOST, Limits
+from codelode.client.request import MOST, Filters
 from codelode.counts import counted
 from codelode.model import Category, Kind
 
@@ -157,9 +157,9 @@ def search(
     context.exit(FOUND if result else NOTHING)
 
 
-def asked(filters: dict[str, tuple[str, ...]]) -> Limits:
+def asked(filters: dict[str, tuple[str, ...]]) -> Filters:
     """The values of `filter_options` as the client takes them."""
-    found: Limits = {**filters}  # type: ignore[typeddict-item]
+    found: Filters = {**filters}  # type: ignore[typeddict-item]
     return found
 
 

@@ -16,7 +16,6 @@ from types import FrameType
 
 import click
 
-from codelode.addresses import is_host_and_port
 from codelode.backends import connect
 from codelode.cli import folder, redis_server
 from codelode.cli.children import (
@@ -29,6 +28,7 @@ from codelode.cli.children import (
 )
 from codelode.cli.options import Folder
 from codelode.cli.supervisor import Child, Supervisor
+from codelode.client.channel import is_host_and_port
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings, load, require_private, unread
 

@@ -1,35 +1,49 @@
-"""The Python client of a codelode gateway: search, index, and see how indexing goes.
+"""The Python client of a codelode gateway: search, index, and follow runs.
 
     with Client("127.0.0.1:50051") as client:
         for hit in client.search("retry with back-off", repositories=["acme/http"]):
             print(f"{hit.path}:{hit.start_line}-{hit.end_line}", hit.symbol)
 
-Every failure is one of `codelode.errors`; no gRPC type leaves this package. A search is sent once
-and fails at once when nobody answers, but `watch` outlives a gateway that restarts: a run goes on
-in the workers whether or not somebody looks.
+    async with AsyncClient("127.0.0.1:50051") as client:
+        result = await client.search("retry with back-off")
+
+Both clients have the same methods with the same arguments. Every failure is one of
+`codelode.errors`; no gRPC type leaves this package. A search is sent once and fails at once when
+no gateway answers, but `watch` survives a restart of the gateway, because the run goes on in the
+workers.
+
+The package imports none of the server's libraries, and its names are loaded on first use: a
+command that searches does not pay for the types of `status`.
 """
 
-from codelode.client.connection import DEFAULT_ADDRESS, Client
-from codelode.client.graph import Graph, GraphLink, GraphPlace
-from codelode.client.overview import FileFailure, IndexedRepository, Queue, Status
-from codelode.client.results import (
-    About,
-    Context,
-    Coverage,
-    Definition,
-    Duplicate,
-    Entity,
-    FoundFile,
-    Hit,
-    ImportLink,
-    Passage,
-    Related,
-    SearchResult,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codelode.client.async_client import AsyncClient
+    from codelode.client.channel import DEFAULT_ADDRESS
+    from codelode.client.client import Client
+    from codelode.client.graph import Graph, GraphLink, GraphPlace
+    from codelode.client.index import FileFailure, IndexedRepository, Queue, Status
+    from codelode.client.results import (
+        About,
+        Context,
+        Coverage,
+        Definition,
+        Duplicate,
+        Entity,
+        FoundFile,
+        Hit,
+        ImportLink,
+        Passage,
+        Related,
+        SearchResult,
+    )
 
 __all__ = [
     "DEFAULT_ADDRESS",
     "About",
+    "AsyncClient",
     "Client",
     "Context",
     "Coverage",
@@ -50,3 +64,19 @@ __all__ = [
     "SearchResult",
     "Status",
 ]
+
+#: Where a name is defined; `results` holds those that are not listed.
+_MODULES = {
+    "AsyncClient": "async_client",
+    "Client": "client",
+    "DEFAULT_ADDRESS": "channel",
+    **dict.fromkeys(("Graph", "GraphLink", "GraphPlace"), "graph"),
+    **dict.fromkeys(("FileFailure", "IndexedRepository", "Queue", "Status"), "index"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{_MODULES.get(name, 'results')}")
+    return globals().setdefault(name, getattr(module, name))

@@ -1,56 +1,43 @@
-"""The channel to a gateway: its options, and the token that every call carries."""
+"""The address of a gateway and the options of a channel to it."""
 
 from __future__ import annotations
 
-from collections import namedtuple
-from typing import Any
+from codelode.environment import DEFAULT_SERVER
+from codelode.errors import InvalidSettings
 
-import grpc
+DEFAULT_ADDRESS = DEFAULT_SERVER
 
-_OPTIONS = (
+#: Options of the channel, for both clients.
+OPTIONS = (
     ("grpc.max_receive_message_length", 16 << 20),  # 200 hits of large chunks
-    # A proxy for the outside world is no way to a gateway, least of all to one on loopback.
+    # An HTTP proxy leads outside, never to a gateway, least of all to one on loopback.
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # A watch has no deadline, so a gateway that vanished without a word shows by its silence.
+    # A watch has no deadline, so only keepalive notices a gateway that vanished without closing.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )
 
 
-def opened(address: str, *, token: str) -> grpc.Channel:
-    """A channel that connects on the first call; with a token, every call carries it."""
-    channel = grpc.insecure_channel(address, options=_OPTIONS)
-    return grpc.intercept_channel(channel, _Bearer(token)) if token else channel
+def is_host_and_port(address: str, *, least_port: int = 1) -> bool:
+    """Return whether the address is HOST:PORT; a URL is not."""
+    host, _, port = address.rpartition(":")
+    is_host = bool(host) and "://" not in host
+    is_number = port.isascii() and port.isdecimal()
+    return is_host and is_number and least_port <= int(port) < 65_536
 
 
-class _Details(
-    namedtuple(
-        "_Details",
-        ("method", "timeout", "metadata", "credentials", "wait_for_ready", "compression"),
-    ),
-    grpc.ClientCallDetails,
-):
-    """What gRPC wants back of a call whose metadata changed."""
-
-
-class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
-    def __init__(self, token: str) -> None:
-        self._header = ("authorization", f"Bearer {token}")
-
-    def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        return continuation(self._with_token(details), request)
-
-    def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        return continuation(self._with_token(details), request)
-
-    def _with_token(self, details: Any) -> _Details:
-        return _Details(
-            details.method,
-            details.timeout,
-            (*(details.metadata or ()), self._header),
-            details.credentials,
-            details.wait_for_ready,
-            details.compression,
+def checked(address: str) -> str:
+    """Return the address. Raises InvalidSettings unless it is HOST:PORT."""
+    # gRPC itself would take port 99999 modulo 65536, and a bare host for port 443.
+    if not is_host_and_port(address):
+        raise InvalidSettings(
+            f"{address!r} is not a gateway address; write HOST:PORT, for example {DEFAULT_ADDRESS}"
         )
+    return address
+
+
+def metadata(token: str) -> tuple[tuple[str, str], ...]:
+    """Return the metadata of every call: the token, if there is one."""
+    return (("authorization", f"Bearer {token}"),) if token else ()

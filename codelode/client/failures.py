@@ -1,14 +1,12 @@
-"""A failed call → the error that says what the caller can do about it."""
+"""Turn a failed call into the error that says what the caller can do about it."""
 
 from __future__ import annotations
 
 import grpc
-from google.rpc import error_details_pb2  # type: ignore[import-untyped,unused-ignore]
-from grpc_status import rpc_status
 
 from codelode import errors
 
-#: How gRPC itself says that the connection, not the gateway, failed.
+#: Details of gRPC's own when the connection failed, not the gateway.
 _NO_CONNECTION = (
     "failed to connect",
     "DNS resolution failed",
@@ -18,12 +16,12 @@ _NO_CONNECTION = (
     "keepalive",
 )
 
-#: How gRPC says that this side stopped waiting; other words are the gateway's.
+#: Details of gRPC's own when this side stopped waiting; the gateway uses other words.
 _OWN_DEADLINE = "Deadline Exceeded"
 
 
 def error(exc: grpc.RpcError, *, address: str, timeout_s: float) -> errors.CodelodeError:
-    """What a failed call means to the caller."""
+    """Return the error for a failed call."""
     code, details = exc.code(), exc.details() or ""
     if code is grpc.StatusCode.UNAVAILABLE and details.startswith(_NO_CONNECTION):
         return errors.Unavailable(f"no gateway at {address}; start one with `codelode up`")
@@ -53,7 +51,10 @@ _KINDS: dict[grpc.StatusCode, type[errors.CodelodeError]] = {
 
 
 def _invalid(exc: grpc.RpcError, details: str) -> errors.InvalidQuery:
-    """The first field violation of the rich status, or the plain message."""
+    """Return the error for the first field violation of the status, or for its plain message."""
+    from google.rpc import error_details_pb2  # type: ignore[import-untyped,unused-ignore]
+    from grpc_status import rpc_status
+
     status = rpc_status.from_call(exc)
     for detail in status.details if status is not None else ():
         bad = error_details_pb2.BadRequest()

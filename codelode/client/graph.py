@@ -1,11 +1,9 @@
-"""What the gateway tells of the dependency graph, from the messages of GraphService."""
+"""Nodes and edges of the dependency graph, read from the messages of GraphService."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from codelode.errors import InvalidQuery
 from codelode.v1 import graph_pb2
 
 
@@ -38,13 +36,6 @@ class Graph:
     repository: str
     links: tuple[GraphLink, ...]
     notices: tuple[str, ...] = ()  # what was cut or is not configured
-
-
-def relations(names: Iterable[str]) -> list[str]:
-    """InvalidQuery for one text, which would be taken for a list of its letters."""
-    if isinstance(names, str):
-        raise InvalidQuery("relations", f"is a list of texts, not the text {names!r}")
-    return list(names)
 
 
 def graph(message: graph_pb2.GetGraphResponse) -> Graph:

@@ -1,27 +1,28 @@
-"""What a caller asks → the request message. What only the gateway can check is left to it."""
+"""Build request messages. The gateway checks what only it can check."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypedDict
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from codelode import addresses, errors
-from codelode.v1 import index_pb2, search_pb2
+from codelode import errors
+from codelode.v1 import search_pb2
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from codelode.v1 import index_pb2
+
 #: Options by stage and name, as in `SearchOptions` of the proto: `{"rank": {"reranker": "judge"}}`.
 Options = Mapping[str, Mapping[str, object]]
 
-#: The bounds of the gateway, which checks them; said here of what the wire cannot carry, and in
-#: the help of the command line.
+#: Upper bounds that the gateway enforces; named here in errors about what the wire cannot carry,
+#: and in the help of the command line.
 MOST = {"top_k": 200, "depth": 5, "limit": 1_000, "budget_tokens": 200_000}
 
-#: What the options of a search take.
+#: What an option of a search takes, for errors.
 _KINDS = {
     FieldDescriptor.CPPTYPE_INT32: "whole number",
     FieldDescriptor.CPPTYPE_DOUBLE: "number",
@@ -30,8 +31,8 @@ _KINDS = {
 }
 
 
-class Limits(TypedDict, total=False):
-    """What a search is limited to; every key may be left out."""
+class Filters(TypedDict, total=False):
+    """The filters of a search; every key may be left out."""
 
     repositories: Iterable[str]
     languages: Iterable[str]
@@ -43,8 +44,8 @@ class Limits(TypedDict, total=False):
     ref: str
 
 
-class Search(Limits, total=False):
-    """What a search is limited to and how it is done."""
+class Search(Filters, total=False):
+    """The filters and options of a search."""
 
     explain: bool
     skip_cache: bool
@@ -68,7 +69,7 @@ def search_request(
     preset: str = "",
     options: Options | None = None,
 ) -> search_pb2.SearchRequest:
-    """The request without a number of hits."""
+    """Build the request without its number of hits."""
     filters = search_pb2.Filters(
         repositories=texts("filters.repositories", repositories),
         languages=texts("filters.languages", languages),
@@ -89,7 +90,7 @@ def search_request(
 
 
 def search_options(preset: str, options: Options) -> search_pb2.SearchOptions:
-    """InvalidQuery names an option that does not exist or has another type."""
+    """Build the options. Raises InvalidQuery for an unknown option or a value of a wrong type."""
     message = search_pb2.SearchOptions(preset=preset)
     stages = [name for name in message.DESCRIPTOR.fields_by_name if name != "preset"]
     for stage, values in options.items():
@@ -114,7 +115,9 @@ def _set(part: Message, stage: str, name: str, value: object) -> None:
 
 
 def _instead(name: str, known: list[str]) -> str:
-    """`did you mean 'rank'?`, or all that there are."""
+    """Return `did you mean 'rank'?`, or all known names when none is similar."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name.lower(), known)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
@@ -129,9 +132,12 @@ def run_request(
     include: Iterable[str] | None = None,
     exclude: Iterable[str] | None = None,
 ) -> index_pb2.StartRunRequest:
-    """The request; patterns that are None are left out of it, empty ones are not."""
+    """Build the request. Patterns that are None are not set in it; empty ones are."""
+    from codelode.addresses import FORMS
+    from codelode.v1 import index_pb2
+
     if not url.strip():
-        raise errors.InvalidQuery("url", f"it is empty; {addresses.FORMS}")
+        raise errors.InvalidQuery("url", f"it is empty; {FORMS}")
     return index_pb2.StartRunRequest(
         url=url,
         name=name,
@@ -142,6 +148,8 @@ def run_request(
 
 
 def _patterns(field: str, values: Iterable[str] | None) -> index_pb2.Patterns | None:
+    from codelode.v1 import index_pb2
+
     if values is None:
         return None
     try:
@@ -151,13 +159,14 @@ def _patterns(field: str, values: Iterable[str] | None) -> index_pb2.Patterns | 
 
 
 def texts(field: str, values: Iterable[str]) -> list[str]:
+    """Return the values. Raises InvalidQuery for one text, which would pass as its letters."""
     if isinstance(values, str):
         raise errors.InvalidQuery(field, f"is a list of texts, not the text {values!r}")
     return list(values)
 
 
 def count(field: str, value: int) -> int:
-    # The wire's 0 means the default, so asking for nothing has to be refused here.
+    # On the wire 0 means the default, so a caller's 0 has to be refused here.
     if not 0 < value < 2**31:
         raise errors.InvalidQuery(field, f"is {value:,}; it must be 1 to {MOST[field]:,}")
     return value

@@ -1,4 +1,4 @@
-"""What a search answers, from the messages of SearchService."""
+"""The answers of searches, read from the messages of SearchService."""
 
 from __future__ import annotations
 

@@ -113,6 +113,8 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     #: Every call fails with it.
     error: status_pb2.Status | None = None
     requests: list[object] = field(default_factory=list)
+    #: What each call said of itself in `authorization`.
+    tokens: list[str] = field(default_factory=list)
     address: str = "127.0.0.1:0"
 
     def serve(self) -> None:
@@ -229,6 +231,8 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
         copy = type(request)()
         copy.CopyFrom(request)
         self.requests.append(copy)
+        metadata = context.invocation_metadata()
+        self.tokens += [value for key, value in metadata if key == "authorization"]
         if self.error is not None:
             context.abort_with_status(rpc_status.to_status(self.error))
 

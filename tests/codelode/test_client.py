@@ -1,24 +1,66 @@
-"""The Python client against real gRPC."""
+"""Both Python clients, blocking and asynchronous, against real gRPC: one suite for the two."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import socket
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import grpc
 import pytest
 
 from codelode import errors
 from codelode.backends.memory.ledger import MemoryLedger
-from codelode.client import Client, connection, request
+from codelode.client import AsyncClient, Client, calls, request, watching
 from codelode.model import RunState
-from codelode.v1 import index_pb2, search_pb2
+from codelode.v1 import graph_pb2, index_pb2, search_pb2
 from gateway.api import choose, graph, validate
 
 
+class Blocking:
+    """An asynchronous client that each call drives until it has answered."""
+
+    def __init__(self, address: str, **options: Any) -> None:
+        self._client = AsyncClient(address, **options)
+        self._runner = asyncio.Runner()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            answer = method(*args, **kwargs)
+            if inspect.isasyncgen(answer):
+                return self._iterate(answer)
+            return self._runner.run(answer)
+
+        return call
+
+    def _iterate(self, answers: AsyncIterator[Any]) -> Iterator[Any]:
+        while True:
+            try:
+                yield self._runner.run(anext(answers))
+            except StopAsyncIteration:
+                return
+
+    def __enter__(self) -> Blocking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self._client.close())
+        self._runner.close()
+
+
+@pytest.fixture(params=[Client, Blocking], ids=["blocking", "asynchronous"])
+def connect(request):
+    return request.param
+
+
 @pytest.fixture
-def client(gateway):
-    with Client(gateway.address, timeout_s=10) as connected:
+def client(gateway, connect):
+    with connect(gateway.address, timeout_s=10) as connected:
         yield connected
 
 
@@ -287,14 +329,14 @@ def test_watch_survives_a_restart_of_the_server_on_its_port(client, gateway, mak
     assert states[-1] is RunState.COMPLETE
 
 
-def test_watch_gives_up_when_nobody_answers_for_long(closed_port, monkeypatch):
-    monkeypatch.setattr(connection, "WATCH_PATIENCE_S", 0.3)
-    with Client(f"127.0.0.1:{closed_port}") as client, pytest.raises(errors.Unavailable):
+def test_watch_gives_up_when_nobody_answers_for_long(connect, closed_port, monkeypatch):
+    monkeypatch.setattr(watching, "WATCH_TIMEOUT_S", 0.3)
+    with connect(f"127.0.0.1:{closed_port}") as client, pytest.raises(errors.Unavailable):
         list(client.watch("r1"))
 
 
 def test_watch_tells_once_that_nothing_answers_and_goes_on(client, gateway, make_run, monkeypatch):
-    monkeypatch.setattr(connection, "WATCH_SILENCE_S", 0.0)
+    monkeypatch.setattr(watching, "WATCH_SILENCE_S", 0.0)
     gateway.watches = [
         [make_run("pulling"), "break"],
         *[["break"]] * 3,
@@ -313,7 +355,7 @@ def test_watch_tells_once_that_nothing_answers_and_goes_on(client, gateway, make
 def test_a_gateway_that_had_nothing_to_say_for_long_may_go_away_for_a_while(
     client, gateway, make_run, monkeypatch
 ):
-    monkeypatch.setattr(connection, "WATCH_PATIENCE_S", 0.3)
+    monkeypatch.setattr(watching, "WATCH_TIMEOUT_S", 0.3)
     gateway.watches = [[make_run("pulling"), 0.5, "break"], ["break"], [make_run("complete")]]
 
     assert [run.state for run in client.watch("r1")] == [RunState.PULLING, RunState.COMPLETE]
@@ -427,18 +469,18 @@ def test_every_grpc_code_becomes_an_error_of_ours(client, gateway):
             client.status()
 
 
-def test_no_gateway_is_an_error_that_says_how_to_start_one(closed_port):
+def test_no_gateway_is_an_error_that_says_how_to_start_one(connect, closed_port):
     with (
-        Client(f"127.0.0.1:{closed_port}") as client,
+        connect(f"127.0.0.1:{closed_port}") as client,
         pytest.raises(errors.Unavailable, match=r"no gateway at 127.*codelode up"),
     ):
         client.search("x")
 
 
-def test_a_gateway_that_keeps_silent_is_timed_out():
+def test_a_gateway_that_keeps_silent_is_timed_out(connect):
     with (
         socket.create_server(("127.0.0.1", 0)) as deaf,
-        Client(f"127.0.0.1:{deaf.getsockname()[1]}", timeout_s=0.3) as client,
+        connect(f"127.0.0.1:{deaf.getsockname()[1]}", timeout_s=0.3) as client,
         pytest.raises(errors.TimedOut, match=r"within 0\.3 s"),
     ):
         client.status()
@@ -447,9 +489,10 @@ def test_a_gateway_that_keeps_silent_is_timed_out():
 @pytest.mark.parametrize(
     "address", ["", "localhost", ":50051", "h:0", "h:99999", "h:x", "h:²", "http://h:1"]
 )
-def test_an_address_that_is_none_is_refused(address):
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_address_that_is_none_is_refused(kind, address):
     with pytest.raises(errors.InvalidSettings, match="HOST:PORT"):
-        Client(address)
+        kind(address)
 
 
 @pytest.mark.parametrize("top_k", [0, -1, 2**31])
@@ -481,7 +524,56 @@ def test_one_text_in_place_of_a_list_is_refused_by_name(client):
         client.search("x", languages="python")
 
 
-def test_serving_is_what_the_health_service_says(client, closed_port):
+def test_serving_is_what_the_health_service_says(client, connect, closed_port):
     assert client.is_serving()
-    with Client(f"127.0.0.1:{closed_port}") as nobody:
+    with connect(f"127.0.0.1:{closed_port}") as nobody:
         assert not nobody.is_serving()
+
+
+def test_every_call_carries_the_token(gateway, connect):
+    with connect(gateway.address, token="secret") as client:
+        client.status()
+        list(client.watch("r1"))
+
+    assert gateway.tokens == ["Bearer secret"] * 2
+
+
+def test_both_clients_have_the_same_methods_with_the_same_arguments():
+    def public(kind: type) -> dict[str, list[str]]:
+        return {
+            name: list(inspect.signature(method).parameters)
+            for name, method in inspect.getmembers(kind, inspect.isfunction)
+            if not name.startswith("_")
+        }
+
+    assert public(Client) == public(AsyncClient)
+
+
+def test_every_method_says_what_it_does():
+    methods = inspect.getmembers(Client, inspect.isfunction)
+
+    assert [name for name, method in methods if name[0] != "_" and not inspect.getdoc(method)] == []
+
+
+def test_there_is_a_call_for_every_method_of_the_api():
+    services = [
+        service
+        for module in (search_pb2, graph_pb2, index_pb2)
+        for service in module.DESCRIPTOR.services_by_name.values()
+    ]
+    methods = {
+        f"/{service.full_name}/{method.name}": (method.input_type, method.output_type)
+        for service in services
+        for method in service.methods
+    }
+    made = (
+        *(calls.search("q"), calls.context("q"), calls.similar("a.py", 1), calls.explain("a.py")),
+        *(calls.graph("a.py"), calls.start_run("https://x"), calls.watch_run("r1")),
+        *(calls.cancel("r1"), calls.status(), calls.repositories(), calls.remove("n")),
+        calls.failures(None, "", include_skipped=False, include_partial=False),
+        *(calls.retry(), calls.enrich()),
+    )
+
+    assert {
+        one.method: (one.request.DESCRIPTOR, one.response.DESCRIPTOR) for one in made
+    } == methods

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codelode.cli.indexing import locator
-from codelode.client import connection
+from codelode.client import watching
 from codelode.v1 import index_pb2
 
 
@@ -302,7 +302,7 @@ def test_an_interrupted_wait_leaves_the_run_going(served, gateway, make_run, mon
 
 
 def test_a_wait_says_that_the_gateway_went_away_and_goes_on(served, gateway, make_run, monkeypatch):
-    monkeypatch.setattr(connection, "WATCH_SILENCE_S", 0.0)
+    monkeypatch.setattr(watching, "WATCH_SILENCE_S", 0.0)
     gateway.watches = [[make_run("pulling"), "break"], *[["break"]] * 2, [make_run("complete")]]
 
     answer = served("index", "https://x", "--wait")
@@ -315,7 +315,7 @@ def test_a_wait_says_that_the_gateway_went_away_and_goes_on(served, gateway, mak
 def test_a_wait_that_gives_up_names_the_run_and_where_to_look(
     served, gateway, make_run, monkeypatch
 ):
-    monkeypatch.setattr(connection, "WATCH_PATIENCE_S", 0.0)
+    monkeypatch.setattr(watching, "WATCH_TIMEOUT_S", 0.0)
     gateway.watches = [[make_run("pulling"), "break"], ["break"]]
 
     answer = served("index", "https://x", "--wait")

@@ -1,4 +1,4 @@
-"""Repositories, runs and files as the client shows them, from the messages of IndexService."""
+"""Repositories, runs, files and the status, read from the messages of IndexService."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from codelode.v1 import index_pb2
 
 @dataclass(frozen=True, slots=True)
 class IndexedRepository:
-    """A registered repository and what of it is indexed, default ref first."""
+    """A registered repository and its indexed refs, default ref first."""
 
     repository: Repository
     refs: tuple[RefStatus, ...]
@@ -36,7 +36,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Repositories, recent runs (newest first), queues and workers in one picture."""
+    """The repositories, recent runs (newest first), queues and workers of a cluster."""
 
     version: str
     repositories: tuple[IndexedRepository, ...]
@@ -49,13 +49,25 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class FileFailure:
-    """A file that is not in the index, and why."""
+    """A file that is not in the index or was not read in full, and why."""
 
     repository: str
     ref: str
     path: str
-    state: str  # failed or skipped; of an indexed file its health
+    state: str  # failed or skipped; the health of an indexed file
     reason: str
+
+
+def run_of(
+    message: index_pb2.StartRunResponse | index_pb2.WatchRunResponse | index_pb2.CancelRunResponse,
+) -> Run:
+    return run(message.run)
+
+
+def runs_of(
+    message: index_pb2.RetryFailuresResponse | index_pb2.EnrichRepositoryResponse,
+) -> tuple[Run, ...]:
+    return tuple(map(run, message.runs))
 
 
 def run(message: index_pb2.Run) -> Run:
@@ -82,6 +94,10 @@ def _revision(text: str) -> Revision | None:
     return Revision(text) if text else None
 
 
+def repositories(message: index_pb2.ListRepositoriesResponse) -> tuple[IndexedRepository, ...]:
+    return tuple(map(indexed, message.repositories))
+
+
 def indexed(message: index_pb2.Repository) -> IndexedRepository:
     return IndexedRepository(
         repository=Repository(
@@ -98,7 +114,7 @@ def _ref(message: index_pb2.RefStatus) -> RefStatus:
     return RefStatus(
         ref=RefName(message.ref),
         indexed=_revision(message.revision),
-        fingerprint="",  # the gateway keeps it to itself
+        fingerprint="",  # not part of the API
         files=message.files,
         skipped=message.skipped,
         failed=message.failed,
@@ -128,6 +144,11 @@ def status(message: index_pb2.GetStatusResponse) -> Status:
         embedder=message.embedder,
         store=message.store,
     )
+
+
+def failures(message: index_pb2.ListFailuresResponse) -> tuple[list[FileFailure], str]:
+    """Return one page and the token of the next one; empty: this was the last."""
+    return list(map(failure, message.failures)), message.next_page_token
 
 
 def failure(message: index_pb2.FileFailure) -> FileFailure:

@@ -1,0 +1,303 @@
+"""The calls of a gateway: one function per capability, from its arguments to a call to be sent.
+
+`Client` and `AsyncClient` share these functions, so that each capability has one signature, one
+description, one request and one conversion of its response. They raise InvalidQuery, naming the
+field, for what the wire cannot carry; the gateway checks everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+
+from codelode.client import results
+from codelode.client.request import (
+    Options,
+    Search,
+    count,
+    run_request,
+    search_request,
+    texts,
+)
+from codelode.client.results import About, Context, SearchResult
+from codelode.v1 import search_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from codelode.client.graph import Graph
+    from codelode.client.index import FileFailure, IndexedRepository, Status
+    from codelode.model import Run
+
+Answer = TypeVar("Answer")
+Response = TypeVar("Response", bound="Message")
+
+#: Failures asked for at once.
+PAGE_SIZE = 1_000
+
+#: Longest wait for the answer of the health service, seconds.
+HEALTH_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """A request, the method it goes to, and how the response is read."""
+
+    method: str  # /package.Service/Method
+    request: Message
+    response: type[Message]
+    read: Callable[[Any], Answer]
+
+
+def search(
+    query: str,
+    *,
+    repositories: Iterable[str] = (),
+    languages: Iterable[str] = (),
+    paths: Iterable[str] = (),
+    kinds: Iterable[str] = (),
+    symbols: Iterable[str] = (),
+    categories: Iterable[str] = (),
+    block_types: Iterable[str] = (),
+    ref: str = "",
+    top_k: int = 10,
+    explain: bool = False,
+    skip_cache: bool = False,
+    preset: str = "",
+    options: Options | None = None,
+    page: str = "",
+) -> Call[SearchResult]:
+    """Return the `top_k` best chunks for the query, best first.
+
+    An empty filter means all; values inside one filter are alternatives. `options` by stage and
+    name, for example `{"expand": {"related": 10}}`, win over the preset. `page` is the `next_page`
+    of the previous result. Raises InvalidQuery with the field that is wrong, NotFound, Unavailable.
+    """
+    request = search_request(
+        query,
+        repositories=repositories,
+        languages=languages,
+        paths=paths,
+        kinds=kinds,
+        symbols=symbols,
+        categories=categories,
+        block_types=block_types,
+        ref=ref,
+        explain=explain,
+        skip_cache=skip_cache,
+        preset=preset,
+        options=options,
+    )
+    request.top_k, request.page_token = count("top_k", top_k), page
+    return _call("SearchService/Search", request, search_pb2.SearchResponse, results.search_result)
+
+
+def context(
+    query: str, *, budget_tokens: int = 0, top_k: int = 20, **search: Unpack[Search]
+) -> Call[Context]:
+    """Return the best chunks for the query as one text of at most `budget_tokens`; 0: 8,000.
+
+    A part of the budget is left to the caller: see `options["assemble"]["reserved_tokens"]`.
+    """
+    asked = search_request(query, **search)
+    asked.top_k = count("top_k", top_k)
+    if budget_tokens:
+        asked.options.assemble.budget_tokens = budget_tokens
+    request = search_pb2.ContextRequest(search=asked)
+    return _call("SearchService/Context", request, search_pb2.ContextResponse, results.context)
+
+
+def similar(
+    path: str = "",
+    line: int = 0,
+    *,
+    repository: str = "",
+    snippet: str = "",
+    ref: str = "",
+    top_k: int = 10,
+    repositories: Iterable[str] = (),
+    languages: Iterable[str] = (),
+) -> Call[SearchResult]:
+    """Return code like the code at a line, or like a snippet, most similar first.
+
+    `repository` and `ref` say where the line is, `repositories` and `languages` where to search.
+    """
+    filters = search_request("", repositories=repositories, languages=languages, ref=ref).filters
+    request = search_pb2.SimilarRequest(
+        repository=repository,
+        path=path,
+        line=line,
+        snippet=snippet,
+        ref=ref,
+        top_k=count("top_k", top_k),
+        filters=filters,
+    )
+    return _call("SearchService/Similar", request, search_pb2.SearchResponse, results.search_result)
+
+
+def explain(subject: str, *, repository: str = "", ref: str = "") -> Call[About]:
+    """Return what is known about a file or a symbol. Raises NotFound."""
+    request = search_pb2.ExplainRequest(repository=repository, subject=subject, ref=ref)
+    return _call("SearchService/Explain", request, search_pb2.ExplainResponse, results.about)
+
+
+def graph(
+    subject: str,
+    *,
+    repository: str = "",
+    depth: int = 3,
+    reverse: bool = False,
+    relations: Iterable[str] = (),
+    limit: int = 200,
+    ref: str = "",
+) -> Call[Graph]:
+    """Return what a file or a symbol depends on, or with `reverse` what depends on it.
+
+    `relations`: any of imports, importers, calls, callers, inherits, subclasses, definitions,
+    references, tests, cross_repository; none means those of the direction. Raises NotFound, and
+    InvalidQuery with the field that is wrong.
+    """
+    from codelode.client import graph as graphs
+    from codelode.v1 import graph_pb2
+
+    request = graph_pb2.GetGraphRequest(
+        repository=repository,
+        subject=subject,
+        depth=count("depth", depth),
+        reverse=reverse,
+        relations=texts("relations", relations),
+        limit=count("limit", limit),
+        ref=ref,
+    )
+    return _call("GraphService/GetGraph", request, graph_pb2.GetGraphResponse, graphs.graph)
+
+
+def start_run(
+    url: str,
+    *,
+    name: str = "",
+    ref: str = "",
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
+) -> Call[Run]:
+    """Start a run that brings the index of a repository at a ref up to date; see `Client.index`."""
+    from codelode.client import index
+    from codelode.v1 import index_pb2
+
+    request = run_request(url, name=name, ref=ref, include=include, exclude=exclude)
+    return _call("IndexService/StartRun", request, index_pb2.StartRunResponse, index.run_of)
+
+
+def watch_run(run: Run | str) -> Call[Run]:
+    """Stream the states of a run; see `Client.watch`."""
+    from codelode.client import index
+    from codelode.v1 import index_pb2
+
+    request = index_pb2.WatchRunRequest(run_id=_run_id(run))
+    return _call("IndexService/WatchRun", request, index_pb2.WatchRunResponse, index.run_of)
+
+
+def cancel(run: Run | str) -> Call[Run]:
+    """End a run; what it has indexed so far stays."""
+    from codelode.client import index
+    from codelode.v1 import index_pb2
+
+    request = index_pb2.CancelRunRequest(run_id=_run_id(run))
+    return _call("IndexService/CancelRun", request, index_pb2.CancelRunResponse, index.run_of)
+
+
+def status() -> Call[Status]:
+    """Return what the cluster holds and what it does."""
+    from codelode.client import index
+    from codelode.v1 import index_pb2
+
+    request = index_pb2.GetStatusRequest()
+    return _call("IndexService/GetStatus", request, index_pb2.GetStatusResponse, index.status)
+
+
+def repositories() -> Call[tuple[IndexedRepository, ...]]:
+    """Return all registered repositories, by name."""
+    from codelode.client import index
+    from codelode.v1 import index_pb2
+
+    return _call(
+        "IndexService/ListRepositories",
+        index_pb2.ListRepositoriesRequest(),
+        index_pb2.ListRepositoriesResponse,
+        index.repositories,
+    )
+
+
+def remove(name: str) -> Call[None]:
+    """Remove a repository and everything that is indexed of it."""
+    from codelode.v1 import index_pb2
+
+    return _call(
+        "IndexService/RemoveRepository",
+        index_pb2.RemoveRepositoryRequest(name=name),
+        index_pb2.RemoveRepositoryResponse,
+        lambda _: None,
+    )
+
+
+def failures(
+    name: str | None, page: str, *, include_skipped: bool, include_partial: bool
+) -> Call[tuple[list[FileFailure], str]]:
+    """Return one page of failures and the token of the next one; see `Client.failures`."""
+    from codelode.client import index
+    from codelode.v1 import index_pb2
+
+    request = index_pb2.ListFailuresRequest(
+        repository=name or "",
+        include_skipped=include_skipped,
+        include_partial=include_partial,
+        page_size=PAGE_SIZE,
+        page_token=page,
+    )
+    return _call(
+        "IndexService/ListFailures", request, index_pb2.ListFailuresResponse, index.failures
+    )
+
+
+def retry(name: str | None = None) -> Call[tuple[Run, ...]]:
+    """Try the failed files of one or all repositories again; return the runs that do so."""
+    from codelode.client import index
+    from codelode.v1 import index_pb2
+
+    request = index_pb2.RetryFailuresRequest(repository=name or "")
+    return _call(
+        "IndexService/RetryFailures", request, index_pb2.RetryFailuresResponse, index.runs_of
+    )
+
+
+def enrich(name: str | None = None) -> Call[tuple[Run, ...]]:
+    """Write the summaries that earlier runs left out; return the runs that do so."""
+    from codelode.client import index
+    from codelode.v1 import index_pb2
+
+    request = index_pb2.EnrichRepositoryRequest(repository=name or "")
+    return _call(
+        "IndexService/EnrichRepository", request, index_pb2.EnrichRepositoryResponse, index.runs_of
+    )
+
+
+def health() -> Call[bool]:
+    """Return whether the gateway says that it is ready."""
+    from grpc_health.v1 import health_pb2
+
+    def is_serving(message: Any) -> bool:
+        return bool(message.status == health_pb2.HealthCheckResponse.SERVING)
+
+    request = health_pb2.HealthCheckRequest()
+    return Call("/grpc.health.v1.Health/Check", request, health_pb2.HealthCheckResponse, is_serving)
+
+
+def _call(
+    method: str, request: Message, response: type[Response], read: Callable[[Response], Answer]
+) -> Call[Answer]:
+    return Call(f"/codelode.v1.{method}", request, response, read)
+
+
+def _run_id(run: Run | str) -> str:
+    return run if isinstance(run, str) else run.id

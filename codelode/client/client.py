@@ -1,0 +1,195 @@
+"""The blocking client: one method per capability."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+
+import grpc
+
+from codelode.client import calls
+from codelode.client.calls import Call
+from codelode.client.channel import DEFAULT_ADDRESS, OPTIONS, checked, metadata
+from codelode.client.failures import error
+from codelode.client.watching import OnSilence, Silence, ended_early
+from codelode.errors import CodelodeError, Unavailable
+
+if TYPE_CHECKING:
+    from codelode.client.index import FileFailure
+    from codelode.model import Run
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def _method(
+    call: Callable[Arguments, Call[Answer]],
+) -> Callable[Concatenate[Client, Arguments], Answer]:
+    """Make the method that sends the call and waits for its answer."""
+
+    @wraps(call)
+    def method(self: Client, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+        return self._send(call(*args, **kwargs))
+
+    return method
+
+
+class Client:
+    """A connection to one gateway; safe to share between threads, closed by `close` or `with`."""
+
+    def __init__(
+        self, address: str = DEFAULT_ADDRESS, *, token: str = "", timeout_s: float = 30.0
+    ) -> None:
+        """Connect on the first call. `timeout_s` bounds each call, but not a watch.
+
+        `token` is the secret that a gateway asks for on other addresses than loopback.
+
+        Raises InvalidSettings when the address is not HOST:PORT.
+        """
+        self.address = checked(address)
+        self.timeout_s = timeout_s
+        self._metadata = metadata(token)
+        self._channel = grpc.insecure_channel(self.address, options=OPTIONS)
+
+    search = _method(calls.search)
+    context = _method(calls.context)
+    similar = _method(calls.similar)
+    explain = _method(calls.explain)
+    graph = _method(calls.graph)
+    cancel = _method(calls.cancel)
+    status = _method(calls.status)
+    repositories = _method(calls.repositories)
+    remove = _method(calls.remove)
+    retry = _method(calls.retry)
+    enrich = _method(calls.enrich)
+
+    def index(
+        self,
+        url: str,
+        *,
+        name: str = "",
+        ref: str = "",
+        include: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
+        wait: bool = True,
+        on_progress: Callable[[Run], None] | None = None,
+    ) -> Run:
+        """Bring the index of a repository at a ref up to date, registering it when it is new.
+
+        With `wait`, return the run when it is over, which may be as failed: see `Run.error`.
+        Without it, return the run as it was created. An empty name is taken from the URL; an empty
+        ref means the default one. `include`, `exclude`: patterns as in a .gitignore at the root.
+        Only files that match one of those to include are indexed; those to exclude are left out,
+        whatever the repository's own ignore files say. The gateway keeps the patterns: None uses
+        what was given before, an empty list clears it. Raises InvalidQuery with the field that is
+        wrong.
+        """
+        call = calls.start_run(url, name=name, ref=ref, include=include, exclude=exclude)
+        latest = run = self._send(call)
+        for latest in self.watch(run) if wait else ():
+            if on_progress is not None:
+                on_progress(latest)
+        return latest
+
+    def watch(self, run: Run | str, *, on_silence: OnSilence | None = None) -> Iterator[Run]:
+        """Yield the run now and whenever it changes, until it is over.
+
+        Continues where it stopped when the gateway restarts. Raises Unavailable after
+        `WATCH_TIMEOUT_S` without an answer, NotFound when there is no such run. `on_silence` is
+        called once in each period without an answer, after `WATCH_SILENCE_S`, with the last error.
+        """
+        call = calls.watch_run(run)
+        seen: Run | None = None
+        silence = Silence(on_silence)
+        while seen is None or not seen.state.is_over:
+            lost = ended_early(self.address)
+            try:
+                for state in self._stream(call):
+                    silence.end()
+                    if state != seen:
+                        yield state
+                    seen = state
+            except Unavailable as exc:
+                lost = exc
+            if seen is None or not seen.state.is_over:
+                time.sleep(silence.pause_s(lost))
+
+    def failures(
+        self,
+        name: str | None = None,
+        *,
+        include_skipped: bool = False,
+        include_partial: bool = False,
+    ) -> Iterator[FileFailure]:
+        """Yield the files of one or all repositories that are not in the index.
+
+        `include_skipped` adds those left out by rule, `include_partial` indexed ones that were not
+        read in full.
+        """
+        page = ""
+        while True:
+            call = calls.failures(
+                name, page, include_skipped=include_skipped, include_partial=include_partial
+            )
+            found, page = self._send(call)
+            yield from found
+            if not page:
+                return
+
+    def is_serving(self) -> bool:
+        """Return whether the gateway answers and says that it is ready; never raises."""
+        try:
+            return self._send(calls.health(), min(self.timeout_s, calls.HEALTH_TIMEOUT_S))
+        except CodelodeError:
+            return False
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _send(self, call: Call[Answer], timeout_s: float | None = None) -> Answer:
+        send: Any = self._channel.unary_unary(
+            call.method,
+            request_serializer=type(call.request).SerializeToString,
+            response_deserializer=call.response.FromString,
+        )
+        with self._translated():
+            answer = send(
+                call.request, timeout=timeout_s or self.timeout_s, metadata=self._metadata
+            )
+        return call.read(answer)
+
+    def _stream(self, call: Call[Answer]) -> Iterator[Answer]:
+        open_stream: Any = self._channel.unary_stream(
+            call.method,
+            request_serializer=type(call.request).SerializeToString,
+            response_deserializer=call.response.FromString,
+        )
+        with self._translated():
+            stream = open_stream(call.request, metadata=self._metadata)
+            try:
+                yield from map(call.read, stream)
+            finally:
+                stream.cancel()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except grpc.RpcError as exc:
+            raise error(exc, address=self.address, timeout_s=self.timeout_s) from exc

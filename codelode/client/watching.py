@@ -1,0 +1,51 @@
+"""How long `watch` goes on while no gateway answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from codelode.errors import Unavailable
+
+#: `watch` gives up after this long without an answer: a gateway restarts within seconds.
+WATCH_TIMEOUT_S = 60.0
+#: `watch` reports the silence after this long without an answer.
+WATCH_SILENCE_S = 3.0
+#: Pause before `watch` asks again; doubles from the first value up to the second.
+WATCH_BACKOFF_S = (0.1, 2.0)
+
+OnSilence = Callable[[Unavailable], None]
+
+
+class Silence:
+    """How long nothing has answered, counted from the first call that failed.
+
+    Until then the gateway had nothing to report, however long that took.
+    """
+
+    def __init__(self, on_silence: OnSilence | None) -> None:
+        self._report = on_silence or (lambda _: None)
+        self.end()
+
+    def end(self) -> None:
+        """Something has answered."""
+        self._began_at: float | None = None
+        self._is_reported = False
+        self._pause_s = WATCH_BACKOFF_S[0]
+
+    def pause_s(self, lost: Unavailable) -> float:
+        """Return how long to wait before the next call. Raises `lost` when it took too long."""
+        now = time.monotonic()
+        began_at = self._began_at = now if self._began_at is None else self._began_at
+        if now - began_at > WATCH_TIMEOUT_S:
+            raise lost
+        if not self._is_reported and now - began_at > WATCH_SILENCE_S:
+            self._is_reported = True
+            self._report(lost)
+        pause_s, self._pause_s = self._pause_s, min(self._pause_s * 2, WATCH_BACKOFF_S[1])
+        return pause_s
+
+
+def ended_early(address: str) -> Unavailable:
+    """The error of a watch that ended before its run."""
+    return Unavailable(f"the gateway at {address} ended the watch before the run was over")
