@@ -9,7 +9,7 @@ import click
 
 from codelode.cli import printing
 from codelode.cli.options import server_option
-from codelode.cli.searching import (
+from codelode.cli.search import (
     FOUND,
     NOTHING,
     asked,

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from codelode.cli import printing
-from codelode.cli.operating import data_option, stores
 from codelode.cli.options import Folder
+from codelode.cli.stores import data_option, stores
 from codelode.counts import counted
 from codelode.operations import backup as backups
 from codelode.operations.backup import Manifest

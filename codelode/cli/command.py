@@ -15,13 +15,13 @@ from codelode.cli.asking import context, explain, similar
 from codelode.cli.backup import backup, restore
 from codelode.cli.demo import demo
 from codelode.cli.doctor import doctor
-from codelode.cli.evaluating import evaluate
+from codelode.cli.evaluate import evaluate
 from codelode.cli.graph import graph
-from codelode.cli.indexing import cancel, enrich, failures, index, remove, retry
-from codelode.cli.overview import repos, settings, status
+from codelode.cli.index import cancel, enrich, failures, index, remove, retry
 from codelode.cli.printing import complain
-from codelode.cli.reindexing import reindex
-from codelode.cli.searching import search
+from codelode.cli.reindex import reindex
+from codelode.cli.search import search
+from codelode.cli.status import repos, settings, status
 from codelode.cli.up import up
 from codelode.errors import CodelodeError
 

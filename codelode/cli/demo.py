@@ -20,11 +20,11 @@ from pathlib import Path
 
 import click
 
-from codelode.cli import folder, printing
-from codelode.cli.indexing import locator, run_line
+from codelode.cli import data_folder, printing
+from codelode.cli.index import locator, run_line
 from codelode.cli.options import connected
+from codelode.cli.parent_watch import die_with_parent
 from codelode.cli.progress import Progress
-from codelode.cli.tether import tethered
 from codelode.client import Client
 from codelode.counts import counted
 from codelode.errors import Corrupt, NotFound, TimedOut, Unavailable
@@ -93,12 +93,12 @@ def demo(repositories: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def _cluster(data: Path) -> Iterator[folder.Cluster]:
+def _cluster(data: Path) -> Iterator[data_folder.Cluster]:
     """A running cluster with its data in the folder, stopped at the end."""
     up = (sys.executable, "-P", "-m", "codelode", "up", f"--data={data}")
     # A session of its own: on Ctrl-C it is stopped below, in order, not by the terminal.
     with subprocess.Popen(
-        tethered([*up, "--port=0", "--http-port=0"]), start_new_session=True
+        die_with_parent([*up, "--port=0", "--http-port=0"]), start_new_session=True
     ) as process:
         try:
             yield _await_ready(process, data)
@@ -115,9 +115,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         raise TimedOut(f"the cluster did not stop within {STOP_S:g} s and was killed") from exc
 
 
-def _await_ready(process: subprocess.Popen[bytes], data: Path) -> folder.Cluster:
+def _await_ready(process: subprocess.Popen[bytes], data: Path) -> data_folder.Cluster:
     deadline = time.monotonic() + START_S
-    while (cluster := folder.running_cluster(data)) is None:
+    while (cluster := data_folder.running_cluster(data)) is None:
         if process.poll() is not None:
             raise Unavailable("the cluster did not start; the lines above say why")
         if time.monotonic() > deadline:
@@ -166,7 +166,7 @@ def _checkout(here: Path) -> Path:
 
 
 def _check_all_gone(data: Path) -> None:
-    left = folder.members(data)
+    left = data_folder.members(data)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     if left:

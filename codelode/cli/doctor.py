@@ -10,7 +10,7 @@ import click
 
 from codelode.backends import connect, operating
 from codelode.cli import printing
-from codelode.cli.operating import data_option, stores
+from codelode.cli.stores import data_option, stores
 from codelode.operations.doctor import Doctor, Finding, Report
 from codelode.ports import ChunkStore
 from codelode.settings import Settings

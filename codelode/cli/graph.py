@@ -9,7 +9,7 @@ import click
 from codelode.cli import printing
 from codelode.cli.asking import json_option
 from codelode.cli.options import server_option
-from codelode.cli.searching import FOUND, NOTHING
+from codelode.cli.search import FOUND, NOTHING
 from codelode.client import Client, Graph, GraphLink, GraphPlace
 from codelode.client.request import MOST
 from codelode.counts import counted

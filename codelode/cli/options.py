@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from codelode import settings
-from codelode.cli.folder import running_cluster
+from codelode.cli.data_folder import running_cluster
 from codelode.client import Client
 
 Command = TypeVar("Command", bound=Callable[..., object])

@@ -2,7 +2,7 @@
 
 Knows nothing of what the children are: `up` says which there are, when each is ready and how it
 likes to be stopped. One thread that looks at everything in turn (`step`), because the death
-signal of a tethered child is tied to the thread that started it.
+signal of a child is tied to the thread that started it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from signal import Signals
 from typing import IO
 
-from codelode.cli import folder
-from codelode.cli.tether import tethered
+from codelode.cli import data_folder
+from codelode.cli.parent_watch import die_with_parent
 
 #: Pause before a dead child is started again; doubles from the first value to the second.
 RESTART_BACKOFF_S = (0.5, 10.0)
@@ -84,7 +84,7 @@ class Supervisor:
     ) -> None:
         """`in_a_hurry` is asked while stopping: True kills without waiting."""
         self._data = data
-        self._environment = {**environment, folder.MARKER: str(data)}
+        self._environment = {**environment, data_folder.MARKER: str(data)}
         self._announce = announce
         self._show_logs = show_logs
         self._in_a_hurry = in_a_hurry
@@ -93,7 +93,7 @@ class Supervisor:
     def start(self, *children: Child) -> None:
         """Start the children side by side; `step` sees to them from now on."""
         for child in children:
-            log = folder.logs_dir(self._data) / f"{child.name}.log"
+            log = data_folder.logs_dir(self._data) / f"{child.name}.log"
             _put_aside(log)
             process, reader = self._launch(child, log)
             self._lives.append(_Life(child, log, process, reader, time.monotonic()))
@@ -119,7 +119,7 @@ class Supervisor:
         for phase in sorted({life.child.stop_phase for life in self._lives}):
             self._end([life for life in self._lives if life.child.stop_phase == phase])
         self._lives.clear()
-        folder.end_leftovers(self._data)
+        data_folder.end_leftovers(self._data)
 
     def __enter__(self) -> Supervisor:
         return self
@@ -131,7 +131,7 @@ class Supervisor:
         with log.open("ab") as output:
             before = output.tell()  # the child moves it on
             process = subprocess.Popen(
-                tethered(child.command),
+                die_with_parent(child.command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -141,7 +141,7 @@ class Supervisor:
             )
             reader = log.open("rb")
             reader.seek(before)
-        folder.note_pid(self._data, child.name, process.pid)
+        data_folder.note_pid(self._data, child.name, process.pid)
         return process, reader
 
     def _listen(self, life: _Life) -> None:
@@ -187,7 +187,7 @@ class Supervisor:
             life.process.wait()
             self._listen(life)
             life.reader.close()
-            folder.forget_pid(self._data, life.child.name)
+            data_folder.forget_pid(self._data, life.child.name)
 
     def _await_end(self, lives: Iterable[_Life], patience_s: float) -> None:
         deadline = time.monotonic() + patience_s

@@ -17,7 +17,7 @@ from types import FrameType
 import click
 
 from codelode.backends import connect
-from codelode.cli import folder, redis_server
+from codelode.cli import data_folder, redis_server
 from codelode.cli.children import (
     LOOPBACK,
     flower_child,
@@ -125,8 +125,8 @@ def up(
     for name, nearest in unread().items():
         meant = f"; did you mean {nearest}?" if nearest else "; `codelode settings` lists all"
         _announce(f"{name} is no setting, nothing reads it{meant}")
-    with folder.locked(base.data_dir):
-        if ended := folder.end_leftovers(base.data_dir):
+    with data_folder.locked(base.data_dir):
+        if ended := data_folder.end_leftovers(base.data_dir):
             _announce(f"ended {ended} processes that an earlier cluster left behind")
         gateway = _listen_address(base.listen, port)
         flower = f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
@@ -174,7 +174,7 @@ def _run(
                 supervisor.step()
                 time.sleep(RUNNING_LOOK_S)
         finally:
-            folder.withdraw(settings.data_dir)
+            data_folder.withdraw(settings.data_dir)
             _announce("codelode is stopping; Ctrl-C again ends it at once")
     _announce("codelode has stopped")
 
@@ -194,14 +194,14 @@ def _await_ready(supervisor: Supervisor, interrupts: Interrupts) -> bool:
 
 
 def _publish(settings: Settings, flower: str) -> None:
-    cluster = folder.Cluster(
+    cluster = data_folder.Cluster(
         pid=os.getpid(),
         grpc=reachable(settings.listen),
         flower=flower,
         redis=settings.redis_url,
         data=str(settings.data_dir),
     )
-    folder.publish(cluster)
+    data_folder.publish(cluster)
     _announce(f"codelode is ready: gRPC {settings.listen}, Flower {flower}, data {cluster.data}")
 
 

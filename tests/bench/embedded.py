@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from codelode.cli import folder
+from codelode.cli import data_folder
 from codelode.client import Client
 from codelode.model import Run, RunState
 
@@ -148,7 +148,7 @@ def _await_serving(process: subprocess.Popen[bytes], data: Path, log: Path) -> s
     """The gateway's address once it serves."""
     deadline = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline:
-        cluster = folder.running_cluster(data)
+        cluster = data_folder.running_cluster(data)
         if cluster is not None:
             with Client(cluster.grpc) as client:
                 if client.is_serving():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from codelode.cli import folder
+from codelode.cli import data_folder
 from codelode.client import Client
 from tests.guardian import GUARDIAN
 
@@ -36,10 +36,10 @@ class Up:
                 [*command, "--port", "0", "--http-port", "0"], stderr=output
             )
         try:
-            wait_for(lambda: folder.running_cluster(data) or self._ended(), START_S)
+            wait_for(lambda: data_folder.running_cluster(data) or self._ended(), START_S)
         except AssertionError as exc:
             raise AssertionError(said.read_text()) from exc
-        self.cluster = folder.running_cluster(data)
+        self.cluster = data_folder.running_cluster(data)
         assert self.cluster is not None, said.read_text()
         self.said = said
 
@@ -157,7 +157,7 @@ def test_the_next_up_goes_on_where_the_one_before_ended(tmp_path, repository):
     assert running.codelode("index", str(repository), "--wait").returncode == 0
 
     assert running.stop(signal.SIGINT) == 0
-    assert folder.members(running.data) == frozenset()
+    assert data_folder.members(running.data) == frozenset()
     running = Up(tmp_path / "data")
     assert finds(running)
 
@@ -167,4 +167,4 @@ def test_the_next_up_goes_on_where_the_one_before_ended(tmp_path, repository):
     assert "  complete  0 files" in running.codelode("index", str(repository), "--wait").stdout
 
     assert running.stop(signal.SIGTERM) == 0
-    assert folder.members(running.data) == frozenset()
+    assert data_folder.members(running.data) == frozenset()

@@ -9,7 +9,7 @@ import sys
 import click
 import pytest
 
-from codelode.cli import folder
+from codelode.cli import data_folder
 from codelode.cli.command import codelode as group
 from codelode.cli.options import default_server
 from codelode.v1 import index_pb2
@@ -186,9 +186,9 @@ def test_the_running_cluster_of_the_data_folder_is_the_default_server(monkeypatc
     monkeypatch.setenv("CODELODE_DATA", str(tmp_path))
     assert default_server() == "127.0.0.1:50051"
 
-    with folder.locked(tmp_path):
-        folder.publish(
-            folder.Cluster(
+    with data_folder.locked(tmp_path):
+        data_folder.publish(
+            data_folder.Cluster(
                 pid=os.getpid(),
                 grpc="127.0.0.1:4711",
                 flower="http://x",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codelode.cli import folder
+from codelode.cli import data_folder
 from codelode.cli import supervisor as supervisor_module
 from codelode.cli.supervisor import Child, Supervisor
 
@@ -45,7 +45,7 @@ def child(name: str, code: str, **fields: object) -> Child:
 
 @pytest.fixture
 def data(tmp_path):
-    with folder.locked(tmp_path):
+    with data_folder.locked(tmp_path):
         yield tmp_path
 
 
@@ -89,11 +89,11 @@ def test_a_child_is_ready_once_it_says_so(supervisor, data):
 
 def test_stop_leaves_no_process_behind(supervisor, data):
     supervisor.start(child("one", WORKER), child("two", WORKER))
-    step_until(supervisor, lambda: len(folder.members(data)) == 4)
+    step_until(supervisor, lambda: len(data_folder.members(data)) == 4)
 
     supervisor.stop()
 
-    assert folder.members(data) == frozenset()
+    assert data_folder.members(data) == frozenset()
     assert list((data / "run").glob("*.pid")) == []
     assert (data / "logs" / "one.log").read_text().endswith("ending\n")
 
@@ -117,7 +117,7 @@ def test_a_child_that_ignores_its_signals_is_killed(supervisor, data):
 
     supervisor.stop()
 
-    assert folder.members(data) == frozenset()
+    assert data_folder.members(data) == frozenset()
 
 
 def test_a_hurry_skips_all_patience(data, said):
@@ -129,7 +129,7 @@ def test_a_hurry_skips_all_patience(data, said):
 
     hurried.stop()
 
-    assert folder.members(data) == frozenset()
+    assert data_folder.members(data) == frozenset()
 
 
 def test_a_dead_child_starts_again_and_this_is_said(supervisor, data, said):
@@ -187,10 +187,10 @@ def test_a_large_log_is_put_aside_at_the_start(supervisor, data, monkeypatch):
 ORPHANING = """
 import os, sys, time
 from pathlib import Path
-from codelode.cli import folder
+from codelode.cli import data_folder
 from codelode.cli.supervisor import Child, Supervisor
 data = Path(sys.argv[1])
-with folder.locked(data):
+with data_folder.locked(data):
     supervisor = Supervisor(data, environment=os.environ, announce=print)
     command = (sys.executable, "-c", sys.argv[2])
     supervisor.start(Child("worker", command, lambda out: "ready" in out))
@@ -221,11 +221,11 @@ def test_a_killed_supervisor_takes_its_children_along(orphan):
 
 
 def test_leftovers_of_a_killed_supervisor_are_ended_by_the_next(orphan, tmp_path):
-    left = folder.members(tmp_path)
+    left = data_folder.members(tmp_path)
     assert left  # its child's own child has nobody to die with
 
-    with folder.locked(tmp_path):
-        assert folder.end_leftovers(tmp_path) >= 1
+    with data_folder.locked(tmp_path):
+        assert data_folder.end_leftovers(tmp_path) >= 1
 
-    assert folder.members(tmp_path) == frozenset()
+    assert data_folder.members(tmp_path) == frozenset()
     assert not any(map(is_alive, left))

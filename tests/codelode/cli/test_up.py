@@ -10,7 +10,7 @@ import pytest
 
 from codelode.backends import connect
 from codelode.backends.local import published, signature
-from codelode.cli import children, folder, redis_server
+from codelode.cli import children, data_folder, redis_server
 from codelode.cli.children import BROKER, FRONT, WORK
 from codelode.errors import Unavailable
 from codelode.settings import load
@@ -149,7 +149,7 @@ def test_a_taken_port_is_named_with_its_option_before_anything_starts(
 
 
 def test_a_data_folder_in_use_is_refused_with_the_process_that_uses_it(codelode, tmp_path):
-    with folder.locked(tmp_path / "data"):
+    with data_folder.locked(tmp_path / "data"):
         answer = codelode("up", "--port", "0", "--http-port", "0")
 
     assert answer.status == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codelode.cli import reindexing
+from codelode.cli import reindex
 
 PUBLISHED = {"state": "published", "embedder": "e-1", "missing": 0, "summaries_missing": 0}
 UNCHANGED = {"state": "unchanged", "embedder": "e-1", "half_built": {}}
@@ -37,4 +37,4 @@ BEGUN = {"embedder": "openai", "embedding_model": "large", "embedding_dim": "512
     ],
 )
 def test_the_last_line_says_what_became_of_it(end, said):
-    assert reindexing._outcome({"dropped": []} | end) == said
+    assert reindex._outcome({"dropped": []} | end) == said

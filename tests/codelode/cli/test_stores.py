@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codelode.backends import connect
-from codelode.cli.operating import stores
+from codelode.cli.stores import stores
 from codelode.errors import InvalidSettings
 from codelode.model import BlobId, FileRecord, FileState, RefName, Repository, RepositoryName
 from codelode.ports import FileManifest, WorkItem

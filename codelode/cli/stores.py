@@ -21,7 +21,7 @@ import structlog
 
 from codelode.backends import connect
 from codelode.backends.redis.connection import ping
-from codelode.cli import folder, redis_server
+from codelode.cli import data_folder, redis_server
 from codelode.cli.options import Folder
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.settings import Settings, load, require_alike
@@ -60,7 +60,7 @@ def stores(data: Path | None, *, is_stopped: bool = False) -> Iterator[Settings]
 def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
     base = load(**({} if data is None else {"data": data}))
     settings = base.model_copy(update={"data": base.data_dir})
-    cluster = folder.running_cluster(settings.data_dir)
+    cluster = data_folder.running_cluster(settings.data_dir)
     if cluster is not None and not is_stopped:
         found = settings.model_copy(update={"redis_url": cluster.redis})
         _require_alike(found, connect.exchange(found).facts())
@@ -74,7 +74,7 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
     else:
         if not is_stopped:  # a restoration makes what it needs
             _require_there(settings.data_dir, holds=_REDIS)
-        with folder.locked(settings.data_dir):
+        with data_folder.locked(settings.data_dir):
             yield from _with_own_redis(settings)
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import click
 
 from codelode.cli import printing
-from codelode.cli.folder import running_cluster
-from codelode.cli.operating import data_option, require_data, require_redis
+from codelode.cli.data_folder import running_cluster
 from codelode.cli.progress import LOG_INTERVAL_S, bar
+from codelode.cli.stores import data_option, require_data, require_redis
 from codelode.counts import counted, plural
 from codelode.errors import CodelodeError, Corrupt
 from codelode.settings import Settings, load

@@ -1,4 +1,4 @@
-"""Run a command that dies with its parent: `python tether.py PARENT_PID COMMAND [ARGUMENT…]`.
+"""Run a command that dies with its parent: `python parent_watch.py PARENT_PID COMMAND [ARGUMENT…]`.
 
 A program of its own, run between fork and exec, rather than `preexec_fn`: that one runs Python
 in a forked copy of a process with threads (gRPC's), which may deadlock. Imports little, for it
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
-def tethered(command: Sequence[str]) -> list[str]:
+def die_with_parent(command: Sequence[str]) -> list[str]:
     """The command, to be started by the calling thread: it dies when that thread ends."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 

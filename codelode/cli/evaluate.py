@@ -11,7 +11,7 @@ import click
 
 from codelode.cli import printing
 from codelode.cli.options import server_option
-from codelode.cli.searching import PRESETS
+from codelode.cli.search import PRESETS
 from codelode.cli.tuning import Chosen, set_option
 from codelode.client import Client
 from codelode.counts import counted

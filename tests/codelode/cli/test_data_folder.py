@@ -9,77 +9,80 @@ import sys
 
 import pytest
 
-from codelode.cli import folder
+from codelode.cli import data_folder
 from codelode.errors import InvalidSettings
 
 
 def cluster(data, **fields):
     values = {"pid": os.getpid(), "grpc": "h:1", "flower": "f", "redis": "r", "data": str(data)}
-    return folder.Cluster(**{**values, **fields})
+    return data_folder.Cluster(**{**values, **fields})
 
 
 def test_a_second_holder_is_refused_with_the_first_ones_process_id(tmp_path):
     with (
-        folder.locked(tmp_path),
+        data_folder.locked(tmp_path),
         pytest.raises(InvalidSettings, match=rf"process {os.getpid()}.*--data"),
-        folder.locked(tmp_path),
+        data_folder.locked(tmp_path),
     ):
         pass
 
 
 def test_the_lock_ends_with_its_holder(tmp_path):
     for _ in range(2):
-        with folder.locked(tmp_path):
+        with data_folder.locked(tmp_path):
             assert (tmp_path / "logs").is_dir()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(InvalidSettings, match="file/data"), folder.locked(tmp_path / "file/data"):
+    with (
+        pytest.raises(InvalidSettings, match="file/data"),
+        data_folder.locked(tmp_path / "file/data"),
+    ):
         pass
 
 
 def test_a_published_cluster_is_found_until_it_is_withdrawn(tmp_path):
-    with folder.locked(tmp_path):
-        assert folder.running_cluster(tmp_path) is None
-        folder.publish(cluster(tmp_path))
-        assert folder.running_cluster(tmp_path) == cluster(tmp_path)
-        folder.withdraw(tmp_path)
-        assert folder.running_cluster(tmp_path) is None
+    with data_folder.locked(tmp_path):
+        assert data_folder.running_cluster(tmp_path) is None
+        data_folder.publish(cluster(tmp_path))
+        assert data_folder.running_cluster(tmp_path) == cluster(tmp_path)
+        data_folder.withdraw(tmp_path)
+        assert data_folder.running_cluster(tmp_path) is None
 
 
 def test_the_file_of_a_dead_cluster_is_not_believed(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    with folder.locked(tmp_path):
-        folder.publish(cluster(tmp_path, pid=dead.pid))
+    with data_folder.locked(tmp_path):
+        data_folder.publish(cluster(tmp_path, pid=dead.pid))
 
-    assert folder.running_cluster(tmp_path) is None
+    assert data_folder.running_cluster(tmp_path) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"pid": 1})])
 def test_a_spoilt_file_is_no_cluster(tmp_path, text):
-    with folder.locked(tmp_path):
+    with data_folder.locked(tmp_path):
         (tmp_path / "run" / "up.json").write_text(text)
 
-    assert folder.running_cluster(tmp_path) is None
+    assert data_folder.running_cluster(tmp_path) is None
 
 
 def test_a_process_with_a_recycled_id_is_left_alone(tmp_path):
-    with folder.locked(tmp_path):
+    with data_folder.locked(tmp_path):
         (tmp_path / "run" / "redis.pid").write_text(f"{os.getpid()} 1\n")
 
-        assert folder.end_leftovers(tmp_path) == 0  # and this process lives to say so
+        assert data_folder.end_leftovers(tmp_path) == 0  # and this process lives to say so
 
     assert list((tmp_path / "run").glob("*.pid")) == []
 
 
 def test_a_process_is_known_by_its_note_when_it_hides_its_environment(tmp_path):
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env={}) as other:
-        with folder.locked(tmp_path):
-            folder.note_pid(tmp_path, "redis", other.pid)
-            assert folder.members(tmp_path) == {other.pid}
-            assert folder.end_leftovers(tmp_path) == 1
+        with data_folder.locked(tmp_path):
+            data_folder.note_pid(tmp_path, "redis", other.pid)
+            assert data_folder.members(tmp_path) == {other.pid}
+            assert data_folder.end_leftovers(tmp_path) == 1
 
         assert other.wait() == -9

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codelode.cli.indexing import locator
+from codelode.cli.index import locator
 from codelode.client import watching
 from codelode.v1 import index_pb2
 
