@@ -28,7 +28,8 @@ from codelode.backends.redis.symbols import RedisSymbols
 from codelode.cli import redis_server
 from codelode.model import RepositoryName
 from workers import wire
-from workers.parse import grammars, imports, parse, references
+from workers.parse import grammars, imports, parse, uses
+from workers.parse.language_table import rules_of
 from workers.pull import tree
 from workers.pull.objects import Objects
 
@@ -105,13 +106,15 @@ def measured(contents, layout, spent):  # noqa: C901 - one measurement after the
     for path, data in contents.items():
         language = languages.detect(path)
         trees[path] = language, grammars.tree(language.grammar, data), data
-    with spent("parse, of it references"):
+    with spent("parse, of it queries and uses"):
         for language, found, data in trees.values():
-            if found:
-                references.read(language, found.root_node, data)
-    with spent("parse, of it declared imports"):
+            query = grammars.query(language.name, language.grammar or "")
+            if found and query:
+                uses.distinct(query.run(found.root_node)[1], data, None)
+    with spent("parse, of it references of texts"):
         for path, data in contents.items():
-            imports.declared(data.decode("utf-8", "replace"), parsed[path].language)
+            rules = rules_of(parsed[path].language)
+            imports.references(data.decode("utf-8", "replace"), rules)
     bare = {path: replace(file, references=()) for path, file in parsed.items()}
     for name, some in (("without", bare), ("with", parsed)):
         with spent(f"wire {name} references"):

@@ -1,8 +1,9 @@
-"""A file's bytes → what can be indexed of it: chunks, symbols, imports, health.
+"""Parse a file's bytes into chunks, symbols, imports, uses of names, and health.
 
-`parse` is pure and answers for every input: what has no grammar, or too much text for a tree, is
-cut as text, and the health says so. It does not bound its time: a grammar may loop for ever in
-C, so a worker runs it in a process that may be killed. `guard` names the files not worth parsing.
+`parse` is pure and succeeds for every input: a file without a grammar, or too large for a tree, is
+cut as text, and its health says so. It does not bound its time: a grammar may loop for ever in C,
+so a worker runs it in a process that can be killed. `guard` names files that are not worth parsing.
+`language_table` says how to add a language.
 """
 
 from __future__ import annotations
@@ -16,23 +17,24 @@ from workers.parse.comments import Comments
 from workers.parse.definitions import Definition
 from workers.parse.encoding import Decoded, decode, read
 from workers.parse.guards import HEAD_BYTES, guard
+from workers.parse.language_table import rules_of
 from workers.parse.lines import Lines
 from workers.parse.own_queries import OwnQueries
 
 __all__ = ["PARSER_VERSION", "OwnQueries", "decode", "guard", "own_queries", "parse"]
 
-#: Part of every derivation key: raised whenever any input could parse differently.
+#: Part of every cache key of a parse; raise it whenever any input could parse differently.
 PARSER_VERSION = "5"
 
-#: A tree takes about 30 times the memory of its text; larger files are cut as text, bytes.
+#: Larger files are cut as text, bytes: a tree takes about 30 times the memory of its text.
 MAX_TREE_BYTES = 4_000_000
 
 
 def parse(data: bytes, *, path: str, own: OwnQueries = own_queries.NONE) -> ParsedFile:
-    """Everything parsing derives from one content.
+    """Return everything that parsing derives from one content.
 
-    The path decides language, family and category only; `own` are queries in place of built-in
-    ones.
+    The path decides language, family and category only. `own` are the user's queries, which replace
+    built-in ones.
     """
     decoded = read(data)
     head = decoded.text[:HEAD_BYTES]
@@ -51,7 +53,7 @@ def _with_grammar(
     family: Family | None,
     own: OwnQueries,
 ) -> ParsedFile | None:
-    """The file by its syntax tree; None where there can be none."""
+    """Parse a file by its syntax tree; None where there can be none."""
     if language.grammar is None or not decoded.utf8 or len(decoded.utf8) > MAX_TREE_BYTES:
         return None
     lines = Lines(decoded.utf8)
@@ -70,7 +72,7 @@ def _with_grammar(
         ),
         pieces=pieces.build(spans, found.definitions, decoded, plain=Kind.BLOCK),
         symbols=tuple(d.symbol(lines) for d in found.definitions if d.kind),
-        imports=found.imports + imports.declared(decoded.text, language.name, family),
+        imports=found.imports + imports.references(decoded.text, rules_of(language.name), family),
         references=found.references,
     )
 
@@ -89,14 +91,14 @@ def _as_text(
         ),
         pieces=pieces.build(prose.spans(decoded.utf8), blocks, decoded, plain=Kind.TEXT),
         symbols=tuple(block.symbol(lines) for block in blocks) if lines else (),
-        imports=imports.declared(decoded.text, language.name, family),
+        imports=imports.references(decoded.text, rules_of(language.name), family),
     )
 
 
 def _blocks(decoded: Decoded, language: Language, family: Family | None) -> tuple[Definition, ...]:
-    """Blocks of infrastructure that need no grammar."""
+    """Return the infrastructure blocks that need no grammar."""
     if family is None:
         return ()
     lines = Lines(decoded.utf8)
     comments = Comments(language, lines)
-    return infrastructure.read(language.name, family, None, lines, comments) or ()
+    return infrastructure.read(None, family, None, lines, comments) or ()

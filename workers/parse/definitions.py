@@ -18,21 +18,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tree_sitter import Node, QueryCursor
+from tree_sitter import Node
 
 from codelode.languages import Language
 from codelode.model import Kind, Symbol
-from workers.parse import describe, exports, grammars
+from workers.parse import describe, grammars
 from workers.parse.comments import Comments
+from workers.parse.exports import Declared
+from workers.parse.grammars import Captures, Matches
 from workers.parse.lines import Lines
+from workers.parse.rules import Rules
 
 _CLASSES = frozenset({Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
-
-#: Languages that define one function in several clauses, which are one definition.
-_CLAUSES = frozenset({"haskell", "elixir", "erlang"})
-
-#: Languages whose files are inside the module that their export list is about.
-_MODULE_FILES = frozenset({"erlang"})
 
 #: Definitions nested deeper are machine-made; their qualified names would grow without bound.
 MAX_NESTING = 32
@@ -46,8 +43,6 @@ _KINDS = {kind.value: kind for kind in Kind}
 _DEFINED = {f"definition.{name}": name for name in _KINDS} | {
     name: name for name in ("scope", "namespace")
 }
-
-Matches = Sequence[tuple[int, dict[str, list[Node]]]]  # pattern, captures
 
 _NAME_BYTES = 300
 _SEPARATOR = re.compile(r"\s*(?:::|\.|:)\s*")
@@ -107,30 +102,22 @@ class _Match(NamedTuple):
 class _Context:
     """What describing a definition takes besides its match."""
 
-    language: str
+    rules: Rules
     lines: Lines
     comments: Comments
     exported: frozenset[str]  # names in export lists
-    body_field: int | None  # the grammar's number of it: a name is compared with all of them
+    body_field: int | None  # the grammar's number of the field, which is faster than its name
 
 
 def capture(
     language: Language,
+    rules: Rules,
+    matches: Matches,
     root: Node,
     lines: Lines,
     comments: Comments,
-    *,
-    matches: Matches | None = None,
 ) -> Captured:
-    """Definitions and import nodes; nothing for a language without a query.
-
-    `matches`: of another query than the built-in one.
-    """
-    if matches is None:
-        query = grammars.query(language.name, language.grammar or "")
-        if query is None:
-            return Captured()
-        matches = QueryCursor(query).matches(root)
+    """Return the definitions and import nodes in the matches of a query over the tree of `root`."""
     found: dict[tuple[int, str], _Match] = {}
     imports: dict[int, Node] = {}
     exported: set[str] = set()
@@ -145,10 +132,10 @@ def capture(
         for node in captures.get("exported", ()):
             exported.add(_text(node, lines.data))
     ordered = _closed(_without_imports(found.values(), sorted(imports)), root.end_byte)
-    context = _Context(language.name, lines, comments, frozenset(exported), _body_field(language))
+    context = _Context(rules, lines, comments, frozenset(exported), _body_field(language))
     nested = _nest(ordered, context)
     return Captured(
-        tuple(_join_clauses(nested) if language.name in _CLAUSES else nested),
+        tuple(_join_clauses(nested) if rules.has_clauses else nested),
         tuple(imports[start] for start in sorted(imports)),
     )
 
@@ -158,7 +145,7 @@ def _body_field(language: Language) -> int | None:
     return grammar.field_id_for_name("body") if grammar else None
 
 
-def _match(pattern: int, captures: dict[str, list[Node]], data: bytes) -> _Match | None:
+def _match(pattern: int, captures: Captures, data: bytes) -> _Match | None:
     names = captures.get("name")
     if not names or names[0].start_byte == names[0].end_byte:  # a grammar makes up missing names
         return None
@@ -242,7 +229,6 @@ def _define(match: _Match, parent: Definition | None, context: _Context) -> Defi
     kind = _KINDS.get(match.kind)
     if kind is Kind.FUNCTION and (len(names) > 1 or _is_class(parent)):
         kind = Kind.METHOD
-    declared = exports.Declared(names[-1], signature, node.type, parent.kind if parent else None)
     return Definition(
         start=match.start,
         end=match.end,
@@ -254,7 +240,7 @@ def _define(match: _Match, parent: Definition | None, context: _Context) -> Defi
         and (
             kind is None
             or (_is_listable(parent, context) and names[-1] in context.exported)
-            or exports.is_exported(context.language, declared)
+            or _is_exported(names[-1], signature, node, parent, context)
         ),
         doc=_doc(match, body, context) if kind else "",
     )
@@ -262,13 +248,20 @@ def _define(match: _Match, parent: Definition | None, context: _Context) -> Defi
 
 def _doc(match: _Match, body: Node | None, context: _Context) -> str:
     """The first line of the docstring, or of the comment right above; empty without either."""
-    if context.language == "python":
+    if context.rules.has_docstrings:
         return describe.docstring(body, context.lines.data)
     return describe.comment_above(match.start, context.lines, context.comments)
 
 
+def _is_exported(
+    name: str, signature: str, node: Node, parent: Definition | None, context: _Context
+) -> bool:
+    rule = context.rules.is_exported
+    return rule is None or rule(Declared(name, signature, node.type, parent and parent.kind))
+
+
 def _is_listable(parent: Definition | None, context: _Context) -> bool:
-    return parent is None or context.language in _MODULE_FILES
+    return parent is None or context.rules.lists_members
 
 
 def _is_class(definition: Definition | None) -> bool:

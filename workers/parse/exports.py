@@ -1,7 +1,7 @@
-"""Whether a definition can be used from outside its file: each language's own rule.
+"""Rules that decide whether a definition can be used from outside its file.
 
-A rule sees the definition's name, signature, node type and the kind of its parent; what is inside
-a private definition is private whatever the rule says. Languages without a rule export all.
+A rule sees the definition's name, signature, node type, and the kind of its parent. What is inside
+a private definition is private whatever the rule says. `language_table` says which rule applies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _JS_MEMBERS = frozenset(
 
 
 class Declared(NamedTuple):
-    """What a rule may look at."""
+    """The facts about a definition that a rule may read."""
 
     name: str
     signature: str
@@ -32,113 +32,90 @@ class Declared(NamedTuple):
 
     @property
     def head(self) -> str:
-        """The signature up to its parameters."""
+        """Return the signature up to its parameters."""
         return self.signature.split("(", 1)[0]
 
 
-def is_exported(language: str, declared: Declared) -> bool:
-    """Whether other files can name it, as far as its own lines tell."""
-    rule = _RULES.get(language)
-    return rule is None or rule(declared)
+ExportRule = Callable[[Declared], bool]
 
 
-def _no_underscore(declared: Declared) -> bool:
+def no_leading_underscore(declared: Declared) -> bool:
+    """Whether the name has no leading underscore, or is a special one: `__init__`."""
     return not declared.name.startswith("_") or declared.name.endswith("__")
 
 
-def _capital(declared: Declared) -> bool:
+def no_leading_dot(declared: Declared) -> bool:
+    """Whether the name has no leading dot."""
+    return not declared.name.startswith(".")
+
+
+def capital(declared: Declared) -> bool:
+    """Whether the name begins with a capital."""
     return declared.name[:1].isupper()
 
 
-def _rust(declared: Declared) -> bool:
+def star(declared: Declared) -> bool:
+    """Whether a star follows the name: `proc load*(…)`."""
+    return "*" in declared.head
+
+
+def pub(declared: Declared) -> bool:
+    """Whether the definition is `pub`, a member of a trait, or a macro."""
     return declared.parent is Kind.TRAIT or declared.signature.startswith(("pub", "macro_rules!"))
 
 
-def _zig(declared: Declared) -> bool:
+def pub_or_export(declared: Declared) -> bool:
+    """Whether the definition begins with `pub` or `export`."""
     return declared.signature.startswith(("pub ", "export "))
 
 
-def _javascript(declared: Declared) -> bool:
+def export_statement(declared: Declared) -> bool:
+    """Whether a definition of JavaScript is exported; members are, unless they are private."""
     if declared.node_type in _JS_MEMBERS:
         return not (declared.name.startswith("#") or _PRIVATE.search(declared.head))
     return declared.signature.startswith("export") or "exports." in declared.signature
 
 
-def _public(declared: Declared) -> bool:
+def public(declared: Declared) -> bool:
+    """Whether the definition is `public` or a member of an interface."""
     return declared.parent is Kind.INTERFACE or bool(_PUBLIC.search(declared.head))
 
 
-def _not_static(declared: Declared) -> bool:
+def not_static(declared: Declared) -> bool:
+    """Whether a top-level definition of C is not `static`."""
     return declared.parent is not None or not declared.signature.startswith("static ")
 
 
-def _unless_private(declared: Declared) -> bool:
+def not_restricted(declared: Declared) -> bool:
+    """Whether the definition is neither `private`, `protected`, nor `internal`."""
     return not _NOT_PUBLIC.search(declared.head)
 
 
-def _swift(declared: Declared) -> bool:
+def not_private(declared: Declared) -> bool:
+    """Whether the definition is neither `private` nor `fileprivate`."""
     return not _PRIVATE.search(declared.head)
 
 
-def _elixir(declared: Declared) -> bool:
-    return not declared.signature.startswith(("defp ", "defmacrop ", "defguardp ", "@typep"))
-
-
-def _solidity(declared: Declared) -> bool:
+def not_internal(declared: Declared) -> bool:
+    """Whether the signature says neither `private` nor `internal`, after the parameters too."""
     return not _INTERNAL.search(declared.signature)
 
 
-def _nim(declared: Declared) -> bool:
-    return "*" in declared.head
-
-
-def _listed(declared: Declared) -> bool:
-    """Only what the file's export list names, which has been asked before."""
-    return declared.node_type != "fun_decl"
-
-
-def _clojure(declared: Declared) -> bool:
-    return not declared.signature.startswith("(defn- ")
-
-
-def _no_dot(declared: Declared) -> bool:
-    return not declared.name.startswith(".")
-
-
-def _lua(declared: Declared) -> bool:
+def not_local(declared: Declared) -> bool:
+    """Whether the definition is not `local`."""
     return not declared.signature.startswith("local ")
 
 
-_RULES: dict[str, Callable[[Declared], bool]] = {
-    "python": _no_underscore,
-    "ruby": _no_underscore,
-    "dart": _no_underscore,
-    "go": _capital,
-    "rust": _rust,
-    "zig": _zig,
-    "javascript": _javascript,
-    "typescript": _javascript,
-    "tsx": _javascript,
-    "java": _public,
-    "csharp": _public,
-    "c": _not_static,
-    "cpp": _not_static,
-    "php": _unless_private,
-    "kotlin": _unless_private,
-    "scala": _unless_private,
-    "swift": _swift,
-    "elixir": _elixir,
-    "lua": _lua,
-    "luau": _lua,
-    "perl": _no_underscore,
-    "starlark": _no_underscore,
-    "gdscript": _no_underscore,
-    "r": _no_dot,
-    "solidity": _solidity,
-    "apex": _public,
-    "d": _swift,
-    "nim": _nim,
-    "erlang": _listed,
-    "clojure": _clojure,
-    "gleam": _rust,
-}
+def not_defp(declared: Declared) -> bool:
+    """Whether no private form of Elixir defines it."""
+    return not declared.signature.startswith(("defp ", "defmacrop ", "defguardp ", "@typep"))
+
+
+def not_defn_(declared: Declared) -> bool:
+    """Whether it is not defined by Clojure's `defn-`."""
+    return not declared.signature.startswith("(defn- ")
+
+
+def not_function(declared: Declared) -> bool:
+    """Whether it is no function of Erlang, which only the file's export list exports."""
+    return declared.node_type != "fun_decl"

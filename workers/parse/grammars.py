@@ -1,22 +1,30 @@
-"""Grammars and their queries, loaded once per process when first asked for."""
+"""Grammars and their queries, loaded once per process on first use."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import NamedTuple
 
 import tree_sitter_language_pack as pack
 from tree_sitter import Language as Grammar
-from tree_sitter import Parser, Query, Tree
+from tree_sitter import Node, Parser, Query, QueryCursor, Tree
 
-#: Query files start their inherited parts with `; inherits: javascript`, as in nvim-treesitter.
+#: A query file begins with its inherited ones, `; inherits: javascript`, as in nvim-treesitter.
 _INHERITS = "; inherits:"
+
+#: The line between the patterns of definitions and imports and those of uses.
+_USES = "\n; uses of names\n"
+
+Captures = Mapping[str, Sequence[Node]]
+Matches = Sequence[tuple[int, Captures]]  # number of the pattern, captures
 
 
 @cache
 def grammar(name: str) -> Grammar | None:
-    """The grammar by its name in tree-sitter-language-pack; None when the pack lacks it."""
+    """Return a grammar by its name in tree-sitter-language-pack; None when the pack lacks it."""
     try:
         return pack.get_language(name)  # type: ignore[arg-type]
     except LookupError:
@@ -24,31 +32,84 @@ def grammar(name: str) -> Grammar | None:
 
 
 def tree(name: str, utf8: bytes) -> Tree | None:
-    """The syntax tree; None when there is no such grammar."""
+    """Return the syntax tree of a text; None when there is no such grammar."""
     found = grammar(name)
     return Parser(found).parse(utf8) if found else None
 
 
+class QuerySource(NamedTuple):
+    """The text of a query file, with what it inherits."""
+
+    definitions: str  # and import statements
+    uses: str
+
+
+def query_source(language: str) -> QuerySource:
+    """Return the text of `queries/<language>.scm`; empty when there is no such file.
+
+    A file without a section of uses inherits none either.
+    """
+    file = resources.files("workers.parse") / "queries" / f"{language}.scm"
+    if not file.is_file():
+        return QuerySource("", "")
+    definitions, has_uses, uses = file.read_text("utf-8").partition(_USES)
+    inherited = map(query_source, _inherited(definitions)) if has_uses else ()
+    return QuerySource(
+        with_inherited(definitions), "\n".join([*(source.uses for source in inherited), uses])
+    )
+
+
+def with_inherited(text: str) -> str:
+    """Return the text of a query for definitions with the built-in ones that it inherits first."""
+    inherited = [query_source(language).definitions for language in _inherited(text)]
+    return "\n".join([*inherited, text])
+
+
+def _inherited(text: str) -> list[str]:
+    first = text.split("\n", 1)[0]
+    return first.removeprefix(_INHERITS).split() if first.startswith(_INHERITS) else []
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageQuery:
+    """Definitions, imports and uses in one query, because a walk costs more than patterns."""
+
+    query: Query
+    first_use: int  # number of the first pattern of uses
+
+    def run(self, root: Node) -> tuple[Matches, Sequence[Captures]]:
+        """Return the matches of definitions and imports, and the captures of uses."""
+        found = QueryCursor(self.query).matches(root)
+        return (
+            [match for match in found if match[0] < self.first_use],
+            [captures for pattern, captures in found if pattern >= self.first_use],
+        )
+
+
 @cache
-def query(language: str, grammar_name: str) -> Query | None:
-    """The definitions and imports query of a language; None when none is written for it."""
-    found = grammar(grammar_name)
-    source = query_source(language)
-    return Query(found, source) if found and source else None
+def query(language: str, grammar_name: str) -> LanguageQuery | None:
+    """Return the query of a language; None when there is none."""
+    found, source = grammar(grammar_name), query_source(language)
+    if found is None or not any(source):
+        return None
+    compiled = Query(found, f"{source.definitions}\n{source.uses}")
+    size = len(source.definitions.encode())
+    starts = map(compiled.start_byte_for_pattern, range(compiled.pattern_count))
+    return LanguageQuery(compiled, sum(start < size for start in starts))
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """What a grammar could not read."""
+    """The errors that a grammar reports."""
 
     count: int = 0  # ERROR and MISSING nodes
     widest: int = 0  # children of the widest ERROR node
 
 
 def errors(parsed: Tree) -> Errors:
-    """The errors of a tree, by a walk into nodes that hold some.
+    """Count the errors of a tree by walking the nodes that contain any.
 
-    A query for them would be quadratic: its cursor looks ahead over anonymous siblings.
+    A query for them would take quadratic time: its cursor looks ahead over anonymous siblings.
     """
     cursor = parsed.walk()
     count = widest = 0
@@ -63,19 +124,3 @@ def errors(parsed: Tree) -> Errors:
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():
                 return Errors(count, widest)
-
-
-def query_source(language: str) -> str:
-    """The text of `queries/<language>.scm` with what it inherits; empty when there is none."""
-    file = resources.files("workers.parse") / "queries" / f"{language}.scm"
-    if not file.is_file():
-        return ""
-    return with_inherited(file.read_text("utf-8"))
-
-
-def with_inherited(text: str) -> str:
-    """The text of a query with the built-in ones it inherits in front."""
-    first = text.split("\n", 1)[0]
-    if not first.startswith(_INHERITS):
-        return text
-    return "\n".join([*map(query_source, first.removeprefix(_INHERITS).split()), text])

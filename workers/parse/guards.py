@@ -1,4 +1,4 @@
-"""Files that are not worth parsing, each with the reason that is recorded for it."""
+"""Files that are left out of the index, each with the reason that is recorded for it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ import codecs
 
 from codelode import languages
 from workers.parse.encoding import decode, unmarked_utf16
+from workers.parse.language_table import rules_of
 
-#: Git looks for a NUL in as many bytes to call a file binary.
+#: Bytes in which a NUL makes a file binary, as many as git reads.
 BINARY_WINDOW_BYTES = 8_000
 
-#: Head in which generated-markers are looked for, bytes.
+#: Head of a file in which generated-markers are looked for, bytes.
 HEAD_BYTES = 4_096
 
-#: Longest average line of JavaScript and CSS that a person writes, bytes. Smaller files have too
-#: few lines to tell.
+#: Longest average line that a person writes, bytes; files below the minimum are too small to tell.
 MINIFIED_LINE_BYTES = 300
 MINIFIED_MIN_BYTES = 2_000
 
-_MINIFIED_LANGUAGES = frozenset({"javascript", "css"})
 _LFS = b"version https://git-lfs.github.com/spec/"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def guard(data: bytes, *, path: str, max_bytes: int) -> str | None:
-    """Why the file is left out of the index; None: it belongs there."""
+    """Return the reason to leave a file out of the index; None if there is none."""
     if not data.strip():
         return "empty"
     if len(data) > max_bytes:
@@ -49,6 +48,6 @@ def _is_utf16(data: bytes) -> bool:
 def _is_minified(data: bytes, path: str) -> bool:
     if len(data) < MINIFIED_MIN_BYTES:
         return False
-    if languages.detect(path).name not in _MINIFIED_LANGUAGES:
+    if not rules_of(languages.detect(path).name).is_minified_often:
         return False
     return len(data) / (data.count(b"\n") + 1) > MINIFIED_LINE_BYTES

@@ -23,7 +23,7 @@ from tree_sitter import Node, Query, QueryCursor
 from codelode.languages import BY_NAME, QUERIES_FOLDER
 from codelode.model import Kind
 from workers.parse import grammars
-from workers.parse.definitions import Matches
+from workers.parse.grammars import Matches
 
 SUFFIX = ".scm"
 

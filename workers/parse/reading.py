@@ -1,42 +1,43 @@
-"""What the tree of a file holds: definitions, imports, uses of names, and where it may be cut.
+"""Definitions, imports, uses of names, and the tree for cutting, of one file.
 
-Most files are one tree in one language. Files with sections are several, a notebook is code inside
-JSON, and a file of infrastructure has blocks instead of what its format defines.
+Most files are one tree in one language. Files with sections are several trees, a notebook is code
+inside JSON, and an infrastructure file has blocks in place of what its format defines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
-from tree_sitter import Node, Query, QueryCursor
+from tree_sitter import Node
 
 from codelode.infrastructure import Family
 from codelode.languages import Language
-from codelode.model import Import, Reference
-from workers.parse import grammars, imports, infrastructure, notebooks, references, sections
+from codelode.model import Import, Reference, ReferenceKind
+from workers.parse import grammars, imports, infrastructure, notebooks, renames, sections, uses
 from workers.parse.comments import Comments
-from workers.parse.definitions import Definition, Matches, capture
+from workers.parse.definitions import Captured, Definition, capture
+from workers.parse.grammars import Captures, Matches
+from workers.parse.language_table import rules_of
 from workers.parse.lines import Lines
 from workers.parse.own_queries import OwnQuery
-from workers.parse.references import Uses, exported, renamed
+from workers.parse.rules import Rules
 from workers.parse.sections import Composed, Section
 
-#: Queries take time in the square of an error's children; beyond this they are not asked.
+#: Query time is quadratic in the children of an error node; with more, no query is run.
 MAX_ERROR_CHILDREN = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Of one file. Offsets and lines are the file's."""
+    """What was read from one file. Offsets and lines are those of the file."""
 
     root: Node | Composed  # for cutting
     definitions: tuple[Definition, ...] = ()  # by start, outer before inner
     imports: tuple[Import, ...] = ()
     references: tuple[Reference, ...] = ()
     errors: int = 0
-    note: str = ""  # why a query of one's own was not used
+    note: str = ""  # why a custom query was not used
 
 
 def read(
@@ -47,22 +48,23 @@ def read(
     *,
     own: OwnQuery | None = None,
 ) -> Reading | None:
-    """The reading of `lines`; None where the language has no grammar."""
+    """Read `lines` by the grammar of the language; None where it has no grammar."""
     tree = grammars.tree(language.grammar or "", infrastructure.masked(lines.data, family))
     if tree is None:
         return None
     root = tree.root_node
+    rules = rules_of(language.name)
     errors = grammars.errors(tree)
     if errors.widest > MAX_ERROR_CHILDREN:
         return Reading(root, errors=errors.count)
-    blocks = infrastructure.read(language.name, family, root, lines, comments)
+    blocks = infrastructure.read(rules.blocks, family, root, lines, comments)
     if blocks is not None:
         return Reading(root, blocks, errors=errors.count)
     if language.name == "notebook":
         return replace(_notebook(root, lines), errors=errors.count)
-    parts = sections.composed(language, root, lines.data)
-    if parts is not None:
-        return replace(_joined(parts[1], lines), root=parts[0])
+    if rules.sections:
+        composed, found = sections.composed(root, rules.sections, lines.data)
+        return replace(_joined(found, lines), root=composed)
     return _section(Section(language, tree), lines, comments, errors.count, own)
 
 
@@ -70,71 +72,71 @@ def _section(
     section: Section, lines: Lines, comments: Comments, errors: int, own: OwnQuery | None
 ) -> Reading:
     language = section.language
-    matches, uses, note = _matches(section, own)
-    found = capture(language, section.root, lines, comments, matches=matches)
-    imported = imports.read(found.imports, language.name, lines)
+    rules = rules_of(language.name)
+    matches, used, note = _matches(section, own)
+    found = capture(language, rules, matches, section.root, lines, comments)
+    imported = imports.read(found.imports, rules, lines)
     return Reading(
         root=section.root,
-        definitions=infrastructure.typed(found.definitions, language.name),
+        definitions=_typed(found.definitions, rules),
         imports=imported,
         references=(
-            *references.among(
-                uses,
-                lines.data,
-                renames=renamed.read(
-                    imported, found.definitions, lines.data, language=language.name
-                ),
-            ),
-            *exported.read(language.name, lines.data),
+            *_references(used, imported, found, lines.data, rules),
+            *_default_export(lines.data, rules),
         ),
         errors=errors,
         note=note,
     )
 
 
-def _matches(section: Section, own: OwnQuery | None) -> tuple[Matches, Uses, str]:
-    """By the query of one's own where it works, else by the built-in one and why.
+def _matches(section: Section, own: OwnQuery | None) -> tuple[Matches, Sequence[Captures], str]:
+    """Run the user's query if it works, else the built-in one; the text says why.
 
-    A query of one's own looks for definitions only; uses of names are always the built-in ones.
+    A user's query finds definitions and imports only; uses are always those of the built-in one.
     """
+    matches, used = _built_in(section.language, section.root)
     if own is None or own.language != section.language.name:
-        return *_built_in(section), ""
-    matches = own.matches(section.root)
-    if isinstance(matches, str):
-        return *_built_in(section), f"{own.origin}: {matches}; the built-in query was used"
-    return matches, references.uses(section.language, section.root), ""
+        return matches, used, ""
+    found = own.matches(section.root)
+    if isinstance(found, str):
+        return matches, used, f"{own.origin}: {found}; the built-in query was used"
+    return found, used, ""
 
 
-def _built_in(section: Section) -> tuple[Matches, Uses]:
-    asked = _query(section.language.name, section.language.grammar or "")
-    if asked is None:
-        return (), ()
-    query, first_use = asked
-    found = QueryCursor(query).matches(section.root)
-    return (
-        [match for match in found if match[0] < first_use],
-        [captures for pattern, captures in found if pattern >= first_use],
+def _built_in(language: Language, root: Node) -> tuple[Matches, Sequence[Captures]]:
+    query = grammars.query(language.name, language.grammar or "")
+    return query.run(root) if query else ((), ())
+
+
+def _references(
+    used: Sequence[Captures],
+    imported: Iterable[Import],
+    found: Captured,
+    data: bytes,
+    rules: Rules,
+) -> tuple[Reference, ...]:
+    given = renames.read(imported, found.definitions, data, rules)
+    return uses.distinct(used, data, given)
+
+
+def _default_export(data: bytes, rules: Rules) -> Iterator[Reference]:
+    name = rules.default_export(data) if rules.default_export else ""
+    if name:
+        yield Reference(name, ReferenceKind.DEFAULT)
+
+
+def _typed(definitions: tuple[Definition, ...], rules: Rules) -> tuple[Definition, ...]:
+    """Return definitions of a script with the type of infrastructure block that they are."""
+    types = rules.block_types
+    if not types:
+        return definitions
+    return tuple(
+        one._replace(block_type=types.get(one.kind, "") if one.kind else "") for one in definitions
     )
 
 
-@cache
-def _query(language: str, grammar_name: str) -> tuple[Query, int] | None:
-    """Definitions, imports and uses of names in one query: the walk costs more than patterns.
-
-    The number is that of the first pattern about uses.
-    """
-    grammar = grammars.grammar(grammar_name)
-    defined, used = grammars.query_source(language), references.source(language)
-    if grammar is None or not (defined or used):
-        return None
-    query = Query(grammar, f"{defined}\n{used}")
-    size = len(defined.encode())
-    starts = map(query.start_byte_for_pattern, range(query.pattern_count))
-    return query, sum(start < size for start in starts)
-
-
 def _joined(parts: Iterable[Section], lines: Lines) -> Reading:
-    """The readings of sections as one; uses of a name count once."""
+    """Join the readings of sections; a use counts once."""
     readings = [
         _section(
             part, lines, Comments(part.language, lines), grammars.errors(part.tree).count, None
@@ -151,32 +153,26 @@ def _joined(parts: Iterable[Section], lines: Lines) -> Reading:
 
 
 def _notebook(root: Node, lines: Lines) -> Reading:
-    """The code of all cells, brought back to the lines of the file."""
+    """Read the code of all cells, with positions mapped back to the lines of the file."""
     notebook = notebooks.read(root, lines.data)
     tree = grammars.tree(notebook.language.grammar or "", notebook.code) if notebook else None
     if notebook is None or tree is None:
         return Reading(root)
-    language = notebook.language
+    language, rules = notebook.language, rules_of(notebook.language.name)
     code = Lines(notebook.code)
-    found = capture(language, tree.root_node, code, Comments(language, code))
+    matches, used = _built_in(language, tree.root_node)
+    found = capture(language, rules, matches, tree.root_node, code, Comments(language, code))
     definitions = [
         notebook.placed(one, code.row(one.start), code.row(max(one.start, one.end - 1)))
         for one in found.definitions
     ]
     ordered = sorted([*notebook.headings, *definitions], key=lambda one: (one.start, -one.end))
-    imported = imports.read(found.imports, language.name, code)
+    imported = imports.read(found.imports, rules, code)
     return Reading(
         root=root,
         definitions=tuple(ordered),
         imports=tuple(
             replace(one, line=lines.row(notebook.row(one.line - 1)) + 1) for one in imported
         ),
-        references=references.read(
-            language,
-            tree.root_node,
-            notebook.code,
-            renames=renamed.read(
-                imported, found.definitions, notebook.code, language=language.name
-            ),
-        ),
+        references=_references(used, imported, found, notebook.code, rules),
     )

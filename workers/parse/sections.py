@@ -1,44 +1,26 @@
 """Files of several languages: the sections of Vue, Svelte and Astro, each by its own grammar.
 
-A section's tree has the offsets of the file, so its definitions and cuts need no translation. The
-trees are put together as one `Composed` for cutting: the host's tree with each section's in the
+A section's tree has the offsets of the file, so its definitions and cuts need no translation. For
+cutting, the trees are put together as one `Composed`: the host's tree with each section's tree in
 place of the text that the host's grammar does not read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node, Parser, Tree
 
-from codelode.languages import BY_NAME, Language
+from codelode.languages import BY_NAME, Language, resolve
 from workers.parse import grammars
 
-#: Where hosts keep text of other languages.
-_HOSTS = frozenset({"vue", "svelte", "astro"})
+#: Types of nodes that hold the text of a section.
 _TEXTS = frozenset({"raw_text", "frontmatter_js_block"})
-_DEFAULTS = {
-    "script_element": "javascript",
-    "style_element": "css",
-    "frontmatter": "typescript",
-}
 _LANG = re.compile(rb"""\blang\s*=\s*["']?([\w-]+)""")
-_NAMES = {
-    "ts": "typescript",
-    "typescript": "typescript",
-    "tsx": "tsx",
-    "js": "javascript",
-    "jsx": "javascript",
-    "scss": "scss",
-    "css": "css",
-    "postcss": "css",
-    "less": "less",
-    "sass": "sass",
-}
 
-#: More sections of one file are not written by hand.
+#: Most sections of one file; more are not written by hand.
 MAX_SECTIONS = 50
 
 
@@ -51,12 +33,13 @@ class Section:
 
     @property
     def root(self) -> Node:
+        """Return the root of the tree."""
         return self.tree.root_node
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A node for cutting, made of others."""
+    """A node for cutting that is made of other nodes."""
 
     type: str
     start_byte: int
@@ -65,30 +48,33 @@ class Composed:
 
     @property
     def child_count(self) -> int:
+        """Return the number of children."""
         return len(self.children)
 
 
-def composed(host: Language, root: Node, data: bytes) -> tuple[Composed, list[Section]] | None:
-    """The tree for cutting and the sections in it; None for a file of one language."""
-    if host.name not in _HOSTS:
-        return None
+def composed(
+    root: Node, defaults: Mapping[str, str], data: bytes
+) -> tuple[Composed, list[Section]]:
+    """Return the tree for cutting and the sections in it.
+
+    `defaults` has the types of nodes that hold a section, with its language if it names none.
+    """
     sections: list[Section] = []
     children: list[Node | Composed] = []
     for child in root.children:
-        found = _section(child, data) if len(sections) < MAX_SECTIONS else None
+        found = _section(child, defaults, data) if len(sections) < MAX_SECTIONS else None
         children.append(child if found is None else _inside(child, found))
         sections += [found] if found else []
     return Composed(root.type, root.start_byte, root.end_byte, children), sections
 
 
-def _section(element: Node, data: bytes) -> Section | None:
-    default = _DEFAULTS.get(element.type)
+def _section(element: Node, defaults: Mapping[str, str], data: bytes) -> Section | None:
+    default = defaults.get(element.type)
     text = next((child for child in element.children if child.type in _TEXTS), None)
     if default is None or text is None:
         return None
     tag = _LANG.search(data, element.start_byte, text.start_byte)
-    name = _NAMES.get(tag.group(1).decode().lower(), "") if tag else default
-    language = BY_NAME.get(name)
+    language = BY_NAME.get((resolve(tag.group(1).decode()) if tag else default) or "")
     grammar = grammars.grammar(language.grammar) if language and language.grammar else None
     if language is None or grammar is None:
         return None

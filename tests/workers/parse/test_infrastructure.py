@@ -7,7 +7,8 @@ import pytest
 from codelode.infrastructure import BLOCK_TYPES, Family, family_of
 from codelode.model import HealthStatus, Kind
 from workers.parse import parse
-from workers.parse.infrastructure import _TABLES, kubernetes, kustomize
+from workers.parse.infrastructure import kubernetes, kustomize
+from workers.parse.infrastructure.yaml_files import TABLES
 
 FILES = {
     "main.tf": (
@@ -368,7 +369,7 @@ def test_every_type_of_block_of_the_tables_is_known_to_those_who_ask():
                 (rule.block_type, *types(rule.inside)) if rule.block_type else types(rule.inside)
             )
 
-    tables = (*_TABLES.values(), *kubernetes._PARTS.values())
+    tables = (*TABLES.values(), *kubernetes._PARTS.values())
     found = {name for table in tables for name in types(table)} | {*kustomize._ITEMS.values()}
     written = {one.partition(":")[0] for _, said in FILES.values() for one in said.split(";")}
 

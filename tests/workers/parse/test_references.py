@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workers.parse import parse
-from workers.parse.references import MAX_REFERENCES
+from workers.parse.uses import MAX_REFERENCES
 
 USED = [
     ("a.py", "@deco\nclass A(Base, m.Mixin):\n  def f(self):\n    run(1)\n    self.load()\n",

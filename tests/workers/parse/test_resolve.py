@@ -10,7 +10,7 @@ import pytest
 from codelode.model import BlobId, Edge, EdgeKind, Import, SourceFile
 from workers.parse import imports, parse
 from workers.parse.imports import Layout
-from workers.parse.imports.resolve import resolve
+from workers.parse.imports.resolve import packages, resolve
 
 
 def layout_of(files, *, name=""):
@@ -354,7 +354,7 @@ PUBLISHED = [
 def test_what_a_repository_publishes_is_what_others_take(files, key, language, module):
     published = imports.published(layout_of(files, name="git.example.com/acme/http"))
     kind = ("uses",) if language == "yaml" else ()
-    taken = imports.packages.consumed(Import(module, 1, kind), language=language)
+    taken = packages(Import(module, 1, kind), language=language)
 
     assert (key in published) is (key is not None)
     assert key is None or key in taken
@@ -370,12 +370,12 @@ def test_what_a_repository_publishes_is_what_others_take(files, key, language, m
     ],
 )
 def test_a_base_in_another_repository_is_taken_from_it(module):
-    taken = imports.packages.consumed(Import(module, 1, ("base",)), language="yaml")
+    taken = packages(Import(module, 1, ("base",)), language="yaml")
     assert taken == ("repo:acme/http",)
 
 
 def test_a_base_that_is_not_there_is_of_no_other_repository():
-    taken = imports.packages.consumed(Import("../../base/web.yaml", 1, ("base",)), language="yaml")
+    taken = packages(Import("../../base/web.yaml", 1, ("base",)), language="yaml")
     assert taken == ()
 
 
@@ -390,7 +390,7 @@ def test_manifests_and_sources_of_one_package_agree_on_its_name():
         ("go.mod", "module a.b/x\nrequire example.com/acme v1.0.0\n", "go:example.com/acme"),
     ):
         found = parse(text.encode(), path=path)
-        taken = {key for i in found.imports for key in imports.packages.consumed(i, language="")}
+        taken = {key for i in found.imports for key in packages(i, language="")}
         assert module in taken, posixpath.basename(path)
 
 

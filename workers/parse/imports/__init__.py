@@ -1,17 +1,16 @@
-"""Imports: as a file writes them, and the files of the repository that each means.
+"""Imports: what a file writes, and the files of the repository that each import means.
 
-`read` and `declared` give what is written, from content alone. `links` makes edges of it, and is
-pure too: they depend on the file's path and on the `Layout` of the commit, never on what is
-indexed already.
+`read` and `references` give what is written, from the content alone. `links` makes edges of it and
+is pure too: edges depend on the file's path and on the `Layout` of the commit, never on what is
+indexed.
 """
 
-from workers.parse.imports.declared import read as declared
+from workers.parse.ecosystems.layout import Layout, Layouts
+from workers.parse.ecosystems.layout import read as read_layout
 from workers.parse.imports.dependents import Known, concerns_others, dependents
-from workers.parse.imports.layout import Layout, Layouts
-from workers.parse.imports.layout import read as read_layout
 from workers.parse.imports.links import Links, links
-from workers.parse.imports.packages import published
-from workers.parse.imports.written import read
+from workers.parse.imports.published import published
+from workers.parse.imports.statements import read, references
 
 __all__ = [
     "Known",
@@ -19,10 +18,10 @@ __all__ = [
     "Layouts",
     "Links",
     "concerns_others",
-    "declared",
     "dependents",
     "links",
     "published",
     "read",
     "read_layout",
+    "references",
 ]

@@ -1,4 +1,4 @@
-"""A parsed file → its edges, and the names by which others find it (`codelode.references`)."""
+"""Edges of a parsed file, and its entries in the reference index (`codelode.references`)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from dataclasses import dataclass
 from codelode.model import Category, Edge, EdgeKind, ParsedFile
 from codelode.references import distinct_names, of_package, of_uses, of_waiting
 from codelode.relations import stem
-from workers.parse.imports import packages
-from workers.parse.imports.layout import Layout
-from workers.parse.imports.resolve import resolve
-from workers.parse.imports.tested import tested
+from workers.parse.ecosystems.layout import Layout
+from workers.parse.imports.resolve import packages, resolve
+from workers.parse.imports.subjects import subjects_of
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What the graph and the reference index hold of a file."""
+    """What the dependency graph and the reference index store of a file."""
 
     edges: tuple[Edge, ...] = ()  # sorted: files first, then external names
     names: tuple[str, ...] = ()  # sorted, distinct
 
 
 def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
-    """One edge per distinct target of each kind. A file never depends on itself."""
+    """Return one edge per distinct target and kind. A file never depends on itself."""
     imported: dict[str, None] = {}
     external: dict[str, None] = {}
     names: set[str] = set()
@@ -36,13 +35,12 @@ def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
         names.update(map(of_waiting, found.keys))
         if not found.targets:
             external[imp.module] = None
-            taken = packages.consumed(imp, language=parsed.language)
-            names.update(map(of_package, taken))
+            names.update(map(of_package, packages(imp, language=parsed.language)))
     names.update(of_uses(parsed.references, sources))
     imported.pop(path, None)
     subjects: tuple[str, ...] = ()
     if parsed.category is Category.TEST:
-        subjects, missing = tested(path, tuple(imported), layout)
+        subjects, missing = subjects_of(path, tuple(imported), layout)
         names |= {of_waiting(f"b:{missing}")} if missing else set()
     edges = [Edge(path, target, EdgeKind.IMPORTS) for target in sorted(imported)]
     edges += [Edge(path, target, EdgeKind.TESTS) for target in sorted(subjects)]
@@ -51,5 +49,5 @@ def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
 
 
 def _source(name: str, targets: Sequence[str]) -> str:
-    """Of the files that an import means the one that the name is from."""
+    """Return the target that an imported name comes from: the file of that name, or the first."""
     return next((target for target in targets if stem(target) == name), targets[0])

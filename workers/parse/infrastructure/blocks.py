@@ -1,4 +1,4 @@
-"""A block of an infrastructure file, and the tables that find blocks in a mapping."""
+"""The type of an infrastructure block, and rules that find blocks in a mapping."""
 
 from __future__ import annotations
 
@@ -10,46 +10,47 @@ from tree_sitter import Node
 
 from workers.parse.infrastructure import mappings
 
-#: More blocks of one file are a table of data.
+#: Most blocks of one file; a file with more is a table of data.
 MAX_BLOCKS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block with its place in the hierarchy: `resource.aws_s3_bucket.x`, `Deployment/web`."""
+    """One block with its hierarchy: `resource.aws_s3_bucket.x`, `Deployment/web`."""
 
     start: int
     end: int
     hierarchy: str
     name: str  # the last part of the hierarchy that the author chose
     block_type: str  # `resource`, `job`, `service`, `stage`, `Deployment`
-    signature: str = ""  # empty: the hierarchy
+    signature: str = ""  # empty: same as the hierarchy
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which pairs of a mapping are blocks.
+    """A rule that says which pairs of a mapping are blocks.
 
-    `key` is a glob. A key that is a glob gives `<type>.<key>`, a plain one itself, both behind the
-    hierarchy of the block around. `via`: the pair is no block; its value's pairs are looked at.
+    `key` is a glob. A block's own name is `<type>.<key>` if the rule's key has wildcards, else the
+    key; it is appended to the hierarchy of the enclosing block. With `via`, the pair itself is no
+    block, and `inside` applies to the pairs of its value.
     """
 
     key: str
     block_type: str = ""
     inside: tuple[Rule, ...] = ()
     via: bool = False
-    of_mappings: bool = False  # only pairs whose value is a mapping
+    of_mappings: bool = False  # applies only to pairs whose value is a mapping
 
 
 def under(key: str, block_type: str, inside: tuple[Rule, ...] = ()) -> Rule:
-    """`jobs: {build: …, test: …}`: each pair below the key is a block."""
+    """Return a rule by which each pair below the key is a block: `jobs: {build: …, test: …}`."""
     return Rule(key, via=True, inside=(Rule("*", block_type, inside),))
 
 
 def find(
     node: Node | None, data: bytes, rules: Sequence[Rule], around: str = ""
 ) -> Iterator[Block]:
-    """The blocks of a mapping, outer before inner. The first rule that fits a pair counts."""
+    """Yield the blocks of a mapping, outer before inner. The first rule that fits a pair counts."""
     for pair in mappings.pairs(node, data):
         rule = next((rule for rule in rules if fnmatchcase(pair.key, rule.key)), None)
         if rule is None or (rule.of_mappings and not mappings.is_mapping(pair.value)):

@@ -1,4 +1,4 @@
-"""Stages of a Dockerfile: from one `FROM` to the next."""
+"""Stages of a Dockerfile, each from one `FROM` to the next."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from codelode.infrastructure import Family
 from workers.parse.infrastructure.blocks import Block
 
 
-def stages(root: Node) -> Iterator[Block]:
-    """`stage.builder`, or by number from 0 as in `COPY --from=0`."""
+def blocks(family: Family | None, root: Node, data: bytes) -> Iterator[Block]:
+    """Yield the stages by name, `stage.builder`, or by number from 0 as in `COPY --from=0`."""
     froms = [node for node in root.children if node.type == "from_instruction"]
     ends = [*(node.start_byte for node in froms[1:]), root.end_byte]
     for number, (node, end) in enumerate(zip(froms, ends, strict=False)):

@@ -1,8 +1,8 @@
-"""Helm: charts, values, and templates, whose `{{ … }}` no grammar of YAML can read.
+"""Helm charts and templates.
 
-A template is read with its actions masked: what stands alone on a line becomes blank, what is part
-of a value becomes a word of the same length. Offsets stay, so that blocks and chunks are those of
-the file.
+No grammar of YAML can read the `{{ … }}` of a template, so its actions are masked: an action that
+stands alone on a line becomes blank, one inside a value becomes a word of the same length. Offsets
+do not change, so blocks and chunks are those of the file.
 """
 
 from __future__ import annotations
@@ -13,21 +13,19 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from workers.parse.infrastructure import mappings
-from workers.parse.infrastructure.blocks import Block, Rule
-
-VALUES = (Rule("*", "values"),)
+from workers.parse.infrastructure.blocks import Block
 
 _OPEN, _CLOSE = b"{{", b"}}"
 _BLANKS = bytes(c if c in b"\r\n" else ord(" ") for c in range(256))
 _WORD = bytes(c if c in b"\r\n" else ord("x") for c in range(256))
-#: What opens a part of a template, and the `end` that closes the last one opened.
+#: Keywords that open a part of a template, and the `end` that closes the last one opened.
 _KEYWORDS = re.compile(
     rb"\{\{-?\s*(?:(if|range|with|block|end)\b|define\s+\"([^\"\n]{1,200})\")[^{}]{0,500}\}\}"
 )
 
 
 def masked(data: bytes) -> bytes:
-    """The template as YAML of the same length."""
+    """Return the template as YAML of the same length."""
     blank = bytearray(data)
     actions = list(_actions(data))
     for start, end in actions:
@@ -37,7 +35,7 @@ def masked(data: bytes) -> bytes:
     for start, end in actions:
         last = data.find(b"\n", end)
         around = (data.rfind(b"\n", 0, start) + 1, last if last >= 0 else len(data))
-        if around != line:  # once per line: a long one may hold many
+        if around != line:  # look at a line once, for a long one may hold many actions
             line, is_alone = around, not blank[slice(*around)].strip()
         if not is_alone:
             out[start:end] = data[start:end].translate(_WORD)
@@ -45,8 +43,8 @@ def masked(data: bytes) -> bytes:
 
 
 def templates(data: bytes) -> Iterator[Block]:
-    """The named templates: from `define` to the `end` that closes it."""
-    opened: list[tuple[int, bytes]] = []  # where, and the name of a `define`
+    """Yield the named templates, each from its `define` to the `end` that closes it."""
+    opened: list[tuple[int, bytes]] = []  # offset, and the name of a `define`
     for found in _KEYWORDS.finditer(data):
         if found.group(1) != b"end":
             opened.append((found.start(), found.group(2) or b""))
@@ -59,7 +57,7 @@ def templates(data: bytes) -> Iterator[Block]:
 
 
 def chart(root: Node, data: bytes) -> Iterator[Block]:
-    """The chart and its dependencies."""
+    """Yield the chart and its dependencies."""
     for document in mappings.documents(root):
         name = mappings.scalar(mappings.get(document, data, "name"), data)
         if not name:

@@ -1,7 +1,4 @@
-"""Objects of Kubernetes and, in the same form, of Argo CD and other operators: `Deployment/web`.
-
-In YAML or in JSON: the trees of both are read as mappings.
-"""
+"""Objects of Kubernetes, Argo CD and other operators, in YAML or JSON: `Deployment/web`."""
 
 from __future__ import annotations
 
@@ -10,16 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from tree_sitter import Node
 
+from codelode.infrastructure import Family
 from workers.parse.infrastructure import mappings
 from workers.parse.infrastructure.blocks import Block, Rule, find
 
-#: What a file of objects has in it; asked before its tree is walked.
+#: The keys of every object, looked for before the tree is walked.
 _HEAD = re.compile(rb"^(?:apiVersion|kind)\s*:", re.MULTILINE)
 
 _ACTION = re.compile(r"\{\{[^{}]*\}\}")
 _WORDS = re.compile(r"\"([^\"]+)\"|[.$]([A-Za-z][\w.]*)")
 
-#: Where the containers of each kind of workload are.
+#: The path of keys to the pod of a workload, whose containers are blocks.
 _POD = ("spec", "template", "spec")
 _PODS = {
     "Pod": ("spec",),
@@ -40,22 +38,22 @@ _ARGO_SPEC = (
     Rule("generators", "generators"),
     Rule("template", "template", (Rule("spec", via=True, inside=(Rule("source", "source"),)),)),
 )
-#: Parts of other kinds that are blocks of their own, below `spec`.
+#: Parts below `spec` that are blocks of their own, by kind of object.
 _PARTS: dict[str, Sequence[Rule]] = {"Application": _ARGO_SPEC, "ApplicationSet": _ARGO_SPEC}
 
 
 def holds_objects(data: bytes) -> bool:
-    """Whether the file may hold objects: both keys stand at the left in it."""
+    """Whether a file of YAML may hold objects: both keys begin a line."""
     return {b"a", b"k"} <= {found.group()[:1] for found in _HEAD.finditer(data)}
 
 
-def may_hold_json(data: bytes) -> bool:
-    """The same of a file of JSON, which has no lines to go by."""
-    return b'"apiVersion"' in data and b'"kind"' in data
+def json_blocks(family: Family | None, root: Node, data: bytes) -> Iterator[Block] | None:
+    """Yield the objects of a file of JSON; None for a file that cannot hold any."""
+    return objects(root, data) if b'"apiVersion"' in data and b'"kind"' in data else None
 
 
 def objects(root: Node, data: bytes) -> Iterator[Block]:
-    """Each document that is an object and each object of a list, with its containers or parts."""
+    """Yield each document that is an object, and the objects of a list, with their parts."""
     for document in mappings.documents(root):
         yield from _object(document, data)
         for item in mappings.items(mappings.get(document, data, "items")):
@@ -84,10 +82,10 @@ def _containers(document: Node, data: bytes, kind: str, around: str) -> Iterator
 
 
 def _name(node: Node | None, data: bytes) -> str:
-    """The name, with what a template puts there said shortly: `web.fullname`, `Release.Name-db`."""
-    return _ACTION.sub(_said, mappings.scalar(node, data))
+    """Return the name with template actions shortened: `web.fullname`, `Release.Name-db`."""
+    return _ACTION.sub(_short, mappings.scalar(node, data))
 
 
-def _said(action: re.Match[str]) -> str:
+def _short(action: re.Match[str]) -> str:
     words = _WORDS.findall(action.group())
     return next((quoted or path for quoted, path in words), "")

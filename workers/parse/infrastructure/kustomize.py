@@ -1,4 +1,4 @@
-"""Kustomizations: each field is a block, and so is each item of a field whose items have names."""
+"""Blocks of kustomizations: each field, and each item of a field whose items have names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tree_sitter import Node
 from workers.parse.infrastructure import mappings
 from workers.parse.infrastructure.blocks import Block
 
-#: Fields whose items have names, and what an item is.
+#: Fields whose items have names → block type of an item.
 _ITEMS = {
     "images": "image",
     "replicas": "replica",
@@ -18,12 +18,12 @@ _ITEMS = {
     "helmCharts": "chart",
     "vars": "variable",
 }
-#: What says which kind of file this is, and no more.
+#: Fields that only say what kind of file this is.
 _HEADS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def blocks(root: Node, data: bytes) -> Iterator[Block]:
-    """`resources`, `patches`, `images.image.nginx`."""
+    """Yield blocks such as `resources`, `patches`, `images.image.nginx`."""
     for document in mappings.documents(root):
         for pair in mappings.pairs(document, data):
             if pair.key in _HEADS:

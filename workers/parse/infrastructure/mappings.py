@@ -1,6 +1,6 @@
-"""Trees of YAML and JSON as mappings and sequences, whatever style they are written in.
+"""Mappings and sequences in trees of YAML and JSON, in block style or flow style.
 
-Text is taken from `data` and not from the tree, which may be one of the masked text.
+Text is taken from `data`, because the tree may be that of the masked text.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ MAX_SCALAR_BYTES = 300
 
 @dataclass(frozen=True, slots=True)
 class Pair:
+    """One pair of a mapping, with its offsets."""
+
     key: str
     start: int
     end: int
@@ -27,13 +29,13 @@ class Pair:
 
 
 def documents(root: Node) -> Iterator[Node]:
-    """The documents of a stream; the root itself where the grammar could not tell them."""
+    """Yield the documents of a stream, or the root if the grammar could not separate them."""
     found = [child for child in root.children if child.type == "document"]
     yield from found or [root]
 
 
 def pairs(node: Node | None, data: bytes) -> Iterator[Pair]:
-    """The pairs of a mapping in file order; none for anything else."""
+    """Yield the pairs of a mapping in file order; none for any other node."""
     bare = _bare(node)
     if bare is None or bare.type not in _MAPPINGS:
         return
@@ -45,7 +47,7 @@ def pairs(node: Node | None, data: bytes) -> Iterator[Pair]:
 
 
 def items(node: Node | None) -> Iterator[Node]:
-    """The items of a sequence."""
+    """Yield the items of a sequence; none for any other node."""
     bare = _bare(node)
     if bare is None or bare.type not in _SEQUENCES:
         return
@@ -53,26 +55,27 @@ def items(node: Node | None) -> Iterator[Node]:
 
 
 def is_mapping(node: Node | None) -> bool:
+    """Whether the node is a mapping."""
     bare = _bare(node)
     return bare is not None and bare.type in _MAPPINGS
 
 
 def get(node: Node | None, data: bytes, *keys: str) -> Node | None:
-    """The value at a path of keys, or None."""
+    """Return the value at a path of keys, or None."""
     for key in keys:
         node = next((pair.value for pair in pairs(node, data) if pair.key == key), None)
     return node
 
 
 def scalar(node: Node | None, data: bytes) -> str:
-    """The text of a scalar without its quotes; empty for what has none."""
+    """Return the text of a scalar without its quotes; empty if it has none or a long one."""
     if node is None or node.end_byte - node.start_byte > MAX_SCALAR_BYTES:
         return ""
     return data[node.start_byte : node.end_byte].decode("utf-8", "replace").strip().strip("\"'")
 
 
 def _bare(node: Node | None) -> Node | None:
-    """The mapping, sequence or scalar inside its wrappers, past anchors and comments."""
+    """Return the mapping, sequence or scalar inside its wrappers, past anchors and comments."""
     while node is not None and node.type in _WRAPPERS:
         node = next((c for c in node.named_children if c.type not in _ASIDE), None)
     return node

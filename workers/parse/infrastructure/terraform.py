@@ -1,4 +1,4 @@
-"""Blocks of HCL, by type and labels: Terraform, OpenTofu, Terragrunt, Packer, Nomad."""
+"""Blocks of HCL, by type and labels, as in Terraform, OpenTofu, Terragrunt, Packer and Nomad."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from codelode.infrastructure import Family
 from workers.parse.infrastructure.blocks import Block
 
-#: What blocks are called by those who refer to them, where that is not their type.
+#: The block whose attributes are referred to as `local.<name>`.
 _LOCALS = "locals"
 _LABELS = frozenset({"string_lit", "identifier"})
 
 
-def blocks(root: Node) -> Iterator[Block]:
-    """Each block at the top: `resource.aws_s3_bucket.x`, and each local value: `local.region`."""
+def blocks(family: Family | None, root: Node, data: bytes) -> Iterator[Block]:
+    """Yield each top-level block, `resource.aws_s3_bucket.x`, and each local, `local.region`."""
     for body in root.children:
         if body.type != "body":
             continue

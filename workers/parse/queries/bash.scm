@@ -5,3 +5,6 @@
 (command
   name: (command_name (word) @_source) . argument: (_)
   (#any-of? @_source "source" ".")) @import
+
+; uses of names
+(command name: (command_name (word) @reference.call))

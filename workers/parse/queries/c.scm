@@ -22,3 +22,7 @@
 ])) @definition.constant)
 
 (preproc_include) @import
+
+; uses of names
+(call_expression function: (identifier) @reference.call)
+(call_expression function: (field_expression field: (field_identifier) @reference.member))

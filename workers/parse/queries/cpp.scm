@@ -17,3 +17,13 @@
 (namespace_definition name: (_) @name) @namespace
 (declaration_list (declaration
   declarator: (init_declarator declarator: (identifier) @name)) @definition.constant)
+
+; uses of names
+(call_expression function: (qualified_identifier name: (identifier) @reference.call))
+(call_expression function: (template_function name: (identifier) @reference.call))
+(new_expression type: (type_identifier) @reference.class)
+(base_class_clause [
+  (type_identifier) @reference.implementation
+  (template_type name: (type_identifier) @reference.implementation)
+  (qualified_identifier name: (type_identifier) @reference.implementation)
+])

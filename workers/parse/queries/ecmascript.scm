@@ -37,3 +37,11 @@
   function: (identifier) @_require arguments: (arguments . (string))
   (#eq? @_require "require")) @import
 (call_expression function: (import) arguments: (arguments . (string))) @import
+
+; uses of names
+(call_expression function: (identifier) @reference.call)
+(call_expression function: (member_expression property: (property_identifier) @reference.member))
+(new_expression constructor: [
+  (identifier) @reference.class
+  (member_expression property: (property_identifier) @reference.class)
+])

@@ -34,3 +34,7 @@
 (call
   target: (identifier) @_keyword (arguments . [(alias) (dot)])
   (#any-of? @_keyword "alias" "import" "use" "require")) @import
+
+; uses of names
+(call target: (identifier) @reference.call)
+(call target: (dot right: (identifier) @reference.member))

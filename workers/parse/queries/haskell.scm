@@ -15,3 +15,6 @@
 (instance name: (_) @name) @scope
 
 (import) @import
+
+; uses of names
+(apply function: (variable) @reference.call)

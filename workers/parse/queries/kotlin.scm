@@ -14,3 +14,12 @@
   (property_declaration (variable_declaration (simple_identifier) @name)) @definition.constant)
 
 (import_header) @import
+
+; uses of names
+(call_expression . (simple_identifier) @reference.call)
+(call_expression . (navigation_expression
+  (navigation_suffix (simple_identifier) @reference.member)))
+(delegation_specifier [
+  (user_type (type_identifier) @reference.implementation)
+  (constructor_invocation (user_type (type_identifier) @reference.implementation))
+])

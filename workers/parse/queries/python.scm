@@ -6,3 +6,14 @@
 (import_statement) @import
 (import_from_statement) @import
 (future_import_statement) @import
+
+; uses of names
+(call function: (identifier) @reference.call)
+(call function: (attribute attribute: (identifier) @reference.member))
+(decorator (identifier) @reference.call)
+(decorator (attribute attribute: (identifier) @reference.member))
+(class_definition superclasses: (argument_list [
+  (identifier) @reference.implementation
+  (attribute attribute: (identifier) @reference.implementation)
+  (subscript value: (identifier) @reference.implementation)
+]))

@@ -9,3 +9,13 @@
 (call
   !receiver method: (identifier) @_require arguments: (argument_list . (string))
   (#any-of? @_require "require" "require_relative" "load" "autoload")) @import
+
+; uses of names
+(call !receiver method: (identifier) @reference.call)
+(call receiver: (_) method: (identifier) @reference.member
+  (#not-eq? @reference.member "new"))
+(call receiver: (constant) @reference.class)
+(superclass [
+  (constant) @reference.implementation
+  (scope_resolution name: (constant) @reference.implementation)
+])

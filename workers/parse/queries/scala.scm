@@ -11,3 +11,10 @@
 (compilation_unit (val_definition pattern: (identifier) @name) @definition.constant)
 
 (import_declaration) @import
+
+; uses of names
+(call_expression function: (identifier) @reference.call)
+(call_expression function: (field_expression field: (identifier) @reference.member))
+(instance_expression (type_identifier) @reference.class)
+(extends_clause (type_identifier) @reference.implementation)
+(extends_clause (generic_type (type_identifier) @reference.implementation))

@@ -10,3 +10,17 @@
 (internal_module name: (_) @name) @definition.module
 (public_field_definition
   name: (_) @name value: [(arrow_function) (function_expression)]) @definition.method
+
+; uses of names
+(extends_clause value: [
+  (identifier) @reference.implementation
+  (member_expression property: (property_identifier) @reference.implementation)
+])
+(implements_clause [
+  (type_identifier) @reference.implementation
+  (generic_type name: (type_identifier) @reference.implementation)
+])
+(extends_type_clause [
+  (type_identifier) @reference.implementation
+  (generic_type name: (type_identifier) @reference.implementation)
+])

@@ -15,3 +15,7 @@
 (SuffixExpr
   (BUILTINIDENTIFIER) @_import (FnCallArguments (ErrorUnionExpr (SuffixExpr (STRINGLITERALSINGLE))))
   (#eq? @_import "@import")) @import
+
+; uses of names
+(SuffixExpr variable_type_function: (IDENTIFIER) @reference.call . (FnCallArguments))
+(FieldOrFnCall function_call: (IDENTIFIER) @reference.member)

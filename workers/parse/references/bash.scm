@@ -1,1 +1,0 @@
-(command name: (command_name (word) @reference.call))

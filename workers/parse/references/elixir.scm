@@ -1,2 +1,0 @@
-(call target: (identifier) @reference.call)
-(call target: (dot right: (identifier) @reference.member))

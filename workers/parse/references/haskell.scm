@@ -1,1 +1,0 @@
-(apply function: (variable) @reference.call)

@@ -1,7 +1,0 @@
-; inherits: ecmascript
-(class_heritage [
-  (identifier) @reference.implementation
-  (member_expression property: (property_identifier) @reference.implementation)
-])
-(jsx_opening_element name: (identifier) @reference.call)
-(jsx_self_closing_element name: (identifier) @reference.call)

@@ -1,0 +1,94 @@
+"""Names that an import gives to something whose definition has another name.
+
+`from a import load as read` makes `read()` a use of `load`, and after `import numpy as np`, what
+follows `np.` is a member of the imported module, never of this file. Both are recognised by the
+imports and the text before a name. A parameter that shadows an import is rare, and is taken for the
+import.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from codelode.model import Import
+from codelode.references import DEFAULT, MODULE
+from workers.parse.definitions import Definition
+from workers.parse.rules import Rules
+
+#: Most renamed names of one file; the whole file is searched for each of them.
+MAX_RENAMED = 1_000
+
+#: A name, and how the file writes it.
+Renamed = tuple[bytes, bytes]
+
+_WORD = rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*"
+_MEMBERS = re.compile(rb"%b(?:(?:\.|::|\\)(%b))*" % (_WORD, _WORD))
+_DOT = ord(".")
+#: Bytes after which a name continues, or a member follows.
+_CONTINUING = frozenset(b for b in range(256) if re.match(rb"[\w$\x80-\xff\\]", bytes([b])))
+#: Second bytes of joints, with the first byte that they need: `::`, `->`, but not `..`.
+_JOINING = {ord(":"): ord(":"), ord(">"): ord("-"), _DOT: _DOT}
+
+
+@dataclass(frozen=True, slots=True)
+class Renames:
+    """The names that imports give in one file."""
+
+    names: Mapping[bytes, bytes]  # given name → name of the definition, empty for a module
+    members: Mapping[int, bytes]  # offset of a member of a given name → how it is written
+    ambiguous: frozenset[bytes]  # given names that may also be names of definitions
+    data: bytes
+
+    def separate(self, nodes: Sequence[Node], plain: set[bytes], other: set[Renamed]) -> None:
+        """Add each use to `plain`, or to `other` if it is written under another name."""
+        data, names, members = self.data, self.names, self.members
+        for node in nodes:
+            start = node.start_byte
+            name = data[start : node.end_byte]
+            written = members.get(start)
+            if written is not None:
+                other.add((name, written))
+            elif names.get(name) and _is_bare(data, start):
+                other.add((names[name], name))
+                if name in self.ambiguous:
+                    plain.add(name)
+            else:
+                plain.add(name)
+
+
+def read(
+    imports: Iterable[Import], definitions: Iterable[Definition], data: bytes, rules: Rules
+) -> Renames | None:
+    """Return the names that imports give; None if they give none, as in most files."""
+    given = [pair for one in imports for pair in one.renamed][:MAX_RENAMED]
+    if not given:
+        return None
+    names = {own.encode(): b"" if name == MODULE else name.encode() for own, name in given}
+    defined = {one.name for one in definitions}
+    ambiguous = {own.encode() for own, name in given if name == DEFAULT or own in defined}
+    return Renames(names, _members(names, data, rules.joints), frozenset(ambiguous), data)
+
+
+def _members(names: Iterable[bytes], data: bytes, joints: Sequence[bytes]) -> Mapping[int, bytes]:
+    found: dict[int, bytes] = {}
+    for text in (own + joint for own in names for joint in joints):
+        at = data.find(text)
+        while at >= 0:
+            member = _MEMBERS.match(data, at + len(text)) if _is_bare(data, at) else None
+            if member:
+                found[member.start(member.lastindex or 0)] = data[at : member.end()]
+            at = data.find(text, at + len(text))
+    return found
+
+
+def _is_bare(data: bytes, start: int) -> bool:
+    """Whether the name at `start` is no member; `..` is a range and `...` a spread."""
+    before = data[start - 1] if start else 0
+    if before in _CONTINUING:
+        return False
+    twice = _JOINING.get(before)
+    return twice is None or (data[start - 2] == twice) == (before == _DOT)

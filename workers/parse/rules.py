@@ -1,0 +1,50 @@
+"""What parsing knows of one language, besides its row in `codelode.language_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tree_sitter import Node
+
+from codelode.infrastructure import Family
+from codelode.model import Import, Kind
+from workers.parse.ecosystems.resolution import Resolver
+from workers.parse.ecosystems.statement import ReferenceReader, StatementReader
+from workers.parse.exports import ExportRule
+
+if TYPE_CHECKING:  # its package needs definitions, which need rules
+    from workers.parse.infrastructure.blocks import Block
+
+#: The tree of a file of a family, and its text → its infrastructure blocks; None: it has none.
+BlockReader = Callable[[Family | None, Node, bytes], "Iterable[Block] | None"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The rules of one language. A field that is left out means that the feature is absent."""
+
+    # Definitions
+    is_exported: ExportRule | None = None  # None: everything is
+    has_docstrings: bool = False  # documentation is a string in the body, not a comment above
+    has_clauses: bool = False  # a function is defined by several clauses, joined to one definition
+    lists_members: bool = False  # export lists name nested definitions too
+    block_types: Mapping[Kind, str] = field(default_factory=dict)  # of definitions that are blocks
+    blocks: BlockReader | None = None
+
+    # Uses of names
+    joints: tuple[bytes, ...] = (b".",)  # what stands between a module and its member
+    default_export: Callable[[bytes], str] | None = None  # text of a file → the name
+
+    # Imports
+    statements: StatementReader | None = None  # reads what the query captures as @import
+    references: ReferenceReader | None = None  # reads the whole text instead
+    resolve: Resolver | None = None
+    packages: Callable[[Import], Iterator[str]] | None = None  # keys of external packages
+    manifests: tuple[str, ...] = ()  # kinds of manifests that change what imports mean
+    rivals: tuple[str, ...] = ()  # extensions of files of which the nearest is meant
+
+    # Files
+    sections: Mapping[str, str] = field(default_factory=dict)  # node type → default language
+    is_minified_often: bool = False  # files with very long lines are left out
