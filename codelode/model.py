@@ -28,6 +28,9 @@ BlobId = NewType("BlobId", str)  # 40 hex digits: git's id of a content
 ChunkId = NewType("ChunkId", str)  # 64 hex digits
 RunId = NewType("RunId", str)
 
+RepositoryRef = tuple[RepositoryName, RefName]  # one ref of one repository
+FileKey = tuple[RepositoryName, str]  # one file of a repository: its name and the file's path
+
 Vector = npt.NDArray[np.float32]  # (dim,), unit length
 Vectors = npt.NDArray[np.float32]  # (n, dim), unit length; a zero row says "no text to embed"
 

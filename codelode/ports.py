@@ -21,6 +21,7 @@ from codelode.model import (
     ChunkId,
     Edge,
     FileChunks,
+    FileKey,
     FileRecord,
     FileState,
     HybridQuery,
@@ -101,8 +102,8 @@ class ChunkSearch(Protocol):
         """
 
     async def files(
-        self, places: Sequence[tuple[RepositoryName, str]], ref: RefName
-    ) -> Mapping[tuple[RepositoryName, str], tuple[Chunk, ...]]:
+        self, places: Sequence[FileKey], ref: RefName
+    ) -> Mapping[FileKey, tuple[Chunk, ...]]:
         """All chunks of each file at the ref, in file order, in one round trip.
 
         Every place is a key; a file that the ref does not hold has no chunks.

@@ -12,7 +12,15 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from codelode.access import Visibility
-from codelode.model import Candidate, Category, Chunk, ChunkId, Filters, Hit, RepositoryName
+from codelode.model import (
+    Candidate,
+    Category,
+    Chunk,
+    ChunkId,
+    Filters,
+    Hit,
+    RepositoryName,
+)
 from codelode.ports import (
     ChunkSearch,
     CrossEncoder,
@@ -25,9 +33,6 @@ from codelode.ports import (
     Tokeniser,
 )
 from gateway.options import Options
-
-FilePlace = tuple[RepositoryName, str]
-
 
 #: Characters of code and prose per token, the usual rule of thumb for models of language.
 CHARS_PER_TOKEN = 4

@@ -32,7 +32,7 @@ from workers.pull import GitBlobs, Mirrors
 from workers.turns import Turns
 
 if TYPE_CHECKING:
-    from codelode.backends.redis.exchange import RedisExchange
+    from codelode.backends.redis.index_swap import RedisIndexSwap
     from codelode.backends.redis.queues import RedisQueues
 
 #: How old a worker's knowledge may be of which index is the published one, seconds. A stage that
@@ -139,21 +139,21 @@ class Services:
         """
         index = self.index
         try:
-            with self.exchange.writing(identity()):
+            with self.swap.writing(identity()):
                 yield index
         except SchemaMismatch as exc:
             self._looked_at = 0.0
             if self.index is index:
                 raise
-            raise Unavailable(f"the index was exchanged; the job is repeated ({exc})") from exc
+            raise Unavailable(f"the index was swapped; the job is repeated ({exc})") from exc
 
     def close(self) -> None:
         if self._index is not None:
             self._index.close()
 
     @cached_property
-    def exchange(self) -> RedisExchange:
-        return connect.exchange(self.settings)
+    def swap(self) -> RedisIndexSwap:
+        return connect.index_swap(self.settings)
 
     @cached_property
     def mirrors(self) -> Mirrors:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codelode.backends.models.openai import Endpoint
     from codelode.backends.models.served import Limits
     from codelode.backends.redis.dump import RedisKeys
-    from codelode.backends.redis.exchange import RedisExchange
+    from codelode.backends.redis.index_swap import RedisIndexSwap
     from codelode.backends.redis.queues import RedisQueues
     from codelode.backends.redis.table_inventory import RedisTableInventory
     from codelode.backends.weaviate import Address, TenantIndex
@@ -116,12 +116,12 @@ def index_backup(settings: Settings) -> IndexBackup:
     return LocalBackup(settings.index_dir)
 
 
-def exchange(settings: Settings) -> RedisExchange:
+def index_swap(settings: Settings) -> RedisIndexSwap:
     """How workers and a rebuild of the index keep out of each other's way."""
     from codelode.backends.redis.connection import connect
-    from codelode.backends.redis.exchange import RedisExchange
+    from codelode.backends.redis.index_swap import RedisIndexSwap
 
-    return RedisExchange(connect(settings.redis_url))
+    return RedisIndexSwap(connect(settings.redis_url))
 
 
 def chunk_store(settings: Settings, model: Embedder | None = None) -> ChunkStore:

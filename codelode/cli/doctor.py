@@ -59,7 +59,7 @@ def _examined(settings: Settings, *, is_repairing: bool) -> Report:
         references=connect.references(settings),
         packages=connect.packages(settings),
         table_inventory=connect.table_inventory(settings),
-        exchange=connect.exchange(settings),
+        swap=connect.index_swap(settings),
         indexes=indexes,
         mirrors=settings.mirrors_dir,
         is_repairing=is_repairing,
@@ -94,10 +94,10 @@ class _Indexes:
     settings: Settings
 
     def left_over(self) -> list[str]:
-        return [] if connect.exchange(self.settings).target() else self._beside.others()
+        return [] if connect.index_swap(self.settings).target() else self._beside.others()
 
     def drop(self, name: str) -> None:
-        with connect.exchange(self.settings).running():
+        with connect.index_swap(self.settings).running():
             self._beside.drop(name)
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 The work is done by `python -m workers.reindex` on this machine, which has to reach the store, Redis
 and the model; this command starts it with the right settings and shows how far it is. How the
-exchange works is told there (`workers/reindex`).
+swap works is told there (`workers/reindex`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def reindex(
     skip_missing: bool,
     drop: bool,
 ) -> None:
-    """Build the index anew for another embedder, beside the old one, and exchange them.
+    """Build the index anew for another embedder, beside the old one, and swap them.
 
     Searches are answered from the old index until the new one is complete; then all processes
     change to the new index and its embedder by themselves. Nothing is parsed or summarised again

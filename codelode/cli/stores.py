@@ -63,11 +63,11 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
     cluster = data_folder.running_cluster(settings.data_dir)
     if cluster is not None and not is_stopped:
         found = settings.model_copy(update={"redis_url": cluster.redis})
-        _require_alike(found, connect.exchange(found).facts())
+        _require_alike(found, connect.index_swap(found).facts())
         yield found
     elif "redis_url" in base.model_fields_set:
         require_redis(settings)
-        _require_alike(settings, connect.exchange(settings).facts())
+        _require_alike(settings, connect.index_swap(settings).facts())
         if not is_stopped:
             require_data(settings, named=data)
         yield settings

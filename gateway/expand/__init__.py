@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from codelode.model import FileKey
 from gateway.expand.imports import chains
 from gateway.expand.passages import passages
 from gateway.expand.related import related
-from gateway.state import Backends, FilePlace, SearchState
+from gateway.state import Backends, SearchState
 
 NO_GRAPH = "related files and import chains are missing: no dependency graph is configured"
 
@@ -37,7 +38,7 @@ async def expand(state: SearchState, backends: Backends) -> SearchState:
     return state
 
 
-def _files(state: SearchState) -> tuple[FilePlace, ...]:
+def _files(state: SearchState) -> tuple[FileKey, ...]:
     """The files of the page, best first."""
     chunks = (place.candidate.chunk for place in state.page)
     return tuple(dict.fromkeys((chunk.repository, chunk.path) for chunk in chunks))

@@ -19,6 +19,7 @@ from codelode.model import (
     Chunk,
     Edge,
     EdgeKind,
+    FileKey,
     Kind,
     LocatedSymbol,
     RefName,
@@ -27,7 +28,7 @@ from codelode.model import (
 )
 from codelode.ports import DependencyGraph, SymbolTable
 from gateway import summaries
-from gateway.state import Backends, FilePlace
+from gateway.state import Backends
 
 #: Files named of each relation.
 MAX_PATHS = 100
@@ -68,7 +69,7 @@ async def about(
     return await _symbol(subject, repositories, ref, backends)
 
 
-async def _file(file: FilePlace, chunks: Sequence[Chunk], backends: Backends) -> About:
+async def _file(file: FileKey, chunks: Sequence[Chunk], backends: Backends) -> About:
     near, notices = await _near([file], backends.graph)
     made = summaries.of_file(file[1], chunks)
     told = " ".join(line if line.endswith(".") else f"{line}." for line in made.splitlines())
@@ -155,7 +156,7 @@ def _said(who: str, near: Mapping[str, Sequence[str]], *, are_many: bool = False
 
 
 async def _defined(
-    file: FilePlace, chunks: Sequence[Chunk], symbols: SymbolTable | None
+    file: FileKey, chunks: Sequence[Chunk], symbols: SymbolTable | None
 ) -> tuple[tuple[LocatedSymbol, ...], tuple[str, ...]]:
     """The definitions in the file by line; a notice where they are only what its chunks tell.
 
@@ -214,7 +215,7 @@ def _signature(content: str, name: str) -> str:
 
 
 async def _near(
-    places: Sequence[FilePlace], graph: DependencyGraph | None
+    places: Sequence[FileKey], graph: DependencyGraph | None
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """Paths by relation, sorted."""
     if graph is None:

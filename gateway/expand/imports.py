@@ -9,25 +9,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 
-from codelode.model import Edge, EdgeKind, RepositoryName
+from codelode.model import Edge, EdgeKind, FileKey, RepositoryName
 from codelode.ports import DependencyGraph
-from gateway.state import FilePlace, ImportLink, Mark
+from gateway.state import ImportLink, Mark
 
 #: Links of one answer; a hub's chains have no end.
 MAX_LINKS = 200
 #: Files whose imports are read in all.
 MAX_FILES = 2_000
 
-_Imports = Mapping[FilePlace, Sequence[Edge]]
+_Imports = Mapping[FileKey, Sequence[Edge]]
 
 
 async def chains(
-    starts: Sequence[FilePlace], graph: DependencyGraph, *, depth: int
+    starts: Sequence[FileKey], graph: DependencyGraph, *, depth: int
 ) -> tuple[tuple[ImportLink, ...], tuple[str, ...]]:
     """The chains of each file in turn, depth first, and a notice when they were cut."""
     imports = await asyncio.to_thread(_read, starts, graph, depth=depth)
     links: list[ImportLink] = []
-    followed: set[FilePlace] = set()
+    followed: set[FileKey] = set()
     for start in starts:
         for link in _follow(start, imports, followed, trail=(start[1],), depth=depth):
             if len(links) == MAX_LINKS:
@@ -38,9 +38,9 @@ async def chains(
 
 
 def _follow(
-    at: FilePlace,
+    at: FileKey,
     imports: _Imports,
-    followed: set[FilePlace],
+    followed: set[FileKey],
     *,
     trail: tuple[str, ...],
     depth: int,
@@ -61,7 +61,7 @@ def _follow(
 
 
 def _mark(
-    edge: Edge, target: FilePlace, imports: _Imports, *, trail: Sequence[str], depth: int
+    edge: Edge, target: FileKey, imports: _Imports, *, trail: Sequence[str], depth: int
 ) -> Mark:
     if edge.is_external:
         return Mark.EXTERNAL
@@ -73,11 +73,11 @@ def _mark(
 
 
 def _read(
-    starts: Sequence[FilePlace], graph: DependencyGraph, *, depth: int
-) -> dict[FilePlace, tuple[Edge, ...]]:
+    starts: Sequence[FileKey], graph: DependencyGraph, *, depth: int
+) -> dict[FileKey, tuple[Edge, ...]]:
     """The imports of every file within `depth` links; one level more, to know what is cut."""
-    found: dict[FilePlace, tuple[Edge, ...]] = {}
-    level: Sequence[FilePlace] = starts
+    found: dict[FileKey, tuple[Edge, ...]] = {}
+    level: Sequence[FileKey] = starts
     for _ in range(depth + 1):
         room = MAX_FILES - len(found)
         wanted: dict[RepositoryName, list[str]] = {}

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from codelode.model import Category, EdgeKind, HybridQuery, RepositoryName
+from codelode.model import Category, EdgeKind, FileKey, HybridQuery, RepositoryName
 from codelode.ports import ChunkSearch, DependencyGraph
-from gateway.state import Backends, FilePlace, Related, Relation, SearchQuery
+from gateway.state import Backends, Related, Relation, SearchQuery
 
 #: The surest relation first: it is kept when there are more files than wanted.
 RELATIONS: tuple[Relation, ...] = (
@@ -47,14 +47,14 @@ SIBLING_CHUNKS = 30
 class _Step:
     """A file as a walk reached it."""
 
-    place: FilePlace
+    place: FileKey
     relation: Relation
     hops: int
     of: str
 
 
 async def related(
-    starts: Sequence[FilePlace], query: SearchQuery, backends: Backends
+    starts: Sequence[FileKey], query: SearchQuery, backends: Backends
 ) -> tuple[Related, ...]:
     """At most `related` files, nearest first, then by relation and path."""
     options, graph = query.options.expand, backends.graph
@@ -76,7 +76,7 @@ async def related(
     return tuple(map(_as_test, found[: options.related]))
 
 
-def walk(starts: Sequence[FilePlace], graph: DependencyGraph, *, hops: int) -> list[_Step]:
+def walk(starts: Sequence[FileKey], graph: DependencyGraph, *, hops: int) -> list[_Step]:
     """Every file within `hops` edges, each by the way that reached it first."""
     steps: list[_Step] = []
     seen = set(starts)
@@ -109,10 +109,10 @@ def _neighbours(level: Iterable[_Step], graph: DependencyGraph) -> Iterable[_Ste
 
 
 async def _siblings(
-    starts: Sequence[FilePlace], query: SearchQuery, chunks: ChunkSearch
+    starts: Sequence[FileKey], query: SearchQuery, chunks: ChunkSearch
 ) -> list[_Step]:
     """Files of the best hits' folders that hold words of the query."""
-    folders: dict[tuple[RepositoryName, str], str] = {}
+    folders: dict[FileKey, str] = {}
     for repository, path in starts:
         folders.setdefault((repository, path.rpartition("/")[0]), path)
     asked = list(folders.items())[:MAX_FOLDERS]
@@ -124,9 +124,7 @@ async def _siblings(
     ]
 
 
-async def _in_folder(
-    folder: tuple[RepositoryName, str], query: SearchQuery, chunks: ChunkSearch
-) -> list[str]:
+async def _in_folder(folder: FileKey, query: SearchQuery, chunks: ChunkSearch) -> list[str]:
     """Paths directly in the folder, best first."""
     repository, parent = folder
     glob = f"{parent}/*" if parent else "*"
@@ -137,7 +135,7 @@ async def _in_folder(
     return [path for path in paths if path.rpartition("/")[0] == parent]
 
 
-def _distinct(steps: Iterable[_Step], *, but: Iterable[FilePlace]) -> list[_Step]:
+def _distinct(steps: Iterable[_Step], *, but: Iterable[FileKey]) -> list[_Step]:
     seen = set(but)
     distinct = []
     for step in steps:

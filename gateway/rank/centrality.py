@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from codelode.fusion import RRF_K
-from codelode.model import Edge, RepositoryName
+from codelode.model import Edge, FileKey, RepositoryName
 from codelode.ports import DependencyGraph
 from gateway.options import Centrality
 from gateway.rank.judge import below
-from gateway.state import FilePlace, Ranked, SearchState
+from gateway.state import Ranked, SearchState
 
 #: Weight of the centrality's reciprocal rank beside the ranking's.
 RRF_WEIGHT = 0.5
@@ -51,7 +51,7 @@ async def by_centrality(state: SearchState, graph: DependencyGraph | None) -> Se
     return replace(state, ranking=(*mixed, *below(tail)))
 
 
-def fused(ranking: Sequence[Ranked], links: Mapping[FilePlace, int]) -> tuple[Ranked, ...]:
+def fused(ranking: Sequence[Ranked], links: Mapping[FileKey, int]) -> tuple[Ranked, ...]:
     """By 1 / (k + rank) + 0.5 / (k + centrality rank); files with as many links share a rank."""
     degrees = sorted(set(links.values()), reverse=True)
     by_degree = sorted(links.values(), reverse=True)
@@ -64,7 +64,7 @@ def fused(ranking: Sequence[Ranked], links: Mapping[FilePlace, int]) -> tuple[Ra
     return _best_first(scored)
 
 
-def blended(ranking: Sequence[Ranked], links: Mapping[FilePlace, int]) -> tuple[Ranked, ...]:
+def blended(ranking: Sequence[Ranked], links: Mapping[FileKey, int]) -> tuple[Ranked, ...]:
     """By 0.6 of the score and 0.4 of the number of links, each scaled to [0, 1]."""
     low, high = min(place.score for place in ranking), max(place.score for place in ranking)
     span, most = (high - low) or 1.0, max(links.values()) or 1
@@ -75,12 +75,12 @@ def blended(ranking: Sequence[Ranked], links: Mapping[FilePlace, int]) -> tuple[
     return _best_first(scored)
 
 
-def file_of(place: Ranked) -> FilePlace:
+def file_of(place: Ranked) -> FileKey:
     chunk = place.candidate.chunk
     return (chunk.repository, chunk.path)
 
 
-def _links(places: Sequence[FilePlace], graph: DependencyGraph) -> dict[FilePlace, int]:
+def _links(places: Sequence[FileKey], graph: DependencyGraph) -> dict[FileKey, int]:
     """How many other files of its repository each file is linked with."""
     paths: dict[RepositoryName, list[str]] = {}
     for repository, path in places:

@@ -17,13 +17,13 @@ import numpy as np
 
 from codelode.counts import counted
 from codelode.errors import Unavailable
-from codelode.model import Candidate, Chunk, HybridQuery, RepositoryName, Vector
+from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RepositoryName, Vector
 from codelode.ports import DependencyGraph, Embedder
 from gateway import summaries
 from gateway.options import Retrieve
 from gateway.retrieve.hybrid import candidates
 from gateway.retrieve.scale import Scale, scale
-from gateway.state import Backends, FilePlace, FoundFile, SearchQuery, SearchState, estimated_tokens
+from gateway.state import Backends, FoundFile, SearchQuery, SearchState, estimated_tokens
 
 #: Files whose summaries are made and compared; the best candidates' come first.
 MAX_FILES_READ = 50
@@ -114,7 +114,7 @@ def _least(options: Retrieve, embedder: Embedder) -> Scale:
 
 
 async def _compared(
-    held: Mapping[FilePlace, Sequence[Chunk]], vector: Vector, backends: Backends
+    held: Mapping[FileKey, Sequence[Chunk]], vector: Vector, backends: Backends
 ) -> list[FoundFile]:
     """Every file with its summary's cosine to the query."""
     imports = await asyncio.to_thread(_imports, list(held), backends.graph)
@@ -145,9 +145,7 @@ def _cosines(texts: Sequence[str], vector: Vector, embedder: Embedder) -> list[f
     return cosines
 
 
-def _imports(
-    places: Iterable[FilePlace], graph: DependencyGraph | None
-) -> dict[FilePlace, list[str]]:
+def _imports(places: Iterable[FileKey], graph: DependencyGraph | None) -> dict[FileKey, list[str]]:
     """What each file imports, by repository one read."""
     if graph is None:
         return {}
@@ -161,13 +159,13 @@ def _imports(
     }
 
 
-def _places(seeds: Sequence[Candidate]) -> list[FilePlace]:
+def _places(seeds: Sequence[Candidate]) -> list[FileKey]:
     """The files of the candidates, those with the most similar chunk first."""
     best = sorted(seeds, key=lambda seed: (-_similarity(seed), -(seed.keyword_score or 0.0)))
     return list(dict.fromkeys(_place(seed.chunk) for seed in best))[:MAX_FILES_READ]
 
 
-def _place(chunk: Chunk) -> FilePlace:
+def _place(chunk: Chunk) -> FileKey:
     return (chunk.repository, chunk.path)
 
 

@@ -217,7 +217,7 @@ def test_searches_go_on_and_what_changes_meanwhile_is_found(static, served, git,
         assert status == 0, said
         assert f"openai-{model}" in said
         answered = searcher.answers
-        wait_for(lambda: searcher.answers > answered + 3, "searches after the exchange")
+        wait_for(lambda: searcher.answers > answered + 3, "searches after the swap")
         assert client.status().embedder.startswith(f"openai-{model}")
         assert not searcher.failures, searcher.failures[:3]
 
@@ -234,10 +234,10 @@ def test_searches_go_on_and_what_changes_meanwhile_is_found(static, served, git,
         run = client.index(str(git.folder), name="app")
         assert (run.state, run.total) == (RunState.COMPLETE, 0)
         assert len(texts_asked(served)) == asked
-        git.commit({"src/later.py": "def after_the_exchange():\n    return 2\n"})
+        git.commit({"src/later.py": "def after_the_swap():\n    return 2\n"})
         run = client.index(str(git.folder), name="app")
         assert (run.state, run.total, run.failed) == (RunState.COMPLETE, 1, 0)
-        assert "src/later.py" in found("after_the_exchange")
+        assert "src/later.py" in found("after_the_swap")
 
 
 async def test_the_new_index_is_the_one_that_indexing_anew_would_make(indexed, served, git, model):

@@ -63,15 +63,15 @@ class Indexes:
         self.embedder = Other(embedder)
         self.chunks = MemoryChunkStore()
         self.new = replace(self.old, chunks=self.chunks, embedder=self.embedder)
-        self.is_exchanged = False
+        self.is_swapped = False
         self.looks = 0
 
     def look(self, before):
         self.looks += 1
-        return self.new if self.is_exchanged and before is self.old else None
+        return self.new if self.is_swapped and before is self.old else None
 
-    def exchange(self):
-        self.is_exchanged = True
+    def swap(self):
+        self.is_swapped = True
         self.old.chunks.error = Superseded("another index has taken its place")
 
 
@@ -111,10 +111,10 @@ async def asked(channel):
     return response, status
 
 
-async def test_the_call_that_meets_the_exchange_is_answered_from_the_new_index(channel, indexes):
+async def test_the_call_that_meets_the_swap_is_answered_from_the_new_index(channel, indexes):
     before, status = await asked(channel)
     assert (before.hits[0].match, status.embedder) == ("both", "hash-64")
-    indexes.exchange()
+    indexes.swap()
 
     after, status = await asked(channel)
 
@@ -131,8 +131,8 @@ async def test_an_index_that_nothing_has_replaced_keeps_its_error(channel, index
     assert indexes.looks
 
 
-async def test_a_gateway_that_starts_after_the_exchange_gets_well(services, indexes, settings):
-    indexes.exchange()
+async def test_a_gateway_that_starts_after_the_swap_gets_well(services, indexes, settings):
+    indexes.swap()
     gateway = Gateway(replace(services, backends=indexes.old, look=indexes.look), settings)
     await gateway.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as opened:
@@ -150,7 +150,7 @@ async def test_a_model_that_is_not_the_indexs_own_has_the_gateway_look_for_anoth
     async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as opened:
         with pytest.raises(grpc.aio.AioRpcError, match="this is another embedder"):
             await asked(opened)
-        indexes.is_exchanged = True
+        indexes.is_swapped = True
         after, _ = await asked(opened)
     await gateway.stop(grace_s=0)
     assert after.hits[0].match == "both"

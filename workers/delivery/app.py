@@ -158,7 +158,7 @@ def _heartbeat() -> None:
         try:
             ledger.heartbeat(identity())
             if not is_announced:
-                connect.exchange(settings).announce(shaping(settings))
+                connect.index_swap(settings).announce(shaping(settings))
                 is_announced = True
         except Unavailable as exc:
             log.warning("heartbeat_failed", worker=identity(), reason=str(exc))

@@ -249,7 +249,7 @@ def _stored_files(
 ) -> list[StoredFile]:
     """The files whose stage outputs are complete; the others have to be parsed again.
 
-    One whose vectors are another embedder's is among the others: the index was exchanged. Raises
+    One whose vectors are another embedder's is among the others: the index was swapped. Raises
     Unavailable when it was not.
     """
     refs = _refs(run)

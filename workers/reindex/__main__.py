@@ -23,7 +23,7 @@ from codelode.ports import ChunkSearch
 from codelode.settings import Settings, load, require_alike
 from workers.enrich import Enricher
 from workers.parse import own_queries
-from workers.reindex.build import Build, Exchange, Progress, finish
+from workers.reindex.build import Build, IndexSwap, Progress, finish
 from workers.reindex.content import Contents, Nothing
 from workers.reindex.sentences import Sentences
 from workers.services import Services, shaping
@@ -31,7 +31,7 @@ from workers.services import Services, shaping
 #: Between two reports, seconds.
 REPORT_S = 0.2
 
-#: After the exchange the old index stays for searches under way, seconds.
+#: After the swap the old index stays for searches under way, seconds.
 GRACE_S = 1.0
 
 INTERRUPTED = 130
@@ -87,13 +87,13 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
     One that is half built for another embedder may have taken hours: it goes on demand alone.
     """
     services = Services(settings)
-    require_alike(shaping(settings), services.exchange.facts())
+    require_alike(shaping(settings), services.swap.facts())
     beside = connect.beside(settings)
-    with services.exchange.running():
-        _finish(services.ledger, services.exchange, beside, settings)
+    with services.swap.running():
+        _finish(services.ledger, services.swap, beside, settings)
         before = beside.replaces()
         if beside.is_published():
-            report.say(state="unchanged", embedder=before, **_tidied(services.exchange, beside))
+            report.say(state="unchanged", embedder=before, **_tidied(services.swap, beside))
             return
         _begin(services, beside, settings, before=before)
         build = _build(services, beside, settings, report, may_lack=may_lack)
@@ -119,28 +119,28 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
 def drop(settings: Settings, report: Report) -> None:
     """Remove what is half built or left over."""
     beside = connect.beside(settings.model_copy(update={"embedder": "static"}))  # asks no server
-    exchange = connect.exchange(settings)
-    require_alike(shaping(settings), exchange.facts())
-    with exchange.running():
-        _finish(connect.ledger(settings), exchange, beside, settings)
+    swap = connect.index_swap(settings)
+    require_alike(shaping(settings), swap.facts())
+    with swap.running():
+        _finish(connect.ledger(settings), swap, beside, settings)
         dropped = _drop(beside, beside.others())
-        exchange.forget()
+        swap.forget()
     beside.close()
     report.say(state="dropped", dropped=dropped)
 
 
 def _finish(
-    ledger: operating.Ledger, exchange: Exchange, beside: operating.ShadowIndex, settings: Settings
+    ledger: operating.Ledger, swap: IndexSwap, beside: operating.ShadowIndex, settings: Settings
 ) -> None:
     """What a rebuild that died after publishing has left undone."""
-    finish(ledger, exchange, beside, published=connect.published(settings).name)
+    finish(ledger, swap, beside, published=connect.published(settings).name)
 
 
-def _tidied(exchange: Exchange, beside: operating.ShadowIndex) -> dict[str, object]:
+def _tidied(swap: IndexSwap, beside: operating.ShadowIndex) -> dict[str, object]:
     """What was left over and is removed now, and what is half built and stays."""
-    begun, others = exchange.target(), beside.others()
+    begun, others = swap.target(), beside.others()
     if begun and begun["name"] not in others:
-        exchange.forget()  # nothing of it is there any more
+        swap.forget()  # nothing of it is there any more
         begun = {}
     left = [name for name in others if name != begun.get("name")]
     choice = {name: begun[name] for name in connect.CHOICE if name in begun}
@@ -151,7 +151,7 @@ def _begin(
     services: Services, beside: operating.ShadowIndex, settings: Settings, *, before: str
 ) -> None:
     """Go on with what was begun for this embedder, or begin."""
-    begun = services.exchange.target()
+    begun = services.swap.target()
     if begun and begun["name"] != beside.name:
         raise InvalidSettings(
             f"an index for another embedder is half built ({begun['embedder']} "
@@ -161,7 +161,7 @@ def _begin(
     if not begun or not beside.exists():
         _drop(beside, [beside.name])
         chosen = {name: str(getattr(settings, name)) for name in connect.CHOICE}
-        services.exchange.begin({"name": beside.name, "replaces": before, **chosen})
+        services.swap.begin({"name": beside.name, "replaces": before, **chosen})
 
 
 def _build(
@@ -177,7 +177,7 @@ def _build(
     enricher = Enricher(model, known, Nothing(), pause_s=0.0) if model else None
     return Build(
         ledger=services.ledger,
-        exchange=services.exchange,
+        swap=services.swap,
         contents=Contents(
             known,
             services.blobs,

@@ -1,4 +1,4 @@
-"""The new index, brought up to the ledger again and again, and the moment of the exchange."""
+"""The new index, brought up to the ledger again and again, and the moment of the swap."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from codelode.model import (
     RefStatus,
     Repository,
     RepositoryName,
+    RepositoryRef,
     Vectors,
     locate,
 )
@@ -39,7 +40,7 @@ from workers.reindex.sentences import Sentences
 #: Files per call of the model and per commit.
 BATCH_FILES = 128
 
-#: The exchange follows a look that found at most so many changes, or the last of so many looks.
+#: The swap follows a look that found at most so many changes, or the last of so many looks.
 FEW_CHANGES = 500
 MOST_LOOKS = 10
 
@@ -50,7 +51,6 @@ MAX_BACKOFF_S = 20.0
 #: Ends the note of a file that was built under the default ref as well.
 _DEFAULT_MARK = "*"
 
-Place = tuple[RepositoryName, RefName]
 T = TypeVar("T")
 
 log = structlog.get_logger("workers")
@@ -61,16 +61,16 @@ class Hold(Protocol):
         """Raise Unavailable when it was lost."""
 
 
-class Exchange(Protocol):
-    """What a rebuild asks of `codelode.backends.redis.exchange`."""
+class IndexSwap(Protocol):
+    """What a rebuild asks of `codelode.backends.redis.index_swap`."""
 
     def target(self) -> Mapping[str, str]: ...
-    def places(self) -> set[Place]: ...
-    def built(self, place: Place) -> dict[str, str]: ...
+    def refs(self) -> set[RepositoryRef]: ...
+    def built(self, place: RepositoryRef) -> dict[str, str]: ...
     def note(
-        self, place: Place, built: Mapping[str, str], *, gone: tuple[str, ...] = ()
+        self, place: RepositoryRef, built: Mapping[str, str], *, gone: tuple[str, ...] = ()
     ) -> None: ...
-    def drop_place(self, place: Place) -> None: ...
+    def drop_ref(self, place: RepositoryRef) -> None: ...
     def alone(self) -> AbstractContextManager[Hold]: ...
     def forget(self) -> None: ...
 
@@ -89,7 +89,7 @@ class Progress:
 class _Plan:
     """What has to be done for one ref; `notes`: of what is stale; `leaving`: path → its note."""
 
-    place: Place
+    place: RepositoryRef
     refs: tuple[RefName, ...]
     stale: Sequence[FileRecord]
     leaving: Mapping[str, str]
@@ -107,7 +107,7 @@ class Build:
     """
 
     ledger: operating.Ledger
-    exchange: Exchange
+    swap: IndexSwap
     contents: Contents
     sentences: Sentences
     embedder: Embedder
@@ -135,18 +135,18 @@ class Build:
                 break
         self._require_all()
         self.store.maintain()  # here, because workers wait inside
-        with self.exchange.alone() as hold:
+        with self.swap.alone() as hold:
             self.look(hold)
             self._require_all()
             self.store.close()
             hold.check()
             self.beside.publish()
-            _settle(self.ledger, self.exchange, before=before, after=self.embedder.identity)
+            _settle(self.ledger, self.swap, before=before, after=self.embedder.identity)
 
     def look(self, hold: Hold | None = None) -> int:
         """Bring the new index to what the ledger says now; how many files that changed."""
         repositories = {one.name: one for one in self.ledger.repositories()}
-        gone = {name for name, _ in self.exchange.places()} - repositories.keys()
+        gone = {name for name, _ in self.swap.refs()} - repositories.keys()
         self._forgive(gone)
         self._count(repositories)
         return sum(map(self._drop, gone)) + sum(
@@ -179,7 +179,7 @@ class Build:
     def _plan(self, repository: Repository, ref: RefName) -> _Plan:
         place = (repository.name, ref)
         refs = _refs(ref, repository.default_ref)
-        built = self.exchange.built(place)
+        built = self.swap.built(place)
         records = {one.path: one for one in self.ledger.all(*place)}
         queries = sorted(filter(is_query, records.values()), key=lambda one: one.path)
         shaped_by = self._digest(queries)
@@ -202,8 +202,8 @@ class Build:
     def _left(self, repository: Repository, refs: Sequence[RefStatus]) -> list[_Plan]:
         """What is built of refs that are not there any more."""
         there = {(repository.name, ref.ref) for ref in refs}
-        gone = (at for at in self.exchange.places() if at[0] == repository.name)
-        return [_Plan(at, (), [], self.exchange.built(at)) for at in gone if at not in there]
+        gone = (at for at in self.swap.refs() if at[0] == repository.name)
+        return [_Plan(at, (), [], self.swap.built(at)) for at in gone if at not in there]
 
     def _forgive(self, names: Collection[RepositoryName]) -> None:
         self.missing = {f: why for f, why in self.missing.items() if f.repository not in names}
@@ -220,9 +220,9 @@ class Build:
 
     def _drop(self, name: RepositoryName) -> int:
         self._trying(lambda: self.store.remove_repository(name))
-        places = [place for place in self.exchange.places() if place[0] == name]
-        for place in places:
-            self.exchange.drop_place(place)
+        refs = [ref for ref in self.swap.refs() if ref[0] == name]
+        for ref in refs:
+            self.swap.drop_ref(ref)
         return 1
 
     def _take_out(self, plan: _Plan) -> None:
@@ -233,7 +233,7 @@ class Build:
                 for path in some
             ]
             self._trying(partial(self.store.replace, files))
-            self.exchange.note(plan.place, {}, gone=tuple(some))
+            self.swap.note(plan.place, {}, gone=tuple(some))
 
     def _bring_in(self, plan: _Plan, records: Sequence[FileRecord]) -> None:
         files = {Wanted(plan.place[0], one.path, one.blob): one for one in records}
@@ -249,10 +249,13 @@ class Build:
                 self.missing[file] = why
         self.poorer |= poorer
         stored = (file.path for file in files if file not in left_out and file not in poorer)
-        self.exchange.note(plan.place, {path: plan.notes[path] for path in stored})
+        self.swap.note(plan.place, {path: plan.notes[path] for path in stored})
 
     def _with_sentences(
-        self, place: Place, files: Mapping[Wanted, FileRecord], found: Mapping[Wanted, Content]
+        self,
+        place: RepositoryRef,
+        files: Mapping[Wanted, FileRecord],
+        found: Mapping[Wanted, Content],
     ) -> dict[Wanted, Content]:
         """The same, with those of the published index where fewer were found than were stored."""
         short = [file for file, one in found.items() if one.summaries.made < files[file].summaries]
@@ -262,7 +265,10 @@ class Build:
         return {**found, **filled}
 
     def _poorer(
-        self, place: Place, files: Mapping[Wanted, FileRecord], found: Mapping[Wanted, Content]
+        self,
+        place: RepositoryRef,
+        files: Mapping[Wanted, FileRecord],
+        found: Mapping[Wanted, Content],
     ) -> dict[Wanted, int]:
         """Files to leave out because they would lose summaries: how many.
 
@@ -353,25 +359,25 @@ class Build:
 
 
 def finish(
-    ledger: operating.Ledger, exchange: Exchange, beside: operating.ShadowIndex, *, published: str
+    ledger: operating.Ledger, swap: IndexSwap, beside: operating.ShadowIndex, *, published: str
 ) -> None:
     """Do what was left undone by a rebuild that died when it had published, if one did.
 
     `published`: the name of the published index. May be repeated.
     """
-    target = exchange.target()
+    target = swap.target()
     if target and target["name"] == published:
         after = beside.replaces()
-        _settle(ledger, exchange, before=target.get("replaces", after), after=after)
+        _settle(ledger, swap, before=target.get("replaces", after), after=after)
 
 
-def _settle(ledger: operating.Ledger, exchange: Exchange, *, before: str, after: str) -> None:
+def _settle(ledger: operating.Ledger, swap: IndexSwap, *, before: str, after: str) -> None:
     """What follows publishing. The identity is the whole last part of a fingerprint.
 
     With what parts it from the rest: one identity may end like another, and be changed twice.
     """
     ledger.restamp(f", {before}", f", {after}")
-    exchange.forget()
+    swap.forget()
 
 
 def _is_wanted(record: FileRecord) -> bool:

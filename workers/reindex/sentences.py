@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from codelode.errors import SchemaMismatch, Superseded
-from codelode.model import Chunk, RefName, RepositoryName
+from codelode.model import Chunk, FileKey, RefName, RepositoryName
 from codelode.ports import ChunkSearch
 
 #: Files per question: all of their chunks come in one answer, and a server bounds it (10,000).
@@ -63,7 +63,7 @@ class Sentences:
         self._loop.close()
 
     def _chunks(
-        self, places: Sequence[tuple[RepositoryName, str]], ref: RefName
+        self, places: Sequence[FileKey], ref: RefName
     ) -> list[tuple[str, tuple[Chunk, ...]]]:
         """Path and chunks of each file."""
         if self._search is None:

@@ -21,10 +21,9 @@ from codelode.backends.local.errors import translated
 from codelode.backends.local.snapshots import Snapshot, Snapshots
 from codelode.errors import SchemaMismatch
 from codelode.fusion import shortlist
-from codelode.model import Candidate, Chunk, HybridQuery, RefName, RepositoryName, Vector
+from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RefName, Vector
 
 #: A repository and a path in it.
-FilePlace = tuple[RepositoryName, str]
 
 
 class _Opened(NamedTuple):
@@ -53,8 +52,8 @@ class LocalChunkSearch:
         return [] if query is None else await asyncio.to_thread(self._hybrid, query)
 
     async def files(
-        self, places: Sequence[FilePlace], ref: RefName
-    ) -> Mapping[FilePlace, tuple[Chunk, ...]]:
+        self, places: Sequence[FileKey], ref: RefName
+    ) -> Mapping[FileKey, tuple[Chunk, ...]]:
         return await asyncio.to_thread(self._files, places, ref)
 
     async def count(self, visible: Visibility) -> int:
@@ -72,10 +71,8 @@ class LocalChunkSearch:
             with index.snapshots.reading() as (connection, snapshot):
                 return self._candidates(connection, snapshot, index.shelf, query)
 
-    def _files(
-        self, places: Sequence[FilePlace], ref: RefName
-    ) -> dict[FilePlace, tuple[Chunk, ...]]:
-        held: dict[FilePlace, list[Chunk]] = {place: [] for place in places}
+    def _files(self, places: Sequence[FileKey], ref: RefName) -> dict[FileKey, tuple[Chunk, ...]]:
+        held: dict[FileKey, list[Chunk]] = {place: [] for place in places}
         with translated(self._folder):
             index = self._index()
             if index is not None and places:

@@ -17,6 +17,7 @@ from codelode.model import (
     Category,
     Chunk,
     ChunkId,
+    FileKey,
     Kind,
     RefName,
     RepositoryName,
@@ -125,9 +126,7 @@ _PLACES = (
 )
 
 
-def of_files(
-    connection: sqlite3.Connection, places: Sequence[tuple[RepositoryName, str]], ref: RefName
-) -> list[int]:
+def of_files(connection: sqlite3.Connection, places: Sequence[FileKey], ref: RefName) -> list[int]:
     """The rows of the files at the ref, ascending."""
     found = connection.execute(_ROWS_OF_FILES, (json.dumps(places),))
     return sorted(row for row, refs in found if ref in refs_from(refs))

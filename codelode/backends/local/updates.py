@@ -13,7 +13,7 @@ import numpy as np
 from codelode.backends.local import tables
 from codelode.backends.local.database import State
 from codelode.backends.local.replacement import Change, Stored
-from codelode.model import Chunk, ChunkId, FileChunks, RefName, RepositoryName
+from codelode.model import Chunk, ChunkId, FileChunks, FileKey, RefName, RepositoryName
 
 _FILES = (
     "SELECT file, path FROM files WHERE repository = ? AND path IN (SELECT value FROM json_each(?))"
@@ -29,8 +29,6 @@ _DROP_EMPTY = (
     "AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.file = files.file)"
 )
 _UNFOLDED = "SELECT row FROM changes WHERE seq > ? AND is_gone"
-
-_Place = tuple[RepositoryName, str]
 
 
 def stored(connection: sqlite3.Connection, files: Sequence[FileChunks]) -> dict[ChunkId, Stored]:
@@ -68,7 +66,7 @@ def drop_changes(connection: sqlite3.Connection, state: State, first: int) -> St
     return replace(state, first_change=first)
 
 
-def _numbers(connection: sqlite3.Connection, places: Iterable[_Place]) -> dict[_Place, int]:
+def _numbers(connection: sqlite3.Connection, places: Iterable[FileKey]) -> dict[FileKey, int]:
     """The numbers of those of the files that are stored."""
     paths: dict[RepositoryName, dict[str, str]] = {}
     for repository, path in places:
@@ -96,7 +94,7 @@ def _bring_in(connection: sqlite3.Connection, state: State, change: Change) -> S
 
 def _numbered(
     connection: sqlite3.Connection, state: State, chunks: Sequence[Chunk]
-) -> tuple[State, dict[_Place, int]]:
+) -> tuple[State, dict[FileKey, int]]:
     """The numbers of the chunks' files; new ones are stored."""
     places = dict.fromkeys((chunk.repository, chunk.path) for chunk in chunks)
     known = _numbers(connection, places)

@@ -21,6 +21,7 @@ from codelode.model import (
     Chunk,
     ChunkId,
     FileChunks,
+    FileKey,
     Filters,
     HybridQuery,
     RefName,
@@ -105,9 +106,9 @@ class MemoryChunkStore:
         ]
 
     async def files(
-        self, places: Sequence[tuple[RepositoryName, str]], ref: RefName
-    ) -> Mapping[tuple[RepositoryName, str], tuple[Chunk, ...]]:
-        held: dict[tuple[RepositoryName, str], list[Chunk]] = {place: [] for place in places}
+        self, places: Sequence[FileKey], ref: RefName
+    ) -> Mapping[FileKey, tuple[Chunk, ...]]:
+        held: dict[FileKey, list[Chunk]] = {place: [] for place in places}
         for entry in self._snapshot():
             place = (entry.chunk.repository, entry.chunk.path)
             if place in held and ref in entry.chunk.refs:

@@ -7,17 +7,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from codelode.graph import in_order, outgoing_edges
-from codelode.model import Edge, RepositoryName
-
-_Place = tuple[RepositoryName, str]
+from codelode.model import Edge, FileKey, RepositoryName
 
 
 class MemoryGraph:
     """Implements the port DependencyGraph."""
 
     def __init__(self) -> None:
-        self._out: dict[_Place, tuple[Edge, ...]] = {}
-        self._in: defaultdict[_Place, set[Edge]] = defaultdict(set)
+        self._out: dict[FileKey, tuple[Edge, ...]] = {}
+        self._in: defaultdict[FileKey, set[Edge]] = defaultdict(set)
         self._lock = threading.Lock()
 
     def replace(self, repository: RepositoryName, edges: Mapping[str, Sequence[Edge]]) -> None:

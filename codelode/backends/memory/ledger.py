@@ -27,6 +27,7 @@ from codelode.model import (
     RefStatus,
     Repository,
     RepositoryName,
+    RepositoryRef,
     Reprocess,
     Run,
     RunId,
@@ -35,8 +36,6 @@ from codelode.model import (
 from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, FileManifest, WorkItem
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-_Place = tuple[RepositoryName, RefName]
 
 
 @dataclass(slots=True)
@@ -92,7 +91,7 @@ class MemoryLedger:
         self._lock = threading.RLock()
         self._repositories: dict[RepositoryName, Repository] = {}
         self._refs: dict[RepositoryName, dict[RefName, RefStatus]] = {}
-        self._files: dict[_Place, dict[str, FileRecord]] = {}
+        self._files: dict[RepositoryRef, dict[str, FileRecord]] = {}
         self._runs: dict[RunId, Run] = {}  # in order of creation
         self._plans: dict[RunId, _Plan] = {}
         self._active: dict[RepositoryName, RunId] = {}

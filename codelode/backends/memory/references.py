@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from codelode.model import RepositoryName
+from codelode.model import FileKey, RepositoryName
 from codelode.references import distinct_names
 
 
@@ -12,7 +12,7 @@ class MemoryReferences:
     """Implements the port ReferenceIndex."""
 
     def __init__(self) -> None:
-        self._names: dict[tuple[RepositoryName, str], tuple[str, ...]] = {}
+        self._names: dict[FileKey, tuple[str, ...]] = {}
 
     def replace(self, repository: RepositoryName, names: Mapping[str, Sequence[str]]) -> None:
         for path, used in names.items():

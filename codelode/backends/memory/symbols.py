@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from codelode.model import LocatedSymbol, RepositoryName, Symbol
+from codelode.model import FileKey, LocatedSymbol, RepositoryName, Symbol
 
 
 class MemorySymbols:
     """Implements the port SymbolTable."""
 
     def __init__(self) -> None:
-        self._files: dict[tuple[RepositoryName, str], tuple[Symbol, ...]] = {}
+        self._files: dict[FileKey, tuple[Symbol, ...]] = {}
 
     def replace(self, repository: RepositoryName, symbols: Mapping[str, Sequence[Symbol]]) -> None:
         for path, defined in symbols.items():

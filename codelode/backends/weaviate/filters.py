@@ -16,9 +16,7 @@ from weaviate.collections.classes.filters import FilterReturn
 
 from codelode.backends import globs
 from codelode.backends.weaviate.codec import basename, names, text, visible
-from codelode.model import Chunk, Filters, RefName, RepositoryName
-
-FilePlace = tuple[RepositoryName, str]
+from codelode.model import Chunk, FileKey, Filters, RefName, RepositoryName
 
 #: A base name pattern that asks for an extension only.
 _ANY_WITH_EXTENSION = re.compile(r"\*\.([^*?.]+)")
@@ -37,7 +35,7 @@ def condition(filters: Filters) -> FilterReturn | None:
     return Filter.all_of([one for one in conditions if one is not None])
 
 
-def in_files(places: Sequence[FilePlace], ref: RefName) -> FilterReturn:
+def in_files(places: Sequence[FileKey], ref: RefName) -> FilterReturn:
     """What the chunks of the files at the ref have in common; there must be one file."""
     paths: dict[RepositoryName, list[str]] = {}
     for repository, path in places:

@@ -34,7 +34,6 @@ from codelode.backends.weaviate.codec import SHOWN, ChunkCache, Shown, category_
 from codelode.backends.weaviate.connection import Address, connect_async, ready
 from codelode.backends.weaviate.errors import LOST, is_lost, translated
 from codelode.backends.weaviate.filters import (
-    FilePlace,
     admission,
     among,
     condition,
@@ -44,7 +43,7 @@ from codelode.backends.weaviate.filters import (
 from codelode.backends.weaviate.schema import TenantIndex, Version
 from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 from codelode.fusion import shortlist
-from codelode.model import Candidate, Chunk, ChunkId, Filters, HybridQuery, RefName
+from codelode.model import Candidate, Chunk, ChunkId, FileKey, Filters, HybridQuery, RefName
 
 #: The searched properties, each with the weight of its score.
 FIELDS = [
@@ -121,13 +120,13 @@ class WeaviateChunkSearch:
         return await self._ask(found, empty=[])
 
     async def files(
-        self, places: Sequence[FilePlace], ref: RefName
-    ) -> Mapping[FilePlace, tuple[Chunk, ...]]:
+        self, places: Sequence[FileKey], ref: RefName
+    ) -> Mapping[FileKey, tuple[Chunk, ...]]:
         async def fetched(tenant: TenantObjects) -> Sequence[Chunk]:
             hits = await tenant.all(message(in_files(places, ref)), SHOWN)
             return [unpack(hit.properties).chunk for hit in hits]
 
-        held: dict[FilePlace, list[Chunk]] = {place: [] for place in places}
+        held: dict[FileKey, list[Chunk]] = {place: [] for place in places}
         found: Sequence[Chunk] = await self._ask(fetched, empty=()) if places else ()
         for chunk in found:
             if (place := (chunk.repository, chunk.path)) in held:  # not only spelt alike

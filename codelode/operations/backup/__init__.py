@@ -6,7 +6,7 @@
     mirrors/        when they were asked for; without, the next run of a repository clones it again
 
 The cluster may run while it is saved. Index and keys are of one moment, at which no worker writes
-(`codelode.backends.redis.exchange`), because a ledger that is ahead of its index would never notice
+(`codelode.backends.redis.index_swap`): a ledger that is ahead of its index would never notice
 what is missing. The embedded index costs the workers no time, its copy is that of a transaction;
 Weaviate's backup and the keys do: their writes wait. What has a run under way is saved half done,
 and the run begins again after the restoration. Restoring takes a cluster without workers.

@@ -32,7 +32,7 @@ def save(
             (folder / manifests.INDEX).mkdir(parents=True, mode=0o700)
             tell("waiting for the workers' writes to end")
             with (
-                connect.exchange(settings).alone() as hold,
+                connect.index_swap(settings).alone() as hold,
                 (folder / manifests.KEYS).open("wb") as out,
             ):
                 tell("saving what the workers must not change meanwhile")

@@ -9,7 +9,7 @@ wanted on the days on which that does not answer, and it reads and writes stores
 the cluster has all of. The cluster may run meanwhile. Nothing is taken for wrong that a run is
 about to change: repositories with a run under way are left out and named, and every suspicion is
 looked at again, and acted on, while no worker writes and no new index takes its place
-(`codelode.backends.redis.exchange`), a few hundred files at a time so that nobody waits for long.
+(`codelode.backends.redis.index_swap`), a few hundred files at a time so that nobody waits for long.
 A run that begins in between is noticed by the ledger, which then refuses to doubt anything.
 """
 

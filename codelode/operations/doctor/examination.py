@@ -52,8 +52,8 @@ class Hold(Protocol):
         """Raise Unavailable when it was lost."""
 
 
-class Exchange(Protocol):
-    """What it asks of `codelode.backends.redis.exchange`."""
+class IndexSwap(Protocol):
+    """What it asks of `codelode.backends.redis.index_swap`."""
 
     def alone(self) -> AbstractContextManager[Hold]: ...
 
@@ -87,7 +87,7 @@ class Doctor:
     references: ReferenceIndex
     packages: PackageIndex
     table_inventory: TableInventory
-    exchange: Exchange
+    swap: IndexSwap
     indexes: Indexes
     mirrors: Path
     is_repairing: bool = False
@@ -172,7 +172,7 @@ class Doctor:
     def _settled(self, name: RepositoryName, paths: Sequence[str]) -> Differences:
         """What is still wrong with the files while nobody writes; it is repaired at once."""
         nothing = Differences(frozenset(), frozenset())
-        with self.exchange.alone() as hold:
+        with self.swap.alone() as hold:
             repository = self._idle(name)
             if repository is None:
                 return nothing
@@ -226,7 +226,7 @@ class Doctor:
         suspects = self._with_entries(name, sorted(self.table_inventory.paths(name) - known))
         strays: list[str] = []
         for some in _batches(suspects, FILES_AT_ONCE):
-            with self.exchange.alone() as hold:
+            with self.swap.alone() as hold:
                 if self._idle(name) is None:
                     break
                 refs = self._refs(name)  # a new one may have been indexed since

@@ -195,16 +195,16 @@ async def test_the_copy_is_of_the_moment_in_which_it_began(cluster, folder):
 def test_nothing_is_written_while_the_moment_is_taken(cluster, folder):
     cluster.index("a.py")
     cluster.ledger.heartbeat("worker")
-    exchange = connect.exchange(cluster.settings)
+    swap = connect.index_swap(cluster.settings)
     said = []
 
     def tell(line):
         said.append(line)
         if line.startswith("saving what the workers"):
-            with pytest.raises(Exception, match="being exchanged"):
-                exchange.writing("worker", wait_s=0.0).__enter__()
+            with pytest.raises(Exception, match="being swapped"):
+                swap.writing("worker", wait_s=0.0).__enter__()
         if line == "saving the index":
-            with exchange.writing("worker", wait_s=0.0):
+            with swap.writing("worker", wait_s=0.0):
                 cluster.write("later.py")
 
     made = cluster.save(folder, tell=tell)

@@ -12,8 +12,8 @@ import pytest
 from codelode.backends.local import LocalChunkStore
 from codelode.backends.local.inventory import LocalInventory
 from codelode.backends.redis.connection import connect
-from codelode.backends.redis.exchange import RedisExchange
 from codelode.backends.redis.graph import RedisGraph
+from codelode.backends.redis.index_swap import RedisIndexSwap
 from codelode.backends.redis.ledger import RedisLedger
 from codelode.backends.redis.packages import RedisPackageIndex
 from codelode.backends.redis.references import RedisReferences
@@ -71,7 +71,7 @@ class World:
         self.references = RedisReferences(client)
         self.packages = RedisPackageIndex(client)
         self.stage_outputs = RedisStageOutputs(client)
-        self.exchange = RedisExchange(client)
+        self.swap = RedisIndexSwap(client)
         self.mirrors = self.folder / "mirrors"
 
     def doctor(self, **options):
@@ -84,7 +84,7 @@ class World:
             references=self.references,
             packages=self.packages,
             table_inventory=RedisTableInventory(connect(self.url)),
-            exchange=self.exchange,
+            swap=self.swap,
             indexes=NoIndexes(),
             mirrors=self.mirrors,
             **options,
@@ -326,14 +326,14 @@ def test_a_run_that_begins_meanwhile_keeps_what_it_writes(world):
 def test_entries_of_a_ref_that_came_during_the_examination_stay(world, monkeypatch):
     world.index()
     world.graph.replace(APP, {"new.py": [Edge("new.py", "os", EdgeKind.IMPORTS, True)]})
-    alone = world.exchange.alone
+    alone = world.swap.alone
 
     def alone_after_a_run():
         world.index(files=("new.py",), ref=DEV)
         return alone()
 
     with monkeypatch.context() as patched:
-        patched.setattr(world.exchange, "alone", alone_after_a_run)
+        patched.setattr(world.swap, "alone", alone_after_a_run)
         world.doctor(is_repairing=True)()
     assert world.graph.outgoing(APP, ["new.py"])["new.py"]
     assert world.found() == []
@@ -345,7 +345,7 @@ def test_a_batch_that_is_being_stored_is_waited_for(world):
     run = world.planned(files=("b.py",))
     world.ledger.heartbeat("worker")
     reports = []
-    with world.exchange.writing("worker"):
+    with world.swap.writing("worker"):
         world.write(files=("b.py",))
         world.ledger.end(run, RunState.CANCELLED)  # the doctor thinks nobody works here
         asking = threading.Thread(target=lambda: reports.append(world.doctor(is_repairing=True)()))

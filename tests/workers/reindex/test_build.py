@@ -24,7 +24,7 @@ from codelode.backends.local import (
 )
 from codelode.backends.memory.derivations import MemoryDerivations
 from codelode.backends.memory.ledger import MemoryLedger
-from codelode.backends.redis.exchange import RedisExchange
+from codelode.backends.redis.index_swap import RedisIndexSwap
 from codelode.errors import Busy, NotFound, Superseded, Unavailable
 from codelode.languages import QUERIES_FOLDER
 from codelode.model import (
@@ -95,7 +95,7 @@ class World:
     def __init__(self, root, redis):
         self.root = root / "index"
         self.ledger = MemoryLedger()
-        self.exchange = RedisExchange(redis)
+        self.swap = RedisIndexSwap(redis)
         self.blobs = Blobs()
         self.embedder = HashEmbedder()
         self.derivations = MemoryDerivations(max_bytes=1_000_000)
@@ -127,7 +127,7 @@ class World:
 
     def build(self, **more):
         """What `codelode reindex` builds, with real Redis and a real store."""
-        given = {"ledger": self.ledger, "exchange": self.exchange} | more
+        given = {"ledger": self.ledger, "swap": self.swap} | more
         return Build(
             contents=self.contents,
             sentences=self.sentences,
@@ -186,7 +186,7 @@ async def test_every_ref_and_repository_is_built(world):
     assert world.ledger.refs(APP)[0].fingerprint == "p, new"
     assert published.read(world.root).choice == {"embedder": "ollama"}
     assert (world.told[-1].done, world.told[-1].total) == (5, 5)
-    assert world.exchange.target() == {}
+    assert world.swap.target() == {}
     assert len(world.embedder.texts) == 4  # what two refs share is embedded once
 
 
@@ -205,22 +205,22 @@ async def test_what_changes_between_two_looks_is_caught_up(world):
     assert await world.stored() == {"a.py": "def changed(): 1\n", "c.py": "def c(): 3\n"}
 
 
-async def test_a_file_that_is_written_just_before_the_exchange_is_in_it(world, redis):
+async def test_a_file_that_is_written_just_before_the_swap_is_in_it(world, redis):
     world.index({"a.py": "def a(): 1\n"})
 
     class LastMoment:
-        """The exchange, before which a worker gets one more file in."""
+        """The swap, before which a worker gets one more file in."""
 
         def __getattr__(self, name):
-            return getattr(world.exchange, name)
+            return getattr(world.swap, name)
 
         @contextmanager
         def alone(self):
             world.index({"late.py": "def late(): 1\n"})
-            with world.exchange.alone() as hold:
+            with world.swap.alone() as hold:
                 yield hold
 
-    world.build(exchange=LastMoment())(before="old")
+    world.build(swap=LastMoment())(before="old")
 
     assert set(await world.stored()) == {"a.py", "late.py"}
 
@@ -334,10 +334,10 @@ class Dies(BaseException):
 @pytest.mark.parametrize("step", ["restamp", "forget"])
 async def test_what_dies_right_after_publishing_is_finished_later(world, step):
     world.index({"a.py": "def a(): 1\n"})
-    world.exchange.begin({"name": world.beside.name, "replaces": "old"})
+    world.swap.begin({"name": world.beside.name, "replaces": "old"})
 
     class Dying:
-        """The ledger or the exchange, up to one call."""
+        """The ledger or the swap, up to one call."""
 
         def __init__(self, whole):
             self._whole = whole
@@ -347,38 +347,38 @@ async def test_what_dies_right_after_publishing_is_finished_later(world, step):
                 raise Dies
             return getattr(self._whole, name)
 
-    build = world.build(ledger=Dying(world.ledger), exchange=Dying(world.exchange))
+    build = world.build(ledger=Dying(world.ledger), swap=Dying(world.swap))
     with pytest.raises(Dies):
         build(before="old")
     assert published.read(world.root).folder.name == world.beside.name
 
     for _ in range(2):
-        finish(world.ledger, world.exchange, world.beside, published=world.beside.name)
+        finish(world.ledger, world.swap, world.beside, published=world.beside.name)
         assert [ref.fingerprint for ref in world.ledger.refs(APP)] == ["p, new"]
-        assert (world.exchange.target(), world.exchange.places()) == ({}, set())
+        assert (world.swap.target(), world.swap.refs()) == ({}, set())
 
 
 async def test_what_is_not_published_yet_is_not_finished(world):
     world.index({"a.py": "def a(): 1\n"})
-    world.exchange.begin({"name": world.beside.name, "replaces": "old"})
+    world.swap.begin({"name": world.beside.name, "replaces": "old"})
     world.build().look()
 
-    finish(world.ledger, world.exchange, world.beside, published="index")
+    finish(world.ledger, world.swap, world.beside, published="index")
 
     assert [ref.fingerprint for ref in world.ledger.refs(APP)] == ["p, old"]
-    assert world.exchange.target()["name"] == world.beside.name
-    assert world.exchange.places() == {(APP, MAIN)}
+    assert world.swap.target()["name"] == world.beside.name
+    assert world.swap.refs() == {(APP, MAIN)}
 
 
 async def test_of_an_embedder_whose_name_ends_the_other_s_the_name_is_changed_once(world):
     world.index({"a.py": "def a(): 1\n"})
     world.embedder.identity = "even old"
     world.beside = LocalShadowIndex(world.root, dim=DIM, identity="even old", choice={})
-    world.exchange.begin({"name": world.beside.name, "replaces": "old"})
+    world.swap.begin({"name": world.beside.name, "replaces": "old"})
     world.build()(before="old")
-    world.exchange.begin({"name": world.beside.name, "replaces": "old"})  # as if it had died
+    world.swap.begin({"name": world.beside.name, "replaces": "old"})  # as if it had died
 
-    finish(world.ledger, world.exchange, world.beside, published=world.beside.name)
+    finish(world.ledger, world.swap, world.beside, published=world.beside.name)
 
     assert [ref.fingerprint for ref in world.ledger.refs(APP)] == ["p, even old"]
 

@@ -1,7 +1,7 @@
 """How workers and a rebuild of the index keep out of each other's way, in Redis.
 
 A worker says that it is writing for as long as a batch takes, up to and with what the ledger is
-told of it. The exchange waits until nobody is and lets nobody begin until it is through, so what
+told of it. The swap waits until nobody is and lets nobody begin until it is through, so what
 the ledger knows at that moment is in the old index and, after a last look, in the new one. What a
 dead worker said counts for nothing; a rebuild that dies loses its holds within LIFE_S.
 
@@ -26,13 +26,13 @@ import redis
 from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import Busy, CodelodeError, Unavailable
-from codelode.model import RefName, RepositoryName
+from codelode.model import RepositoryRef
 
 #: Holds of a rebuild end so long after it died, seconds; they are renewed three times in it.
 LIFE_S = 15.0
 
-#: How long an exchange waits for writers to end, seconds.
-EXCHANGE_WAIT_S = 120.0
+#: How long a swap waits for writers to end, seconds.
+SWAP_WAIT_S = 120.0
 LOOK_S = 0.05
 
 _RUNNING = "reindex:running"
@@ -41,14 +41,12 @@ _TARGET = "reindex:target"
 _PLACES = "reindex:places"
 _FACTS = "workers:settings"
 
-Place = tuple[RepositoryName, RefName]
-
 
 class Hold:
     """Something held in Redis and renewed by a thread until it is let go."""
 
-    def __init__(self, exchange: RedisExchange, name: str, value: str) -> None:
-        self._exchange = exchange
+    def __init__(self, swap: RedisIndexSwap, name: str, value: str) -> None:
+        self._swap = swap
         self._name = name
         self._value = value
         self._ended = threading.Event()
@@ -58,30 +56,30 @@ class Hold:
 
     def check(self) -> None:
         """Raise Unavailable when it was lost: somebody else may hold it by now."""
-        if not self._exchange.renew(self._name, self._value):
+        if not self._swap.renew(self._name, self._value):
             raise Unavailable("this rebuild lost its hold, as after a long pause; run it again")
         self._seen_at = time.monotonic()
 
     def end(self) -> None:
         self._ended.set()
         self._thread.join()
-        self._exchange.release(self._name, self._value)
+        self._swap.release(self._name, self._value)
 
     def _keep(self) -> None:
         while not self._ended.wait(LIFE_S / 3):
             try:
-                self._exchange.renew(self._name, self._value)
+                self._swap.renew(self._name, self._value)
             except CodelodeError:
                 continue  # whoever needs it checks
 
 
-class RedisExchange:
+class RedisIndexSwap:
     """One of a process; safe to share between threads."""
 
     def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
         self._client: Any = client
         self._prefix = prefix
-        sources = scripts.load("exchange.lua")
+        sources = scripts.load("index_swap.lua")
         self._scripts = {name: client.register_script(text) for name, text in sources.items()}
 
     # The workers' side
@@ -107,7 +105,7 @@ class RedisExchange:
         token, deadline = uuid4().hex, time.monotonic() + wait_s
         while not self._script("begin", token, worker):
             if time.monotonic() > deadline:
-                raise Unavailable("the index is being exchanged; try again")
+                raise Unavailable("the index is being swapped; try again")
             time.sleep(LOOK_S)
         try:
             yield
@@ -141,14 +139,14 @@ class RedisExchange:
             hold.end()
 
     @contextmanager
-    def alone(self, *, wait_s: float = EXCHANGE_WAIT_S) -> Iterator[Hold]:
+    def alone(self, *, wait_s: float = SWAP_WAIT_S) -> Iterator[Hold]:
         """No worker writes inside.
 
         Raises Unavailable when those that write do not come to an end.
         """
         value, deadline = uuid4().hex, time.monotonic() + wait_s
         while not self._take(_SWITCHING, value):
-            self._wait(deadline, "another exchange does not end")
+            self._wait(deadline, "another swap does not end")
         hold = Hold(self, _SWITCHING, value)
         try:
             while self._script("writers"):
@@ -177,39 +175,41 @@ class RedisExchange:
         with translated():
             self._client.set(self._key(_TARGET), json.dumps(dict(target)))
 
-    def places(self) -> set[Place]:
+    def refs(self) -> set[RepositoryRef]:
         """The refs of which something is built."""
         with translated():
             found = self._client.smembers(self._key(_PLACES))
-        return {cast("Place", tuple(json.loads(place))) for place in found}
+        return {cast("RepositoryRef", tuple(json.loads(ref))) for ref in found}
 
-    def built(self, place: Place) -> dict[str, str]:
+    def built(self, ref: RepositoryRef) -> dict[str, str]:
         """Of one ref: path → what was noted of it."""
         with translated():
-            found = self._client.hscan_iter(self._built(place), count=1000)
+            found = self._client.hscan_iter(self._built(ref), count=1000)
             return {path.decode(): value.decode() for path, value in found}
 
-    def note(self, place: Place, built: Mapping[str, str], *, gone: tuple[str, ...] = ()) -> None:
+    def note(
+        self, ref: RepositoryRef, built: Mapping[str, str], *, gone: tuple[str, ...] = ()
+    ) -> None:
         """Files that are in the new index now, and those that are not any more."""
         with translated():
             pipe = self._client.pipeline(transaction=False)
             if built:
-                pipe.sadd(self._key(_PLACES), json.dumps(place))
-                pipe.hset(self._built(place), mapping=dict(built))
+                pipe.sadd(self._key(_PLACES), json.dumps(ref))
+                pipe.hset(self._built(ref), mapping=dict(built))
             if gone:
-                pipe.hdel(self._built(place), *gone)
+                pipe.hdel(self._built(ref), *gone)
             pipe.execute()
 
-    def drop_place(self, place: Place) -> None:
+    def drop_ref(self, ref: RepositoryRef) -> None:
         """Nothing of the ref is built any more."""
         with translated():
-            self._client.unlink(self._built(place))
-            self._client.srem(self._key(_PLACES), json.dumps(place))
+            self._client.unlink(self._built(ref))
+            self._client.srem(self._key(_PLACES), json.dumps(ref))
 
     def forget(self) -> None:
         """Nothing is being built."""
-        for place in self.places():
-            self.drop_place(place)
+        for ref in self.refs():
+            self.drop_ref(ref)
         with translated():
             self._client.delete(self._key(_TARGET), self._key(_PLACES))
 
@@ -223,8 +223,8 @@ class RedisExchange:
             raise Unavailable(f"{otherwise}: run the command again")
         time.sleep(LOOK_S)
 
-    def _built(self, place: Place) -> str:
-        return self._key(f"reindex:built:{':'.join(place)}")
+    def _built(self, ref: RepositoryRef) -> str:
+        return self._key(f"reindex:built:{':'.join(ref)}")
 
     def _key(self, name: str) -> str:
         return self._prefix + name

@@ -1,4 +1,4 @@
--- How writers and the exchange of the index exclude each other. All keys begin with KEYS[1].
+-- How writers and the swap of the index exclude each other. All keys begin with KEYS[1].
 --
 --   reindex:switching  held while no worker may write
 --   reindex:writers    HASH token -> worker of each write under way
