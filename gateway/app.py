@@ -25,6 +25,7 @@ from codelode import garbage, logs
 from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
+from codelode.ledger import Ledger
 from codelode.ports import QueryCache, SemanticQueryCache, Tokeniser
 from codelode.settings import Settings, load, require_private
 from codelode.v1 import (
@@ -39,7 +40,7 @@ from gateway.api.answers import Answers
 from gateway.api.coverage import Coverage
 from gateway.api.following import Following, Published
 from gateway.api.graph import GraphService
-from gateway.api.index import IndexService, Ledger
+from gateway.api.index import IndexService
 from gateway.api.interceptors import Calls
 from gateway.api.jobs import CeleryJobs, Jobs
 from gateway.api.search import SearchService

@@ -14,8 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelode.backends import connect, operating
+from codelode.backends import connect
 from codelode.errors import SchemaMismatch, Unavailable
+from codelode.ledger import Ledger
 from codelode.ports import (
     ChunkStore,
     DependencyGraph,
@@ -167,7 +168,7 @@ class Services:
         return GitBlobs(self.mirrors)
 
     @cached_property
-    def ledger(self) -> operating.Ledger:
+    def ledger(self) -> Ledger:
         return connect.ledger(self.settings)
 
     @cached_property

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from codelode.access import EVERYTHING
 from codelode.backends.bound import BoundEmbedder, Made
-from codelode.backends.operating import IndexBackup, Ledger, ShadowIndex
+from codelode.backends.operating import IndexBackup, ShadowIndex
 from codelode.errors import Corrupt, Unavailable
+from codelode.ledger import Ledger
 from codelode.ports import (
     ChunkSearch,
     ChunkStore,

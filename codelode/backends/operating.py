@@ -9,24 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from codelode.ports import Catalog, ChunkStore, Feeder, Files, Runs
-
-
-class Ledger(Catalog, Runs, Feeder, Files, Protocol):
-    """The job ledger: one object, four ports."""
-
-    def restamp(self, before: str, after: str) -> None:
-        """What was indexed under a fingerprint that ends in `before` has one that ends in `after`.
-
-        For refs and for runs under way, after the whole index was built anew.
-        """
-
-    def recover(self, *, generation: int) -> None:
-        """Make sense of a ledger that was read key by key while it was in use, or long ago.
-
-        Runs under way begin again, counts are those of the records, the generation is at least
-        the given one.
-        """
+from codelode.ports import ChunkStore
 
 
 class ShadowIndex(Protocol):

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from codelode.ledger import Catalog
 from codelode.model import DEFAULT_REF, RefName, RefStatus, RepositoryName
-from codelode.ports import Catalog
 
 #: Repositories told of in one answer.
 MAX_REPOSITORIES = 20

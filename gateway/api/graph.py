@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from codelode.errors import InvalidQuery
+from codelode.ledger import Catalog
 from codelode.model import RepositoryName
-from codelode.ports import Catalog
 from codelode.v1 import graph_pb2, graph_pb2_grpc
 from gateway.api import validate
 from gateway.api.interceptors import Context, note

@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol
 
 from codelode import __version__, addresses
 from codelode.access import EVERYTHING
 from codelode.errors import InvalidQuery, InvalidSettings, NotFound, Unavailable
+from codelode.ledger import Ledger
 from codelode.model import (
     DEFAULT_REF,
     FileRecord,
@@ -29,7 +29,7 @@ from codelode.model import (
     RunId,
     RunState,
 )
-from codelode.ports import Catalog, ChunkSearch, Files, Runs
+from codelode.ports import ChunkSearch
 from codelode.v1 import index_pb2, index_pb2_grpc
 from gateway.api import convert, paging, validate
 from gateway.api.interceptors import Context, note
@@ -42,10 +42,6 @@ RECENT_RUNS = 20
 
 
 Failure = tuple[RepositoryName, RefName, FileRecord]
-
-
-class Ledger(Catalog, Runs, Files, Protocol):
-    """What this service asks of the ledger."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import TypeVar
 
 from codelode.errors import InvalidQuery
+from codelode.ledger import Catalog
 from codelode.model import RefName, RepositoryName
-from codelode.ports import Catalog
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway import pipeline
 from gateway.api import convert, paging, validate

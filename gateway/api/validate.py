@@ -15,8 +15,8 @@ from typing import TypeVar
 from codelode import languages, patterns
 from codelode.access import EVERYTHING
 from codelode.errors import InvalidQuery
+from codelode.ledger import Catalog
 from codelode.model import DEFAULT_REF, Category, Filters, Kind, RefName, RepositoryName
-from codelode.ports import Catalog
 from codelode.v1 import index_pb2, search_pb2
 from gateway.api import choose
 from gateway.state import SearchQuery

@@ -10,6 +10,7 @@ import pytest
 from codelode.access import EVERYTHING, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.redis.ledger import RedisLedger
+from codelode.ledger import HELD, NOT_IN_FLIGHT, Advance, FileManifest, WorkItem
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
@@ -27,7 +28,6 @@ from codelode.model import (
     RunId,
     RunState,
 )
-from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, FileManifest, WorkItem
 
 APP = RepositoryName("acme/app")
 MAIN = RefName("main")

@@ -12,6 +12,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from codelode.access import EVERYTHING
+from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
     BlobId,
     FilePatterns,
@@ -24,7 +25,6 @@ from codelode.model import (
     Reprocess,
     RunState,
 )
-from codelode.ports import FileManifest, WorkItem
 from codelode.settings import Settings
 from codelode.v1 import index_pb2
 

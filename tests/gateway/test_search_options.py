@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.json_format import ParseDict
 
 from codelode.errors import Unavailable
+from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
     DEFAULT_REF,
     Edge,
@@ -23,7 +24,6 @@ from codelode.model import (
     Symbol,
     locate,
 )
-from codelode.ports import FileManifest, WorkItem
 from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway.api.coverage import (
     FRESH_S,

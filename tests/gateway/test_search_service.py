@@ -13,8 +13,8 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from codelode.errors import Corrupt, Unavailable
+from codelode.ledger import FileManifest
 from codelode.model import Repository, RepositoryName
-from codelode.ports import FileManifest
 from codelode.v1 import search_pb2
 from gateway.api import validate
 from gateway.api.answers import Answers

@@ -9,6 +9,7 @@ from celery.exceptions import Reject
 
 from codelode import jobs
 from codelode.errors import Unavailable
+from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
@@ -18,7 +19,6 @@ from codelode.model import (
     RunId,
     RunState,
 )
-from codelode.ports import FileManifest, WorkItem
 from codelode.settings import load
 from workers import services
 from workers.delivery import pipeline, planning, stages

@@ -17,8 +17,9 @@ import structlog
 from codelode import jobs
 from codelode.errors import CodelodeError, NotFound
 from codelode.languages import QUERIES_FOLDER
+from codelode.ledger import Advance, WorkItem
 from codelode.model import BlobId, ParsedFile, RepositoryName, Run, RunId, Vectors
-from codelode.ports import Advance, DerivationKey, Embedder, WorkItem
+from codelode.ports import DerivationKey, Embedder
 from workers import derivations, wire
 from workers.delivery.app import app
 from workers.delivery.messages import message

@@ -17,8 +17,9 @@ from kombu.exceptions import OperationalError
 
 from codelode import jobs
 from codelode.errors import CodelodeError, NotFound, Unavailable
+from codelode.ledger import FileManifest, WorkItem
 from codelode.model import EdgeKind, RefName, RepositoryName, Revision, RunId, RunState
-from codelode.ports import FileManifest, PublishedPackages, WorkItem
+from codelode.ports import PublishedPackages
 from workers.delivery.app import app
 from workers.delivery.batcher import Turn, only_once
 from workers.delivery.dispatch import backoff, existing, operators_queries, publish, send_pull

@@ -21,8 +21,8 @@ from celery.signals import task_failure
 
 from codelode import jobs
 from codelode.errors import CodelodeError, Rejected, Unavailable
+from codelode.ledger import NOT_IN_FLIGHT
 from codelode.model import FileRecord, FileState, RunId
-from codelode.ports import NOT_IN_FLIGHT
 from workers.delivery.app import app
 from workers.delivery.batcher import Turn, only_once
 from workers.delivery.dispatch import Job, backoff, pass_on, publish

@@ -5,8 +5,8 @@ from __future__ import annotations
 import structlog
 
 from codelode import jobs
+from codelode.ledger import Advance
 from codelode.model import RepositoryName
-from codelode.ports import Advance
 from workers.delivery.app import app
 from workers.delivery.dispatch import publish, send_pull
 from workers.services import services

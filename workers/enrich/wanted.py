@@ -17,8 +17,8 @@ from types import MappingProxyType
 
 from codelode import tokens
 from codelode.languages import category
+from codelode.ledger import WorkItem
 from codelode.model import Category, Chunk, Kind, ParsedFile
-from codelode.ports import WorkItem
 
 #: A chunk with fewer words says itself what it does.
 MIN_WORDS = 8

@@ -16,6 +16,7 @@ from pathlib import Path
 from codelode.counts import counted
 from codelode.errors import InvalidQuery
 from codelode.languages import QUERIES_FOLDER
+from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
     ALL_FILES,
     BlobId,
@@ -25,7 +26,6 @@ from codelode.model import (
     Revision,
     SourceFile,
 )
-from codelode.ports import FileManifest, WorkItem
 from workers.pull import ignore, tree
 from workers.pull.objects import Objects
 

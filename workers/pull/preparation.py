@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from codelode.errors import NotFound, Unavailable
+from codelode.ledger import FileManifest, Ledger, WorkItem
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
@@ -26,13 +26,8 @@ from codelode.model import (
     Reprocess,
     Run,
 )
-from codelode.ports import Catalog, FileManifest, Files, WorkItem
 from workers.pull.changes import plan
 from workers.pull.mirror import Mirrors
-
-
-class Ledger(Catalog, Files, Protocol):
-    """What preparing a run reads and writes of the ledger."""
 
 
 class Leaving(Unavailable):

@@ -19,6 +19,7 @@ from codelode import logs
 from codelode.backends import connect, operating
 from codelode.backends.bound import BoundEmbedder
 from codelode.errors import CodelodeError, InvalidSettings
+from codelode.ledger import Ledger
 from codelode.ports import ChunkSearch
 from codelode.settings import Settings, load, require_alike
 from workers.enrich import Enricher
@@ -130,7 +131,7 @@ def drop(settings: Settings, report: Report) -> None:
 
 
 def _finish(
-    ledger: operating.Ledger, swap: IndexSwap, beside: operating.ShadowIndex, settings: Settings
+    ledger: Ledger, swap: IndexSwap, beside: operating.ShadowIndex, settings: Settings
 ) -> None:
     """What a rebuild that died after publishing has left undone."""
     finish(ledger, swap, beside, published=connect.published(settings).name)

@@ -17,6 +17,7 @@ import structlog
 from codelode.backends import operating
 from codelode.counts import counted
 from codelode.errors import Busy, Corrupt, Rejected, Unavailable
+from codelode.ledger import Ledger
 from codelode.model import (
     DEFAULT_REF,
     FileChunks,
@@ -106,7 +107,7 @@ class Build:
     be brought over may be missing.
     """
 
-    ledger: operating.Ledger
+    ledger: Ledger
     swap: IndexSwap
     contents: Contents
     sentences: Sentences
@@ -359,7 +360,7 @@ class Build:
 
 
 def finish(
-    ledger: operating.Ledger, swap: IndexSwap, beside: operating.ShadowIndex, *, published: str
+    ledger: Ledger, swap: IndexSwap, beside: operating.ShadowIndex, *, published: str
 ) -> None:
     """Do what was left undone by a rebuild that died when it had published, if one did.
 
@@ -371,7 +372,7 @@ def finish(
         _settle(ledger, swap, before=target.get("replaces", after), after=after)
 
 
-def _settle(ledger: operating.Ledger, swap: IndexSwap, *, before: str, after: str) -> None:
+def _settle(ledger: Ledger, swap: IndexSwap, *, before: str, after: str) -> None:
     """What follows publishing. The identity is the whole last part of a fingerprint.
 
     With what parts it from the rest: one identity may end like another, and be changed twice.

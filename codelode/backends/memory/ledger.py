@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from codelode.access import Visibility
+from codelode.ledger import HELD, NOT_IN_FLIGHT, Advance, FileManifest, WorkItem
 from codelode.model import (
     ALL_FILES,
     BlobId,
@@ -33,7 +34,6 @@ from codelode.model import (
     RunId,
     RunState,
 )
-from codelode.ports import HELD, NOT_IN_FLIGHT, Advance, FileManifest, WorkItem
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

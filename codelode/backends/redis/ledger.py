@@ -19,6 +19,7 @@ from codelode.access import Visibility
 from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import NotFound
+from codelode.ledger import Advance, FileManifest, WorkItem
 from codelode.model import (
     BlobId,
     FilePatterns,
@@ -36,7 +37,6 @@ from codelode.model import (
     RunId,
     RunState,
 )
-from codelode.ports import Advance, FileManifest, WorkItem
 
 #: Elements per script call: long calls block every other client of the server.
 BATCH = 500
@@ -171,7 +171,7 @@ class RedisLedger:
         self._run_script("restamp", before, after)
 
     def recover(self, *, generation: int) -> None:
-        """See `operating.Ledger`."""
+        """See `Ledger`."""
         for repository in self.repositories():
             for status in self.refs(repository.name):
                 self._recount(f"{repository.name}:{status.ref}")

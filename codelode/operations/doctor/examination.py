@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from codelode.errors import Corrupt
+from codelode.ledger import Ledger
 from codelode.model import (
     FileChunks,
     RefName,
@@ -24,14 +25,11 @@ from codelode.operations.doctor import mirrors
 from codelode.operations.doctor.comparison import Differences, Place, compare
 from codelode.operations.doctor.findings import NO_REF, NOBODY, Finding, Report, Trouble
 from codelode.ports import (
-    Catalog,
     ChunkStore,
     DependencyGraph,
-    Files,
     Inventory,
     PackageIndex,
     ReferenceIndex,
-    Runs,
     SymbolTable,
 )
 
@@ -41,10 +39,6 @@ FILES_AT_ONCE = 300
 #: What a run left behind counts as left over so long after its end, seconds: its last files may
 #: be on their way out still.
 SETTLED_S = 60.0
-
-
-class Ledger(Catalog, Runs, Files, Protocol):
-    """What an examination asks of the ledger."""
 
 
 class Hold(Protocol):

@@ -10,8 +10,8 @@ import pytest
 from codelode.backends import connect
 from codelode.cli.stores import stores
 from codelode.errors import InvalidSettings
+from codelode.ledger import FileManifest, WorkItem
 from codelode.model import BlobId, FileRecord, FileState, RefName, Repository, RepositoryName
-from codelode.ports import FileManifest, WorkItem
 
 APP, MAIN = RepositoryName("acme/app"), RefName("main")
 

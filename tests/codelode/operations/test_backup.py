@@ -13,6 +13,7 @@ from codelode.backends import connect
 from codelode.backends.redis import connection
 from codelode.backends.redis.connection import connect as connect_redis
 from codelode.errors import Corrupt, InvalidSettings, NotFound, NotIndexed, SchemaMismatch
+from codelode.ledger import FileManifest, WorkItem
 from codelode.mirrors import folder_name
 from codelode.model import (
     DEFAULT_REF,
@@ -36,7 +37,6 @@ from codelode.model import (
     chunk_id,
 )
 from codelode.operations import backup
-from codelode.ports import FileManifest, WorkItem
 from codelode.settings import load
 
 APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")

@@ -21,6 +21,7 @@ from codelode.backends.redis.stage_outputs import RedisStageOutputs
 from codelode.backends.redis.symbols import RedisSymbols
 from codelode.backends.redis.table_inventory import RedisTableInventory
 from codelode.errors import Corrupt
+from codelode.ledger import FileManifest, WorkItem
 from codelode.mirrors import folder_name
 from codelode.model import (
     DEFAULT_REF,
@@ -40,7 +41,7 @@ from codelode.model import (
     Symbol,
 )
 from codelode.operations.doctor import Doctor, Trouble
-from codelode.ports import FileManifest, PublishedPackages, WorkItem
+from codelode.ports import PublishedPackages
 from tests.chunks import chunk
 
 APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")

@@ -9,8 +9,8 @@ from codelode.backends.memory.budget import MemoryBudget
 from codelode.backends.memory.derivations import MemoryDerivations
 from codelode.backends.memory.language_model import MemoryLanguageModel
 from codelode.errors import InvalidSettings, Rejected, TimedOut, Unavailable
+from codelode.ledger import WorkItem
 from codelode.model import Category, Kind
-from codelode.ports import WorkItem
 from workers.enrich import Enricher, first_wanted, unasked
 from workers.enrich.summaries import ATTEMPTS
 from workers.enrich.wanted import CENTRAL_IMPORTERS

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.references import MemoryReferences
+from codelode.ledger import FileManifest, WorkItem
 from codelode.model import BlobId, FileRecord, FileState, Revision, SourceFile
-from codelode.ports import FileManifest, WorkItem
 from workers.parse import imports, parse
 
 REPO = "acme/app"

@@ -8,6 +8,7 @@ import pytest
 
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.errors import InvalidQuery
+from codelode.ledger import Advance, FileManifest
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
@@ -19,7 +20,6 @@ from codelode.model import (
     Run,
     RunState,
 )
-from codelode.ports import Advance, FileManifest
 from workers.pull.mirror import Mirrors
 from workers.pull.preparation import prepare
 

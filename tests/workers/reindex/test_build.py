@@ -27,6 +27,7 @@ from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.redis.index_swap import RedisIndexSwap
 from codelode.errors import Busy, NotFound, Superseded, Unavailable
 from codelode.languages import QUERIES_FOLDER
+from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
@@ -42,7 +43,6 @@ from codelode.model import (
     Summaries,
     locate,
 )
-from codelode.ports import FileManifest, WorkItem
 from tests.own_query import QUERY, ROUTED, ROUTES
 from workers import derivations
 from workers.enrich import Enricher

@@ -10,8 +10,8 @@ import posixpath
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from codelode.ledger import FileManifest
 from codelode.model import Edge, FileRecord, FileState
-from codelode.ports import FileManifest
 from codelode.references import of_waiting
 from workers.parse.ecosystems import jvm
 from workers.parse.ecosystems.layout import Layout
