@@ -17,7 +17,7 @@ from codelode.client import Client
 from codelode.counts import counted
 from codelode.errors import InvalidSettings
 from codelode.operations.evaluation import grep, history, judged
-from codelode.operations.evaluation.metrics import Place
+from codelode.operations.evaluation.metrics import SourceLocation
 
 WORSE = 1
 
@@ -147,7 +147,7 @@ def _asking(client: Client, preset: str, scope: str, options: Chosen) -> judged.
         )
         return [
             judged.Shown(
-                Place(
+                SourceLocation(
                     # A hit in another repository is nobody's target.
                     hit.path
                     if hit.repository == query.repository

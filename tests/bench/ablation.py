@@ -35,7 +35,7 @@ from codelode.cli import redis_server
 from codelode.model import Filters, RefName, RepositoryName
 from codelode.operations.evaluation.metrics import (
     Judged,
-    Place,
+    SourceLocation,
     macro_mean,
     macro_means,
     ndcg_at_k,
@@ -156,7 +156,7 @@ class Question:
     category: str
     text: str
     filters: Filters
-    targets: tuple[Place, ...]
+    targets: tuple[SourceLocation, ...]
 
 
 @dataclass(frozen=True)
@@ -217,10 +217,10 @@ def _questions(annotations: Sequence[dict[str, Any]], scope: str) -> Iterator[Qu
             yield Question(entry["repo"], query["category"], query["query"], filters, targets)
 
 
-def _target(entry: str | dict[str, Any]) -> Place:
+def _target(entry: str | dict[str, Any]) -> SourceLocation:
     if isinstance(entry, str):
-        return Place(entry)
-    return Place(entry["path"], entry.get("start_line"), entry.get("end_line"))
+        return SourceLocation(entry)
+    return SourceLocation(entry["path"], entry.get("start_line"), entry.get("end_line"))
 
 
 @contextmanager
@@ -274,7 +274,10 @@ async def _measure(variant: Variant, questions: Sequence[Question], backends: Ba
             query = SearchQuery(question.text, TOP_K, question.filters, options, visible=EVERYTHING)
             state, _ = await pipeline.search(query, backends)
             times.append(1000 * (time.perf_counter() - started))
-            places = [Place(h.chunk.path, h.chunk.start_line, h.chunk.end_line) for h in state.hits]
+            places = [
+                SourceLocation(h.chunk.path, h.chunk.start_line, h.chunk.end_line)
+                for h in state.hits
+            ]
             value = ndcg_at_k(target_ranks(places, question.targets))
             judged.append(Judged(question.repository, question.category, "", value))
             empty += not state.hits

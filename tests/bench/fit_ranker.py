@@ -31,7 +31,7 @@ from codelode.backends import connect
 from codelode.model import Candidate, Filters, RefName, RepositoryName
 from codelode.operations.evaluation.metrics import (
     Judged,
-    Place,
+    SourceLocation,
     macro_mean,
     macro_means,
     ndcg_at_k,
@@ -77,8 +77,8 @@ class Case:
     repository: str
     category: str
     scope: str
-    targets: tuple[Place, ...]
-    places: list[Place]
+    targets: tuple[SourceLocation, ...]
+    places: list[SourceLocation]
     files: npt.NDArray[np.int64]  # (candidates,), the number of each one's file
     features: Matrix  # (candidates, features)
 
@@ -177,17 +177,17 @@ def _filters(entry: dict[str, Any], scope: str) -> Filters:
     )
 
 
-def _target(entry: str | dict[str, Any]) -> Place:
+def _target(entry: str | dict[str, Any]) -> SourceLocation:
     if isinstance(entry, str):
-        return Place(entry)
-    return Place(entry["path"], entry.get("start_line"), entry.get("end_line"))
+        return SourceLocation(entry)
+    return SourceLocation(entry["path"], entry.get("start_line"), entry.get("end_line"))
 
 
-def _place(candidate: Candidate, repository: str) -> Place:
+def _place(candidate: Candidate, repository: str) -> SourceLocation:
     """The candidate in the annotations' terms; one of another repository is nobody's target."""
     chunk = candidate.chunk
     path = chunk.path if chunk.repository == repository else f"{chunk.repository}:{chunk.path}"
-    return Place(path, chunk.start_line, chunk.end_line)
+    return SourceLocation(path, chunk.start_line, chunk.end_line)
 
 
 def _repositories(cases: Sequence[Case]) -> list[str]:

@@ -31,7 +31,7 @@ import embedded
 from codelode.client import Client, Hit
 from codelode.operations.evaluation.metrics import (
     Judged,
-    Place,
+    SourceLocation,
     macro_mean,
     macro_means,
     ndcg_at_k,
@@ -49,7 +49,7 @@ INDEX_LIMIT_S = 1_800
 class Query:
     text: str
     category: str
-    targets: tuple[Place, ...]
+    targets: tuple[SourceLocation, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class Answer:
     hits: tuple[Hit, ...]
     seconds: float
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[SourceLocation]:
         """The hits in the annotations' terms; one in another repository is nobody's target."""
-        return [Place(self._label(hit), hit.start_line, hit.end_line) for hit in self.hits]
+        return [SourceLocation(self._label(hit), hit.start_line, hit.end_line) for hit in self.hits]
 
     def ranks(self) -> tuple[int | None, ...]:
         return target_ranks(self.places(), self.query.targets)
@@ -198,10 +198,10 @@ def _query(entry: dict[str, Any]) -> Query:
     return Query(entry["query"], entry["category"], tuple(map(_target, targets)))
 
 
-def _target(entry: str | dict[str, Any]) -> Place:
+def _target(entry: str | dict[str, Any]) -> SourceLocation:
     if isinstance(entry, str):
-        return Place(entry)
-    return Place(entry["path"], entry.get("start_line"), entry.get("end_line"))
+        return SourceLocation(entry)
+    return SourceLocation(entry["path"], entry.get("start_line"), entry.get("end_line"))
 
 
 @contextmanager

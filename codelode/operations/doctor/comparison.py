@@ -10,15 +10,15 @@ from codelode.model import DEFAULT_REF, FileRecord, FileState, RefName
 #: Of a ref by path.
 Records = Mapping[RefName, Mapping[str, FileRecord]]
 
-Place = tuple[RefName, str]
+RefPath = tuple[RefName, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
     """Files by ref and path. Stored under DEFAULT_REF, a stray file has that ref."""
 
-    lost: frozenset[Place]
-    stray: frozenset[Place]
+    lost: frozenset[RefPath]
+    stray: frozenset[RefPath]
 
     @property
     def paths(self) -> frozenset[str]:
@@ -41,7 +41,7 @@ def compare(
 
 def _lost(
     records: Records, held: Mapping[str, Mapping[RefName, int]], named: Mapping[RefName, RefName]
-) -> Iterator[Place]:
+) -> Iterator[RefPath]:
     for label, ref in named.items():
         for path, record in records.get(ref, {}).items():
             stored = held.get(path, {}).get(label, 0)
@@ -52,7 +52,7 @@ def _lost(
 
 def _stray(
     records: Records, held: Mapping[str, Mapping[RefName, int]], named: Mapping[RefName, RefName]
-) -> Iterator[Place]:
+) -> Iterator[RefPath]:
     for path, chunks in held.items():
         for label, stored in chunks.items():
             record = records.get(named.get(label, RefName("")), {}).get(path)

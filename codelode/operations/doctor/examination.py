@@ -22,7 +22,7 @@ from codelode.model import (
     RunId,
 )
 from codelode.operations.doctor import mirrors
-from codelode.operations.doctor.comparison import Differences, Place, compare
+from codelode.operations.doctor.comparison import Differences, RefPath, compare
 from codelode.operations.doctor.findings import NO_REF, NOBODY, Finding, Report, Trouble
 from codelode.ports import (
     ChunkStore,
@@ -198,7 +198,7 @@ class Doctor:
             doubted.setdefault(ref, []).append(path)
         return all(self.ledger.invalidate(repository.name, *one) for one in doubted.items())
 
-    def _take_out(self, name: RepositoryName, stray: Iterable[Place]) -> None:
+    def _take_out(self, name: RepositoryName, stray: Iterable[RefPath]) -> None:
         refs: defaultdict[str, set[RefName]] = defaultdict(set)
         for label, path in stray:
             refs[path].add(label)
@@ -289,7 +289,7 @@ class Doctor:
     # Findings
 
     def _found_at(
-        self, trouble: Trouble, repository: RepositoryName, places: Iterable[Place]
+        self, trouble: Trouble, repository: RepositoryName, places: Iterable[RefPath]
     ) -> None:
         paths: defaultdict[RefName, set[str]] = defaultdict(set)
         for ref, path in places:

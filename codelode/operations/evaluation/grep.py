@@ -19,7 +19,7 @@ from codelode.errors import InvalidSettings
 from codelode.mirrors import folder_name
 from codelode.model import RepositoryName
 from codelode.operations.evaluation.judged import CHARS_PER_TOKEN, TOP_K, Shown
-from codelode.operations.evaluation.metrics import Place
+from codelode.operations.evaluation.metrics import SourceLocation
 
 #: Words that grep is not asked for.
 SHORTEST = 3
@@ -65,7 +65,7 @@ def search(query: str, files: Mapping[str, Text], *, top_k: int = TOP_K) -> list
     words = {word for word in re.findall(r"\w+", query.lower()) if len(word) >= SHORTEST}
     scored = [(_score(text, words), path) for path, text in files.items()]
     best = sorted((-distinct, -lines, path) for (distinct, lines), path in scored if distinct)
-    return [Shown(Place(path), files[path].tokens) for _, _, path in best[:top_k]]
+    return [Shown(SourceLocation(path), files[path].tokens) for _, _, path in best[:top_k]]
 
 
 def _score(text: Text, words: set[str]) -> tuple[int, int]:

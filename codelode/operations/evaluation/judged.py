@@ -24,7 +24,7 @@ from typing import Any
 from codelode.errors import InvalidSettings
 from codelode.operations.evaluation.metrics import (
     Judged,
-    Place,
+    SourceLocation,
     average_precision,
     macro_mean,
     macro_means,
@@ -65,7 +65,7 @@ class Query:
     language: str
     category: str
     text: str
-    targets: tuple[Place, ...]
+    targets: tuple[SourceLocation, ...]
     revision: str = ""  # the commit that the targets are of; empty: the default branch
 
 
@@ -73,7 +73,7 @@ class Query:
 class Shown:
     """A place that an agent is shown, and what it costs to read."""
 
-    place: Place
+    place: SourceLocation
     tokens: int
 
 
@@ -160,10 +160,10 @@ def _queries(entries: Iterable[Mapping[str, Any]]) -> Iterator[Query]:
             )
 
 
-def _place(given: str | Mapping[str, Any]) -> Place:
+def _place(given: str | Mapping[str, Any]) -> SourceLocation:
     if isinstance(given, str):
-        return Place(given)
-    return Place(given["path"], given.get("start_line"), given.get("end_line"))
+        return SourceLocation(given)
+    return SourceLocation(given["path"], given.get("start_line"), given.get("end_line"))
 
 
 def _judged(

@@ -20,14 +20,14 @@ from statistics import fmean
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A file, or lines of it: what a hit shows and what a target asks for."""
 
     path: str
     start_line: int | None = None  # None: the whole file
     end_line: int | None = None  # None: to the end of the file
 
-    def overlaps(self, other: Place) -> bool:
+    def overlaps(self, other: SourceLocation) -> bool:
         """True when both are in one file and share a line, or one of them is the whole file."""
         if self.path != other.path:
             return False
@@ -46,7 +46,9 @@ class Judged:
     value: float
 
 
-def target_ranks(hits: Sequence[Place], targets: Iterable[Place]) -> tuple[int | None, ...]:
+def target_ranks(
+    hits: Sequence[SourceLocation], targets: Iterable[SourceLocation]
+) -> tuple[int | None, ...]:
     """For each target the 1-based rank of the first hit that overlaps it; None: there is none."""
     return tuple(
         next((rank for rank, hit in enumerate(hits, 1) if hit.overlaps(target)), None)
@@ -116,7 +118,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return sorted(values)[rank - 1]
 
 
-def _end(place: Place) -> float:
+def _end(place: SourceLocation) -> float:
     return math.inf if place.end_line is None else place.end_line
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from codelode.operations.evaluation.metrics import (
     Judged,
-    Place,
+    SourceLocation,
     average_precision,
     macro_mean,
     macro_means,
@@ -23,7 +23,7 @@ RANKS = st.lists(st.none() | st.integers(1, 30), min_size=1, max_size=12)
 
 
 def places(*paths):
-    return [Place(path) for path in paths]
+    return [SourceLocation(path) for path in paths]
 
 
 def ndcg(hits, targets):
@@ -44,7 +44,7 @@ def test_a_missed_target_lowers_the_score_of_a_found_one():
 
 
 def test_repeated_chunks_of_a_file_use_up_places():
-    hits = [Place("x", 1, 9), Place("x", 10, 20), Place("a", 1, 5)]
+    hits = [SourceLocation("x", 1, 9), SourceLocation("x", 10, 20), SourceLocation("a", 1, 5)]
     assert ndcg(hits, places("a")) == pytest.approx(0.5)
 
 
@@ -53,19 +53,21 @@ def test_a_second_hit_on_a_found_target_gains_nothing():
 
 
 def test_two_targets_under_one_hit_count_as_one_gain():
-    hits = [Place("a", 1, 50)]
-    assert ndcg(hits, [Place("a", 1, 5), Place("a", 40, 45)]) == pytest.approx(1 / (1 + SECOND))
+    hits = [SourceLocation("a", 1, 50)]
+    assert ndcg(hits, [SourceLocation("a", 1, 5), SourceLocation("a", 40, 45)]) == pytest.approx(
+        1 / (1 + SECOND)
+    )
 
 
 def test_a_target_with_lines_needs_a_chunk_that_shares_one():
-    target = [Place("a", 10, 20)]
-    assert target_ranks([Place("a", 1, 9), Place("a", 20, 30)], target) == (2,)
-    assert target_ranks([Place("a", 21, 30)], target) == (None,)
-    assert target_ranks([Place("a", 12, 13)], target) == (1,)
+    target = [SourceLocation("a", 10, 20)]
+    assert target_ranks([SourceLocation("a", 1, 9), SourceLocation("a", 20, 30)], target) == (2,)
+    assert target_ranks([SourceLocation("a", 21, 30)], target) == (None,)
+    assert target_ranks([SourceLocation("a", 12, 13)], target) == (1,)
 
 
 def test_a_hit_without_lines_covers_the_whole_file():
-    assert target_ranks(places("a"), [Place("a", 10, 20)]) == (1,)
+    assert target_ranks(places("a"), [SourceLocation("a", 10, 20)]) == (1,)
 
 
 def test_the_eleventh_hit_is_too_late():
