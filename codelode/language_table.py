@@ -1,7 +1,10 @@
-"""The languages: one row each, with everything about it that is data.
+"""One row per language with everything that both sides need to know of it.
 
-A language has one canonical name, lower-case, in filters, stored chunks and query files; everything
-else people call it is an alias. Which row a path means is guessed in `languages`.
+A language has one canonical name, in lower case, for filters, stored chunks and query files; other
+names are aliases. `languages` decides which row a path belongs to.
+
+A row is enough to have files of a language recognised and cut into chunks. How symbols, exports,
+imports and uses of names are found is described in `workers/parse/language_table.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +15,26 @@ from codelode.model import Category
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """Which names a file sees without an import, and how it uses them.
+
+    Languages that see one another's names share one scope.
+    """
+
+    name: str
+    is_folder: bool = False  # files of one folder see one another
+    source_roots: tuple[str, ...] = ()  # files at one path below any of them see one another
+    has_implicit_receiver: bool = False  # `load()` may call a member: `this.load()`
+    has_function_values: bool = False  # a constant may hold a function or a class
+    has_bare_calls: bool = False  # a call needs no parentheses
+
+
+@dataclass(frozen=True, slots=True)
 class Language:
     """One language. `category` is what its files are for when the path says nothing else."""
 
     name: str
+    scope: Scope
     extensions: tuple[str, ...] = ()  # with the dot; the longest that matches wins
     filenames: tuple[str, ...] = ()  # lower-case
     aliases: tuple[str, ...] = ()
@@ -40,11 +59,16 @@ def _row(
     interpreters: str = "",
     grammar: str | None = "",
     category: Category = Category.SOURCE,
+    scope: Scope | None = None,
 ) -> Language:
-    """A row of the table. Lists are separated by spaces; `comments` is `"// /* */"`, `"#"`, …"""
+    """Return a row. Lists are separated by spaces; `comments` is `"// /* */"`, `"#"`, …
+
+    The grammar has the name of the language by default; None means that there is none.
+    """
     tokens = comments.split()
     return Language(
         name=name,
+        scope=scope or Scope(name),
         extensions=tuple(extensions.split()),
         filenames=tuple(filenames.split()),
         aliases=tuple(aliases.split()),
@@ -55,6 +79,15 @@ def _row(
         category=category,
     )
 
+
+_ECMASCRIPT = Scope("ecmascript", has_function_values=True)
+_JVM = Scope(
+    "jvm",
+    is_folder=True,
+    source_roots=("java", "kotlin", "scala"),
+    has_implicit_receiver=True,
+)
+_C = Scope("c", has_implicit_receiver=True)
 
 TEXT = _row(
     "text",
@@ -82,23 +115,39 @@ LANGUAGES: tuple[Language, ...] = (
         aliases="js jsx node ecmascript",
         filenames="jakefile",
         interpreters="node nodejs bun",
+        scope=_ECMASCRIPT,
     ),
-    _row("typescript", ".ts .mts .cts", "// /* */", aliases="ts", interpreters="deno ts-node tsx"),
-    _row("tsx", ".tsx", "// /* */", aliases="typescriptreact"),
-    _row("go", ".go", "// /* */", aliases="golang"),
+    _row(
+        "typescript",
+        ".ts .mts .cts",
+        "// /* */",
+        aliases="ts",
+        interpreters="deno ts-node tsx",
+        scope=_ECMASCRIPT,
+    ),
+    _row("tsx", ".tsx", "// /* */", aliases="typescriptreact", scope=_ECMASCRIPT),
+    _row("go", ".go", "// /* */", aliases="golang", scope=Scope("go", is_folder=True)),
     _row("rust", ".rs", "// /* */", aliases="rs", interpreters="rust-script"),
-    _row("java", ".java .jav", "// /* */"),
-    _row("c", ".c .h .idc", "// /* */", interpreters="tcc"),
+    _row("java", ".java .jav", "// /* */", scope=_JVM),
+    _row("c", ".c .h .idc", "// /* */", interpreters="tcc", scope=_C),
     _row(
         "cpp",
         ".cpp .cc .cxx .c++ .C .hpp .hh .hxx .h++ .H .ipp .tpp .txx .inl .ixx .cppm",
         "// /* */",
         aliases="c++ cplusplus cxx",
+        scope=_C,
     ),
     _row(
-        "csharp", ".cs .csx .cake", "// /* */", aliases="c# cs dotnet", interpreters="dotnet-script"
+        "csharp",
+        ".cs .csx .cake",
+        "// /* */",
+        aliases="c# cs dotnet",
+        interpreters="dotnet-script",
+        scope=Scope("csharp", is_folder=True, has_implicit_receiver=True),
     ),
-    _row("objc", ".m .mm", "// /* */", aliases="objective-c objectivec obj-c objective-c++"),
+    _row(
+        "objc", ".m .mm", "// /* */", aliases="objective-c objectivec obj-c objective-c++", scope=_C
+    ),
     _row(
         "ruby",
         ".rb .rake .gemspec .ru .jbuilder .podspec .rabl",
@@ -107,16 +156,24 @@ LANGUAGES: tuple[Language, ...] = (
         filenames="rakefile gemfile guardfile vagrantfile podfile fastfile "
         "appfile brewfile capfile dangerfile",
         interpreters="ruby jruby rake macruby",
+        scope=Scope("ruby", has_implicit_receiver=True, has_bare_calls=True),
     ),
     _row(
         "php",
         ".php .phtml .php3 .php4 .php5 .php7 .php8 .phps .blade.php",
         "// /* */",
         interpreters="php",
+        scope=Scope("php", is_folder=True, source_roots=("src", "tests", "test", "lib")),
     ),
-    _row("swift", ".swift", "// /* */", interpreters="swift"),
-    _row("kotlin", ".kt .kts .ktm", "// /* */", aliases="kt", interpreters="kotlin"),
-    _row("scala", ".scala .sc .sbt", "// /* */", interpreters="scala amm"),
+    _row(
+        "swift",
+        ".swift",
+        "// /* */",
+        interpreters="swift",
+        scope=Scope("swift", has_implicit_receiver=True),
+    ),
+    _row("kotlin", ".kt .kts .ktm", "// /* */", aliases="kt", interpreters="kotlin", scope=_JVM),
+    _row("scala", ".scala .sc .sbt", "// /* */", interpreters="scala amm", scope=_JVM),
     _row(
         "groovy",
         ".groovy .gradle .gvy",
@@ -124,8 +181,15 @@ LANGUAGES: tuple[Language, ...] = (
         aliases="gradle",
         filenames="jenkinsfile",
         interpreters="groovy",
+        scope=_JVM,
     ),
-    _row("dart", ".dart", "// /* */", interpreters="dart"),
+    _row(
+        "dart",
+        ".dart",
+        "// /* */",
+        interpreters="dart",
+        scope=Scope("dart", has_implicit_receiver=True),
+    ),
     _row("zig", ".zig .zon", "//"),
     _row("nim", ".nim .nims .nimble", "#", interpreters="nim"),
     _row("d", ".d .di", "// /* */", aliases="dlang", interpreters="rdmd"),
@@ -144,12 +208,26 @@ LANGUAGES: tuple[Language, ...] = (
         filenames=".bashrc .bash_profile .bash_aliases .profile .zshrc .zshenv pkgbuild "
         "gradlew mvnw",
         interpreters="sh bash zsh ksh dash ash bats",
+        scope=Scope("bash", has_bare_calls=True),
     ),
     _row("fish", ".fish", "#", interpreters="fish"),
     _row("powershell", ".ps1 .psm1 .psd1", "# <# #>", aliases="pwsh ps", interpreters="pwsh"),
     _row("batch", ".bat .cmd", "REM", aliases="bat dosbatch", grammar=None),
-    _row("perl", ".pl .pm .t .psgi", "#", filenames="cpanfile", interpreters="perl"),
-    _row("lua", ".lua .rockspec", "-- --[[ ]]", interpreters="lua luajit"),
+    _row(
+        "perl",
+        ".pl .pm .t .psgi",
+        "#",
+        filenames="cpanfile",
+        interpreters="perl",
+        scope=Scope("perl", has_bare_calls=True),
+    ),
+    _row(
+        "lua",
+        ".lua .rockspec",
+        "-- --[[ ]]",
+        interpreters="lua luajit",
+        scope=Scope("lua", has_bare_calls=True),
+    ),
     _row("luau", ".luau", "-- --[[ ]]"),
     _row("tcl", ".tcl .tk", "#", interpreters="tclsh wish expect"),
     _row("awk", ".awk", "#", interpreters="awk gawk mawk", grammar=None),
@@ -165,8 +243,23 @@ LANGUAGES: tuple[Language, ...] = (
         filenames="build workspace tiltfile",
     ),
     # Functional
-    _row("haskell", ".hs .hsc .lhs", "-- {- -}", aliases="hs", interpreters="runhaskell runghc"),
-    _row("elixir", ".ex .exs", "#", aliases="ex", filenames="mix.lock", interpreters="elixir"),
+    _row(
+        "haskell",
+        ".hs .hsc .lhs",
+        "-- {- -}",
+        aliases="hs",
+        interpreters="runhaskell runghc",
+        scope=Scope("haskell", has_bare_calls=True),
+    ),
+    _row(
+        "elixir",
+        ".ex .exs",
+        "#",
+        aliases="ex",
+        filenames="mix.lock",
+        interpreters="elixir",
+        scope=Scope("elixir", has_bare_calls=True),
+    ),
     _row(
         "erlang",
         ".erl .hrl .escript",
@@ -217,7 +310,7 @@ LANGUAGES: tuple[Language, ...] = (
     ),
     _row("cobol", ".cob .cbl .cpy .cobol", "*"),
     _row("asm", ".asm .s .nasm", ";", aliases="assembly nasm"),
-    _row("cuda", ".cu .cuh", "// /* */"),
+    _row("cuda", ".cu .cuh", "// /* */", scope=_C),
     _row("glsl", ".glsl .vert .frag .geom .comp", "// /* */"),
     _row("hlsl", ".hlsl .fx", "// /* */"),
     _row("wgsl", ".wgsl", "// /* */"),
@@ -236,9 +329,9 @@ LANGUAGES: tuple[Language, ...] = (
     _row("capnp", ".capnp", "#", aliases="capnproto"),
     _row("prisma", ".prisma", "//"),
     _row("html", ".html .htm .xhtml", "<!-- -->", aliases="htm"),
-    _row("vue", ".vue", "<!-- -->"),
-    _row("svelte", ".svelte", "<!-- -->"),
-    _row("astro", ".astro", "<!-- -->"),
+    _row("vue", ".vue", "<!-- -->", scope=_ECMASCRIPT),
+    _row("svelte", ".svelte", "<!-- -->", scope=_ECMASCRIPT),
+    _row("astro", ".astro", "<!-- -->", scope=_ECMASCRIPT),
     _row(
         "erb", ".erb .ejs", "<!-- -->", aliases="ejs embeddedtemplate", grammar="embeddedtemplate"
     ),
@@ -251,7 +344,13 @@ LANGUAGES: tuple[Language, ...] = (
     _row("sass", ".sass", "// /* */", grammar=None),
     _row("dtd", ".dtd .mod .ent", "<!-- -->"),
     # Infrastructure and builds
-    _row("hcl", ".tf .hcl .tfvars .nomad", "# /* */", aliases="terraform tf opentofu"),
+    _row(
+        "hcl",
+        ".tf .hcl .tfvars .nomad",
+        "# /* */",
+        aliases="terraform tf opentofu",
+        scope=Scope("hcl", is_folder=True),
+    ),
     _row("nix", ".nix", "# /* */", interpreters="nix-shell"),
     _row("bicep", ".bicep", "// /* */"),
     _row("puppet", ".pp", "#"),

@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from codelode import languages
+from codelode.language_table import Scope
 from codelode.model import Category, Kind, LocatedSymbol, Reference, ReferenceKind
 
 
@@ -37,17 +38,8 @@ _MEANT = {
     ReferenceKind.IMPLEMENTATION: _TYPES | {Kind.MODULE},
     ReferenceKind.DEFAULT: _CALLED | _TYPES,
 }
-
-#: Languages that see one another's names.
-_FAMILIES = {
-    **dict.fromkeys(("javascript", "typescript", "tsx", "vue", "svelte", "astro"), "ecmascript"),
-    **dict.fromkeys(("java", "kotlin", "scala", "groovy"), "jvm"),
-    **dict.fromkeys(("c", "cpp", "objc", "cuda"), "c"),
-}
-#: Families where files of one folder see one another without an import.
-_PACKAGES = frozenset({"go", "jvm", "csharp", "hcl", "php"})
-#: Families where a bare call may be of a member: `load()` for `this.load()`.
-_IMPLICIT = frozenset({"jvm", "csharp", "cpp", "c", "ruby", "swift", "scala", "dart"})
+#: Kinds that may hold a function or a class where the language has function values.
+_VALUES = frozenset({Kind.CONSTANT, Kind.FUNCTION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +81,12 @@ def meant(
 
 
 def _fits(use: Reference, path: str, at: LocatedSymbol) -> bool:
-    kind, own = at.symbol.kind, family(path)
-    if own != family(at.path) or not (kind in _MEANT[use.kind] or _is_value(kind, own)):
+    kind, own = at.symbol.kind, scope(path)
+    if own is not scope(at.path):
         return False
-    if use.kind is ReferenceKind.CALL and kind is Kind.METHOD and own not in _IMPLICIT:
+    if kind not in _MEANT[use.kind] and not (own.has_function_values and kind in _VALUES):
+        return False
+    if use.kind is ReferenceKind.CALL and kind is Kind.METHOD and not own.has_implicit_receiver:
         return False
     return apart(at.path) in ("", apart(path))
 
@@ -100,11 +94,6 @@ def _fits(use: Reference, path: str, at: LocatedSymbol) -> bool:
 def _is_from(source: str, at: LocatedSymbol) -> bool:
     """Whether it lies in the file, or in the package of the file where that is what is imported."""
     return at.path == source or (bool(source) and is_same_package(source, at.path))
-
-
-def _is_value(kind: Kind, own: str) -> bool:
-    """Whether it may hold a function or a class all the same, where more than its name says so."""
-    return own == "ecmascript" and kind in (Kind.CONSTANT, Kind.FUNCTION)
 
 
 @lru_cache(maxsize=65_536)
@@ -118,30 +107,22 @@ _APART = (Category.TEST, Category.VENDORED, Category.GENERATED)
 
 
 @lru_cache(maxsize=65_536)
-def family(path: str) -> str:
-    """What stands for the languages whose names the file sees."""
-    language = languages.detect(path).name
-    return _FAMILIES.get(language, language)
+def scope(path: str) -> Scope:
+    """Return the scope of a file's language, by its path."""
+    return languages.detect(path).scope
 
 
 def is_same_package(path: str, other: str) -> bool:
     """Whether the files see one another without an import."""
     return (
-        family(path) in _PACKAGES and posixpath.dirname(path) == posixpath.dirname(other)
+        scope(path).is_folder and posixpath.dirname(path) == posixpath.dirname(other)
     ) or _package_path(path) == _package_path(other) != ""
 
 
 def _package_path(path: str) -> str:
     """`x/src/test/java/a/b/C.java` → `a/b`: tests lie in the package of what they test."""
-    roots = _SOURCE_ROOTS.get(family(path), ())
-    cut = (f"/{path}".partition(f"/{root}/") for root in roots)
+    cut = (f"/{path}".partition(f"/{root}/") for root in scope(path).source_roots)
     return next((posixpath.dirname(inner) for _, found, inner in cut if found), "")
-
-
-_SOURCE_ROOTS = {
-    "jvm": ("java", "kotlin", "scala"),
-    "php": ("src", "tests", "test", "lib"),
-}
 
 
 #: Files that pass on what they import: `__init__.py`, `index.ts`, `mod.rs`, `lib.rs`.

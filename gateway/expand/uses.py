@@ -19,8 +19,6 @@ from gateway.state import Backends
 MAX_STEP = 20
 
 _NAME = re.compile(r"[^\W\d][\w$]*[?!]?")
-#: Languages in which a call needs no parentheses.
-_BARE = frozenset({"ruby", "elixir", "haskell", "bash", "scala", "lua", "perl"})
 
 
 async def callees(asked: Asked, backends: Backends) -> list[Link]:
@@ -167,7 +165,7 @@ def _called_names(at: LocatedSymbol, lines: Mapping[int, str], members: Iterable
     """
     symbol = at.symbol
     text = "\n".join(lines.get(line, "") for line in range(symbol.start_line, symbol.end_line + 1))
-    is_bare = relations.family(at.path) in _BARE
+    is_bare = relations.scope(at.path).has_bare_calls
     found: set[str] = set()
     for member in sorted(members, key=len, reverse=True):
         if member.isidentifier():

@@ -79,10 +79,10 @@ class LanguageQuery:
 
     def run(self, root: Node) -> tuple[Matches, Sequence[Captures]]:
         """Return the matches of definitions and imports, and the captures of uses."""
-        found = QueryCursor(self.query).matches(root)
+        found, first_use = QueryCursor(self.query).matches(root), self.first_use
         return (
-            [match for match in found if match[0] < self.first_use],
-            [captures for pattern, captures in found if pattern >= self.first_use],
+            [match for match in found if match[0] < first_use],
+            [captures for pattern, captures in found if pattern >= first_use],
         )
 
 
