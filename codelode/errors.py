@@ -14,9 +14,9 @@
         └── SchemaMismatch
             └── Superseded          another index was published: open that one
 
-The gateway turns branches into gRPC codes (`gateway/api/status.py`); workers retry `Unavailable`
-with back-off, record `Rejected` at the file, and fail the run on the rest. A message names the
-thing and the remedy. Errors of client libraries are translated inside their backend.
+The gateway turns branches into gRPC codes (`gateway/api/rpc/status.py`); workers retry
+`Unavailable` with back-off, record `Rejected` at the file, and fail the run on the rest. A message
+names the thing and the remedy. Errors of client libraries are translated inside their backend.
 """
 
 from __future__ import annotations

@@ -1,20 +1,18 @@
-"""Wiring and life of the gateway: settings → backends → services → a grpc.aio server.
+"""Wiring and life of the gateway: settings → dependencies → services → a grpc.aio server.
 
-The gateway keeps no state of its own: killed at any moment, another one answers the same. It
-reports itself healthy only while Redis answers and the store is open, and it leaves in the order
-that loses nothing: unhealthy first, streams ended with the hint to come back, then the calls in
-flight get their time. One event loop per process: grpc.aio does not support two.
+The gateway keeps no state of its own: if it is killed at any moment, another one answers the same.
+It reports itself healthy only while Redis answers and the store is open, and it shuts down in the
+order that loses nothing: it reports itself unhealthy, ends streams with the hint to come back, then
+lets the calls in flight finish. One event loop per process: grpc.aio does not support two.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import structlog
 from grpc import aio
@@ -24,9 +22,8 @@ from grpc_reflection.v1alpha import reflection
 from codelode import garbage, logs
 from codelode.access import EVERYTHING
 from codelode.backends import connect
-from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
-from codelode.ledger import Ledger
-from codelode.ports import QueryCache, SemanticQueryCache, Tokeniser
+from codelode.errors import CodelodeError, InvalidSettings, Unavailable
+from codelode.ports import Tokeniser
 from codelode.settings import Settings, load, require_private
 from codelode.v1 import (
     graph_pb2,
@@ -36,15 +33,14 @@ from codelode.v1 import (
     search_pb2,
     search_pb2_grpc,
 )
-from gateway.api.answers import Answers
-from gateway.api.coverage import Coverage
-from gateway.api.following import Following, Published
-from gateway.api.graph import GraphService
-from gateway.api.index import IndexService
-from gateway.api.interceptors import Calls
-from gateway.api.jobs import CeleryJobs, Jobs
-from gateway.api.search import SearchService
+from gateway.access import SharedToken
+from gateway.api.rpc.interceptors import Calls
+from gateway.api.rpc.services import GraphService, IndexService, SearchService
+from gateway.jobs import CeleryJobs
 from gateway.remembering import RememberingEmbedder
+from gateway.service import Dependencies
+from gateway.service.coverage import CoverageReader
+from gateway.service.published import Published
 from gateway.state import Backends
 
 log = structlog.get_logger("gateway")
@@ -57,7 +53,7 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
-    # Clients that ping more often are sent away; the default of 5 minutes is stricter than theirs.
+    # Clients that ping more often are disconnected; they ping more often than the default allows.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
     ("grpc.max_connection_age_ms", 600_000),
     ("grpc.max_connection_age_grace_ms", 60_000),
@@ -70,57 +66,41 @@ GRAPH = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
 SERVICES = (SEARCH.full_name, INDEX.full_name, GRAPH.full_name)
 
 HEALTH_INTERVAL_S = 1.0
-#: Calls in flight get so long to finish when the gateway leaves.
+#: How long calls in flight may take to finish when the gateway shuts down, seconds.
 GRACE_S = 25.0
-#: And what they have answered so long to get out.
+#: How long their answers may take to be sent, seconds.
 FLUSH_S = 0.5
-#: Threads for synchronous ports. They wait for Redis, so their number is no matter of cores.
+#: Threads for synchronous ports. They wait for Redis, so the number of cores does not matter.
 THREADS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
-    """Everything the gateway talks to."""
-
-    backends: Backends
-    ledger: Ledger
-    cache: QueryCache
-    near: SemanticQueryCache
-    jobs: Jobs
-    look: Callable[[Backends], Backends | None] = lambda _: None  # see `Published`
-
-    async def close(self) -> None:
-        await self.backends.chunks.close()
-        await self.cache.close()
-        await self.near.close()
-        self.jobs.close()
-
-
-def connected(settings: Settings) -> Services:
-    """The services that the settings name. Connects lazily where the backend can."""
+def connected(settings: Settings) -> Dependencies:
+    """The backends that the settings name. Connects lazily where the backend can."""
     index = _Index(settings)
-    return Services(
-        backends=index.backends(),
-        ledger=connect.ledger(settings),
+    ledger = connect.ledger(settings)
+    return Dependencies(
+        published=Published(index.backends(), index.look),
+        ledger=ledger,
         cache=connect.query_cache(settings),
         near=connect.semantic_query_cache(settings),
         jobs=CeleryJobs(settings),
-        look=index.look,
+        settings=settings,
+        coverage=CoverageReader(ledger),
     )
 
 
 class _Index:
-    """Which index was published when it was last looked at, and what belongs to it."""
+    """Remembers which index was published when it last looked, to tell when another one is."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         try:
             self._published = connect.published(settings)
-        except Unavailable:  # then the first search that finds another embedder looks again
+        except Unavailable:  # the first search that finds another embedder looks again
             self._published = connect.Published("", settings)
 
     def backends(self) -> Backends:
-        """All backends; of the index and its embedder those that are published."""
+        """All backends, among them the published index and its embedder."""
         settings = self._settings
         return replace(
             _of(self._published),
@@ -133,7 +113,7 @@ class _Index:
         )
 
     def look(self, before: Backends) -> Backends | None:
-        """The same backends with index and embedder of now; None: those are the given ones."""
+        """The backends with the index that is published now; None: it is the one they have."""
         found, known = connect.published(self._settings), self._published
         if (found, found.made) == (known, known.made):
             return None
@@ -144,7 +124,7 @@ class _Index:
 
 
 def _of(index: connect.Published) -> Backends:
-    """The read side of an index and its embedder."""
+    """The index and its embedder, for reading."""
     embedder = connect.searching_embedder(index)
     return Backends(
         chunks=connect.chunk_search(index.settings, embedder),
@@ -156,13 +136,12 @@ def _of(index: connect.Published) -> Backends:
 class Gateway:
     """A gRPC server over the services, from `start` to `stop`."""
 
-    def __init__(self, services: Services, settings: Settings) -> None:
-        self._services = services
-        self._settings = settings
-        self._published = Published(services.backends, services.look)
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._settings = dependencies.settings
+        self._published = dependencies.published
         self._health = health.aio.HealthServicer()
-        self._draining = asyncio.Event()
-        self._calls = Calls(token=settings.token.get_secret_value())
+        self._calls = Calls(SharedToken(self._settings.token.get_secret_value()))
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
         self._is_healthy: bool | None = None  # as last reported
         self._is_open = False  # the store answered once
@@ -188,9 +167,8 @@ class Gateway:
                 await self._watch
         await self._health.enter_graceful_shutdown()
         await asyncio.sleep(self._settings.drain_settle_s)
-        self._draining.set()
+        self._dependencies.draining.set()
         await self._finish_calls(grace_s)
-        await self._published.close()
         log.info("gateway_stopped")
 
     async def _finish_calls(self, grace_s: float) -> None:
@@ -202,48 +180,13 @@ class Gateway:
         await closing
 
     def _add_services(self) -> None:
-        """Those that search are made anew for each index that is published."""
-        search: Any = Following(SEARCH, self._published, self._search_service)
-        index: Any = Following(INDEX, self._published, self._index_service)
-        graph: Any = Following(GRAPH, self._published, self._graph_service)
-        search_pb2_grpc.add_SearchServiceServicer_to_server(search, self._server)
-        graph_pb2_grpc.add_GraphServiceServicer_to_server(graph, self._server)
-        index_pb2_grpc.add_IndexServiceServicer_to_server(index, self._server)
+        given = self._dependencies
+        search_pb2_grpc.add_SearchServiceServicer_to_server(SearchService(given), self._server)
+        graph_pb2_grpc.add_GraphServiceServicer_to_server(GraphService(given), self._server)
+        index_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(given), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
-
-    def _search_service(self, backends: Backends) -> SearchService:
-        services, settings = self._services, self._settings
-        return SearchService(
-            backends=backends,
-            ledger=services.ledger,
-            answers=Answers(
-                cache=services.cache,
-                near=services.near,
-                store=settings.store,
-                embedder=backends.embedder,
-                ttl_s=settings.cache_ttl_s,
-                least=settings.cache_similarity,
-            ),
-            coverage=Coverage(services.ledger),
-        )
-
-    def _graph_service(self, backends: Backends) -> GraphService:
-        return GraphService(backends=backends, ledger=self._services.ledger)
-
-    def _index_service(self, backends: Backends) -> IndexService:
-        services, settings = self._services, self._settings
-        return IndexService(
-            ledger=services.ledger,
-            jobs=services.jobs,
-            chunks=backends.chunks,
-            embedder=backends.embedder.identity,
-            store=settings.store,
-            local_paths=settings.local_paths,
-            language_model=settings.language_model,
-            draining=self._draining,
-        )
 
     async def _keep_observing(self) -> None:
         while True:
@@ -252,7 +195,7 @@ class Gateway:
 
     async def _observe(self) -> None:
         try:
-            await asyncio.to_thread(self._services.ledger.generation)
+            await asyncio.to_thread(self._dependencies.ledger.generation)
             if not self._is_open:
                 await self._open()
                 self._is_open = True
@@ -262,14 +205,8 @@ class Gateway:
             await self._report(is_healthy=True)
 
     async def _open(self) -> None:
-        """Returns when the published index answers."""
-        backends = self._published.backends
-        try:
-            await backends.chunks.count(EVERYTHING)
-        except SchemaMismatch:
-            if not await self._published.follow(backends):
-                raise
-            await self._published.backends.chunks.count(EVERYTHING)
+        """Return when the published index answers."""
+        await self._published.call(lambda backends: backends.chunks.count(EVERYTHING))
 
     async def _report(self, *, is_healthy: bool, reason: str = "") -> None:
         """Tell who asks, and the log when it changed."""
@@ -299,15 +236,15 @@ async def serve(settings: Settings) -> None:
     asked_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked_to_stop.set)
-    services = connected(settings)
-    gateway = Gateway(services, settings)
+    dependencies = connected(settings)
+    gateway = Gateway(dependencies)
     try:
         await gateway.start()
         garbage.settle()
         await asked_to_stop.wait()
         await gateway.stop()
     finally:
-        await services.close()
+        await dependencies.close()
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ class Stage(Protocol):
 STAGES: tuple[Stage, ...] = (analyze, retrieve, rank, expand, assemble)
 
 #: Part of every cache key: raise it when a stage answers differently, or old answers stay.
-VERSION = 6
+VERSION = 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from codelode.model import (
 )
 
 
-def chunk(path, content, *, repository="acme/http", start_line=1, **fields):
+def chunk(path, content, *, repository="acme/http", start_line=1, category="source", **fields):
     """`fields`: any others of a chunk."""
     return Chunk(
         **{
@@ -22,7 +22,7 @@ def chunk(path, content, *, repository="acme/http", start_line=1, **fields):
             "path": path,
             "refs": (DEFAULT_REF, RefName("main")),
             "language": "python",
-            "category": Category.SOURCE,
+            "category": Category(category),
             "kind": Kind.FUNCTION,
             "symbol": "",
             "symbols": (),

@@ -1,1 +1,1 @@
-"""The faces of the pipeline. Thin: check the request, ask, convert the answer."""
+"""The faces: each parses its own format, calls one service function, and formats the result."""

@@ -43,13 +43,13 @@ from codelode.operations.evaluation.metrics import (
     target_ranks,
 )
 from codelode.settings import load
-from codelode.v1 import search_pb2
 from gateway import pipeline
-from gateway.api import choose
 from gateway.options import Options
 from gateway.rank import features
 from gateway.rank.features import Feature
 from gateway.remembering import RememberingEmbedder
+from gateway.service.options import chosen
+from gateway.service.requests import GivenOptions
 from gateway.state import Backends, SearchQuery
 
 TOP_K = 10
@@ -82,11 +82,12 @@ class Variant:
 
     def chosen(self) -> Options:
         """As the gateway reads the request."""
-        asked = search_pb2.SearchOptions(preset=self.preset)
-        for stage, values in self.options.items():
-            for option, value in values.items():
-                setattr(getattr(asked, stage), option, value)
-        return choose.options(asked)
+        values = {
+            f"{stage}.{option}": value
+            for stage, given in self.options.items()
+            for option, value in given.items()
+        }
+        return chosen(GivenOptions(self.preset, values))
 
     @contextmanager
     def in_force(self) -> Iterator[None]:

@@ -13,11 +13,15 @@ import grpc
 import pytest
 
 from codelode import errors
+from codelode.access import EVERYTHING
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.client import AsyncClient, Client, calls, request, watching
 from codelode.model import RunState
 from codelode.v1 import graph_pb2, index_pb2, search_pb2
-from gateway.api import choose, graph, validate
+from gateway.service import options, queries
+from gateway.service.catalog import VisibleCatalog
+from gateway.service.graph import MAX_DEPTH, MAX_LIMIT
+from gateway.service.requests import SimilarRequest
 
 
 class Blocking:
@@ -504,18 +508,18 @@ def test_a_top_k_that_the_wire_cannot_say_is_refused_by_name(client, top_k):
 
 
 def test_client_and_gateway_refuse_a_number_in_the_same_words(client):
-    asked = search_pb2.SimilarRequest(top_k=-1)
+    asked = SimilarRequest(top_k=-1)
     with pytest.raises(errors.InvalidQuery) as here:
         client.similar("a.py", 1, top_k=asked.top_k)
     with pytest.raises(errors.InvalidQuery) as there:
-        validate.similar_query(asked, MemoryLedger())
+        queries.similar_query(asked, VisibleCatalog(MemoryLedger(), EVERYTHING))
 
     assert str(here.value) == str(there.value)
     assert {
-        "top_k": validate.MAX_TOP_K,
-        "depth": graph.MAX_DEPTH,
-        "limit": graph.MAX_LIMIT,
-        "budget_tokens": choose.BOUNDS["assemble.budget_tokens"][1],
+        "top_k": queries.MAX_TOP_K,
+        "depth": MAX_DEPTH,
+        "limit": MAX_LIMIT,
+        "budget_tokens": options.BOUNDS["assemble.budget_tokens"][1],
     } == request.MOST
 
 

@@ -336,7 +336,7 @@ async def test_missing_summaries_are_made_by_a_command_while_nothing_seems_to_le
 def redo_summaries(cluster, client, name):
     """What asking for the missing summaries does, by the ledger and the broker."""
     from codelode.model import Reprocess
-    from gateway.api.jobs import CeleryJobs
+    from gateway.jobs import CeleryJobs
 
     settings = cluster.settings()
     run = connect.ledger(settings).create(

@@ -22,8 +22,10 @@ from codelode.model import (
 )
 from codelode.settings import Settings
 from codelode.v1 import index_pb2_grpc, search_pb2_grpc
-from gateway.api.jobs import QueueDepth
-from gateway.app import Gateway, Services
+from gateway.app import Gateway
+from gateway.service.coverage import CoverageReader
+from gateway.service.dependencies import Dependencies, Queue
+from gateway.service.published import Published
 from gateway.state import Backends
 from tests.chunks import chunk
 
@@ -70,7 +72,7 @@ class ListedJobs:
 
     def queues(self):
         self._answer()
-        return (QueueDepth("pull", len(self.sent), 1),)
+        return (Queue("pull", len(self.sent), 1),)
 
     def close(self):
         self.sent.append(("close",))
@@ -184,13 +186,15 @@ def backends(chunks, embedder, graph, symbols, model):
 
 
 @pytest.fixture
-def services(backends, ledger, jobs):
-    return Services(
-        backends=backends,
+def dependencies(backends, ledger, jobs, settings):
+    return Dependencies(
+        published=Published(backends),
         ledger=ledger,
         cache=MemoryCache(entries=100),
         near=MemorySemanticQueryCache(entries=100),
         jobs=jobs,
+        settings=settings,
+        coverage=CoverageReader(ledger),
     )
 
 
@@ -200,11 +204,12 @@ def settings(tmp_path):
 
 
 @pytest.fixture
-async def gateway(services, settings):
-    started = Gateway(services, settings)
+async def gateway(dependencies):
+    started = Gateway(dependencies)
     await started.start()
     yield started
     await started.stop(grace_s=0)
+    await dependencies.close()
 
 
 @pytest.fixture

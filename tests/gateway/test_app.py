@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -39,9 +40,9 @@ def test_a_malformed_address_is_refused_with_an_example(listen):
         require_private(Settings(listen=listen))
 
 
-async def test_with_a_token_only_callers_who_bring_it_are_served(services, tmp_path):
+async def test_with_a_token_only_callers_who_bring_it_are_served(dependencies, tmp_path):
     settings = Settings(listen="127.0.0.1:0", data=tmp_path, token="sesame")
-    gateway = Gateway(services, settings)
+    gateway = Gateway(replace(dependencies, settings=settings))
     await gateway.start()
 
     def asked(token: str) -> int:
@@ -60,11 +61,11 @@ async def test_with_a_token_only_callers_who_bring_it_are_served(services, tmp_p
         await gateway.stop(grace_s=0)
 
 
-async def test_a_taken_port_is_refused_by_name(gateway, services, tmp_path):
+async def test_a_taken_port_is_refused_by_name(gateway, dependencies, tmp_path):
     taken = Settings(listen=f"127.0.0.1:{gateway.port}", data=tmp_path)
 
     with pytest.raises(InvalidSettings, match=f"{gateway.port}.*another gateway"):
-        await Gateway(services, taken).start()
+        await Gateway(replace(dependencies, settings=taken)).start()
 
 
 async def watch_health(channel, service=""):
@@ -93,11 +94,9 @@ async def test_health_follows_redis(gateway, channel, ledger, monkeypatch):
     assert await asyncio.wait_for(anext(seen), 5) == SERVING
 
 
-async def test_a_gateway_without_redis_starts_and_says_that_it_does_not_serve(
-    services, settings, ledger
-):
+async def test_a_gateway_without_redis_starts_and_says_that_it_does_not_serve(dependencies, ledger):
     ledger.is_away = True
-    gateway = Gateway(services, settings)
+    gateway = Gateway(dependencies)
     await gateway.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel:
         response = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())

@@ -12,6 +12,7 @@ from codelode.errors import SchemaMismatch, Superseded
 from codelode.model import FileChunks, Repository, RepositoryName
 from codelode.v1 import index_pb2, index_pb2_grpc, search_pb2, search_pb2_grpc
 from gateway.app import Gateway
+from gateway.service.published import Published
 
 
 class Superseding:
@@ -58,8 +59,8 @@ class Other:
 class Indexes:
     """The old index and the new one, and which of both is published."""
 
-    def __init__(self, services, embedder):
-        self.old = replace(services.backends, chunks=Superseding(services.backends.chunks))
+    def __init__(self, backends, embedder):
+        self.old = replace(backends, chunks=Superseding(backends.chunks))
         self.embedder = Other(embedder)
         self.chunks = MemoryChunkStore()
         self.new = replace(self.old, chunks=self.chunks, embedder=self.embedder)
@@ -85,9 +86,9 @@ class Refusing:
 
 
 @pytest.fixture
-def indexes(services, embedder, make_chunk, index, ledger):
+def indexes(backends, embedder, make_chunk, index, ledger):
     ledger.register(Repository(RepositoryName("acme/http"), "https://example.org/x"))
-    made = Indexes(services, embedder)
+    made = Indexes(backends, embedder)
     chunk = make_chunk("a.py", "def retry(): pause()")
     index(chunk)
     vectors = made.embedder.embed_documents([chunk.content])
@@ -95,9 +96,13 @@ def indexes(services, embedder, make_chunk, index, ledger):
     return made
 
 
+def following(dependencies, indexes):
+    return replace(dependencies, published=Published(indexes.old, indexes.look))
+
+
 @pytest.fixture
-async def channel(services, indexes, settings):
-    gateway = Gateway(replace(services, backends=indexes.old, look=indexes.look), settings)
+async def channel(dependencies, indexes):
+    gateway = Gateway(following(dependencies, indexes))
     await gateway.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as opened:
         yield opened
@@ -131,9 +136,9 @@ async def test_an_index_that_nothing_has_replaced_keeps_its_error(channel, index
     assert indexes.looks
 
 
-async def test_a_gateway_that_starts_after_the_swap_gets_well(services, indexes, settings):
+async def test_a_gateway_that_starts_after_the_swap_gets_well(dependencies, indexes):
     indexes.swap()
-    gateway = Gateway(replace(services, backends=indexes.old, look=indexes.look), settings)
+    gateway = Gateway(following(dependencies, indexes))
     await gateway.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as opened:
         _, status = await asked(opened)
@@ -142,10 +147,10 @@ async def test_a_gateway_that_starts_after_the_swap_gets_well(services, indexes,
 
 
 async def test_a_model_that_is_not_the_indexs_own_has_the_gateway_look_for_another_index(
-    services, indexes, settings
+    dependencies, indexes
 ):
     indexes.old = replace(indexes.old, embedder=Refusing())
-    gateway = Gateway(replace(services, backends=indexes.old, look=indexes.look), settings)
+    gateway = Gateway(following(dependencies, indexes))
     await gateway.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as opened:
         with pytest.raises(grpc.aio.AioRpcError, match="this is another embedder"):

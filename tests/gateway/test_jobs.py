@@ -10,7 +10,7 @@ from codelode import jobs
 from codelode.errors import Unavailable
 from codelode.model import RefName, RepositoryName, Run, RunId, RunState
 from codelode.settings import Settings
-from gateway.api.jobs import CeleryJobs
+from gateway.jobs import CeleryJobs
 
 RUN = Run(RunId("r1"), RepositoryName("acme/http"), RefName("main"), RunState.PULLING)
 

@@ -7,12 +7,16 @@ from google.protobuf.json_format import ParseDict
 
 from codelode.errors import InvalidQuery
 from codelode.v1 import search_pb2
-from gateway.api import choose
+from gateway.api.rpc import convert
 from gateway.options import PRESETS, Mode, Options, Preset, Ranker
+from gateway.service import options as choose
+from gateway.service.requests import GivenOptions
 
 
 def options(given=None, **flags):
-    return choose.options(ParseDict(given or {}, search_pb2.SearchOptions()), **flags)
+    return choose.chosen(
+        convert.options(ParseDict(given or {}, search_pb2.SearchOptions())), **flags
+    )
 
 
 def test_no_options_are_the_defaults():
@@ -63,7 +67,7 @@ def test_a_choice_that_does_not_exist_shows_those_that_do(name):
 
 def test_every_field_of_the_proto_is_an_option_with_bounds_or_choices():
     defaults = Options()
-    for stage in choose.STAGES:
+    for stage in convert.STAGES:
         message = search_pb2.SearchOptions.DESCRIPTOR.fields_by_name[stage].message_type
         known = {field.name for field in fields(getattr(defaults, stage))}
         assert {field.name for field in message.fields} == known
@@ -99,3 +103,22 @@ def test_a_context_brings_related_files_and_leaves_out_poor_chunks():
 def test_a_reserve_must_leave_something_of_the_budget():
     with pytest.raises(InvalidQuery, match="reserved_tokens"):
         options({"assemble": {"budget_tokens": 2_000}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("retrieve.windw", 50, "did you mean 'retrieve.window'"),
+        ("window", 50, "there is no option"),
+        ("retrieve.window", 50.0, "a whole number"),
+        ("retrieve.window", True, "a whole number"),
+        ("retrieve.alpha", "much", "a number"),
+        ("retrieve.mode", 1, "a text"),
+        ("expand.enclosing", 1, "true or false"),
+    ],
+)
+def test_an_option_that_a_face_cannot_check_is_refused_by_name(name, value, says):
+    with pytest.raises(InvalidQuery, match=says) as caught:
+        choose.chosen(GivenOptions(values={name: value}))
+
+    assert caught.value.field == f"options.{name}"

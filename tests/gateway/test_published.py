@@ -75,8 +75,8 @@ async def test_an_index_is_opened_without_its_model(served, write, model_server)
     identity = write(served)
     away(model_server)
     model_server.calls.clear()
-    services = app.connected(served)
-    backends = services.backends
+    dependencies = app.connected(served)
+    backends = dependencies.published.backends
 
     assert (backends.embedder.identity, backends.embedder.dim) == (identity, model_server.DIM)
     assert await backends.chunks.count(EVERYTHING) == 1
@@ -85,7 +85,7 @@ async def test_an_index_is_opened_without_its_model(served, write, model_server)
         backends.embedder.embed_query("retry")
     model_server.always = None
     assert [hit.similarity is not None for hit in await found(backends)] == [True]
-    await services.close()
+    await dependencies.close()
 
 
 def test_without_an_index_the_model_says_what_it_will_be(served, model_server):
@@ -97,35 +97,35 @@ def test_without_an_index_the_model_says_what_it_will_be(served, model_server):
 async def test_another_model_than_that_of_the_index_is_refused(served, write, model_server):
     write(served)
     answer_with_others(model_server)
-    services = app.connected(served)
+    dependencies = app.connected(served)
     with pytest.raises(SchemaMismatch, match="set CODELODE_EMBEDDER back"):
-        services.backends.embedder.embed_query("retry")
-    assert services.look(services.backends) is None
-    await services.close()
+        dependencies.published.backends.embedder.embed_query("retry")
+    assert not await dependencies.published.follow(dependencies.published.backends)
+    await dependencies.close()
 
 
 async def test_a_gateway_misled_about_its_model_follows_to_the_index_that_is_written(
     served, write, model_server
 ):
     answer_with_others(model_server)
-    services = app.connected(served)
+    dependencies = app.connected(served)
     model_server.always = None
     write(served)
     with pytest.raises(SchemaMismatch):
-        await services.backends.chunks.count(EVERYTHING)
+        await dependencies.published.backends.chunks.count(EVERYTHING)
 
-    backends = services.look(services.backends)
+    assert await dependencies.published.follow(dependencies.published.backends)
+    backends = dependencies.published.backends
 
     assert [hit.similarity is not None for hit in await found(backends)] == [True]
-    assert services.look(backends) is None
-    await backends.chunks.close()
-    await services.close()
+    assert not await dependencies.published.follow(backends)
+    await dependencies.close()
 
 
 async def test_the_built_in_embedder_still_counts_tokens(placed, write):
     settings = Settings(**placed)
     write(settings)
-    services = app.connected(settings)
-    assert services.backends.tokeniser.count_tokens("retry")
-    assert np.any(services.backends.embedder.embed_query("retry"))
-    await services.close()
+    dependencies = app.connected(settings)
+    assert dependencies.published.backends.tokeniser.count_tokens("retry")
+    assert np.any(dependencies.published.backends.embedder.embed_query("retry"))
+    await dependencies.close()

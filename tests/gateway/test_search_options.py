@@ -25,16 +25,16 @@ from codelode.model import (
     locate,
 )
 from codelode.v1 import search_pb2, search_pb2_grpc
-from gateway.api.coverage import (
+from gateway.expand.about import NO_SYMBOLS, about
+from gateway.service.coverage import (
     FRESH_S,
     LATELY_S,
     MAX_RENEWED,
     MAX_REPOSITORIES,
     RENEW_S,
-    Coverage,
+    CoverageReader,
 )
-from gateway.api.search import CHANGED
-from gateway.expand.about import NO_SYMBOLS, about
+from gateway.service.search import CHANGED
 from workers.parse import parse
 
 Request = search_pb2.SearchRequest
@@ -180,14 +180,25 @@ async def test_pages_are_the_same_again_and_without_the_cache(service):
     assert await pages(service, 2, skip_cache=True) == first
 
 
-async def test_a_page_of_a_changed_index_says_so(service, ledger):
+async def test_a_page_of_a_changed_ranking_says_so(service, ledger, index, make_chunk):
     first = await service.Search(request("retry call", top_k=2))
+    index(make_chunk("src/retry_call.py", "def retry_call(): retry(call)", symbol="retry_call"))
     ledger.unregister(RepositoryName("another"))  # moves the generation
 
     second = await service.Search(request("retry call", top_k=2, page_token=first.next_page_token))
 
     assert second.hits
     assert CHANGED in second.notices
+
+
+async def test_a_page_of_an_index_that_changed_elsewhere_says_nothing(service, ledger):
+    first = await service.Search(request("retry call", top_k=2))
+    ledger.unregister(RepositoryName("another"))
+
+    second = await service.Search(request("retry call", top_k=2, page_token=first.next_page_token))
+
+    assert second.hits
+    assert CHANGED not in second.notices
 
 
 async def test_a_token_is_bound_to_its_search(service):
@@ -222,7 +233,7 @@ def test_coverage_counts_what_is_pending_and_failed(ledger):
     failed = FileRecord("0.py", "0" * 40, FileState.FAILED, "too deep")
     ledger.done(run.id, [failed])
 
-    [covered] = Coverage(ledger).of([RepositoryName("acme/new")], "HEAD")
+    [covered] = CoverageReader(ledger).read([RepositoryName("acme/new")], "HEAD")
 
     assert (covered.revision, covered.pending, covered.is_complete) == ("", 4, False)
 
@@ -236,7 +247,7 @@ def test_a_run_that_does_indexed_files_once_more_leaves_the_coverage_complete(le
     def planned(revision, *items):
         run = ledger.create(name, "HEAD")
         ledger.plan(run.id, FileManifest(revision, items), ref="main", fingerprint="1")
-        [covered] = Coverage(ledger).of([name], "HEAD")
+        [covered] = CoverageReader(ledger).read([name], "HEAD")
         return run.id, (covered.revision, covered.pending, covered.is_complete)
 
     run, covered = planned("a" * 40, *items)
@@ -251,33 +262,33 @@ def test_a_run_that_does_indexed_files_once_more_leaves_the_coverage_complete(le
     run, covered = planned("b" * 40, *items[:2], WorkItem("2.py", ""))
     assert covered == ("a" * 40, 1, False)
     ledger.done(run, [*done[:2], FileRecord("2.py", "", FileState.PENDING)])
-    assert Coverage(ledger).of([name], "HEAD")[0].is_complete
+    assert CoverageReader(ledger).read([name], "HEAD")[0].is_complete
 
 
 def test_coverage_is_bounded_and_remembered_for_a_moment(ledger):
     now = [0.0]
-    coverage = Coverage(ledger, clock=lambda: now[0])
+    coverage = CoverageReader(ledger, clock=lambda: now[0])
     names = [RepositoryName(f"r{n}") for n in range(100)]
     looked = []
     ledger.refs = lambda name: looked.append(name) or ()
 
-    assert len(coverage.of(names, "HEAD")) == MAX_REPOSITORIES
-    assert coverage.remembered(names, "HEAD") == coverage.of(names, "HEAD")
+    assert len(coverage.read(names, "HEAD")) == MAX_REPOSITORIES
+    assert coverage.remembered(names, "HEAD") == coverage.read(names, "HEAD")
     assert coverage.remembered([*names[:2], "other"], "HEAD") is None
     assert len(looked) == MAX_REPOSITORIES
     now[0] += 1.0
     assert coverage.remembered(names, "HEAD") is None
-    coverage.of(names, "HEAD")
+    coverage.read(names, "HEAD")
     assert len(looked) == 2 * MAX_REPOSITORIES
 
 
 def test_coverage_that_was_asked_for_lately_is_renewed_before_it_is_asked_for_again(ledger):
     now = [0.0]
-    coverage = Coverage(ledger, clock=lambda: now[0])
+    coverage = CoverageReader(ledger, clock=lambda: now[0])
     names = [RepositoryName(f"r{n}") for n in range(MAX_RENEWED + 9)]
     for name in names:
         assert coverage.remembered([name], "HEAD") is None
-        coverage.of([name], "HEAD")
+        coverage.read([name], "HEAD")
 
     now[0] += FRESH_S
     due = coverage.due()
@@ -287,7 +298,7 @@ def test_coverage_that_was_asked_for_lately_is_renewed_before_it_is_asked_for_ag
     assert coverage.remembered(names[9:19], "HEAD") is None
     coverage.renew(due)
 
-    assert coverage.remembered(names[9:19], "HEAD") == coverage.of(names[9:19], "HEAD")
+    assert coverage.remembered(names[9:19], "HEAD") == coverage.read(names[9:19], "HEAD")
     assert coverage.remembered(names[8:9], "HEAD") is None
     now[0] += RENEW_S
     assert len(coverage.due()) == MAX_RENEWED
@@ -295,7 +306,7 @@ def test_coverage_that_was_asked_for_lately_is_renewed_before_it_is_asked_for_ag
 
 def test_what_was_asked_for_long_ago_is_not_renewed_and_a_failure_does_not_end_it(ledger):
     now = [0.0]
-    coverage = Coverage(ledger, clock=lambda: now[0])
+    coverage = CoverageReader(ledger, clock=lambda: now[0])
     for name in ("old", "new"):
         coverage.remembered([RepositoryName(name)], "HEAD")
         now[0] += LATELY_S / 2
@@ -314,14 +325,14 @@ def test_what_was_asked_for_long_ago_is_not_renewed_and_a_failure_does_not_end_i
 
 def test_an_older_look_up_that_ends_later_does_not_count(ledger):
     now, name = [0.0], RepositoryName("acme/new")
-    coverage = Coverage(ledger, clock=lambda: now[0])
+    coverage = CoverageReader(ledger, clock=lambda: now[0])
     known = {0.0: (), 0.5: (RefStatus("main", "b" * 40, "1"),)}
 
     def refs_of(names):
         refs = known[now[0]]
         if not now[0]:  # another one begins and ends meanwhile
             now[0] = 0.5
-            coverage.of(names, "HEAD")
+            coverage.read(names, "HEAD")
         return [refs]
 
     ledger.refs_of = refs_of

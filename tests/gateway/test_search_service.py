@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -12,14 +13,16 @@ import structlog
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from codelode.access import EVERYTHING, Principal, Role
 from codelode.errors import Corrupt, Unavailable
 from codelode.ledger import FileManifest
 from codelode.model import Repository, RepositoryName
 from codelode.v1 import search_pb2
-from gateway.api import validate
-from gateway.api.answers import Answers
-from gateway.api.coverage import FRESH_S, Coverage
-from gateway.api.search import SearchService
+from gateway import service
+from gateway.service.catalog import unknown
+from gateway.service.coverage import FRESH_S, CoverageReader
+from gateway.service.dependencies import aside
+from gateway.service.requests import SearchRequest
 
 Request, Filters = search_pb2.SearchRequest, search_pb2.Filters
 
@@ -175,7 +178,7 @@ async def test_bad_input_names_the_field_and_the_remedy(search, request_, field,
     ids=["none", "few", "many"],
 )
 def test_a_repository_that_is_not_there_names_those_that_are_or_who_lists_them(known, says):
-    assert says in validate.unknown("repository", "x", known)
+    assert says in unknown("repository", "x", known)
 
 
 @pytest.mark.parametrize("glob", ["pages/[id].tsx", "pages/[*", "**/[[]...slug]]/*", "a]", ".x/*"])
@@ -279,14 +282,10 @@ async def test_a_changed_index_is_not_answered_from_the_cache(search, ledger, in
     assert "src/backoff.py" in {hit.path for hit in response.hits}
 
 
-async def test_a_ledger_that_is_away_is_heard_of_by_those_alone_who_need_it(
-    backends, services, ledger, caplog
-):
+async def test_a_failure_that_nobody_waits_for_is_not_logged(ledger, caplog):
     ledger.is_away = True
-    answers = Answers(services.cache, services.near, "local", backends.embedder, 60, 1.0)
-    service = SearchService(backends, ledger, answers, Coverage(ledger))
 
-    reading = service._generation()
+    reading = aside(ledger.generation)
     await asyncio.wait([reading])
     del reading
     gc.collect()
@@ -296,16 +295,16 @@ async def test_a_ledger_that_is_away_is_heard_of_by_those_alone_who_need_it(
 
 @pytest.mark.usefixtures("indexed")
 async def test_coverage_of_what_was_asked_for_lately_is_renewed_while_the_index_is_asked(
-    backends, services, ledger, monkeypatch
+    backends, dependencies, ledger, monkeypatch
 ):
     now = [0.0]
-    coverage = Coverage(ledger, clock=lambda: now[0])
-    answers = Answers(services.cache, services.near, "local", backends.embedder, 60, 1.0)
-    service = SearchService(backends, ledger, answers, coverage)
-    request = Request(query="retry", skip_cache=True)
-    before = await service.Search(request, None)
+    coverage = CoverageReader(ledger, clock=lambda: now[0])
+    given = replace(dependencies, coverage=coverage)
+    caller = Principal("somebody", Role.READER, EVERYTHING)
+    request = SearchRequest("retry", skip_cache=True)
+    before = await service.search(given, caller, request)
     renewed, looked_up = threading.Event(), []
-    renew, refs_of, hybrid = Coverage.renew, ledger.refs_of, backends.chunks.hybrid
+    renew, refs_of, hybrid = CoverageReader.renew, ledger.refs_of, backends.chunks.hybrid
 
     def renew_and_say_so(coverage, places):
         renew(coverage, places)
@@ -319,25 +318,26 @@ async def test_coverage_of_what_was_asked_for_lately_is_renewed_while_the_index_
         assert await asyncio.to_thread(renewed.wait, 10)
         return await hybrid(query)
 
-    monkeypatch.setattr(Coverage, "renew", renew_and_say_so)
+    monkeypatch.setattr(CoverageReader, "renew", renew_and_say_so)
     ledger.refs_of, backends.chunks.hybrid = counted, slow
     now[0] += FRESH_S
-    after = await service.Search(request, None)
+    after = await service.search(given, caller, request)
 
-    assert after.coverage == before.coverage != []
+    assert after.coverage == before.coverage != ()
     assert len(looked_up) == 1
 
 
 @pytest.mark.usefixtures("indexed")
-async def test_past_the_cache_only_a_next_page_needs_the_ledgers_generation(search, ledger):
+async def test_past_the_cache_nobody_needs_the_ledgers_generation(search, ledger):
     ledger.is_away = True
 
-    whole = await search(Request(query="retry", skip_cache=True))
-    with pytest.raises(grpc.aio.AioRpcError, match="Redis does not answer"):
-        await search(Request(query="retry", top_k=1, skip_cache=True))
+    first = await search(Request(query="retry", top_k=1, skip_cache=True))
+    token = first.next_page_token
+    second = await search(Request(query="retry", top_k=1, skip_cache=True, page_token=token))
 
-    assert len(whole.hits) > 1
-    assert not whole.next_page_token
+    assert second.hits
+    with pytest.raises(grpc.aio.AioRpcError, match="Redis does not answer"):
+        await search(Request(query="retry"))
 
 
 @pytest.mark.usefixtures("indexed")

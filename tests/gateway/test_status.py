@@ -4,7 +4,7 @@ import grpc
 import pytest
 
 from codelode import errors
-from gateway.api import status
+from gateway.api.rpc import status
 
 ALL = [
     kind

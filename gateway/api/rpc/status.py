@@ -1,7 +1,7 @@
 """Error → gRPC status, with google.rpc details that a program can read.
 
-The branches of `codelode.errors` are the codes. Whatever is no CodelodeError is a defect of
-ours: the caller gets INTERNAL with the id of the log line that has the traceback.
+The branches of `codelode.errors` are the codes. Any other exception is a defect: the
+caller gets INTERNAL with the id of the log line that has the traceback.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from codelode import errors
 
-#: From the root outwards: the first row that an error is an instance of decides.
+#: The first row that an error is an instance of decides, so leaves come before their parents.
 CODES: tuple[tuple[type[errors.CodelodeError], grpc.StatusCode], ...] = (
     (errors.InvalidQuery, grpc.StatusCode.INVALID_ARGUMENT),
     (errors.InvalidSettings, grpc.StatusCode.INVALID_ARGUMENT),

@@ -1,7 +1,7 @@
-"""What of the searched repositories is indexed: in every answer, also in one from the cache.
+"""What of the searched repositories is indexed: part of every answer, also of a cached one.
 
-It is looked up beside the answer and never stored with it, because a run changes it every second.
-That takes two round trips, so what was seen is remembered for a moment, and what was asked for
+A run changes it every second, so it is looked up for every answer and never stored with one. The
+look-up takes two round trips. Results are therefore remembered for a moment, and what was asked for
 lately is looked up again while a search waits for the index.
 """
 
@@ -10,30 +10,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from codelode.ledger import Catalog
-from codelode.model import DEFAULT_REF, RefName, RefStatus, RepositoryName
+from codelode.model import DEFAULT_REF, RefName, RefStatus, RepositoryName, RepositoryRef
 
-#: Repositories told of in one answer.
+#: Repositories described in one answer.
 MAX_REPOSITORIES = 20
 
 #: How long a repository's state is taken for current, seconds.
 FRESH_S = 1.0
 
-#: How often what was asked for lately is looked up again, seconds, and what counts as lately.
+#: Least time between two renewals, and how long after a request its repositories are renewed,
+#: seconds.
 RENEW_S = 0.8
 LATELY_S = 10.0
 MAX_RENEWED = 64
 
 _MAX_REMEMBERED = 10_000
 
-#: A repository at a ref.
-Place: TypeAlias = tuple[RepositoryName, RefName]
-
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class Coverage:
     """What of one repository is in the index at one ref."""
 
     repository: RepositoryName
@@ -45,20 +42,22 @@ class Covered:
 
 
 @dataclass(slots=True)
-class Coverage:
-    """Remembers what it saw for FRESH_S. `of` and `renew` may be called in any thread, the rest in
-    that of the event loop.
+class CoverageReader:
+    """Reads coverage from the ledger and remembers it for FRESH_S.
+
+    Callers pass only repositories that their principal may see. `read` and `renew` may be called in
+    any thread, the other methods only in that of the event loop.
     """
 
     ledger: Catalog
     clock: Callable[[], float] = time.monotonic
-    _seen: dict[Place, tuple[float, Covered]] = field(default_factory=dict)
-    _asked: dict[Place, float] = field(default_factory=dict)  # when; the latest last
+    _seen: dict[RepositoryRef, tuple[float, Coverage]] = field(default_factory=dict)
+    _asked: dict[RepositoryRef, float] = field(default_factory=dict)  # when; the latest last
     _renewed_at: float = float("-inf")
     _is_renewing: bool = False
 
-    def of(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Covered, ...]:
-        """Of the first MAX_REPOSITORIES names."""
+    def read(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Coverage, ...]:
+        """The coverage of the first MAX_REPOSITORIES names."""
         distinct, now = _first(names), self.clock()
         known = {name: found for name in distinct if (found := self._fresh(name, ref, now))}
         looked_up = self._look_up([(name, ref) for name in distinct if name not in known])
@@ -66,51 +65,52 @@ class Coverage:
 
     def remembered(
         self, names: Iterable[RepositoryName], ref: RefName
-    ) -> tuple[Covered, ...] | None:
-        """The same without asking the ledger; None where one of them was not seen lately."""
+    ) -> tuple[Coverage, ...] | None:
+        """The same without asking the ledger; None unless all of it is remembered."""
         distinct, now = _first(names), self.clock()
         self._note([(name, ref) for name in distinct], now)
         found = [self._fresh(name, ref, now) for name in distinct]
         known = tuple(one for one in found if one is not None)
         return known if len(known) == len(found) else None
 
-    def due(self) -> Sequence[Place]:
-        """What was asked for lately, to be given to `renew`; nothing while that is done or was done
-        within RENEW_S.
+    def due(self) -> Sequence[RepositoryRef]:
+        """What was asked for lately and is to be passed to `renew`.
+
+        Empty while a renewal is under way, and for RENEW_S after its start.
         """
         now = self.clock()
         if self._is_renewing or now - self._renewed_at < RENEW_S:
             return ()
-        places = [place for place, asked_at in self._asked.items() if now - asked_at < LATELY_S]
-        self._is_renewing, self._renewed_at = bool(places), now
-        return places
+        refs = [ref for ref, asked_at in self._asked.items() if now - asked_at < LATELY_S]
+        self._is_renewing, self._renewed_at = bool(refs), now
+        return refs
 
-    def renew(self, places: Sequence[Place]) -> None:
-        """Looks up again what was due, so that it is remembered when it is asked for."""
+    def renew(self, refs: Sequence[RepositoryRef]) -> None:
+        """Look up what was due, so that it is remembered when it is asked for."""
         try:
-            self._look_up(places)
+            self._look_up(refs)
         finally:
             self._is_renewing = False
 
-    def _note(self, places: Iterable[Place], now: float) -> None:
-        for place in places:
-            self._asked.pop(place, None)
-            self._asked[place] = now
+    def _note(self, refs: Iterable[RepositoryRef], now: float) -> None:
+        for ref in refs:
+            self._asked.pop(ref, None)
+            self._asked[ref] = now
             if len(self._asked) > MAX_RENEWED:
                 del self._asked[next(iter(self._asked))]
 
-    def _look_up(self, places: Sequence[Place]) -> Mapping[Place, Covered]:
-        names, now = list(dict.fromkeys(name for name, _ in places)), self.clock()
-        refs = dict(zip(names, self.ledger.refs_of(names), strict=True)) if names else {}
-        found = {(name, ref): _covered(name, ref, refs[name]) for name, ref in places}
+    def _look_up(self, refs: Sequence[RepositoryRef]) -> Mapping[RepositoryRef, Coverage]:
+        names, now = list(dict.fromkeys(name for name, _ in refs)), self.clock()
+        known = dict(zip(names, self.ledger.refs_of(names), strict=True)) if names else {}
+        found = {(name, ref): _coverage(name, ref, known[name]) for name, ref in refs}
         if len(self._seen) + len(found) > _MAX_REMEMBERED:
             self._seen.clear()
-        for place, covered in found.items():
-            if self._seen.get(place, (now, covered))[0] <= now:  # else another look-up knew better
-                self._seen[place] = (now, covered)
+        for at, coverage in found.items():
+            if self._seen.get(at, (now, coverage))[0] <= now:  # else a later look-up came first
+                self._seen[at] = (now, coverage)
         return found
 
-    def _fresh(self, name: RepositoryName, ref: RefName, now: float) -> Covered | None:
+    def _fresh(self, name: RepositoryName, ref: RefName, now: float) -> Coverage | None:
         at, found = self._seen.get((name, ref), (now, None))
         return found if now - at < FRESH_S else None
 
@@ -119,9 +119,9 @@ def _first(names: Iterable[RepositoryName]) -> list[RepositoryName]:
     return list(dict.fromkeys(names))[:MAX_REPOSITORIES]
 
 
-def _covered(name: RepositoryName, ref: RefName, refs: Sequence[RefStatus]) -> Covered:
+def _coverage(name: RepositoryName, ref: RefName, refs: Sequence[RefStatus]) -> Coverage:
     status = _status(refs, ref)
-    return Covered(
+    return Coverage(
         repository=name,
         ref=status.ref if status else ref,
         revision=(status.indexed or "") if status else "",
@@ -132,5 +132,5 @@ def _covered(name: RepositoryName, ref: RefName, refs: Sequence[RefStatus]) -> C
 
 
 def _status(refs: Iterable[RefStatus], ref: RefName) -> RefStatus | None:
-    """Of the ref; the default one is the first."""
+    """The status of the ref; the default ref is the first."""
     return next((one for one in refs if ref in (DEFAULT_REF, one.ref)), None)

@@ -1,7 +1,7 @@
-"""What may be wrong with a search that found nothing, where its filters are allowed and unusual.
+"""Hints about filters that are allowed but unusual, for a search that found nothing.
 
-A repository or a language that does not exist is refused. A type of block cannot be: HCL and
-Kubernetes let authors name their own, and no store lists those it holds.
+A repository or a language that does not exist is refused. A type of block cannot be refused: HCL
+and Kubernetes let authors name their own, and no store lists the ones it holds.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 from codelode.infrastructure import BLOCK_TYPES
 from codelode.model import Filters
-from gateway.api.validate import nearest
+from gateway.service.catalog import nearest
 
-#: Filters that are told of in one answer.
-MAX_DOUBTS = 5
+#: Hints in one answer.
+MAX_HINTS = 5
 
 
-def doubts(filters: Filters) -> tuple[str, ...]:
-    """A notice for each filter that is probably not what was meant."""
+def filter_hints(filters: Filters) -> tuple[str, ...]:
+    """Return a notice for each filter that is probably not what was meant."""
     found = (*_block_types(filters), *_paths(filters))
-    return found[:MAX_DOUBTS]
+    return found[:MAX_HINTS]
 
 
 def _block_types(filters: Filters) -> Iterator[str]:

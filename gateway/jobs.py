@@ -1,14 +1,9 @@
-"""What the gateway tells the workers, by task name alone: it never imports them.
-
-Publishing blocks, so callers on the event loop go through `asyncio.to_thread`.
-"""
+"""The port `Jobs` over Celery: sends jobs to the workers by task name and never imports them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Protocol
 
 from celery import Celery
 from kombu.exceptions import OperationalError
@@ -17,37 +12,13 @@ from codelode import jobs
 from codelode.errors import Unavailable
 from codelode.model import RepositoryName, Run
 from codelode.settings import Settings
+from gateway.service.dependencies import Queue
 
 #: Long enough for workers on one machine or network to answer, short enough for a status page.
 _INSPECT_TIMEOUT_S = 0.5
 
 #: A call must fail while somebody still waits for it.
 _TIMEOUT_S = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class QueueDepth:
-    """A queue as it stands: messages that wait and workers that listen."""
-
-    name: str
-    messages: int
-    workers: int
-
-
-class Jobs(Protocol):
-    """The way to the workers. Raises Unavailable when the broker does not answer."""
-
-    def pull(self, run: Run) -> None:
-        """Start an active run."""
-
-    def remove(self, repository: RepositoryName) -> None:
-        """Remove everything that is indexed of the repository."""
-
-    def queues(self) -> tuple[QueueDepth, ...]:
-        """Every queue, in pipeline order."""
-
-    def close(self) -> None:
-        """Release connections."""
 
 
 class CeleryJobs:
@@ -71,12 +42,12 @@ class CeleryJobs:
     def remove(self, repository: RepositoryName) -> None:
         self._send(jobs.FORGET_TASK, jobs.STORE, {"repository": repository}, label=repository)
 
-    def queues(self) -> tuple[QueueDepth, ...]:
+    def queues(self) -> tuple[Queue, ...]:
         with _translated(), self._app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=0, timeout=_TIMEOUT_S)
             depths = {name: jobs.depth(connection, name) for name in jobs.QUEUES}
             workers = self._workers()
-        return tuple(QueueDepth(name, depths[name], workers.get(name, 0)) for name in jobs.QUEUES)
+        return tuple(Queue(name, depths[name], workers.get(name, 0)) for name in jobs.QUEUES)
 
     def close(self) -> None:
         self._app.close()

@@ -1,0 +1,37 @@
+"""Credentials of a call → the principal on whose behalf it reads.
+
+This is the only place that constructs principals. Every face hands in what its callers sent and
+passes the principal on to the service layer. Today there is one: whoever may call sees everything.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+
+from codelode.access import EVERYTHING, Principal, Role
+from codelode.errors import Unauthenticated
+
+_REMEDY = (
+    "set the environment variable CODELODE_TOKEN to the one it runs with "
+    "(without codelode's client: the header `authorization: Bearer TOKEN`)"
+)
+NO_TOKEN = f"this gateway asks for a token: {_REMEDY}"
+WRONG_TOKEN = f"this gateway has another token than this call: {_REMEDY}"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedToken:
+    """Admits the callers that send the token; with an empty token, as on loopback, all callers."""
+
+    token: str
+
+    def principal(self, authorization: object) -> Principal:
+        """The principal of an `authorization` header. Raises Unauthenticated."""
+        if not self.token:
+            return Principal("loopback", Role.ADMIN, EVERYTHING)
+        if not isinstance(authorization, str):
+            raise Unauthenticated(NO_TOKEN)
+        if not hmac.compare_digest(authorization.encode(), f"Bearer {self.token}".encode()):
+            raise Unauthenticated(WRONG_TOKEN)
+        return Principal("token", Role.ADMIN, EVERYTHING)

@@ -1,0 +1,1 @@
+"""The gRPC face: protos → requests, one service function, answers → protos, errors → statuses."""

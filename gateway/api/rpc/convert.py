@@ -1,0 +1,151 @@
+"""Protos → requests, and answers → protos. Nothing is decided here.
+
+Fields of answers have the names of the protos' fields, so one function converts them all. Fields
+that a message lacks are not for callers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
+
+from google.protobuf.message import Message
+
+from codelode.v1 import graph_pb2, index_pb2, search_pb2
+from gateway.service.requests import (
+    NO_FILTERS,
+    ExplainRequest,
+    FailuresRequest,
+    GivenFilters,
+    GivenOptions,
+    GraphRequest,
+    SearchRequest,
+    SimilarRequest,
+    StartRequest,
+)
+
+M = TypeVar("M", bound=Message)
+
+#: The messages of SearchOptions that hold options.
+STAGES = ("analyze", "retrieve", "rank", "expand", "assemble")
+
+_FILTERS = tuple(field.name for field in fields(GivenFilters))
+
+
+def message(value: Any, of: type[M]) -> M:
+    """The dataclass as a message, every field by name; None is left out."""
+    key = (type(value), of)
+    shape = _SHAPES.get(key) or _SHAPES.setdefault(key, _shape(*key))
+    given = dict(zip(shape.plain, shape.plain_of(value), strict=True))
+    for name, part, is_repeated in shape.nested:
+        found = getattr(value, name)
+        if found:
+            made = [message(one, part) for one in found] if is_repeated else message(found, part)
+            given[name] = made
+    return of(**given)
+
+
+class _Shape(NamedTuple):
+    """The fields that a dataclass and a message have in common."""
+
+    plain: tuple[str, ...]
+    plain_of: Callable[[object], tuple[Any, ...]]
+    nested: tuple[tuple[str, type[Message], bool], ...]  # name, its message, is it repeated
+
+
+_SHAPES: dict[tuple[type[Any], type[Message]], _Shape] = {}
+
+
+def _shape(value: type[Any], of: type[Message]) -> _Shape:
+    names = {field.name for field in fields(value)}
+    common = [field for field in of.DESCRIPTOR.fields if field.name in names]
+    plain = tuple(field.name for field in common if field.message_type is None)
+    getter = attrgetter(*plain) if plain else lambda _: ()
+    return _Shape(
+        plain,
+        getter if len(plain) != 1 else lambda one: (getter(one),),
+        tuple(
+            (field.name, field.message_type._concrete_class, field.is_repeated)
+            for field in common
+            if field.message_type is not None
+        ),
+    )
+
+
+def search_request(given: search_pb2.SearchRequest) -> SearchRequest:
+    return SearchRequest(
+        query=given.query,
+        filters=_filters(given.filters),
+        top_k=given.top_k,
+        explain=given.explain,
+        skip_cache=given.skip_cache,
+        options=options(given.options),
+        page_token=given.page_token,
+    )
+
+
+def similar_request(given: search_pb2.SimilarRequest) -> SimilarRequest:
+    return SimilarRequest(
+        snippet=given.snippet,
+        repository=given.repository,
+        path=given.path,
+        line=given.line,
+        ref=given.ref,
+        filters=_filters(given.filters),
+        top_k=given.top_k,
+    )
+
+
+def explain_request(given: search_pb2.ExplainRequest) -> ExplainRequest:
+    return ExplainRequest(given.subject, given.repository, given.ref)
+
+
+def graph_request(given: graph_pb2.GetGraphRequest) -> GraphRequest:
+    return GraphRequest(
+        subject=given.subject,
+        repository=given.repository,
+        ref=given.ref,
+        relations=tuple(given.relations),
+        depth=given.depth,
+        limit=given.limit,
+        reverse=given.reverse,
+    )
+
+
+def start_request(given: index_pb2.StartRunRequest) -> StartRequest:
+    return StartRequest(
+        url=given.url,
+        name=given.name,
+        ref=given.ref,
+        include=tuple(given.include.patterns) if given.HasField("include") else None,
+        exclude=tuple(given.exclude.patterns) if given.HasField("exclude") else None,
+    )
+
+
+def failures_request(given: index_pb2.ListFailuresRequest) -> FailuresRequest:
+    return FailuresRequest(
+        repository=given.repository,
+        include_skipped=given.include_skipped,
+        include_partial=given.include_partial,
+        page_size=given.page_size,
+        page_token=given.page_token,
+    )
+
+
+def options(given: search_pb2.SearchOptions) -> GivenOptions:
+    """The preset and the options that the request sets, also those set to zero."""
+    values = {
+        f"{stage}.{field.name}": value
+        for stage in STAGES
+        for field, value in getattr(given, stage).ListFields()
+    }
+    return GivenOptions(given.preset, values)
+
+
+def _filters(given: search_pb2.Filters) -> GivenFilters:
+    if not given.ByteSize():
+        return NO_FILTERS
+    values = {name: tuple(getattr(given, name)) for name in _FILTERS if name != "ref"}
+    return GivenFilters(ref=given.ref, **values)

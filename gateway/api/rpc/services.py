@@ -1,0 +1,136 @@
+"""The gRPC services. Each method converts the request, calls one function, converts the answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from codelode.v1 import (
+    graph_pb2,
+    graph_pb2_grpc,
+    index_pb2,
+    index_pb2_grpc,
+    search_pb2,
+    search_pb2_grpc,
+)
+from gateway import service
+from gateway.api.rpc import convert
+from gateway.api.rpc.convert import message
+from gateway.api.rpc.interceptors import CallContext, caller
+
+# ruff: noqa: N802 - the methods have gRPC's names
+
+
+@dataclass(frozen=True, slots=True)
+class SearchService(search_pb2_grpc.SearchServiceServicer):
+    """Finds code across all indexed repositories."""
+
+    dependencies: service.Dependencies
+
+    async def Search(
+        self, request: search_pb2.SearchRequest, context: CallContext
+    ) -> search_pb2.SearchResponse:
+        asked = convert.search_request(request)
+        answer = await service.search(self.dependencies, caller(), asked)
+        return message(answer, search_pb2.SearchResponse)
+
+    async def Context(
+        self, request: search_pb2.ContextRequest, context: CallContext
+    ) -> search_pb2.ContextResponse:
+        asked = convert.search_request(request.search)
+        answer = await service.context(self.dependencies, caller(), asked)
+        return message(answer, search_pb2.ContextResponse)
+
+    async def Similar(
+        self, request: search_pb2.SimilarRequest, context: CallContext
+    ) -> search_pb2.SearchResponse:
+        asked = convert.similar_request(request)
+        answer = await service.similar(self.dependencies, caller(), asked)
+        return message(answer, search_pb2.SearchResponse)
+
+    async def Explain(
+        self, request: search_pb2.ExplainRequest, context: CallContext
+    ) -> search_pb2.ExplainResponse:
+        asked = convert.explain_request(request)
+        answer = await service.explain(self.dependencies, caller(), asked)
+        return message(answer, search_pb2.ExplainResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphService(graph_pb2_grpc.GraphServiceServicer):
+    """Follows dependencies between files, symbols and repositories."""
+
+    dependencies: service.Dependencies
+
+    async def GetGraph(
+        self, request: graph_pb2.GetGraphRequest, context: CallContext
+    ) -> graph_pb2.GetGraphResponse:
+        asked = convert.graph_request(request)
+        answer = await service.graph(self.dependencies, caller(), asked)
+        return message(answer, graph_pb2.GetGraphResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexService(index_pb2_grpc.IndexServiceServicer):
+    """Registers repositories and keeps their index up to date."""
+
+    dependencies: service.Dependencies
+
+    async def StartRun(
+        self, request: index_pb2.StartRunRequest, context: CallContext
+    ) -> index_pb2.StartRunResponse:
+        asked = convert.start_request(request)
+        run = await service.start(self.dependencies, caller(), asked)
+        return index_pb2.StartRunResponse(run=message(run, index_pb2.Run))
+
+    async def WatchRun(
+        self, request: index_pb2.WatchRunRequest, context: CallContext
+    ) -> AsyncIterator[index_pb2.WatchRunResponse]:
+        async for run in service.watch(self.dependencies, caller(), request.run_id):
+            yield index_pb2.WatchRunResponse(run=message(run, index_pb2.Run))
+
+    async def CancelRun(
+        self, request: index_pb2.CancelRunRequest, context: CallContext
+    ) -> index_pb2.CancelRunResponse:
+        run = await service.cancel(self.dependencies, caller(), request.run_id)
+        return index_pb2.CancelRunResponse(run=message(run, index_pb2.Run))
+
+    async def ListRepositories(
+        self, request: index_pb2.ListRepositoriesRequest, context: CallContext
+    ) -> index_pb2.ListRepositoriesResponse:
+        found = await service.repositories(self.dependencies, caller())
+        listed = [message(one, index_pb2.Repository) for one in found]
+        return index_pb2.ListRepositoriesResponse(repositories=listed)
+
+    async def GetStatus(
+        self, request: index_pb2.GetStatusRequest, context: CallContext
+    ) -> index_pb2.GetStatusResponse:
+        status = await service.status(self.dependencies, caller())
+        return message(status, index_pb2.GetStatusResponse)
+
+    async def RemoveRepository(
+        self, request: index_pb2.RemoveRepositoryRequest, context: CallContext
+    ) -> index_pb2.RemoveRepositoryResponse:
+        await service.remove(self.dependencies, caller(), request.name)
+        return index_pb2.RemoveRepositoryResponse()
+
+    async def ListFailures(
+        self, request: index_pb2.ListFailuresRequest, context: CallContext
+    ) -> index_pb2.ListFailuresResponse:
+        asked = convert.failures_request(request)
+        page = await service.failures(self.dependencies, caller(), asked)
+        return message(page, index_pb2.ListFailuresResponse)
+
+    async def RetryFailures(
+        self, request: index_pb2.RetryFailuresRequest, context: CallContext
+    ) -> index_pb2.RetryFailuresResponse:
+        runs = await service.retry_failures(self.dependencies, caller(), request.repository)
+        return index_pb2.RetryFailuresResponse(runs=[message(run, index_pb2.Run) for run in runs])
+
+    async def EnrichRepository(
+        self, request: index_pb2.EnrichRepositoryRequest, context: CallContext
+    ) -> index_pb2.EnrichRepositoryResponse:
+        runs = await service.enrich(self.dependencies, caller(), request.repository)
+        return index_pb2.EnrichRepositoryResponse(
+            runs=[message(run, index_pb2.Run) for run in runs]
+        )

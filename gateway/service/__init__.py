@@ -1,0 +1,34 @@
+"""What the product does, on plain values: one async function per capability.
+
+Each function takes the dependencies, the principal on whose behalf it reads, and the request of a
+caller (`requests`); it returns an answer (`results`) or raises a CodelodeError. Checks and limits,
+visibility, caching, coverage, paging, notices, and the facts of the log line are applied here,
+once for every face.
+"""
+
+from gateway.service.dependencies import Dependencies
+from gateway.service.explain import explain
+from gateway.service.graph import graph
+from gateway.service.repositories import register, remove, repositories
+from gateway.service.runs import cancel, enrich, retry_failures, start, watch
+from gateway.service.search import context, search, similar
+from gateway.service.status import failures, status
+
+__all__ = [
+    "Dependencies",
+    "cancel",
+    "context",
+    "enrich",
+    "explain",
+    "failures",
+    "graph",
+    "register",
+    "remove",
+    "repositories",
+    "retry_failures",
+    "search",
+    "similar",
+    "start",
+    "status",
+    "watch",
+]

@@ -1,0 +1,129 @@
+"""The ledger as a principal may see it, and the errors for names that it does not hold.
+
+A repository that is not visible is reported exactly as one that does not exist: it is neither
+found, nor listed, nor suggested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from codelode.access import Visibility
+from codelode.errors import InvalidQuery, NotFound
+from codelode.ledger import Ledger
+from codelode.model import DEFAULT_REF, RefName, RefStatus, Repository, RepositoryName, Run, RunId
+
+#: Names listed in an error, of those that there are.
+MAX_LISTED = 10
+#: What `codelode status` lists.
+_IN_STATUS = ("repository", "ref")
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleCatalog:
+    """Repositories, refs and runs inside a visibility. Its methods block."""
+
+    ledger: Ledger
+    visible: Visibility
+
+    def repositories(self) -> tuple[Repository, ...]:
+        """The visible repositories, by name."""
+        found = self.ledger.repositories()
+        if self.visible.is_everything:
+            return found
+        return tuple(one for one in found if one.name in self.visible)
+
+    def names(self) -> list[RepositoryName]:
+        return [repository.name for repository in self.repositories()]
+
+    def refs_of(self, names: Sequence[RepositoryName]) -> tuple[tuple[RefStatus, ...], ...]:
+        """The refs of each repository; a hidden one has none."""
+        if self.visible.is_everything:
+            return self.ledger.refs_of(names)
+        seen = [name for name in names if name in self.visible]
+        refs = dict(zip(seen, self.ledger.refs_of(seen), strict=True))
+        return tuple(refs.get(name, ()) for name in names)
+
+    def recent(self, limit: int) -> tuple[Run, ...]:
+        return self.ledger.recent(self.visible, limit=limit)
+
+    def find(self, name: RepositoryName) -> Repository | None:
+        return self.ledger.get(name) if name in self.visible else None
+
+    def repository(self, name: str) -> Repository:
+        """The repository of that name. Raises NotFound with the names that are like it."""
+        found = self.find(RepositoryName(name))
+        if found is None:
+            raise NotFound(unknown("repository", name, self.names()))
+        return found
+
+    def run(self, id: str) -> Run:
+        """The run of that id. Raises NotFound."""
+        run = self.ledger.run(RunId(id))
+        if run is None or run.repository not in self.visible:
+            raise NotFound(f"there is no run {id[:100]!r}; `status` lists the recent ones")
+        return run
+
+    def named_or_all(self, name: str) -> list[RepositoryName]:
+        """The named repository; with an empty name all visible ones. Raises NotFound."""
+        return [self.repository(name).name] if name else self.names()
+
+    def known(
+        self, names: Iterable[str], *, field: str = "filters.repositories"
+    ) -> tuple[RepositoryName, ...]:
+        """The names, each once. Raises InvalidQuery with the names that are like an unknown one."""
+        distinct = tuple(dict.fromkeys(names))
+        if not distinct:
+            return ()
+        known = self.names()
+        for name in distinct:
+            if name not in known:
+                raise InvalidQuery(field, unknown("repository", name, known))
+        return tuple(RepositoryName(name) for name in distinct)
+
+    def known_or_all(self, name: str, *, field: str = "repository") -> tuple[RepositoryName, ...]:
+        """The named repository; with an empty name all visible ones. Raises InvalidQuery."""
+        return self.known([name], field=field) if name else tuple(self.names())
+
+    def known_or_only(self, name: str, *, field: str = "repository") -> RepositoryName:
+        """The named repository; an empty name is fine where only one is visible."""
+        if name:
+            return self.known([name], field=field)[0]
+        names = self.names()
+        if len(names) != 1:
+            raise InvalidQuery(field, "is empty; name one of them, as `codelode repos` does")
+        return names[0]
+
+    def ref(
+        self, name: str, repositories: Sequence[RepositoryName] = (), *, field: str = "ref"
+    ) -> RefName:
+        """The ref, if any of the repositories has it; without repositories, any visible one."""
+        if name in ("", DEFAULT_REF):
+            return DEFAULT_REF
+        refs = self.refs_of(repositories or self.names())
+        known = sorted({status.ref for some in refs for status in some})
+        if name not in known:
+            raise InvalidQuery(field, unknown("ref", name, known))
+        return RefName(name)
+
+
+def unknown(what: str, name: str, known: Sequence[str]) -> str:
+    """`there is no ref 'mian'; did you mean 'main'? (`codelode status` lists all)`"""
+    close = nearest(name, known)
+    text = f"there is no {what} {name[:100]!r}"
+    if not known:
+        return f"{text}; none is indexed yet: `codelode index URL_OR_PATH` does it"
+    if not close and len(known) <= MAX_LISTED:
+        return f"{text}; there are: {', '.join(known)}"
+    where = " (`codelode status` lists all)" if what in _IN_STATUS else ""
+    if close:
+        return f"{text}; did you mean {' or '.join(map(repr, close))}?{where}"
+    return f"{text}; there are: {', '.join(known[:MAX_LISTED])}, …{where}"
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The known names that are most like it, at most three."""
+    lower = {candidate.lower(): candidate for candidate in known}
+    return [lower[match] for match in get_close_matches(name.lower(), lower, n=3)]

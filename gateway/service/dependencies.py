@@ -1,0 +1,101 @@
+"""What the service functions work with, passed as their first argument."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from codelode.ledger import Ledger
+from codelode.model import RepositoryName, Run
+from codelode.ports import QueryCache, SemanticQueryCache
+from codelode.settings import Settings
+from gateway.service.coverage import CoverageReader
+from gateway.service.published import Published
+from gateway.state import Backends
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue of jobs."""
+
+    name: str
+    messages: int  # waiting
+    workers: int  # listening
+
+
+class Jobs(Protocol):
+    """The way to the workers. Raises Unavailable when the broker does not answer.
+
+    Its methods block, so callers on the event loop use a thread.
+    """
+
+    def pull(self, run: Run) -> None:
+        """Start an active run."""
+
+    def remove(self, repository: RepositoryName) -> None:
+        """Remove everything that is indexed of the repository."""
+
+    def queues(self) -> tuple[Queue, ...]:
+        """Every queue, in pipeline order."""
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """The backends and settings that a gateway serves with.
+
+    `ledger` holds the state of all repositories. Service functions read it through
+    `catalog.VisibleCatalog`, which bounds every read by the visibility of the principal.
+    """
+
+    published: Published
+    ledger: Ledger
+    cache: QueryCache
+    near: SemanticQueryCache
+    jobs: Jobs
+    settings: Settings
+    coverage: CoverageReader
+    draining: asyncio.Event = field(default_factory=asyncio.Event)  # set: streams end
+
+    async def close(self) -> None:
+        await self.published.close()
+        await self.cache.close()
+        await self.near.close()
+        self.jobs.close()
+
+
+def reads_index(
+    function: Callable[Concatenate[Dependencies, Backends, P], Awaitable[T]],
+) -> Callable[Concatenate[Dependencies, P], Coroutine[Any, Any, T]]:
+    """Decorate a service function that reads the index: its second argument is filled in.
+
+    The function gets the backends of the published index and is called again with the new ones when
+    another index was published meanwhile (see `published`).
+    """
+
+    @wraps(function)
+    async def call(dependencies: Dependencies, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        def read(backends: Backends) -> Awaitable[T]:
+            return function(dependencies, backends, *args, **kwargs)
+
+        return await dependencies.published.call(read)
+
+    return call
+
+
+def aside(call: Callable[[], T]) -> asyncio.Future[T]:
+    """Run the blocking call in a thread, started at once.
+
+    A failure is raised only for those that await the future, and is never logged as unretrieved.
+    """
+    started = asyncio.get_running_loop().run_in_executor(None, call)
+    started.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return started

@@ -1,0 +1,58 @@
+"""Dependencies around a file or a symbol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from codelode.access import Principal
+from codelode.errors import InvalidQuery
+from gateway.expand import graph as expand
+from gateway.expand.graph import BACKWARD, FORWARD, GraphQuery, Relation
+from gateway.service import queries
+from gateway.service.audit import note
+from gateway.service.catalog import VisibleCatalog, unknown
+from gateway.service.dependencies import Dependencies, reads_index
+from gateway.service.requests import GraphRequest
+from gateway.service.results import GraphAnswer
+from gateway.state import Backends
+
+DEFAULT_DEPTH, MAX_DEPTH = 3, 5
+DEFAULT_LIMIT, MAX_LIMIT = 200, 1_000
+
+
+@reads_index
+async def graph(
+    dependencies: Dependencies, backends: Backends, principal: Principal, request: GraphRequest
+) -> GraphAnswer:
+    """Follow the dependencies of a file or a symbol, also into other visible repositories."""
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    query = await asyncio.to_thread(_query, request, catalog)
+    found = await expand.graph(query, backends)
+    note(subject_kind=found.kind, links=len(found.links))
+    return GraphAnswer(found.kind, found.repository, found.links, found.notices)
+
+
+def _query(request: GraphRequest, catalog: VisibleCatalog) -> GraphQuery:
+    subject = queries.subject(request.subject)
+    named = catalog.known_or_all(request.repository)
+    return GraphQuery(
+        subject=subject,
+        repositories=named,
+        visible=tuple(catalog.names()),
+        relations=_relations(request.relations, reverse=request.reverse),
+        depth=queries.bounded("depth", request.depth, default=DEFAULT_DEPTH, most=MAX_DEPTH),
+        reverse=request.reverse,
+        limit=queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT),
+        ref=catalog.ref(request.ref, named),
+    )
+
+
+def _relations(names: Sequence[str], *, reverse: bool) -> tuple[Relation, ...]:
+    known = [relation.value for relation in Relation]
+    for name in names:
+        if name not in known:
+            raise InvalidQuery("relations", unknown("relation", name, known))
+    if not names:
+        return BACKWARD if reverse else FORWARD
+    return tuple(dict.fromkeys(map(Relation, names)))

@@ -1,0 +1,201 @@
+"""Requests → checked values, or an InvalidQuery that names the field and the remedy.
+
+All limits of searches are here. Names are checked against what is visible, because a misspelt
+filter that silently finds nothing is the worst answer a search can give.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+from codelode import languages
+from codelode.errors import InvalidQuery
+from codelode.model import Category, Filters, Kind, RefName, RepositoryName
+from gateway.service import options
+from gateway.service.catalog import VisibleCatalog, unknown
+from gateway.service.requests import GivenFilters, SearchRequest, SimilarRequest
+from gateway.state import SearchQuery
+
+MAX_QUERY_CHARS = 8_192
+MAX_TOP_K = 200
+DEFAULT_TOP_K = 10
+#: Default of a context, which leaves out what does not fit its budget.
+CONTEXT_TOP_K = 20
+MAX_GLOB_CHARS = 1_024
+#: Alternatives in one filter field. More are a mistake or an attack.
+MAX_ALTERNATIVES = 1_000
+
+#: A bracket that is neither closed nor followed by a wildcard that could close it.
+_UNCLOSED = re.compile(r"\[[^\]*?]*\Z")
+
+Closed = TypeVar("Closed", bound=StrEnum)
+
+
+class SourceLocation(NamedTuple):
+    """A line of an indexed file."""
+
+    repository: RepositoryName
+    path: str
+    line: int
+    ref: RefName
+
+
+def search_query(
+    request: SearchRequest, catalog: VisibleCatalog, *, for_context: bool = False
+) -> SearchQuery:
+    """The first page of the search that the request asks for."""
+    default = CONTEXT_TOP_K if for_context else DEFAULT_TOP_K
+    return SearchQuery(
+        text=query_text(request.query),
+        top_k=bounded("top_k", request.top_k, default=default, most=MAX_TOP_K),
+        filters=filters(request.filters, catalog),
+        options=options.chosen(request.options, for_context=for_context),
+        visible=catalog.visible,
+    )
+
+
+def similar_query(request: SimilarRequest, catalog: VisibleCatalog) -> SearchQuery:
+    """The limits of a search for similar code; `similar_location` checks what it is similar to."""
+    return SearchQuery(
+        text=request.snippet,
+        top_k=bounded("top_k", request.top_k, default=DEFAULT_TOP_K, most=MAX_TOP_K),
+        filters=filters(request.filters, catalog),
+        visible=catalog.visible,
+    )
+
+
+def similar_location(request: SimilarRequest, catalog: VisibleCatalog) -> SourceLocation | None:
+    """The line to find similar code for; None for a snippet, which is checked as a query is."""
+    if request.snippet:
+        if request.path:
+            raise InvalidQuery("snippet", "and a path are given; give one of them")
+        query_text(request.snippet, field="snippet")
+        return None
+    if not request.path:
+        raise InvalidQuery("path", "is empty, and there is no snippet; give one of them")
+    if request.line < 1:
+        raise InvalidQuery("line", f"is {request.line}; lines begin at 1")
+    repository = catalog.known_or_only(request.repository)
+    ref = catalog.ref(request.ref, [repository])
+    return SourceLocation(repository, request.path, request.line, ref)
+
+
+def subject(text: str) -> str:
+    """The path or name that is asked about, stripped."""
+    return query_text(text, field="subject").removeprefix("./")
+
+
+def query_text(text: str, *, field: str = "query") -> str:
+    """The query, stripped."""
+    if not text.strip():
+        raise InvalidQuery(field, "is empty; say in words or code what to look for")
+    if len(text) > MAX_QUERY_CHARS:
+        raise InvalidQuery(
+            field, f"has {len(text):,} characters; at most {MAX_QUERY_CHARS:,} are allowed"
+        )
+    return text.strip()
+
+
+def bounded(field: str, value: int, *, default: int, most: int) -> int:
+    """The number, or its default for 0. Raises InvalidQuery when it is out of bounds."""
+    if not 0 <= value <= most:
+        raise InvalidQuery(field, f"is {value:,}; it must be 1 to {most:,}")
+    return value or default
+
+
+def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
+    """The filters with every name resolved to the one that the index uses."""
+    if given.is_empty:
+        return NO_FILTERS
+    for field in fields(given):
+        if field.name != "ref":
+            _check_count(f"filters.{field.name}", getattr(given, field.name))
+    repositories = catalog.known(given.repositories)
+    return Filters(
+        repositories=repositories,
+        languages=_languages(given.languages),
+        paths=tuple(map(_path, _globs("filters.paths", given.paths))),
+        kinds=_members("filters.kinds", given.kinds, Kind),
+        symbols=_globs("filters.symbols", given.symbols),
+        categories=_members("filters.categories", given.categories, Category),
+        block_types=_globs("filters.block_types", given.block_types),
+        ref=catalog.ref(given.ref, repositories, field="filters.ref"),
+    )
+
+
+NO_FILTERS = Filters()
+
+
+def _languages(names: Iterable[str]) -> tuple[str, ...]:
+    resolved = []
+    for name in names:
+        language = languages.resolve(name)
+        if language is None:
+            raise InvalidQuery(
+                "filters.languages", unknown("language", name, list(languages.names()))
+            )
+        resolved.append(language)
+    return tuple(dict.fromkeys(resolved))
+
+
+def _members(field: str, names: Iterable[str], members: type[Closed]) -> tuple[Closed, ...]:
+    """The named members of a closed set, in lower or upper case."""
+    known = [member.value for member in members]
+    found = []
+    for name in names:
+        if name.lower() not in known:
+            what = members.__name__.lower()
+            raise InvalidQuery(field, f"{name!r} is no {what}; there are: {', '.join(known)}")
+        found.append(members(name.lower()))
+    return tuple(dict.fromkeys(found))
+
+
+def _globs(field: str, patterns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_glob(field, pattern) for pattern in patterns))
+
+
+def _glob(field: str, pattern: str) -> str:
+    if not pattern.strip():
+        raise InvalidQuery(field, "holds an empty glob; leave the filter out to allow all")
+    if len(pattern) > MAX_GLOB_CHARS:
+        raise InvalidQuery(field, f"holds a glob of more than {MAX_GLOB_CHARS:,} characters")
+    if not pattern.isprintable():
+        raise InvalidQuery(field, f"{pattern!r} holds control characters")
+    return pattern
+
+
+def _path(glob: str) -> str:
+    """The glob, unless no path can match it.
+
+    `[` is an ordinary character: `pages/[id].tsx` matches the file of that name.
+    """
+    field, shown, parts = "filters.paths", repr(glob[:100]), glob.split("/")
+    if not parts[0]:
+        raise InvalidQuery(
+            field, f"{shown} starts with '/'; paths are relative to the repository's root"
+        )
+    if not parts[-1]:
+        raise InvalidQuery(field, f"{shown} ends with '/'; write '{glob[:100]}**' for all inside")
+    if not {"", ".", ".."}.isdisjoint(parts):
+        raise InvalidQuery(
+            field,
+            f"{shown} can match no path; write it relative to the repository's root: 'src/**/*.py'",
+        )
+    if _UNCLOSED.search(glob):
+        raise InvalidQuery(
+            field,
+            f"{shown} has a '[' that nothing closes; it stands for itself, as in 'pages/[id].tsx', "
+            "and '?' for one character of any kind",
+        )
+    return glob
+
+
+def _check_count(field: str, values: Sequence[str]) -> None:
+    if len(values) > MAX_ALTERNATIVES:
+        raise InvalidQuery(
+            field, f"has {len(values):,} values; at most {MAX_ALTERNATIVES:,} are allowed"
+        )

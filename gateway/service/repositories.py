@@ -1,0 +1,78 @@
+"""Registered repositories: list, register, remove."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from codelode import addresses
+from codelode.access import Principal
+from codelode.errors import Denied, InvalidQuery, Unavailable
+from codelode.model import Repository
+from gateway.service import results
+from gateway.service.audit import note
+from gateway.service.catalog import VisibleCatalog
+from gateway.service.dependencies import Dependencies
+from gateway.service.file_patterns import excluded, included
+from gateway.service.requests import StartRequest
+
+
+async def repositories(
+    dependencies: Dependencies, principal: Principal
+) -> tuple[results.Repository, ...]:
+    """List the visible repositories with their refs, by name."""
+    return await asyncio.to_thread(listed, VisibleCatalog(dependencies.ledger, principal.visible))
+
+
+async def register(
+    dependencies: Dependencies, principal: Principal, request: StartRequest
+) -> Repository:
+    """Register a repository with its patterns, or give a registered one other patterns.
+
+    Raises Denied for a name outside of the visibility, whether or not such a repository exists.
+    """
+    found = await asyncio.to_thread(registered, dependencies, principal, request)
+    note(repository=found.name)
+    return found
+
+
+async def remove(dependencies: Dependencies, principal: Principal, name: str) -> None:
+    """Remove a repository and everything that is indexed of it. Raises NotFound."""
+    note(repository=name)
+    await asyncio.to_thread(_remove, dependencies, principal, name)
+
+
+def listed(catalog: VisibleCatalog) -> tuple[results.Repository, ...]:
+    known = catalog.repositories()
+    refs = catalog.refs_of([repository.name for repository in known])
+    return tuple(map(results.repository, known, refs))
+
+
+def registered(
+    dependencies: Dependencies, principal: Principal, request: StartRequest
+) -> Repository:
+    """Register what the request names. Nothing is stored unless all of it is in order."""
+    url = addresses.check_url(request.url, local_paths=dependencies.settings.local_paths)
+    name = addresses.check_name(request.name) if request.name else addresses.default_name(url)
+    include, exclude = included(request.include), excluded(request.exclude)
+    if name not in principal.visible:
+        raise Denied(f"you may not register {name!r}; ask for a name that you may see")
+    known = dependencies.ledger.get(name)
+    if known is not None and known.url != url:
+        raise InvalidQuery(
+            "name",
+            f"{name!r} is already the name of {known.url}; "
+            "pass another name, or remove that repository first",
+        )
+    repository = known or Repository(name, url)
+    dependencies.ledger.register(repository)
+    dependencies.ledger.set_patterns(name, include=include, exclude=exclude)
+    return repository
+
+
+def _remove(dependencies: Dependencies, principal: Principal, name: str) -> None:
+    """Unregister it at once. The workers delete its index, told now or by their reaper."""
+    repository = VisibleCatalog(dependencies.ledger, principal.visible).repository(name)
+    dependencies.ledger.unregister(repository.name)
+    with suppress(Unavailable):
+        dependencies.jobs.remove(repository.name)

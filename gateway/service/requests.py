@@ -1,0 +1,109 @@
+"""Requests as callers send them, before any check: plain values that every face can fill in.
+
+Empty texts, zeros and empty sequences mean "not given". Names of fields are those of the protos, so
+that an InvalidQuery names the same field whatever the face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFilters:
+    """Limits of a search. Values inside one field are alternatives."""
+
+    repositories: Sequence[str] = ()
+    languages: Sequence[str] = ()
+    paths: Sequence[str] = ()
+    kinds: Sequence[str] = ()
+    symbols: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    block_types: Sequence[str] = ()
+    ref: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(getattr(self, one.name) for one in fields(self))
+
+
+NO_FILTERS = GivenFilters()
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOptions:
+    """A preset, and the options that the request sets itself, by name: `retrieve.window`."""
+
+    preset: str = ""
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A question in words, a name, or a code snippet. Also the request of a context."""
+
+    query: str
+    filters: GivenFilters = NO_FILTERS
+    top_k: int = 0
+    explain: bool = False
+    skip_cache: bool = False
+    options: GivenOptions = field(default_factory=GivenOptions)
+    page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarRequest:
+    """A snippet, or a line of an indexed file, to find similar code for."""
+
+    snippet: str = ""
+    repository: str = ""
+    path: str = ""
+    line: int = 0
+    ref: str = ""
+    filters: GivenFilters = NO_FILTERS
+    top_k: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainRequest:
+    """A path, or the name of a symbol, to describe."""
+
+    subject: str
+    repository: str = ""
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRequest:
+    """A path, or the name of a symbol, whose dependencies are followed."""
+
+    subject: str
+    repository: str = ""
+    ref: str = ""
+    relations: Sequence[str] = ()
+    depth: int = 0
+    limit: int = 0
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """A repository to register, unless it is, and to index at a ref."""
+
+    url: str
+    name: str = ""
+    ref: str = ""
+    include: Sequence[str] | None = None  # patterns; None: those it has stay
+    exclude: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailuresRequest:
+    """Which of the files that are not in the index to list."""
+
+    repository: str = ""
+    include_skipped: bool = False
+    include_partial: bool = False
+    page_size: int = 0
+    page_token: str = ""

@@ -1,0 +1,331 @@
+"""Answers of the service functions: plain values, with the field names of the protos.
+
+Every face formats these and nothing else. Their JSON form is what the query cache stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from codelode import model
+from codelode.model import Category, ChunkId, Kind, LanguageHealth, Match, RepositoryName, Run
+from gateway.assemble.context import Context
+from gateway.expand.about import About
+from gateway.expand.links import Link
+from gateway.pipeline import Timing
+from gateway.service.coverage import Coverage
+from gateway.service.dependencies import Queue
+from gateway.state import Entity, FoundFile, ImportLink, Passage, Relation, SearchState
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One part of a score."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk of an answer."""
+
+    repository: RepositoryName
+    path: str
+    start_line: int
+    end_line: int
+    language: str
+    symbol: str
+    kind: Kind
+    category: Category
+    score: float
+    match: Match
+    content: str
+    header: str = ""
+    summary: str = ""
+    block_type: str = ""
+    explain: tuple[Trace, ...] = ()  # only where the request explains
+    passage: Passage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedFile:
+    """A file near a hit in the dependency graph."""
+
+    repository: RepositoryName
+    path: str
+    relation: Relation
+    hops: int
+    of: str  # the hit's path
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A chunk that was left out because a hit is nearly the same."""
+
+    repository: RepositoryName
+    path: str
+    start_line: int
+    end_line: int
+    of_rank: int  # 1-based rank of the hit
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """The answer of `search` and `similar`.
+
+    `took_ms`, `cached`, `coverage` and some notices belong to a call and are not stored.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    took_ms: float = 0.0
+    cached: bool = False
+    stages: tuple[Timing, ...] = ()  # only where the request explains
+    notices: tuple[str, ...] = ()
+    query_kind: str = ""
+    intent: str = ""
+    related: tuple[RelatedFile, ...] = ()
+    imports: tuple[ImportLink, ...] = ()
+    duplicates: tuple[Duplicate, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    abstained: bool = False
+    tokens: int = 0
+    next_page_token: str = ""
+    entities: tuple[Entity, ...] = ()
+    synonyms: tuple[str, ...] = ()
+    alternates: tuple[str, ...] = ()
+    files: tuple[FoundFile, ...] = ()
+    ranking: str = ""  # digest of the ranking that pages are cut from; not for callers
+
+
+@dataclass(frozen=True, slots=True)
+class ContextAnswer:
+    """One text for an agent, and the search it was made from, whose hits are without code."""
+
+    text: str
+    tokens: int
+    search: SearchAnswer
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Where a name is defined."""
+
+    repository: RepositoryName
+    path: str
+    start_line: int
+    end_line: int
+    name: str  # qualified
+    kind: Kind
+    signature: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainAnswer:
+    """What is known about a file or a symbol."""
+
+    subject_kind: str
+    summary: str
+    definitions: tuple[Definition, ...]
+    imports: tuple[str, ...]
+    imported_by: tuple[str, ...]
+    tests: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphAnswer:
+    """The links around a file or a symbol."""
+
+    subject_kind: str
+    repository: RepositoryName
+    links: tuple[Link, ...]
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefStatus:
+    """What of a ref is indexed."""
+
+    ref: str
+    revision: str  # empty while the first run is under way
+    files: int
+    skipped: int
+    failed: int
+    chunks: int
+    indexed_at: float
+    health: tuple[LanguageHealth, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A registered repository with its refs."""
+
+    name: RepositoryName
+    url: str
+    default_ref: str
+    refs: tuple[RefStatus, ...]
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Repositories, recent runs, queues and workers at one moment."""
+
+    version: str
+    repositories: tuple[Repository, ...]
+    runs: tuple[Run, ...]
+    chunks: int
+    queues: tuple[Queue, ...]
+    embedder: str
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileFailure:
+    """A file that is not, or not wholly, in the index."""
+
+    repository: RepositoryName
+    ref: str
+    path: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """One page of failures."""
+
+    failures: tuple[FileFailure, ...]
+    next_page_token: str
+
+
+def search_answer(
+    state: SearchState, timings: Iterable[Timing] = (), *, explain: bool = False
+) -> SearchAnswer:
+    """The answer of a finished search, as far as its state says it."""
+    ranks = {hit.chunk.id: rank for rank, hit in enumerate(state.hits, 1 + state.query.offset)}
+    analysis = state.analysis
+    return SearchAnswer(
+        hits=tuple(_hit(one, state.passages, explain=explain) for one in state.hits),
+        stages=tuple(timings) if explain else (),
+        notices=(*state.notices, *state.remarks),
+        query_kind=analysis.kind,
+        intent=analysis.intent,
+        related=tuple(
+            RelatedFile(one.repository, one.path, one.relation, one.hops, one.of)
+            for one in state.related
+        ),
+        imports=state.imports,
+        duplicates=tuple(
+            Duplicate(
+                one.chunk.repository,
+                one.chunk.path,
+                one.chunk.start_line,
+                one.chunk.end_line,
+                ranks[one.of],
+                one.similarity,
+            )
+            for one in state.duplicates
+            if one.of in ranks
+        ),
+        abstained=state.has_abstained,
+        tokens=state.tokens,
+        entities=analysis.entities if explain else (),
+        synonyms=analysis.synonyms,
+        alternates=tuple(alternate.text for alternate in state.alternates),
+        files=state.files,
+    )
+
+
+def context_answer(made: Context, search: SearchAnswer) -> ContextAnswer:
+    """The text, and what it was made from without the code, which the text holds."""
+    hits = tuple(replace(hit, content="", passage=None) for hit in search.hits)
+    notices = (*search.notices, *made.notices)
+    return ContextAnswer(
+        made.text, made.tokens, replace(search, hits=hits, notices=notices), made.left_out
+    )
+
+
+def explain_answer(about: About) -> ExplainAnswer:
+    return ExplainAnswer(
+        subject_kind=about.kind,
+        summary=about.summary,
+        definitions=tuple(map(_definition, about.definitions)),
+        imports=about.imports,
+        imported_by=about.imported_by,
+        tests=about.tests,
+        notices=about.notices,
+    )
+
+
+def repository(item: model.Repository, refs: Iterable[model.RefStatus]) -> Repository:
+    return Repository(
+        name=item.name,
+        url=item.url,
+        default_ref=item.default_ref,
+        refs=tuple(map(_ref_status, refs)),
+        include=item.patterns.include,
+        exclude=item.patterns.exclude,
+    )
+
+
+def file_failure(
+    repository: RepositoryName, ref: model.RefName, record: model.FileRecord
+) -> FileFailure:
+    state = record.health if record.health and not record.state.is_left_out else record.state
+    return FileFailure(repository, ref, record.path, state, record.reason)
+
+
+def _hit(item: model.Hit, passages: Mapping[ChunkId, Passage], *, explain: bool) -> Hit:
+    chunk = item.chunk
+    return Hit(
+        repository=chunk.repository,
+        path=chunk.path,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        language=chunk.language,
+        symbol=chunk.symbol,
+        kind=chunk.kind,
+        category=chunk.category,
+        score=item.score,
+        match=item.match,
+        content=chunk.content,
+        header=chunk.header,
+        summary=chunk.summary,
+        block_type=chunk.block_type,
+        explain=tuple(Trace(*part) for part in item.explain) if explain else (),
+        passage=passages.get(chunk.id),
+    )
+
+
+def _definition(item: model.LocatedSymbol) -> Definition:
+    symbol = item.symbol
+    return Definition(
+        repository=item.repository,
+        path=item.path,
+        start_line=symbol.start_line,
+        end_line=symbol.end_line,
+        name=symbol.qualified_name,
+        kind=symbol.kind,
+        signature=symbol.signature,
+        doc=symbol.doc,
+    )
+
+
+def _ref_status(item: model.RefStatus) -> RefStatus:
+    return RefStatus(
+        ref=item.ref,
+        revision=item.indexed or "",
+        files=item.files,
+        skipped=item.skipped,
+        failed=item.failed,
+        chunks=item.chunks,
+        indexed_at=item.indexed_at,
+        health=item.health,
+    )

@@ -1,0 +1,152 @@
+"""Runs: start, watch, cancel, and repeat what earlier runs left out.
+
+Starting a run writes it to the ledger first and tells the workers second. When the second step
+fails, the run ends as failed, so nobody waits for a run that no worker knows of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+
+from codelode import addresses
+from codelode.access import Principal
+from codelode.errors import InvalidSettings, Unavailable
+from codelode.model import (
+    DEFAULT_REF,
+    FileState,
+    RefName,
+    RepositoryName,
+    Reprocess,
+    Run,
+    RunState,
+)
+from gateway.service.audit import note
+from gateway.service.catalog import VisibleCatalog
+from gateway.service.dependencies import Dependencies
+from gateway.service.repositories import registered
+from gateway.service.requests import StartRequest
+
+#: How long after a change a watched run is looked at again, and the longest pause, seconds.
+WATCH_S = (0.05, 0.2)
+
+
+async def start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
+    """Start indexing a repository at a ref, registering it when it is new."""
+    run = await asyncio.to_thread(_start, dependencies, principal, request)
+    note(run=run.id, repository=run.repository)
+    return run
+
+
+async def watch(
+    dependencies: Dependencies, principal: Principal, run_id: str
+) -> AsyncIterator[Run]:
+    """Yield the run now and whenever it changes, until it is over. Raises NotFound."""
+    note(run=run_id)
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    last: Run | None = None
+    pause_s = WATCH_S[0]
+    while last is None or not last.state.is_over:
+        run = await asyncio.to_thread(catalog.run, run_id)
+        if run != last:
+            last, pause_s = run, WATCH_S[0]
+            yield run
+        elif await _is_draining_within(dependencies, pause_s):
+            raise Unavailable("the gateway is shutting down; watch the run again")
+        else:
+            pause_s = min(WATCH_S[1], 1.2 * pause_s)
+
+
+async def cancel(dependencies: Dependencies, principal: Principal, run_id: str) -> Run:
+    """End a run; what it has indexed so far stays. Raises NotFound."""
+    note(run=run_id)
+    return await asyncio.to_thread(_cancel, dependencies, principal, run_id)
+
+
+async def retry_failures(
+    dependencies: Dependencies, principal: Principal, repository: str
+) -> tuple[Run, ...]:
+    """Try the failed files of one or all visible repositories again, with a run for each ref."""
+    runs = await asyncio.to_thread(_retry, dependencies, principal, repository)
+    note(runs=len(runs))
+    return runs
+
+
+async def enrich(
+    dependencies: Dependencies, principal: Principal, repository: str
+) -> tuple[Run, ...]:
+    """Make the summaries that earlier runs left out, with a run for each indexed ref."""
+    runs = await asyncio.to_thread(_enrich, dependencies, principal, repository)
+    note(runs=len(runs))
+    return runs
+
+
+def _start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
+    ref = addresses.check_ref(request.ref) if request.ref else DEFAULT_REF
+    return _begin(dependencies, registered(dependencies, principal, request).name, ref)
+
+
+def _begin(
+    dependencies: Dependencies,
+    name: RepositoryName,
+    ref: RefName,
+    *,
+    reprocess: Collection[Reprocess] = (),
+) -> Run:
+    """Create a run and tell the workers; a queued one starts when its time comes."""
+    run = dependencies.ledger.create(name, ref, reprocess=reprocess)
+    if run.state is not RunState.PULLING:
+        return run
+    try:
+        dependencies.jobs.pull(run)
+    except Unavailable as exc:
+        dependencies.ledger.end(run.id, RunState.FAILED, str(exc))
+        raise
+    return run
+
+
+def _cancel(dependencies: Dependencies, principal: Principal, run_id: str) -> Run:
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    run = catalog.run(run_id)
+    following = dependencies.ledger.end(run.id, RunState.CANCELLED, "cancelled by request")
+    if following is not None:  # of the same repository
+        dependencies.jobs.pull(catalog.run(following))
+    return catalog.run(run_id)
+
+
+def _retry(dependencies: Dependencies, principal: Principal, repository: str) -> tuple[Run, ...]:
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    refs = dict.fromkeys(
+        (name, ref)
+        for name in sorted(catalog.named_or_all(repository))
+        for ref, _ in dependencies.ledger.with_state(name, FileState.FAILED)
+    )
+    return tuple(
+        _begin(dependencies, name, ref, reprocess=[Reprocess.FAILED]) for name, ref in refs
+    )
+
+
+def _enrich(dependencies: Dependencies, principal: Principal, repository: str) -> tuple[Run, ...]:
+    if dependencies.settings.language_model == "none":
+        raise InvalidSettings(
+            "no language model is configured; set CODELODE_LANGUAGE_MODEL for the cluster"
+        )
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    names = catalog.named_or_all(repository)
+    refs = [
+        (name, status.ref)
+        for name, statuses in zip(names, catalog.refs_of(names), strict=True)
+        for status in statuses
+        if status.indexed
+    ]
+    return tuple(
+        _begin(dependencies, name, ref, reprocess=[Reprocess.SUMMARIES]) for name, ref in refs
+    )
+
+
+async def _is_draining_within(dependencies: Dependencies, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(dependencies.draining.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,225 @@
+"""Search, context and similar code."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+
+from codelode.access import Principal
+from codelode.errors import InvalidQuery
+from codelode.model import Filters, RefName, RepositoryName
+from gateway import pipeline
+from gateway.options import Options
+from gateway.service import paging, queries
+from gateway.service.answers import AnswerCache, Made
+from gateway.service.audit import note
+from gateway.service.catalog import VisibleCatalog
+from gateway.service.coverage import Coverage
+from gateway.service.dependencies import Dependencies, aside, reads_index
+from gateway.service.hints import filter_hints
+from gateway.service.requests import SearchRequest, SimilarRequest
+from gateway.service.results import ContextAnswer, SearchAnswer, context_answer, search_answer
+from gateway.state import Backends, SearchQuery, SearchState
+
+NOTHING_INDEXED = "nothing is indexed yet: start with `codelode index URL`"
+CHANGED = "the ranking has changed since the page before: hits may repeat or be missing"
+
+#: Hits that pages may reach; the ranking behind them ends with the candidates.
+MAX_OFFSET = 10_000
+
+
+@reads_index
+async def search(
+    dependencies: Dependencies, backends: Backends, principal: Principal, request: SearchRequest
+) -> SearchAnswer:
+    """Find the chunks that answer a query best, ranked."""
+    started = time.perf_counter()
+    generation = None if request.skip_cache else aside(dependencies.ledger.generation)
+    _renew_coverage(dependencies)
+    query = await _query(dependencies, principal, request)
+    before = ""
+    if request.page_token:
+        query, before = _at_page(query, request.page_token)
+
+    async def make() -> Made[SearchAnswer]:
+        state, timings = await pipeline.search(query, backends)
+        answer = search_answer(state, timings, explain=request.explain)
+        missing = await _missing(dependencies, principal, answer, query)
+        answer = replace(_paged(answer, state), notices=(*answer.notices, *missing))
+        return Made(answer, not missing and not state.notices)
+
+    if generation is None:
+        answer = (await make()).answer
+    else:
+        cache = _cache(dependencies, backends)
+        answer = await cache.search(query, await generation, explain=request.explain, make=make)
+    if before and answer.ranking != before:
+        answer = replace(answer, notices=(*answer.notices, CHANGED))
+    return await _finished(dependencies, answer, query, started)
+
+
+@reads_index
+async def context(
+    dependencies: Dependencies, backends: Backends, principal: Principal, request: SearchRequest
+) -> ContextAnswer:
+    """Put the hits of a search into one text, filled up to a budget of tokens."""
+    started = time.perf_counter()
+    generation = None if request.skip_cache else aside(dependencies.ledger.generation)
+    _renew_coverage(dependencies)
+    query = await _query(dependencies, principal, request, for_context=True)
+
+    async def make() -> Made[ContextAnswer]:
+        made, state, timings = await pipeline.search_context(query, backends)
+        found = search_answer(state, timings, explain=request.explain)
+        missing = await _missing(dependencies, principal, found, query)
+        answer = context_answer(made, replace(found, notices=(*found.notices, *missing)))
+        return Made(answer, not missing and not (state.notices or made.notices))
+
+    if generation is None:
+        answer = (await make()).answer
+    else:
+        cache = _cache(dependencies, backends)
+        answer = await cache.context(query, await generation, explain=request.explain, make=make)
+    return replace(answer, search=await _finished(dependencies, answer.search, query, started))
+
+
+@reads_index
+async def similar(
+    dependencies: Dependencies, backends: Backends, principal: Principal, request: SimilarRequest
+) -> SearchAnswer:
+    """Find code that is like the code at a line or like a snippet."""
+    started = time.perf_counter()
+    _renew_coverage(dependencies)
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    at = await asyncio.to_thread(queries.similar_location, request, catalog)
+    query = await asyncio.to_thread(queries.similar_query, request, catalog)
+    source = (
+        request.snippet
+        if at is None
+        else await pipeline.chunk_at(at.repository, at.path, at.line, ref=at.ref, backends=backends)
+    )
+    answer = search_answer(await pipeline.find_similar(source, query, backends))
+    return await _finished(dependencies, answer, query, started)
+
+
+def _cache(dependencies: Dependencies, backends: Backends) -> AnswerCache:
+    settings = dependencies.settings
+    return AnswerCache(
+        cache=dependencies.cache,
+        near=dependencies.near,
+        store=settings.store,
+        embedder=backends.embedder,
+        ttl_s=settings.cache_ttl_s,
+        least=settings.cache_similarity,
+    )
+
+
+def _renew_coverage(dependencies: Dependencies) -> None:
+    """Look up what was asked for lately while the index is asked.
+
+    A failure is dropped: a search that needs what could not be looked up asks again and reports it.
+    """
+    if due := dependencies.coverage.due():
+        aside(partial(dependencies.coverage.renew, due))
+
+
+async def _query(
+    dependencies: Dependencies,
+    principal: Principal,
+    request: SearchRequest,
+    *,
+    for_context: bool = False,
+) -> SearchQuery:
+    """The request, checked. Names in filters are looked up, which takes a thread."""
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    check = partial(queries.search_query, request, catalog, for_context=for_context)
+    return check() if request.filters.is_empty else await asyncio.to_thread(check)
+
+
+def _paged(answer: SearchAnswer, state: SearchState) -> SearchAnswer:
+    """The answer with the token of its next page, if there is one."""
+    query, end = state.query, state.query.offset + len(state.hits)
+    has_next = end < min(len(state.ranking), MAX_OFFSET)
+    if not has_next and not query.offset:
+        return answer
+    ids = "".join(ranked.candidate.chunk.id for ranked in state.ranking)
+    ranking = hashlib.sha256(ids.encode()).hexdigest()[:16]
+    token = paging.token((str(end), ranking, _search_digest(query))) if has_next else ""
+    return replace(answer, ranking=ranking, next_page_token=token)
+
+
+async def _missing(
+    dependencies: Dependencies, principal: Principal, answer: SearchAnswer, query: SearchQuery
+) -> tuple[str, ...]:
+    """Notices about what was asked for and is not in the index.
+
+    Only named repositories are looked at: an organisation always has some run under way.
+    """
+    named = query.filters.repositories
+    if named:
+        covered = await _coverage(dependencies, named, query.filters.ref)
+        incomplete = (one.repository for one in covered if not one.is_complete)
+        return tuple(f"{name} is not completely indexed yet" for name in incomplete)
+    if answer.hits:
+        return ()
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    return () if await asyncio.to_thread(catalog.repositories) else (NOTHING_INDEXED,)
+
+
+async def _finished(
+    dependencies: Dependencies, answer: SearchAnswer, query: SearchQuery, started: float
+) -> SearchAnswer:
+    """Add what is never stored with an answer, and the facts of the log line."""
+    hints = () if answer.hits else filter_hints(query.filters)
+    found = (hit.repository for hit in answer.hits)
+    names = query.filters.repositories or tuple(dict.fromkeys(found))
+    coverage = await _coverage(dependencies, names, query.filters.ref) if names else ()
+    note(kind=answer.query_kind, hits=len(answer.hits), cached=answer.cached)
+    return replace(
+        answer,
+        notices=(*answer.notices, *hints),
+        coverage=coverage,
+        took_ms=1000 * (time.perf_counter() - started),
+    )
+
+
+async def _coverage(
+    dependencies: Dependencies, names: Sequence[RepositoryName], ref: RefName
+) -> tuple[Coverage, ...]:
+    """The coverage of visible repositories, without a thread when all of it is remembered."""
+    covered = dependencies.coverage.remembered(names, ref)
+    if covered is None:
+        covered = await asyncio.to_thread(dependencies.coverage.read, names, ref)
+    return covered
+
+
+def _at_page(query: SearchQuery, token: str) -> tuple[SearchQuery, str]:
+    """The query at the token's page, and the digest of the ranking of the page before.
+
+    Raises InvalidQuery for the token of another search, which one under another visibility is.
+    """
+    cursor = paging.read(token)
+    if len(cursor) != 3 or not cursor[0].isdecimal():
+        raise InvalidQuery("page_token", "is not a token of a search; start without one")
+    if cursor[2] != _search_digest(query):
+        raise InvalidQuery("page_token", "belongs to another search; repeat that one unchanged")
+    return replace(query, offset=min(int(cursor[0]), MAX_OFFSET)), cursor[1]
+
+
+def _search_digest(query: SearchQuery) -> str:
+    """What a token is bound to: the search as written and its visibility, without its page."""
+    written = (
+        f"{pipeline.VERSION} {query.text!r} {query.top_k} {_written(query.filters)} "
+        f"{_written(query.options)} {query.visible.digest}"
+    )
+    return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@lru_cache(maxsize=256)
+def _written(part: Filters | Options) -> str:
+    """Most filters and options are the same, and writing them takes ten times as long."""
+    return repr(part)

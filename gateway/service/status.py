@@ -1,0 +1,99 @@
+"""The state of the whole index, and the files that are not in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import islice
+
+from codelode import __version__
+from codelode.access import Principal
+from codelode.model import FileRecord, FileState, RefName, RepositoryName
+from gateway.service import paging, queries
+from gateway.service.catalog import VisibleCatalog
+from gateway.service.dependencies import Dependencies, Queue, reads_index
+from gateway.service.repositories import listed
+from gateway.service.requests import FailuresRequest
+from gateway.service.results import Failures, Status, file_failure
+from gateway.state import Backends
+
+RECENT_RUNS = 20
+MAX_PAGE_SIZE = 1_000
+DEFAULT_PAGE_SIZE = 200
+
+_Failure = tuple[RepositoryName, RefName, FileRecord]
+
+
+@reads_index
+async def status(dependencies: Dependencies, backends: Backends, principal: Principal) -> Status:
+    """Show repositories, recent runs, queues and workers at one moment."""
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    repositories, runs, queues, chunks = await asyncio.gather(
+        asyncio.to_thread(listed, catalog),
+        asyncio.to_thread(catalog.recent, RECENT_RUNS),
+        asyncio.to_thread(_queues, dependencies, principal),
+        backends.chunks.count(principal.visible),
+    )
+    return Status(
+        version=__version__,
+        repositories=repositories,
+        runs=runs,
+        chunks=chunks,
+        queues=queues,
+        embedder=backends.embedder.identity,
+        store=dependencies.settings.store,
+    )
+
+
+async def failures(
+    dependencies: Dependencies, principal: Principal, request: FailuresRequest
+) -> Failures:
+    """List files that are not in the index, each with its reason, a page at a time."""
+    return await asyncio.to_thread(_failures, dependencies, principal, request)
+
+
+def _queues(dependencies: Dependencies, principal: Principal) -> tuple[Queue, ...]:
+    """The queues hold the jobs of all repositories, so a bounded visibility does not see them."""
+    return dependencies.jobs.queues() if principal.visible.is_everything else ()
+
+
+def _failures(
+    dependencies: Dependencies, principal: Principal, request: FailuresRequest
+) -> Failures:
+    size = queries.bounded(
+        "page_size", request.page_size, default=DEFAULT_PAGE_SIZE, most=MAX_PAGE_SIZE
+    )
+    after = paging.read(request.page_token)
+    found = _found(dependencies, principal, request, after=after)
+    page = list(islice(found, size + 1))
+    return Failures(
+        failures=tuple(file_failure(*failure) for failure in page[:size]),
+        next_page_token=paging.token(_cursor(page[size - 1])) if len(page) > size else "",
+    )
+
+
+def _found(
+    dependencies: Dependencies,
+    principal: Principal,
+    request: FailuresRequest,
+    *,
+    after: paging.PageCursor,
+) -> Iterator[_Failure]:
+    """The records that the request asks for behind the cursor, by repository, ref and path."""
+    states = [FileState.FAILED]
+    states += [FileState.SKIPPED] if request.include_skipped else []
+    states += [FileState.INDEXED] if request.include_partial else []
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    for name in sorted(catalog.named_or_all(request.repository)):
+        if after and name < after[0]:
+            continue
+        for ref, record in dependencies.ledger.with_state(name, *states):
+            failure = (name, ref, record)
+            is_fine = record.state is FileState.INDEXED and not record.reason
+            if not is_fine and _cursor(failure) > after:
+                yield failure
+
+
+def _cursor(failure: _Failure) -> paging.PageCursor:
+    repository, ref, record = failure
+    return (repository, ref, record.path)
