@@ -21,7 +21,7 @@ from gateway.assemble.context import Context, context
 from gateway.expand import expand
 from gateway.expand.about import About, about
 from gateway.rank import rank
-from gateway.rank.near import by_similarity
+from gateway.rank.fused import by_similarity
 from gateway.retrieve import retrieve
 from gateway.retrieve.similar import chunk_at, similar
 from gateway.state import (

@@ -1,69 +1,84 @@
-"""Candidates → a ranking, best first, each place with the parts of its score.
+"""Order the candidates: a ranking, best first, in which each entry has the parts of its score.
 
-The ranker is linear over a few named features, because such a score can be read, explained and
-fitted without over-fitting: boosted trees over the same features did worse on repositories they
-had not seen. What the features are is in `features`, what they weigh in `weights`. Pure.
+The linear ranker alone is the default. Every other step is switched on by its option and costs
+nothing while it is off. Raises Unavailable when the judge is asked for and does not answer.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from codelode.model import Candidate
-from gateway.rank.order import order
-from gateway.rank.scene import Scene
-from gateway.rank.scores import Scores
-from gateway.rank.weights import SAME_FILE, WEIGHTS
+from gateway.options import Centrality, Ranker, Reranker
+from gateway.rank import fused, linear
+from gateway.rank.centrality import by_centrality
+from gateway.rank.duplicates import collapsed
+from gateway.rank.rerank import by_cross_encoder, by_judge
 from gateway.state import Analysis, Backends, Ranked, SearchState
 
-Parts = npt.NDArray[np.float64]  # (candidates, parts): what each part adds to the score
+UNCHECKED = "confidence was not checked: no candidate has a vector similarity"
 
-#: The names of the parts, in order.
-PARTS = (*(f"rank.{feature.__name__}" for feature in WEIGHTS), "rank.same_file")
+_RankFunction = Callable[[Analysis, Sequence[Candidate]], tuple[Ranked, ...]]
 
 
 async def rank(state: SearchState, backends: Backends) -> SearchState:
-    """Adds the ranking of the candidates."""
-    return await order(state, backends, linear=ranked)
+    """Add the ranking of the candidates."""
+    options = state.query.options.rank
+    state = _confident(state)
+    if state.has_abstained:
+        return state
+    state = replace(state, ranking=_first_ranking(state))
+    if options.centrality is not Centrality.OFF:
+        state = await by_centrality(state, backends.graph)
+    if options.duplicate_similarity < 1:
+        state = collapsed(state)
+    if options.reranker is Reranker.CROSS_ENCODER:
+        state = await by_cross_encoder(state, backends.cross_encoder)
+    if options.reranker is Reranker.JUDGE:
+        state = await by_judge(state, backends.language_model)
+    return state
 
 
-def ranked(analysis: Analysis, candidates: Sequence[Candidate]) -> tuple[Ranked, ...]:
-    """The candidates, best first; equal scores in the order of their places in the code."""
-    if not candidates:
-        return ()
-    ordered = sorted(candidates, key=_place)
-    scene = Scene(analysis, ordered)
-    weighed = np.stack([weight * feature(scene) for feature, weight in WEIGHTS.items()], axis=1)
-    parts = np.column_stack([weighed, same_file(weighed.sum(axis=1), scene.files)])
-    scores = parts.sum(axis=1)
-    rows = parts.tolist()
-    return tuple(
-        Ranked(ordered[place], float(scores[place]), PARTS, tuple(rows[place]))
-        for place in _best_first(scores).tolist()
-    )
+def _confident(state: SearchState) -> SearchState:
+    """Remove all candidates when the best cosine is below the confidence that was asked for.
 
-
-def same_file(scores: Scores, files: npt.NDArray[np.int64]) -> Scores:
-    """What to add to each score for the better candidates of its file, so that no file fills
-    the list. `files`: the number of each candidate's file.
+    The cosine means the same for every query; a score is relative to the other candidates.
     """
-    better: Counter[int] = Counter()
-    numbers = files.tolist()
-    added = np.zeros(len(scores))
-    for place in _best_first(scores).tolist():
-        added[place] = SAME_FILE * better[numbers[place]]
-        better[numbers[place]] += 1
-    return added
+    least = state.query.options.rank.confidence
+    found = [*state.candidates, *(one for other in state.alternates for one in other.candidates)]
+    if not least or not found:
+        return state
+    known = [candidate.similarity for candidate in found if candidate.similarity is not None]
+    if not known:
+        return state.noticed(UNCHECKED)
+    if max(known) >= least:
+        return state
+    remark = (
+        f"abstained: the best similarity is {max(known):.2f}, below the asked confidence of "
+        f"{least:.2f}"
+    )
+    return replace(state, candidates=(), alternates=(), has_abstained=True).remarked(remark)
 
 
-def _place(candidate: Candidate) -> tuple[str, str, int, str]:
-    chunk = candidate.chunk
-    return chunk.repository, chunk.path, chunk.start_line, chunk.id
+def _first_ranking(state: SearchState) -> tuple[Ranked, ...]:
+    """Rank the candidates of the query and, where it was rewritten, of each alternate query."""
+    rank_with = _ranker(state)
+    ranking = rank_with(state.analysis, state.candidates)
+    if not state.alternates:
+        return ranking
+    others = [rank_with(other.analysis, other.candidates) for other in state.alternates]
+    return fused.merged([ranking, *others])
 
 
-def _best_first(scores: Scores) -> npt.NDArray[np.int64]:
-    return np.argsort(-scores, kind="stable")
+def _ranker(state: SearchState) -> _RankFunction:
+    options = state.query.options
+    if options.rank.ranker is Ranker.LINEAR:
+        return linear.ranked
+    return partial(
+        fused.ranked,
+        fusion=options.retrieve.fusion,
+        alpha=options.retrieve.alpha,
+        boost=options.rank.definition_boost,
+    )

@@ -16,7 +16,7 @@ from codelode.fusion import RRF_K
 from codelode.model import Edge, FileKey, RepositoryName
 from codelode.ports import DependencyGraph
 from gateway.options import Centrality
-from gateway.rank.judge import below
+from gateway.rank.rerank import below
 from gateway.state import Ranked, SearchState
 
 #: Weight of the centrality's reciprocal rank beside the ranking's.

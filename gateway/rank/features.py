@@ -12,8 +12,7 @@ import numpy as np
 
 from codelode.model import Category, Chunk
 from codelode.names import Names, is_constructor
-from gateway.rank.scene import Scene
-from gateway.rank.scores import Scores
+from gateway.rank.scene import Scene, Scores
 from gateway.state import QueryKind
 
 Feature = Callable[[Scene], Scores]

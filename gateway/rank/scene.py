@@ -21,9 +21,9 @@ import numpy.typing as npt
 from codelode.model import Candidate, Chunk
 from codelode.names import Names, names_of, spelling
 from gateway.rank.paths import Place, place, repository_words
-from gateway.rank.scores import Scores
 from gateway.state import Analysis
 
+Scores = npt.NDArray[np.float64]  # (candidates,)
 Matches = npt.NDArray[np.float64]  # (candidates, words), 1 where it matches
 
 #: Two words are the same to the ranker when they share a beginning of so many characters that is

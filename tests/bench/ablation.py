@@ -28,7 +28,6 @@ from unittest.mock import patch
 import embedded
 import quality
 
-import gateway.rank
 from codelode.access import EVERYTHING
 from codelode.backends import connect
 from codelode.cli import redis_server
@@ -45,7 +44,7 @@ from codelode.operations.evaluation.metrics import (
 from codelode.settings import load
 from gateway import pipeline
 from gateway.options import Options
-from gateway.rank import features
+from gateway.rank import features, linear
 from gateway.rank.features import Feature
 from gateway.remembering import RememberingEmbedder
 from gateway.service.options import chosen
@@ -93,9 +92,9 @@ class Variant:
     def in_force(self) -> Iterator[None]:
         with ExitStack() as stack:
             off = dict.fromkeys(self.without, 0.0)
-            stack.enter_context(patch.dict(gateway.rank.WEIGHTS, off))
+            stack.enter_context(patch.dict(linear.WEIGHTS, off))
             if not self.same_file:
-                stack.enter_context(patch.object(gateway.rank, "SAME_FILE", 0.0))
+                stack.enter_context(patch.object(linear, "SAME_FILE", 0.0))
             yield
 
 

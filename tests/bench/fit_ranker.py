@@ -39,8 +39,8 @@ from codelode.operations.evaluation.metrics import (
 )
 from codelode.settings import load
 from gateway.analyze import analyze
-from gateway.rank import same_file
 from gateway.rank.features import configuration, foreign
+from gateway.rank.linear import same_file
 from gateway.rank.scene import Scene
 from gateway.rank.weights import WEIGHTS
 from gateway.retrieve import retrieve

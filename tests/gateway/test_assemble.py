@@ -13,7 +13,7 @@ from gateway.assemble.context import ESTIMATED, context
 from gateway.assemble.named import asked_names, under_name
 from gateway.assemble.quality import quality
 from gateway.options import Assemble, Options
-from gateway.rank.near import by_similarity
+from gateway.rank.fused import by_similarity
 from gateway.state import (
     Backends,
     ImportLink,

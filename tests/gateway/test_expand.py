@@ -18,7 +18,7 @@ from gateway.expand import NO_GRAPH, expand
 from gateway.expand.imports import MAX_LINKS, chains
 from gateway.expand.passages import enclosing, lines, passage
 from gateway.options import Expand, Options
-from gateway.rank.near import by_similarity
+from gateway.rank.fused import by_similarity
 from gateway.state import Backends, Mark, Relation, SearchQuery, SearchState
 
 HTTP = RepositoryName("acme/http")

@@ -8,10 +8,10 @@ from codelode.errors import InvalidSettings, Unavailable
 from codelode.model import Candidate, Category, Edge, EdgeKind, RepositoryName
 from gateway.analyze import analysis
 from gateway.options import Centrality, Fusion, Options, Rank, Ranker, Reranker, Retrieve
-from gateway.rank import centrality, fused, rank, ranked
-from gateway.rank.judge import FALLBACK, grade
-from gateway.rank.near import by_similarity
-from gateway.rank.queries import merged
+from gateway.rank import centrality, fused, rank
+from gateway.rank.fused import by_similarity, merged
+from gateway.rank.linear import ranked
+from gateway.rank.rerank import FALLBACK, grade
 from gateway.state import Backends, Found, SearchQuery, SearchState
 
 HTTP = RepositoryName("acme/http")

@@ -6,10 +6,11 @@ import pytest
 from codelode.model import Candidate, Category, Kind
 from codelode.names import names_of
 from gateway.analyze import analysis
-from gateway.rank import features, ranked, same_file
+from gateway.rank import features
+from gateway.rank.fused import ranks
+from gateway.rank.linear import ranked, same_file
 from gateway.rank.paths import stem_of
 from gateway.rank.scene import Scene, same
-from gateway.rank.scores import ranks
 from gateway.rank.weights import SAME_FILE, WEIGHTS
 
 
