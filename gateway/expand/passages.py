@@ -1,7 +1,7 @@
-"""The lines about a hit: its whole function or class, or so many lines before and after.
+"""Show more lines around a hit: its whole function or class, or lines before and after it.
 
-Lines are put together from the stored chunks of the file, which are of one commit, so numbers and
-text always agree. Stored chunks leave out blank stretches; those lines are blank.
+Lines are put together from the stored chunks of the file, which are of one commit, so that line
+numbers and text always agree. Stored chunks leave out blank stretches; those lines are blank.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gateway.state import Passage, SearchState
 
 
 async def passages(state: SearchState, chunks: ChunkSearch) -> dict[ChunkId, Passage]:
-    """For each hit of the page whose lines are more than its own, what was asked for."""
-    page = [place.candidate.chunk for place in state.page]
-    places = list(dict.fromkeys((chunk.repository, chunk.path) for chunk in page))
-    files = await chunks.files(places, state.query.filters.ref)
+    """Return a passage for each hit of the page that gets more lines than its own."""
+    page = [entry.candidate.chunk for entry in state.page]
+    keys = list(dict.fromkeys((chunk.repository, chunk.path) for chunk in page))
+    files = await chunks.files(keys, state.query.filters.ref)
     found = {
         chunk.id: passage(
             chunk, files[chunk.repository, chunk.path], options=state.query.options.expand
@@ -30,8 +30,11 @@ async def passages(state: SearchState, chunks: ChunkSearch) -> dict[ChunkId, Pas
 
 
 def passage(chunk: Chunk, file: Sequence[Chunk], *, options: Expand) -> Passage | None:
-    """The lines about the chunk; None when they are its own, or the file has changed meanwhile."""
-    if chunk.id not in {stored.id for stored in file}:
+    """Return the lines around the chunk, given the chunks of its file.
+
+    None when these are the chunk's own lines, or when the file has changed since the search.
+    """
+    if all(stored.id != chunk.id for stored in file):
         return None
     start, end, is_cut = chunk.start_line, chunk.end_line, False
     if options.enclosing:
@@ -43,29 +46,29 @@ def passage(chunk: Chunk, file: Sequence[Chunk], *, options: Expand) -> Passage 
         end = min(last, max(end, chunk.end_line + options.after_lines))
     if (start, end) == (chunk.start_line, chunk.end_line) and not is_cut:
         return None
-    text = lines(file)
+    text = lines([part for part in file if part.start_line <= end and part.end_line >= start])
     shown = [text.get(number, "") for number in range(start, end + 1)]
     clipped = [_clipped(line, options.max_line_chars) for line in shown]
     return Passage(start, end, "\n".join(clipped), truncated=is_cut or clipped != shown)
 
 
 def enclosing(chunk: Chunk, file: Sequence[Chunk]) -> tuple[int, int]:
-    """First and last line of the definition that the chunk is of, or is inside of.
+    """Return the first and last line of the definition that the chunk is, or is part of.
 
-    A long definition is several chunks of one symbol; code that defines nothing has the header of
-    what it stands in.
+    A long definition is stored as several chunks of one symbol; code that defines nothing has the
+    header of the definition around it.
     """
-    place = next(number for number, stored in enumerate(file) if stored.id == chunk.id)
-    before = list(takewhile(lambda other: _belongs(chunk, other), reversed(file[:place])))
-    after = list(takewhile(lambda other: _belongs(chunk, other), file[place + 1 :]))
+    at = next(number for number, stored in enumerate(file) if stored.id == chunk.id)
+    before = list(takewhile(lambda other: _belongs(chunk, other), reversed(file[:at])))
+    after = list(takewhile(lambda other: _belongs(chunk, other), file[at + 1 :]))
     parts = [*before, chunk, *after]
     return min(part.start_line for part in parts), max(part.end_line for part in parts)
 
 
-def lines(file: Sequence[Chunk]) -> dict[int, str]:
-    """Line number → text, of all chunks of a file; chunks that share a line are joined."""
+def lines(chunks: Sequence[Chunk]) -> dict[int, str]:
+    """Map line numbers to text, over chunks of one file; chunks that share a line are joined."""
     found: dict[int, str] = {}
-    for chunk in file:
+    for chunk in chunks:
         text = chunk.content.replace("\r\n", "\n").removesuffix("\n").split("\n")
         for number, line in enumerate(text, chunk.start_line):
             found[number] = found.get(number, "") + line
@@ -80,7 +83,7 @@ def _belongs(chunk: Chunk, other: Chunk) -> bool:
 
 
 def _bounded(chunk: Chunk, start: int, end: int, *, most: int) -> tuple[int, int, bool]:
-    """At most so many lines, from the top on where the chunk is then still in sight."""
+    """Cut to at most `most` lines: from the top where that keeps the chunk, else around it."""
     if end - start + 1 <= most:
         return start, end, False
     if chunk.end_line - start + 1 > most:

@@ -1,12 +1,13 @@
-"""Chunks that are nearly the same as a better one, in this or another repository: shown once.
+"""Collapse near-duplicate chunks: each is shown once, at its best rank.
 
-Equal text is a copy without looking at vectors, so forks collapse over every store; near copies
-need the chunks' own vectors.
+Chunks of equal text are duplicates whatever their vectors are, so forks collapse in every store.
+Near-duplicates are found by the cosine of the chunks' own vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,41 +16,60 @@ import numpy.typing as npt
 from codelode.model import Chunk
 from gateway.state import Duplicate, Ranked, SearchState
 
-Similarities = npt.NDArray[np.float32]  # (places, places), cosines
+Vectors = npt.NDArray[np.float32]  # (entries, dim), unit length; zeros where there is no vector
+
+#: Words that are compared before whole texts are.
+FIRST_WORDS = 3
 
 
 def collapsed(state: SearchState) -> SearchState:
-    """The ranking without copies, and the map of what was left out for what."""
+    """Drop each entry that is a duplicate of a better one, and record what it duplicates."""
     least = state.query.options.rank.duplicate_similarity
-    similarities = _similarities(state.ranking)
-    kept: list[int] = []
+    texts = _texts([entry.candidate.chunk for entry in state.ranking])
+    vectors = _unit_vectors(state.ranking)
+    kept: list[Ranked] = []
+    kept_texts: dict[Hashable, int] = {}  # text → its place in `kept`
+    kept_vectors = np.zeros_like(vectors)
     duplicates = []
-    for number, place in enumerate(state.ranking):
-        near = similarities[number, kept]
-        best = int(near.argmax()) if kept else -1
-        if kept and near[best] > least:
-            of = state.ranking[kept[best]].candidate.chunk.id
-            duplicates.append(Duplicate(place.candidate.chunk, of, float(near[best])))
-        else:
-            kept.append(number)
-    ranking = tuple(state.ranking[number] for number in kept)
-    return replace(state, ranking=ranking, duplicates=tuple(duplicates))
+    for entry, text, vector in zip(state.ranking, texts, vectors, strict=True):
+        # Not `@`: for products this small, BLAS spends more on waking its threads.
+        cosines = np.einsum("ij,j->i", kept_vectors[: len(kept)], vector)
+        best = kept_texts.get(text, int(cosines.argmax()) if kept else -1)
+        similarity = 1.0 if text in kept_texts else float(cosines[best]) if kept else -1.0
+        if similarity > least:
+            of = kept[best].candidate.chunk.id
+            duplicates.append(Duplicate(entry.candidate.chunk, of, similarity))
+            continue
+        kept_vectors[len(kept)] = vector
+        kept_texts[text] = len(kept)
+        kept.append(entry)
+    return replace(state, ranking=tuple(kept), duplicates=tuple(duplicates))
 
 
-def _similarities(ranking: Sequence[Ranked]) -> Similarities:
-    """The cosine of every two places; 1 for equal texts, 0 where a vector is not known."""
-    numbers: dict[str, int] = {}
-    texts = np.array([numbers.setdefault(_text(p.candidate.chunk), len(numbers)) for p in ranking])
-    vectors = [place.candidate.vector for place in ranking]
-    dim = next((len(vector) for vector in vectors if vector is not None), 1)
-    rows = np.stack([np.zeros(dim) if v is None else v for v in vectors]) if ranking else None
-    if rows is None:
-        return np.zeros((0, 0), np.float32)
+def _texts(chunks: Sequence[Chunk]) -> list[Hashable]:
+    """Return a key for each chunk that is equal where the texts are, but for white space.
+
+    Whole texts are split only where their first words are equal, which is rare.
+    """
+    same_start: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, chunk in enumerate(chunks):
+        same_start[tuple(chunk.content.split(None, FIRST_WORDS)[:FIRST_WORDS])].append(number)
+    keys: list[Hashable] = list(range(len(chunks)))
+    for numbers in same_start.values():
+        if len(numbers) > 1:
+            for number in numbers:
+                keys[number] = " ".join(chunks[number].content.split())
+    return keys
+
+
+def _unit_vectors(ranking: Sequence[Ranked]) -> Vectors:
+    given = [entry.candidate.vector for entry in ranking]
+    dim = next((len(vector) for vector in given if vector is not None), 1)
+    rows = np.zeros((len(given), dim), np.float32)
+    for number, vector in enumerate(given):
+        if vector is not None:
+            rows[number] = vector
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit = rows / np.where(lengths > 0, lengths, 1)
-    near: Similarities = np.maximum(unit @ unit.T, texts[:, None] == texts[None, :])
-    return near
-
-
-def _text(chunk: Chunk) -> str:
-    return " ".join(chunk.content.split())
+    lengths[lengths == 0] = 1
+    unit: Vectors = rows / lengths
+    return unit
