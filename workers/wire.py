@@ -9,6 +9,7 @@ import hashlib
 import json
 import zlib
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -22,8 +23,18 @@ _SUMMARIES = TypeAdapter(Summaries)
 #: Parsed files that a process remembers: about as many as are in flight.
 LOADED = 256
 
-#: Names the shape of a dumped parsed file; what was kept in another shape cannot be loaded.
-PARSED_SHAPE = hashlib.sha256(json.dumps(_PARSED.json_schema()).encode()).hexdigest()[:8]
+
+def _without_prose(schema: Any) -> Any:
+    """Remove the docstrings from a JSON schema: they do not affect what can be loaded."""
+    if isinstance(schema, dict):
+        return {k: _without_prose(v) for k, v in schema.items() if k != "description"}
+    return [_without_prose(one) for one in schema] if isinstance(schema, list) else schema
+
+
+#: Identifies the schema of a dumped parsed file; a dump of another schema cannot be loaded.
+PARSED_SHAPE = hashlib.sha256(
+    json.dumps(_without_prose(_PARSED.json_schema())).encode()
+).hexdigest()[:8]
 
 
 def parsed_by(queries: OwnQueries) -> str:
