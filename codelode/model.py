@@ -1,8 +1,8 @@
-"""The vocabulary: every value that crosses a border between folders.
+"""The vocabulary: every value that is passed between folders.
 
-All types are frozen; collections inside them are tuples. Lines are 1-based and inclusive, bytes
-0-based and half-open, ranks 1-based, times are seconds since the epoch. Paths are repository
-paths with `/`; a path that is not valid UTF-8 has its stray bytes written as `\\xNN`
+All types are frozen, and collections inside them are tuples. Lines are 1-based and inclusive,
+bytes are 0-based and half-open, ranks are 1-based, times are seconds since the epoch. Paths are
+repository paths with `/`. In a path that is not valid UTF-8, invalid bytes are written as `\\xNN`
 (`path_from_bytes`), because stores and protos carry text only. A path is a label: content is read
 by blob id, never by joining a path to a folder.
 """
@@ -24,22 +24,22 @@ from codelode.names import Names
 RepositoryName = NewType("RepositoryName", str)
 RefName = NewType("RefName", str)
 Revision = NewType("Revision", str)  # 40 hex digits: a commit
-BlobId = NewType("BlobId", str)  # 40 hex digits: git's id of a content
+BlobId = NewType("BlobId", str)  # 40 hex digits: git's id of a file's content
 ChunkId = NewType("ChunkId", str)  # 64 hex digits
 RunId = NewType("RunId", str)
 
 RepositoryRef = tuple[RepositoryName, RefName]  # one ref of one repository
-FileKey = tuple[RepositoryName, str]  # one file of a repository: its name and the file's path
+FileKey = tuple[RepositoryName, str]  # one file of a repository: repository name and path
 
 Vector = npt.NDArray[np.float32]  # (dim,), unit length
-Vectors = npt.NDArray[np.float32]  # (n, dim), unit length; a zero row says "no text to embed"
+Vectors = npt.NDArray[np.float32]  # (n, dim), unit length; a zero row: there was no text to embed
 
-#: The ref a caller means by naming none: whatever the repository's default ref is.
+#: The ref of a caller that names none: the default ref of the repository.
 DEFAULT_REF = RefName("HEAD")
 
 
 class Kind(StrEnum):
-    """What a symbol is, and what a chunk mainly defines."""
+    """The kind of a symbol, or of the main definition in a chunk."""
 
     FUNCTION = "function"
     METHOD = "method"
@@ -52,12 +52,12 @@ class Kind(StrEnum):
     MODULE = "module"
     CONSTANT = "constant"
     MACRO = "macro"
-    BLOCK = "block"  # of infrastructure; of a chunk also: code that defines no symbol
-    TEXT = "text"  # prose or a file without a grammar; chunks only
+    BLOCK = "block"  # a block of infrastructure code; for a chunk also: code without a definition
+    TEXT = "text"  # prose, or a file without a grammar; chunks only
 
 
 class Category(StrEnum):
-    """What a file is for."""
+    """The purpose of a file."""
 
     SOURCE = "source"
     TEST = "test"
@@ -69,9 +69,9 @@ class Category(StrEnum):
 
 class HealthStatus(StrEnum):
     OK = "ok"  # the grammar read the whole file
-    PARTIAL = "partial"  # the grammar left errors; chunks are complete all the same
+    PARTIAL = "partial"  # the tree has syntax errors; the chunks still cover the whole file
     ERROR = "error"  # parsing failed; the file was chunked as text
-    UNSUPPORTED = "unsupported"  # no grammar for it; chunked as text
+    UNSUPPORTED = "unsupported"  # there is no grammar for the language; chunked as text
 
 
 class FileState(StrEnum):
@@ -86,7 +86,7 @@ class FileState(StrEnum):
 
 
 class RunState(StrEnum):
-    QUEUED = "queued"  # waits for an earlier run of the same repository
+    QUEUED = "queued"  # waiting for an earlier run of the same repository
     PULLING = "pulling"
     INDEXING = "indexing"
     COMPLETE = "complete"
@@ -99,10 +99,10 @@ class RunState(StrEnum):
 
 
 class Reprocess(StrEnum):
-    """Files that a run takes as changed although their content is indexed or was tried."""
+    """Files that a run reprocesses although their content has not changed."""
 
-    FAILED = "failed"  # those whose last attempt failed
-    SUMMARIES = "summaries"  # those that a language model has not described completely
+    FAILED = "failed"  # files whose last attempt failed
+    SUMMARIES = "summaries"  # files that lack summaries
 
 
 class EdgeKind(StrEnum):
@@ -113,7 +113,7 @@ class EdgeKind(StrEnum):
 
 
 class Match(StrEnum):
-    """Which side of the hybrid index found a hit."""
+    """The part of the hybrid search that found a hit: vectors, keywords (BM25), or both."""
 
     SEMANTIC = "semantic"
     KEYWORD = "keyword"
@@ -122,30 +122,30 @@ class Match(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilePatterns:
-    """Which files of a repository its operator wants, as lines of gitignore(5).
+    """Patterns of the operator that select files of a repository, as lines of gitignore(5).
 
-    They are kept outside of the repository and go before its own ignore files.
+    They are stored outside the repository and take precedence over its own ignore files.
     """
 
-    include: tuple[str, ...] = ()  # only files that match one of them; none: all
-    exclude: tuple[str, ...] = ()  # left out; what `!pattern` matches is not
+    include: tuple[str, ...] = ()  # index only files that match one of these; empty: all files
+    exclude: tuple[str, ...] = ()  # skip files that match; `!pattern` makes an exception
 
     @property
     def digest(self) -> str:
-        """16 hex digits that tell these patterns from others; empty without any."""
+        """Return 16 hex digits that identify the patterns; empty if there are none."""
         if not self.include and not self.exclude:
             return ""
         lines = "\n".join((*self.include, "", *self.exclude))
         return hashlib.sha256(lines.encode()).hexdigest()[:16]
 
 
-#: What a repository has that nobody gave patterns.
+#: The patterns of a repository for which the operator set none.
 ALL_FILES = FilePatterns()
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository as it was registered. `url` never holds credentials."""
+    """A registered repository. `url` never holds credentials."""
 
     name: RepositoryName
     url: str
@@ -155,7 +155,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class LanguageHealth:
-    """How many indexed files of a language the grammar could read, and how well."""
+    """The number of indexed files of a language, by how well the grammar could parse them."""
 
     language: str
     ok: int = 0
@@ -168,7 +168,7 @@ class LanguageHealth:
         return self.ok + self.partial + self.error + self.unsupported
 
     def __add__(self, other: LanguageHealth) -> LanguageHealth:
-        """Of both together; they are of one language."""
+        """Add the counts of two parts of an index; both are of the same language."""
         return LanguageHealth(
             self.language,
             self.ok + other.ok,
@@ -180,21 +180,21 @@ class LanguageHealth:
 
 @dataclass(frozen=True, slots=True)
 class RefStatus:
-    """What of one ref of a repository is in the index."""
+    """The state of the index for one ref of a repository."""
 
     ref: RefName
     indexed: Revision | None  # None: no run has completed yet
-    fingerprint: str  # versions of parser, embedder and schema that wrote it
-    is_clean: bool = True  # False: a run changed files since and did not complete
+    fingerprint: str  # versions of the parser, embedder, and schema that wrote it
+    is_clean: bool = True  # False: a later run changed files and did not complete
     files: int = 0
     skipped: int = 0
     failed: int = 0
-    pending: int = 0  # files to index, as they are now, or to remove
+    pending: int = 0  # files still to be indexed or removed
     chunks: int = 0
     indexed_at: float = 0.0
-    summaries_missing: int = 0  # those that chunks and files should have and do not
-    health: tuple[LanguageHealth, ...] = ()  # by language
-    patterns: str = ""  # digest of the patterns that chose its files
+    summaries_missing: int = 0  # chunks and files that lack their summary
+    health: tuple[LanguageHealth, ...] = ()  # ordered by language
+    patterns: str = ""  # digest of the patterns that selected its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +210,16 @@ class SourceFile:
 @dataclass(frozen=True, slots=True)
 class FileHealth:
     status: HealthStatus
-    errors: int = 0  # syntax errors the grammar reported
+    errors: int = 0  # syntax errors in the tree
     detail: str = ""  # e.g. "decoded as latin-1"
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A definition, from the whole file's tree."""
+    """A definition, found in the syntax tree of the whole file."""
 
     name: str
-    qualified_name: str  # parents joined by ".": `Outer.Inner.method`
+    qualified_name: str  # parents and name joined by ".": `Outer.Inner.method`
     kind: Kind
     signature: str  # one line, at most 200 characters
     start_line: int
@@ -235,25 +235,25 @@ class Import:
     module: str  # `os.path`, `./util`, `github.com/x/y`, `crate::a::b`, `<vector>`, `"a/b.h"`
     line: int
     names: tuple[str, ...] = ()
-    renamed: tuple[tuple[str, str], ...] = ()  # the file's own name, the imported one or `*`
+    renamed: tuple[tuple[str, str], ...] = ()  # (name in this file, imported name or `*`)
 
 
 class ReferenceKind(StrEnum):
-    """How a name is used. The vocabulary of tree-sitter tags, with members told apart."""
+    """How a name is used: the vocabulary of tree-sitter tags, with member access set apart."""
 
     CALL = "call"  # `load()`
     MEMBER = "member"  # `store.load()`
     CLASS = "class"  # `new Client()`
     IMPLEMENTATION = "implementation"  # `class Client(Base)`
-    DEFAULT = "default"  # `export default load`: what others import under a name of their own
+    DEFAULT = "default"  # `export default load`: importers choose the name themselves
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A use of a name that is defined here or elsewhere; once for each name and kind of a file.
+    """A use of a name in a file; each combination of name and kind is listed once per file.
 
-    The name is that of the definition. Where an import gives it another one in this file, or gives
-    one to what it is a member of, `written` says how it stands there: `read`, `np.load`.
+    `name` is the name of the definition. If an import renames it, or the module that it is a member
+    of, `written` is the text in this file: `read`, `np.load`.
     """
 
     name: str
@@ -263,7 +263,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk before it has a place: depends on content and language only, never on the path."""
+    """A chunk without its repository and path: it depends only on the content and the language."""
 
     start_line: int
     end_line: int
@@ -271,16 +271,16 @@ class Piece:
     end_byte: int
     content: str  # the decoded text of exactly this range
     kind: Kind
-    symbol: str = ""  # qualified name of what it mainly defines
-    symbols: tuple[str, ...] = ()  # names of all it defines
-    header: str = ""  # signature lines of its parents: `class Foo › def bar`
-    block_type: str = ""  # of infrastructure: `resource`, `job`, `service`, `stage`, `Deployment`
-    overlap: int = 0  # characters at the end of the piece before that are indexed with this one
+    symbol: str = ""  # qualified name of the main definition
+    symbols: tuple[str, ...] = ()  # names of all definitions
+    header: str = ""  # signature lines of the enclosing definitions: `class Foo › def bar`
+    block_type: str = ""  # type of infrastructure block: `resource`, `job`, `service`, `Deployment`
+    overlap: int = 0  # characters from the end of the previous piece, indexed with this one
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """What parsing derives from one content in one language."""
+    """The result of parsing one content in one language."""
 
     language: str
     category: Category
@@ -293,11 +293,11 @@ class ParsedFile:
 
 @dataclass(frozen=True, slots=True)
 class Summaries:
-    """What a language model says of a file: one sentence each, empty where there is none."""
+    """The summaries of a file by a language model: one sentence each; empty: there is none."""
 
-    chunks: tuple[str, ...] = ()  # in the order of `locate`, or none at all
+    chunks: tuple[str, ...] = ()  # one per chunk, in the order of `locate`; or none at all
     file: str = ""
-    missing: int = 0  # those that it should have, and may get when they are asked for again
+    missing: int = 0  # summaries that could not be made, and may be made by a later run
 
     @property
     def made(self) -> int:
@@ -308,15 +308,16 @@ NO_SUMMARIES = Summaries()
 
 
 class Chunk(NamedTuple):
-    """A piece at its place in a repository: the unit of the index.
+    """A piece of a file in a repository: the unit of the index.
 
-    A tuple because a search makes hundreds: a frozen dataclass takes eight times as long.
+    A named tuple because a search creates hundreds: creating a frozen dataclass takes eight times
+    as long.
     """
 
     id: ChunkId
     repository: RepositoryName
     path: str
-    refs: tuple[RefName, ...]  # refs that hold this content at this path, DEFAULT_REF among them
+    refs: tuple[RefName, ...]  # refs with this content at this path; may include DEFAULT_REF
     language: str
     category: Category
     kind: Kind
@@ -326,15 +327,15 @@ class Chunk(NamedTuple):
     start_line: int
     end_line: int
     content: str
-    summary: str = ""  # one sentence in plain words, by a language model; empty: none was made
-    block_type: str = ""  # of infrastructure: `resource`, `job`, `service`, `stage`, `Deployment`
-    overlap: str = ""  # what stands right before it, where it begins inside something; indexed only
-    file_summary: str = ""  # of its whole file, like `summary`; only the first chunk has it
+    summary: str = ""  # one sentence in plain words, by a language model; empty: there is none
+    block_type: str = ""  # type of infrastructure block: `resource`, `job`, `service`, `Deployment`
+    overlap: str = ""  # text right before a chunk that starts inside a definition; only indexed
+    file_summary: str = ""  # summary of the whole file; only the first chunk has it
 
 
 @dataclass(frozen=True, slots=True)
 class FileChunks:
-    """All chunks of one file at one ref, with their vectors; no chunks: the file left the ref."""
+    """All chunks of one file at one ref, with their vectors; no chunks: the file was removed."""
 
     repository: RepositoryName
     path: str
@@ -345,17 +346,17 @@ class FileChunks:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A dependency between files of one repository, or from a file to something outside."""
+    """A dependency between two files of a repository, or of a file on something outside it."""
 
     source: str  # path
-    target: str  # path, or the external name when `is_external`
+    target: str  # path; the name of the dependency if `is_external`
     kind: EdgeKind
     is_external: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedSymbol:
-    """A symbol in its file."""
+    """A symbol and the file that defines it."""
 
     repository: RepositoryName
     path: str
@@ -364,41 +365,41 @@ class LocatedSymbol:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What the ledger knows of one file of one ref."""
+    """The ledger's record of one file at one ref."""
 
     path: str
     blob: BlobId
     state: FileState
-    reason: str = ""  # why it was skipped or failed; of an indexed one, what is wrong with it
+    reason: str = ""  # why it was skipped or failed; for an indexed file, a warning
     language: str = ""
     health: HealthStatus | None = None
-    chunks: int = 0  # in the index; also when doing the same content once more failed
-    summaries: int = 0  # of its chunks and of itself
-    summaries_missing: int = 0  # those it should have besides
-    is_due: bool = False  # indexed with just this content, and planned to be done once more
+    chunks: int = 0  # chunks in the index; they stay there if reprocessing the content fails
+    summaries: int = 0  # summaries of its chunks and of the file itself
+    summaries_missing: int = 0  # summaries that could not be made
+    is_due: bool = False  # this content is indexed, and a run is going to reprocess it
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One indexing of one ref. The counters are files; at the end done + failed == total.
+    """One indexing run of one ref. The counters are files; at the end done + failed == total.
 
-    A file that is left out when it was read leaves the total and is among the skipped ones.
+    A file that turns out to be unsuitable when it is read moves from the total to `skipped`.
     """
 
     id: RunId
     repository: RepositoryName
-    ref: RefName  # as asked for; DEFAULT_REF when the caller named none
+    ref: RefName  # as requested; DEFAULT_REF if the caller named none
     state: RunState
-    revision: Revision | None = None  # the commit that will be indexed, once resolved
-    resolved: RefName = RefName("")  # the branch, tag or commit `ref` turned out to be
+    revision: Revision | None = None  # the commit to be indexed, once resolved
+    resolved: RefName = RefName("")  # the branch, tag, or commit that `ref` resolved to
     total: int = 0  # files to index or to remove
     done: int = 0
     failed: int = 0
     skipped: int = 0  # files left out with a recorded reason
     error: str = ""  # why the run failed
-    waits_for: str = ""  # why work was put off; empty: a file has come through since
-    summaries: int = 0  # of the chunks and files that were stored
-    summaries_missing: int = 0  # those they should have besides
+    waits_for: str = ""  # why work was postponed; empty again once a file is done
+    summaries: int = 0  # summaries of the chunks and files that were stored
+    summaries_missing: int = 0  # summaries that could not be made for them
     reprocess: tuple[Reprocess, ...] = ()
     started_at: float = 0.0
     finished_at: float = 0.0
@@ -406,7 +407,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a search is limited to. Empty means all; values inside one field are alternatives."""
+    """The filters of a search. An empty field matches all; values of one field are alternatives."""
 
     repositories: tuple[RepositoryName, ...] = ()
     languages: tuple[str, ...] = ()
@@ -414,31 +415,30 @@ class Filters:
     kinds: tuple[Kind, ...] = ()
     symbols: tuple[str, ...] = ()  # globs over names and qualified names: `User*`
     categories: tuple[Category, ...] = ()
-    block_types: tuple[str, ...] = ()  # of infrastructure, as written: `resource`, `Deployment`
+    block_types: tuple[str, ...] = ()  # types of infrastructure blocks: `resource`, `Deployment`
     ref: RefName = DEFAULT_REF
 
 
 @dataclass(frozen=True, slots=True)
 class HybridQuery:
-    """What a chunk store is asked: words and a vector, under one filter."""
+    """A query to a chunk store: words and a vector, under one filter."""
 
-    text: str  # as the caller wrote it; the backend splits it with `tokens.terms`
-    vector: Vector | None  # None: keywords only
+    text: str  # as the caller wrote it; the store splits it with `tokens.terms`
+    vector: Vector | None  # None: search by keywords only
     filters: Filters
-    limit: int  # candidates wanted from each side; of both, where a store fuses them to one list
-    alpha: float = 0.5  # what the vector side counts there, 0 to 1: it decides what is cut off
-    with_vectors: bool = False  # candidates are wanted with their vectors
-    total_limit: int | None = None  # candidates wanted of both sides together; None: all
-    secondary: frozenset[Category] = frozenset()  # these stand back when the most are chosen
-    visible: Visibility = field(
-        kw_only=True
-    )  # outer bound of the repositories, whatever is filtered
+    limit: int  # keyword and vector candidates each; in total if the store fuses both lists itself
+    alpha: float = 0.5  # weight of the vector part in a store that fuses, 0 to 1
+    with_vectors: bool = False  # return the vectors of the candidates
+    total_limit: int | None = None  # keyword and vector candidates together; None: all
+    secondary: frozenset[Category] = frozenset()  # categories penalised by `total_limit`
+    visible: Visibility = field(kw_only=True)  # outer bound of the repositories
 
     def bounded(self) -> HybridQuery | None:
-        """The query whose filters name no more than the visible repositories.
+        """Return the query limited to visible repositories; None if none of them is left.
 
-        None: no repository that it may read is left. Stores call this before they filter.
+        Stores call this before they filter.
         """
+
         if self.visible.is_everything:
             return self
         visible = self.visible.among(self.filters.repositories)
@@ -448,13 +448,13 @@ class HybridQuery:
 
 
 class Candidate(NamedTuple):
-    """A chunk one or both sides of the hybrid index found. Higher scores are better."""
+    """A chunk found by keywords, by its vector, or by both. Higher scores are better."""
 
     chunk: Chunk
-    keyword_score: float | None  # BM25; None: not among the keyword side's candidates
-    similarity: float | None  # cosine in [-1, 1]; None: not among the vector side's candidates
-    vector: Vector | None = None  # the chunk's, when it was asked for
-    names: Names | None = None  # where the store keeps them
+    keyword_score: float | None  # BM25; None: not among the keyword results
+    similarity: float | None  # cosine in [-1, 1]; None: not among the vector results
+    vector: Vector | None = None  # the chunk's vector, if the query asked for it
+    names: Names | None = None  # normalised symbol names, if the store keeps them
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,7 +468,7 @@ class Hit:
 
 
 def path_from_bytes(raw: bytes) -> str:
-    """`b"src/a.py"` → `"src/a.py"`; bytes that are not UTF-8 become `\\xNN`."""
+    """Decode a path: `b"src/a.py"` → `"src/a.py"`; bytes that are not UTF-8 become `\\xNN`."""
     return raw.decode("utf-8", "backslashreplace")
 
 
@@ -480,10 +480,11 @@ def chunk_id(
     ordinal: int = 0,
     file_summary: str = "",
 ) -> ChunkId:
-    """SHA-256 of repository, path, start line and content, in hex.
+    """Return the SHA-256 of repository, path, start line, and content, in hex.
 
-    `ordinal` tells apart equal contents that start on one line (a minified file cut in pieces),
-    `file_summary` those that begin two files: one path at two refs, whose later chunks differ.
+    `ordinal` distinguishes equal contents that start on the same line (pieces of a minified file).
+    `file_summary` distinguishes the first chunks of two versions of a file at the same path whose
+    later chunks differ.
     """
     parts = [repository, path, str(start_line), content, str(ordinal) if ordinal else ""]
     if file_summary:
@@ -499,7 +500,7 @@ def locate(
     refs: Iterable[RefName],
     summaries: Summaries = NO_SUMMARIES,
 ) -> tuple[Chunk, ...]:
-    """The chunks of a parsed file at its place, in file order, with distinct ids."""
+    """Return the chunks of a parsed file in a repository, in file order, with distinct ids."""
     refs = tuple(sorted(refs))
     seen: dict[tuple[int, str], int] = {}
     chunks: list[Chunk] = []
@@ -538,8 +539,7 @@ def locate(
 
 
 def embedding_text(chunk: Chunk) -> str:
-    """The text of a chunk that is embedded: path, parents' header, summary, then the code, with
-    what it goes on from.
-    """
+    """Return the text of a chunk to embed: path, header, summary, overlap, and code."""
+
     parts = (chunk.path, chunk.header, chunk.summary, chunk.overlap + chunk.content)
     return "\n".join(part for part in parts if part)
