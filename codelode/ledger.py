@@ -1,7 +1,8 @@
 """The ports of the job ledger: repositories, runs, the files of a run, and file records.
 
-The ledger is the source of truth of indexing. `RedisLedger` implements all of these ports, and
-`MemoryLedger` is its in-memory twin.
+The ledger is the source of truth of indexing: it knows the indexed commit of each ref and the
+state of each file. `RedisLedger` implements all of these ports; `MemoryLedger` is its twin for
+tests.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from codelode.model import (
 
 
 class Catalog(Protocol):
-    """Which repositories there are, and what of them is indexed."""
+    """The registered repositories and the state of their refs."""
 
     def register(self, repository: Repository) -> None:
-        """Add the repository, without patterns, or update its URL and default ref only."""
+        """Add the repository without patterns, or update the URL and default ref of a known one."""
 
     def set_patterns(
         self,
@@ -41,49 +42,49 @@ class Catalog(Protocol):
         include: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
     ) -> None:
-        """Let these be the patterns of a registered repository; None: those it has stay.
+        """Replace the patterns of a registered repository; None keeps the present ones.
 
-        What is indexed follows with the next run of each ref.
+        The index follows with the next run of each ref.
         """
 
     def get(self, name: RepositoryName) -> Repository | None: ...
 
     def repositories(self) -> tuple[Repository, ...]:
-        """All repositories, by name."""
+        """Return all repositories, ordered by name."""
 
     def refs(self, name: RepositoryName) -> tuple[RefStatus, ...]:
-        """The refs of a repository that a run was ever started for, default first."""
+        """Return the refs of a repository for which a run was ever started, default ref first."""
 
     def refs_of(self, names: Sequence[RepositoryName]) -> tuple[tuple[RefStatus, ...], ...]:
-        """The same of each repository, in two round trips; unknown ones have none."""
+        """Return the refs of each repository, in two round trips; none for an unknown one."""
 
     def unregister(self, name: RepositoryName) -> None:
-        """Remove the repository with its refs, file records and runs. Unknown: no error.
+        """Remove the repository with its refs, file records, and runs, if it is registered.
 
-        The name is `being_removed` until `removal_finished` says that its index is gone too.
+        The name stays in `being_removed` until `removal_finished` reports that its index is gone.
         """
 
     def mark_for_removal(self, name: RepositoryName) -> bool:
-        """Let a name that is not registered be `being_removed`; False, and nothing done: it is."""
+        """Add an unregistered name to `being_removed`; return False if it is registered."""
 
     def being_removed(self) -> frozenset[RepositoryName]:
-        """Removed repositories of which something is still stored. No run of them may start."""
+        """Return the unregistered repositories with data left to remove. They start no run."""
 
     def removal_finished(self, name: RepositoryName) -> None:
-        """Nothing is stored of the removed repository any more."""
+        """Record that no data of the unregistered repository is left."""
 
     def generation(self) -> int:
-        """A number that grows whenever a search could answer differently."""
+        """Return a number that grows with every change that can change search results."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """One file of a run: to index, or (`blob` empty) to remove from the ref."""
+    """One file of a run: to be indexed, or to be removed from the ref if `blob` is empty."""
 
     path: str
     blob: BlobId
     size_bytes: int = 0
-    stage: str = ""  # where it goes on; empty: at the first stage
+    stage: str = ""  # the stage to continue at; empty: the first one
 
     @property
     def is_removal(self) -> bool:
@@ -91,182 +92,183 @@ class WorkItem:
 
     @property
     def queue(self) -> str:
-        """Where its message waits."""
+        """Return the queue in which its message waits."""
         return self.stage or (jobs.STORE if self.is_removal else jobs.PARSE)
 
 
 @dataclass(frozen=True, slots=True)
 class FileManifest:
-    """What a pull found: the files to work on and the files left out with their reasons.
+    """The result of a pull: the files to work on, and the skipped files with their reasons.
 
-    A file that was indexed and is left out now is in both.
+    A file that was indexed and is now skipped is in both.
     """
 
     revision: Revision
     items: tuple[WorkItem, ...]
     skipped: tuple[FileRecord, ...] = ()
-    patterns: str = ""  # digest of the repository's patterns that it was made with
-    is_rebuild: bool = False  # the index does not hold what the ref's records say
+    patterns: str = ""  # digest of the repository's patterns at the time
+    is_rebuild: bool = False  # the index lacks the files that the records of the ref list
 
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What follows from a step of a run. Items are in flight already: publish them."""
+    """The consequences of one step of a run."""
 
-    items: tuple[WorkItem, ...] = ()
-    is_over: bool = False  # this step counted the last file: the run is complete
-    next_run: RunId | None = None  # the run of the same repository that is active now
+    items: tuple[WorkItem, ...] = ()  # files that are in flight now: the caller publishes them
+    is_over: bool = False  # the step counted the last file: the run is complete
+    next_run: RunId | None = None  # the queued run of the repository that became active
 
 
 class Runs(Protocol):
-    """The life of runs. One run of a repository is active at a time; others queue behind it."""
+    """The life cycle of runs. One run per repository is active at a time; the others queue."""
 
     def create(
         self, repository: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess] = ()
     ) -> Run:
-        """A new run, active (PULLING) or QUEUED; or the queued run of the same ref.
+        """Create a run, active (PULLING) or QUEUED, or return the queued run of the same ref.
 
-        That run then reprocesses the files of both requests.
+        A queued run that is returned reprocesses the files of both requests.
         """
 
     def run(self, run: RunId) -> Run | None: ...
 
     def recent(self, visible: Visibility, *, limit: int = 20) -> tuple[Run, ...]:
-        """The latest runs of the visible repositories, newest first."""
+        """Return the latest runs of the visible repositories, newest first."""
 
     def claim(self, run: RunId, *, worker: str) -> bool:
-        """Claim the pull of an active run; False when a live worker has it or it is not PULLING."""
+        """Claim the pull of a run; False if a live worker has it or the run is not PULLING."""
 
     def unclaim(self, run: RunId, *, worker: str, for_s: float, reason: str) -> None:
-        """Give up the pull, if this worker has it: its message comes to any worker in `for_s`.
+        """Release this worker's claim of a pull; its message is delivered again in `for_s` seconds.
 
-        The run waits for the `reason` until its pull is claimed again.
+        `reason` is shown as what the run waits for until its pull is claimed again.
         """
 
     def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
-        """End the run as FAILED or CANCELLED. Returns the run that is active now, if one waited.
+        """End the run as FAILED or CANCELLED and return the queued run that became active, if any.
 
-        Its files in flight are dropped when they next report. No effect on a run that is over.
+        Workers drop its files in flight when they next report. A run that is over stays as it is.
         """
 
     def active(self, repository: RepositoryName) -> RunId | None:
-        """The run of the repository that is PULLING or INDEXING, if there is one."""
+        """Return the run of the repository that is PULLING or INDEXING, if there is one."""
 
     def stalled(self) -> tuple[RunId, ...]:
-        """Runs in PULLING that no live worker has claimed: their pull should be sent again."""
+        """Return the runs in PULLING that no live worker has claimed: send their pulls again."""
 
 
-#: What `Feeder.begin` says of a file instead of the number of an attempt.
+#: Results of `Feeder.begin` for a file that the worker must not work on.
 HELD, NOT_IN_FLIGHT = 0, -1
 
 
 class Feeder(Protocol):
-    """The files of a run: a window of them in flight, each counted exactly once.
+    """The files of a run. A window of them is in flight, and each is counted exactly once.
 
-    `plan` stores them, `plan` and `done` hand out the next ones, a worker claims one with
-    `begin`, and it leaves by `done`. Every step is atomic. With its last file the run is
-    complete and its revision published in the same step.
+    `plan` stores the files; `plan` and `done` return the next ones to publish; a worker claims a
+    file with `begin` and reports it with `done`. Every step is atomic. The step that counts the
+    last file also completes the run and publishes its revision.
     """
 
     def plan(
         self, run: RunId, manifest: FileManifest, *, ref: RefName, fingerprint: str
     ) -> Advance:
-        """Store manifest and file records, open the run, hand out the first window.
+        """Store manifest and file records, start the run, and return the first window of files.
 
         A file that is INDEXED with the same content keeps its record, marked as due, until it is
-        done again: it stays in the index meanwhile. For a rebuild the old records are dropped and
-        the ref gets the new fingerprint at once, because its records now describe a new index.
-        Idempotent while the run is PULLING; on any other run it changes nothing.
+        done again: it stays in the index meanwhile. A rebuild drops the old records and gives the
+        ref the new fingerprint at once, because its records now describe a new index. Idempotent
+        while the run is PULLING; has no effect on any other run.
         """
 
     def begin(
         self, run: RunId, paths: Sequence[str], *, worker: str, stage: str
     ) -> tuple[int, ...]:
-        """Claim in-flight files for a stage; for each the number of this attempt, from 1.
+        """Claim in-flight files for a stage; return the number of the attempt for each, from 1.
 
-        HELD: drop the message, a live worker has the file. NOT_IN_FLIGHT: drop it and what is kept
-        of the file, it is counted already or the run is over. Attempts are counted per stage:
-        going on to the next one starts at 1 again.
+        HELD: a live worker has the file, so drop the message. NOT_IN_FLIGHT: the file is already
+        counted, or the run is over; drop the message and the file's stage outputs. Attempts are
+        counted per stage.
         """
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
-        """Give up the claims: the files' messages are about to wait in the queue of a stage.
+        """Release the claims of files whose messages are about to wait in the queue of a stage.
 
-        A broker may lose a message that a dying worker had just taken. Files that wait without
-        a claim are found by `reap`. Files not in flight are left alone.
+        A broker may lose a message that a dying worker had just taken; `reap` finds files that wait
+        without a claim. Has no effect on files that are not in flight.
         """
 
     def put_off(
         self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float, reason: str
     ) -> None:
-        """Give up this worker's claims: a server is away, the messages come again in `for_s`.
+        """Release this worker's claims because a server is away, without counting an attempt.
 
-        Any worker may take them then, and what was begun in vain was no attempt. Files that this
-        worker has not claimed are left alone. The run waits for the `reason` until a file is done.
+        The messages are delivered again in `for_s` seconds, to any worker. Has no effect on files
+        that this worker has not claimed. `reason` is shown as what the run waits for until one of
+        its files is done.
         """
 
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
-        """Count files as INDEXED, FAILED, SKIPPED or (state PENDING, no blob) removed, once each.
+        """Count files as INDEXED, FAILED, SKIPPED, or removed (state PENDING without a blob).
 
-        SKIPPED ones leave the total: they are among those left out.
+        Each file is counted once. A SKIPPED file moves from the run's total to its skipped files.
         """
 
     def heartbeat(self, worker: str) -> None:
-        """This worker lives; claims of workers that stop saying so can be taken over."""
+        """Record that this worker is alive; others may take over the claims of a silent worker."""
 
     def reap(self, *, waiting: Mapping[str, int]) -> Mapping[RunId, tuple[WorkItem, ...]]:
-        """Files to publish again: their worker is gone, or their message is lost.
+        """Return the files to publish again, because their worker or their message is lost.
 
-        `waiting`: messages per queue (named as stages); an unclaimed file is only lost when
-        nothing waits in its queue.
+        `waiting`: the number of messages per queue; queues are named after stages. The message of
+        an unclaimed file counts as lost only when its queue is empty.
         """
 
 
 class Files(Protocol):
-    """File records of a ref."""
+    """The file records of each ref."""
 
     def all(self, repository: RepositoryName, ref: RefName) -> Iterator[FileRecord]:
-        """Every record, in any order."""
+        """Yield all records of the ref, in any order."""
 
     def records(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> Mapping[str, FileRecord]:
-        """The records of those of the paths that have one, in one round trip."""
+        """Return the records of the paths that have one, in one round trip."""
 
     def with_state(
         self, repository: RepositoryName, *states: FileState
     ) -> Iterable[tuple[RefName, FileRecord]]:
-        """Records of all refs in one of the states, by ref and path."""
+        """Return the records of all refs that are in one of the states, by ref and path."""
 
     def invalidate(self, repository: RepositoryName, ref: RefName, paths: Sequence[str]) -> bool:
-        """Let the next run of the ref compare every file and index these again.
+        """Make the next run of the ref compare all files and index these again.
 
-        Those INDEXED become PENDING. False, and nothing is changed, while a run of the repository
+        INDEXED ones become PENDING. Returns False, without a change, while a run of the repository
         is active.
         """
 
     def exists(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> frozenset[str]:
-        """Those of the paths that are files of the ref, in one round trip.
+        """Return the paths that are files of the ref, in one round trip.
 
-        The answer is the same all through a run: whether the files are indexed yet, are skipped
-        or have failed makes no difference, and what leaves the ref with this run is out of it.
+        The answer does not change during a run: it includes files that are not indexed yet, are
+        skipped, or have failed, and excludes files that this run removes.
         """
 
 
 class Ledger(Catalog, Runs, Feeder, Files, Protocol):
-    """The job ledger: one object, four ports."""
+    """The job ledger: one object that implements all four ports."""
 
     def restamp(self, before: str, after: str) -> None:
-        """What was indexed under a fingerprint that ends in `before` has one that ends in `after`.
+        """Replace the ending `before` by `after` in the fingerprints of all refs and active runs.
 
-        For refs and for runs under way, after the whole index was built anew.
+        Called after the whole index was rebuilt for another embedder.
         """
 
     def recover(self, *, generation: int) -> None:
-        """Make sense of a ledger that was read key by key while it was in use, or long ago.
+        """Make a restored ledger consistent; it may have been copied key by key while in use.
 
-        Runs under way begin again, counts are those of the records, the generation is at least
-        the given one.
+        Restarts active runs, recomputes counts from the file records, and raises the generation to
+        at least the given one.
         """

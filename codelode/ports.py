@@ -1,9 +1,10 @@
-"""The ports: what both sides ask of servers and engines, as obligations to the implementer.
+"""The ports: interfaces to stores, models, and caches, stated as obligations to the implementer.
 
-Write-side ports are synchronous (Celery tasks), read-side ports are asynchronous (the gateway).
-Every port has a twin in `backends/memory.py` and one contract suite in `tests/contracts/` that
-runs over all of its implementations. Implementations translate their library's errors into
-`codelode.errors`; `Unavailable` means that the same call may work later.
+Write-side ports are synchronous (Celery tasks); ports of the read side alone are asynchronous (the
+gateway). Every port has an in-memory twin in `backends/memory` or a built-in implementation, and
+one contract suite in `tests/contracts/` that runs over all implementations. Implementations
+translate the errors of their library into `codelode.errors`; `Unavailable` means that the same
+call may work later. The ports of the job ledger are in `codelode.ledger`.
 """
 
 from __future__ import annotations
@@ -38,24 +39,24 @@ class ChunkStore(Protocol):
     """The write side of the chunk index. One process writes at a time."""
 
     def replace(self, files: Sequence[FileChunks]) -> None:
-        """Make each file's chunks at the file's refs exactly the given ones.
+        """Replace the chunks of each file at the file's refs by the given ones.
 
-        A chunk of the file that is stored under other refs as well keeps those: refs are added
-        to and taken from stored chunks, and a chunk without refs leaves. New chunks become
-        visible before old ones leave, so a reader never finds the file missing. Idempotent;
-        durable when it returns. A path may occur once per call.
+        Stored chunks keep their other refs: refs are added to and removed from stored chunks, and
+        a chunk without refs is deleted. New chunks become visible before old ones disappear, so a
+        reader never finds the file missing. Idempotent; durable when it returns. A path may occur
+        once per call.
         """
 
     def remove_repository(self, repository: RepositoryName) -> None:
-        """Remove every chunk of the repository. Unknown names are not an error."""
+        """Remove all chunks of the repository, if there are any."""
 
     def ids(self, repository: RepositoryName, ref: RefName) -> Iterator[ChunkId]:
-        """The ids of all chunks of the repository at the ref, in any order."""
+        """Yield the ids of all chunks of the repository at the ref, in any order."""
 
     def maintain(self) -> None:
-        """Fold what was written since into the indexes and drop old versions.
+        """Optimise the index: merge recent writes and drop old versions.
 
-        Searches are correct without it, only slower. May take seconds; safe beside readers.
+        Searches are correct without it, only slower. May take seconds; safe during searches.
         """
 
     def close(self) -> None:
@@ -63,17 +64,17 @@ class ChunkStore(Protocol):
 
 
 class Inventory(Protocol):
-    """What is stored in the chunk index, file by file: to compare it with the ledger."""
+    """The contents of the chunk index, file by file, for comparison with the ledger."""
 
     def repositories(self) -> frozenset[RepositoryName]:
-        """Those that have a chunk."""
+        """Return the repositories that have a chunk."""
 
     def counts(
         self, repository: RepositoryName, paths: Collection[str] | None = None
     ) -> Mapping[str, Mapping[RefName, int]]:
-        """Path → how many chunks it has at each ref; of all its files, or of those named.
+        """Return the number of chunks at each ref, by path, for all files or the given ones.
 
-        Files without chunks are left out. What is being written is seen half.
+        Omits files without chunks. The counts of a file that is being written are unreliable.
         """
 
     def close(self) -> None:
@@ -84,34 +85,34 @@ class ChunkSearch(Protocol):
     """The read side of the chunk index."""
 
     async def hybrid(self, query: HybridQuery) -> Sequence[Candidate]:
-        """Up to `limit` candidates of each side, filters applied before either side ranks.
+        """Return up to `limit` keyword and `limit` vector results, each chunk once, in any order.
 
-        The union of both sides, each chunk once, in any order; a store that fuses both to one list
-        takes them from the best of both together. Sees all `replace` calls that
-        returned before it was called, from this or another process. With `with_vectors` each
-        candidate has its chunk's vector, as far as the store keeps one; otherwise it may.
-        Chunks of repositories outside of the query's visibility are filtered out likewise.
+        A store that fuses both lists itself returns the best of the fused list. Filters and
+        visibility are applied before ranking. Sees all `replace` calls that returned before, from
+        this or another process. With `with_vectors` each candidate has the vector of its chunk if
+        the store keeps one; without it a candidate may have one.
         """
 
     async def files(
         self, places: Sequence[FileKey], ref: RefName
     ) -> Mapping[FileKey, tuple[Chunk, ...]]:
-        """All chunks of each file at the ref, in file order, in one round trip.
+        """Return all chunks of each file at the ref, in file order, in one round trip.
 
-        Every place is a key; a file that the ref does not hold has no chunks.
+        Every requested file is a key; a file that is not at the ref has no chunks.
         """
 
     async def count(self, visible: Visibility) -> int:
-        """How many chunks of the visible repositories are stored."""
+        """Return the number of chunks of the visible repositories."""
 
     async def close(self) -> None:
         """Release files and connections."""
 
 
 class Embedder(Protocol):
-    """Text to vectors. `identity` names model, version and dimensions; vectors of two never mix.
+    """A model that turns text into vectors.
 
-    Reading `identity` or `dim` may ask a server: they raise what embedding raises.
+    `identity` names model, version, and dimensions; vectors of different identities are never
+    compared. Reading `identity` or `dim` may call a server and raises the same errors as embedding.
     """
 
     @property
@@ -121,119 +122,117 @@ class Embedder(Protocol):
     def dim(self) -> int: ...
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """One row per text, in order."""
+        """Return one row per text, in order."""
 
     def embed_query(self, text: str) -> Vector:
-        """The vector of a query, comparable with documents by cosine."""
+        """Return the vector of a query, comparable with those of documents by cosine."""
 
 
 @runtime_checkable
 class QuickEmbedder(Protocol):
-    """An embedder that has the vectors of some queries sooner than a thread would take over."""
+    """An embedder that can embed some queries faster than a thread switch takes."""
 
     def embed_at_once(self, text: str) -> Vector | None:
-        """The vector of a query, within a millisecond or two; None: ask `embed_query`."""
+        """Return the vector of a query within two milliseconds, or None: call `embed_query`."""
 
 
 class LanguageModel(Protocol):
-    """Text generation. Reading `identity` may ask a server."""
+    """A model that generates text. Reading `identity` may call a server."""
 
     @property
     def identity(self) -> str: ...
 
     def complete(self, prompt: str, *, max_tokens: int) -> str:
-        """The model's answer, stripped."""
+        """Return the model's answer without surrounding white space."""
 
 
 class CrossEncoder(Protocol):
-    """A model that reads query and text together. Slow, so only the best candidates are asked."""
+    """A model that reads query and text together. It is slow, so it scores only the top results."""
 
     @property
     def identity(self) -> str: ...
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """How well each text answers the query, in [0, 1]."""
+        """Return how well each text answers the query, in [0, 1]."""
 
 
 @runtime_checkable
 class Tokeniser(Protocol):
-    """What an embedder that knows its own tokens can do besides."""
+    """An embedder that can count the tokens of a text."""
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens the text has, however long it is."""
+        """Return the number of tokens in the text, however long it is."""
 
 
 DerivationKey = NewType("DerivationKey", bytes)  # 32 bytes, made in `workers.derivations`
 
 
 class Derivations(Protocol):
-    """What was computed from contents, by a key of everything that shaped it.
+    """The derived-value cache: parsed files, summaries, and vectors by what they derive from.
 
-    A cache: an entry may be gone at any time, the oldest ones first when the bound is reached,
-    and a failure reads as a miss and never fails a job.
+    A key is a hash of the content and of everything else that determines the value, so values are
+    never invalidated. An entry may be evicted at any time, oldest first; a failure of the cache
+    counts as a miss and never fails a job.
     """
 
     def get(self, keys: Sequence[DerivationKey]) -> tuple[bytes | None, ...]:
-        """The value of each key, None where there is none, in one round trip."""
+        """Return the value of each key, or None, in one round trip."""
 
     def put(self, values: Mapping[DerivationKey, bytes]) -> None:
-        """Keep the values, in one round trip."""
+        """Store the values, in one round trip."""
 
     def close(self) -> None:
         """Release files and connections."""
 
 
-#: Batches of which all calls failed, in a row, that end the enrichment of a run.
+#: Consecutive failed batches after which a run makes no more summaries.
 FAILED_BATCHES_TO_STOP = 3
 
 
 class SummaryBudget(Protocol):
-    """How many calls of the language model may still be made, and when a run makes no more.
-
-    Calls are limited per run and, over all runs, per day (UTC).
-    """
+    """The budget of language model calls for summaries, per run and per day (UTC) over all runs."""
 
     def take(self, run: RunId, wanted: int, *, share: float = 1.0) -> int:
-        """Reserve up to `wanted` calls; returns how many.
+        """Reserve up to `wanted` calls and return how many were reserved.
 
-        Only the first `share` of the run's limit is open to the caller: what is wanted less
-        leaves the rest for what is wanted more. None when the run was stopped.
+        The caller may use only the first `share` of the run's limit: summaries of low priority
+        leave the rest to those of high priority. Reserves none after the run was stopped.
         """
 
     def settle(self, run: RunId, *, made: int, failed: int) -> bool:
-        """Say how the calls of a batch went; those that failed were paid for all the same.
+        """Report the outcome of a batch; failed calls count against the budget as well.
 
-        Returns whether enrichment of the run is over: it stops for good after
-        FAILED_BATCHES_TO_STOP batches in a row with failures and nothing made.
+        Returns whether the run makes no more summaries: it stops for good after
+        FAILED_BATCHES_TO_STOP consecutive batches with failures and without a summary.
         """
 
     def is_stopped(self, run: RunId) -> bool:
-        """Whether enrichment of the run was stopped."""
+        """Return whether the run makes no more summaries because batches failed."""
 
 
 class DependencyGraph(Protocol):
-    """Edges between files, both directions, per repository."""
+    """The edges between the files of each repository, readable in both directions."""
 
     def replace(self, repository: RepositoryName, edges: Mapping[str, Sequence[Edge]]) -> None:
-        """Make the edges that start at each path exactly these.
+        """Replace the edges that start at each path, in one round trip.
 
-        Readers see a path's old or new edges, whole. In one round trip.
+        Readers see either all old or all new edges of a path.
         """
 
     def outgoing(
         self, repository: RepositoryName, paths: Sequence[str], *, limit_per_path: int | None = None
     ) -> Mapping[str, tuple[Edge, ...]]:
-        """Edges that start at each path, in one round trip. Paths without edges map to ().
+        """Return the edges that start at each path, in one round trip.
 
-        `limit_per_path`: at most this many edges of each path, any of them.
+        A path without edges maps to (). `limit_per_path`: at most this many edges of each path.
         """
 
     def incoming(
         self, repository: RepositoryName, paths: Sequence[str], *, limit_per_path: int | None = None
     ) -> Mapping[str, tuple[Edge, ...]]:
-        """Edges that end at each path, in one round trip. Paths without edges map to ().
+        """Return the edges that end at each path, in one round trip.
 
-        `limit_per_path`: at most this many edges of each path, any of them.
+        A path without edges maps to (). `limit_per_path`: at most this many edges of each path.
         """
 
     def remove_repository(self, repository: RepositoryName) -> None:
@@ -241,48 +240,48 @@ class DependencyGraph(Protocol):
 
 
 class SymbolTable(Protocol):
-    """Where names are defined."""
+    """The definitions of each file, found by name or by file."""
 
     def replace(self, repository: RepositoryName, symbols: Mapping[str, Sequence[Symbol]]) -> None:
-        """Make the definitions in each file exactly these; by path. In one round trip."""
+        """Replace the definitions in each file, by path, in one round trip."""
 
     def lookup(
         self, name: str, *, repositories: Sequence[RepositoryName]
     ) -> tuple[LocatedSymbol, ...]:
-        """Definitions whose name, case-sensitive, is `name`, in the named repositories.
+        """Return the definitions of exactly this name (case-sensitive) in the repositories.
 
-        Ordered by repository, path, line. No repositories named: no results.
+        Ordered by repository, path, and line. Without repositories there are no results.
         """
 
     def lookup_all(
         self, names: Sequence[str], *, repository: RepositoryName
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-        """The definitions of each name in one repository, in one round trip."""
+        """Return the definitions of each name in one repository, in one round trip."""
 
     def defined_in(
         self, repository: RepositoryName, paths: Sequence[str]
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-        """The definitions in each file, by line, in one round trip."""
+        """Return the definitions in each file, ordered by line, in one round trip."""
 
     def remove_repository(self, repository: RepositoryName) -> None:
         """Remove all definitions of the repository."""
 
 
 class ReferenceIndex(Protocol):
-    """Which names a file uses, and which files use a name; see `codelode.references`."""
+    """The names that each file uses, found by name or by file; see `codelode.references`."""
 
     def replace(self, repository: RepositoryName, names: Mapping[str, Sequence[str]]) -> None:
-        """Make the names of each file exactly these; by path. In one round trip."""
+        """Replace the names of each file, by path, in one round trip."""
 
     def files(
         self, repository: RepositoryName, names: Sequence[str]
     ) -> Mapping[str, tuple[str, ...]]:
-        """The paths of the files that have each name, sorted; in two round trips."""
+        """Return the sorted paths of the files that use each name, in two round trips."""
 
     def names(
         self, repository: RepositoryName, paths: Sequence[str]
     ) -> Mapping[str, tuple[str, ...]]:
-        """The names of each file, sorted, in one round trip."""
+        """Return the sorted names of each file, in one round trip."""
 
     def remove_repository(self, repository: RepositoryName) -> None:
         """Remove all names of the repository."""
@@ -290,82 +289,89 @@ class ReferenceIndex(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PublishedPackages:
-    """What a repository is known by to others, and what its manifests said when it was resolved."""
+    """The packages that a repository publishes, and the state of its manifests at the time."""
 
-    keys: Mapping[str, str]  # `npm:@acme/ui` → the folder that it is published from
-    fingerprints: Mapping[str, str]  # ecosystem → what names all that its manifests say
+    keys: Mapping[str, str]  # package, as `npm:@acme/ui` → folder that it is published from
+    fingerprints: Mapping[str, str]  # ecosystem → digest of the manifests
 
 
 class PackageIndex(Protocol):
-    """What repositories publish, over all of them."""
+    """The packages that each repository publishes, over all repositories."""
 
     def publish(self, repository: RepositoryName, packages: PublishedPackages) -> None:
-        """Make what the repository publishes exactly this."""
+        """Replace the packages of the repository."""
 
     def published_by(self, repository: RepositoryName) -> PublishedPackages:
-        """What it publishes; of one that published nothing yet, nothing."""
+        """Return the packages of the repository; none if it has not published any."""
 
     def publishers(
         self, keys: Sequence[str]
     ) -> Mapping[str, tuple[tuple[RepositoryName, str], ...]]:
-        """Repository and folder for each key that any publishes, by repository; one round trip."""
+        """Return the publishers of each package: repository and folder, ordered by repository.
+
+        In one round trip. Omits packages that no repository publishes.
+        """
 
     def remove_repository(self, repository: RepositoryName) -> None:
-        """Withdraw what the repository publishes."""
+        """Remove the packages of the repository."""
 
 
 class QueryCache(Protocol):
-    """Answers by key, for a while. A cache failure never fails a query: it reads as a miss.
+    """A cache of serialized answers. A failure of the cache counts as a miss.
 
-    The key holds everything that shapes the answer, the index generation among it, so nothing
-    is ever invalidated: stale entries are no longer asked for and age out.
+    A key covers everything that determines the answer, including the index generation. Entries are
+    therefore never invalidated: stale ones are not requested any more and expire.
     """
 
     async def get(self, key: str) -> bytes | None:
-        """The stored value, or None."""
+        """Return the stored value, or None."""
 
     async def put(self, key: str, value: bytes, *, ttl_s: int) -> None:
-        """Store the value; beyond the bound on entries, those least recently stored go."""
+        """Store the value; evict the entries stored least recently beyond the bound."""
 
     async def close(self) -> None:
         """Release connections."""
 
 
 class SemanticQueryCache(Protocol):
-    """Which queries were answered before, by meaning. A failure reads as a miss.
+    """The semantic query cache: finds answered queries by the similarity of their vectors.
 
-    A bucket holds what two queries must have in common to have the same answer: filters,
-    visibility, options, index generation. What it names is a key of the QueryCache.
+    A bucket stands for everything that two queries must share to have the same answer: filters,
+    visibility, options, and index generation. Each query is stored with its key in the QueryCache.
+    A failure counts as a miss.
     """
 
     async def nearest(self, bucket: str, vector: Vector) -> tuple[str, float] | None:
-        """The key of the nearest remembered query of the bucket and its cosine, or None."""
+        """Return key and cosine of the most similar query in the bucket, or None."""
 
     async def remember(self, bucket: str, vector: Vector, key: str, *, ttl_s: int) -> None:
-        """Keep the query; beyond the bound on all of them, those least recently kept go."""
+        """Store the query; evict the queries stored least recently beyond the bound on all."""
 
     async def close(self) -> None:
         """Release connections."""
 
 
 class StageOutputs(Protocol):
-    """What one stage leaves for the next, per file of a run. Bounded by time and by `drop`."""
+    """The results that stages leave for later stages, per file of a run.
+
+    They expire after some hours; `drop` removes them earlier.
+    """
 
     def put(self, run: RunId, parts: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Store parts: path → part name → bytes, in one round trip."""
+        """Store the parts (path → part name → bytes), in one round trip."""
 
     def get(self, run: RunId, paths: Sequence[str], part: str) -> tuple[bytes | None, ...]:
-        """One part of each path, None where it is gone, in one round trip."""
+        """Return one part for each path, or None if it is gone, in one round trip."""
 
     def drop(self, run: RunId, paths: Sequence[str]) -> None:
-        """Forget all parts of the paths."""
+        """Remove all parts of the paths."""
 
 
 class BlobSource(Protocol):
-    """Content by blob id."""
+    """The contents of files, by blob id."""
 
     def read(self, repository: RepositoryName, blob: BlobId) -> bytes:
-        """The blob's bytes. Raises NotFound when the mirror no longer has it."""
+        """Return the bytes of the blob. Raises NotFound if the mirror no longer has it."""
 
     def listing(self, repository: RepositoryName, revision: Revision) -> Iterator[SourceFile]:
-        """Every entry of the commit's tree."""
+        """Yield every entry of the commit's tree."""
