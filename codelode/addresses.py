@@ -1,9 +1,9 @@
-"""Addresses and names as callers write them: checked once here, for the gateway and the workers.
+"""Validation of repository URLs, names, and refs that callers give, for gateway and workers.
 
 A URL reaches git's transports, which can run programs and read files, so only forms known to be
-harmless pass: https, ssh, `user@host:path`, http to this machine, and the plain path of a local
-repository that the server's settings allow. For a local repository every folder that git would
-read from is compared, not the path alone: a linked worktree or borrowed objects may lie elsewhere.
+harmless are accepted: https, ssh, `user@host:path`, http to this machine, and the path of a local
+repository that the settings of the server allow. For a local repository every folder that git would
+read is checked, not only its path: a linked worktree or alternate objects may be elsewhere.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MAX_URL_CHARS = 2_000
 MAX_NAME_CHARS = 200
 MAX_REF_CHARS = 250
 
-#: The value of `local_paths` that allows every repository of this process's user.
+#: The value of `local_paths` that allows all repositories owned by the user of this process.
 OWNED = "owned"
 
-#: What a place may be, as the remedy of a refusal.
+#: The remedy in the message of a rejected address.
 FORMS = "give https://host/owner/repository, git@host:owner/repository or an absolute path"
 
-#: What lets the server read a folder that it does not read by itself.
+#: The remedy in the message of a folder that the server may not read.
 _ALLOW = "start `codelode up` with --allow-path FOLDER"
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -40,15 +40,15 @@ _SCP = re.compile(r"(?P<user>[^@/:]*)@(?P<host>[^@/:]+):(?P<path>.+)")
 _NAME = re.compile(r"[A-Za-z0-9._/-]+")
 _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
-#: Borrowed objects may borrow again; git itself follows five steps.
+#: Alternates may have alternates of their own; git follows five levels as well.
 _ALTERNATES_DEPTH = 5
 
 
 def check_url(url: str, *, local_paths: str) -> str:
-    """The normalised URL, or the resolved path of a local repository.
+    """Return the normalised URL, or the resolved path of a local repository.
 
     `local_paths` is the setting of that name: empty allows no local repository, `owned` those
-    whose folders belong to this process's user, otherwise folders separated by `:`.
+    that the user of this process owns, anything else lists allowed folders, separated by `:`.
     `"HTTPS://Host/a/b.git/"` → `"https://host/a/b.git"`. Raises InvalidQuery("url").
     """
     _check_characters(url)
@@ -62,15 +62,15 @@ def check_url(url: str, *, local_paths: str) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Whether a checked URL is the path of a repository on this machine."""
+    """Return whether a checked URL is the path of a repository on this machine."""
     return url.startswith("/")
 
 
 def default_name(url: str) -> RepositoryName:
-    """The name of a repository whose caller gave none.
+    """Derive the name of a repository from its URL.
 
     `"https://host/owner/repo.git"` → `"owner/repo"`, `"/home/me/repo"` → `"repo"`. Characters that
-    a name may not have become `-`. Raises InvalidQuery("name") when nothing is left.
+    are not allowed in a name become `-`. Raises InvalidQuery("name") if nothing is left.
     """
     if is_local(url):
         folder = Path(url)
@@ -79,7 +79,7 @@ def default_name(url: str) -> RepositoryName:
         path = (
             _SCHEME.sub("", url).partition("/")[2] if _SCHEME.match(url) else url.partition(":")[2]
         )
-        # `_git` is a constant part of Azure DevOps addresses.
+        # `_git` is a constant part of the URLs of Azure DevOps.
         parts = [part for part in unquote(path).split("/") if part not in ("", "_git")][-2:]
     name = "/".join(re.sub(r"[^A-Za-z0-9._-]+|\.\.+", "-", part).lstrip("-.") for part in parts)
     name = name.removesuffix(".git").strip("/")[:MAX_NAME_CHARS]
@@ -89,13 +89,13 @@ def default_name(url: str) -> RepositoryName:
 
 
 def check_name(name: str) -> RepositoryName:
-    """The name of a repository, unchanged. Raises InvalidQuery("name")."""
+    """Return the name of a repository unchanged, or raise InvalidQuery("name")."""
     if not name or len(name) > MAX_NAME_CHARS:
         raise InvalidQuery(
             "name", f"a name has 1 to {MAX_NAME_CHARS} characters; this has {len(name)}"
         )
     if not _NAME.fullmatch(name):
-        raise InvalidQuery("name", f"{name!r} may have letters, digits and . _ - / only")
+        raise InvalidQuery("name", f"{name!r} may contain only letters, digits and . _ - /")
     if name[0] in "-/" or name.endswith("/") or "//" in name:
         raise InvalidQuery("name", f"{name!r} may not start with - or /, end with / or contain //")
     if ".." in name or "." in name.split("/"):
@@ -104,9 +104,9 @@ def check_name(name: str) -> RepositoryName:
 
 
 def check_ref(ref: str) -> RefName:
-    """A branch, tag or full commit id, unchanged. Raises InvalidQuery("ref").
+    """Return a branch, tag, or full commit id unchanged, or raise InvalidQuery("ref").
 
-    The rules are those of `git check-ref-format --allow-onelevel`, and no leading dash.
+    The rules are those of `git check-ref-format --allow-onelevel`; a leading dash is not allowed.
     """
     if not ref or len(ref) > MAX_REF_CHARS:
         raise InvalidQuery("ref", f"a ref has 1 to {MAX_REF_CHARS} characters; this has {len(ref)}")
@@ -138,7 +138,7 @@ def _check_characters(url: str) -> None:
         _refuse(f"it is empty; {FORMS}")
     if len(url) > MAX_URL_CHARS:
         _refuse(f"it has {len(url)} characters; at most {MAX_URL_CHARS} are allowed")
-    # %0a and its like: git hands decoded parts to credential helpers, which read lines.
+    # Encoded ones too (%0a): git passes decoded parts to credential helpers, which read lines.
     if _CONTROL.search(url) or _CONTROL.search(unquote(url)):
         _refuse("it has control characters; remove them")
     if url.startswith("-"):
@@ -178,7 +178,7 @@ def _check_scheme(parts: SplitResult) -> None:
 
 
 def _check_userinfo(parts: SplitResult) -> None:
-    """Refuse passwords; over https the caller drops the user name, which hosts do not need."""
+    """Refuse passwords. The caller drops the user name of an https URL, which hosts do not need."""
     if parts.password is not None:
         _refuse(
             "it holds a password or token, which would be stored; "
@@ -189,7 +189,7 @@ def _check_userinfo(parts: SplitResult) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine is reached by the name or address."""
+    """Return whether the host name or address reaches only this machine."""
     if host == "localhost":
         return True
     try:
@@ -199,15 +199,15 @@ def is_loopback(host: str) -> bool:
 
 
 def is_server_url(url: str, schemes: Sequence[str], *, needs_host: bool = True) -> bool:
-    """Whether it is one URL with one of the schemes, with `unix` a path and else a host."""
+    """Return whether this is a URL with one of the schemes and with a host; for `unix` a path."""
     try:
         parts = urlsplit(url)
         is_port = parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # the port is not a number
         return False
-    place = parts.path if parts.scheme == "unix" else parts.hostname or not needs_host
+    target = parts.path if parts.scheme == "unix" else parts.hostname or not needs_host
     is_one = "://" in url and len(url.split()) == 1
-    return bool(parts.scheme in schemes and place and is_port and is_one)
+    return bool(parts.scheme in schemes and target and is_port and is_one)
 
 
 def _check_scp(url: str) -> str:
@@ -221,7 +221,7 @@ def _check_scp(url: str) -> str:
 
 
 def _without_user(url: str) -> str:
-    """The URL for a message: what stands before the last `@` may be a password."""
+    """Return the URL for a message: the part before the last `@` may be a password."""
     return url.rpartition("@")[2]
 
 
@@ -229,7 +229,7 @@ def _check_local(path: Path, local_paths: str) -> Path:
     if not local_paths.strip():
         _refuse(
             "this server indexes no local repositories; "
-            "allow their folder by the setting CODELODE_LOCAL_PATHS or give an https or ssh URL"
+            "allow their folder with the setting CODELODE_LOCAL_PATHS or give an https or ssh URL"
         )
     try:
         resolved = path.resolve()
@@ -247,12 +247,10 @@ def _check_allowed(folder: Path, local_paths: str) -> None:
         if not folder.exists():
             _refuse_missing(folder)
         if folder.stat().st_uid != os.geteuid():
-            _refuse(
-                f"{str(folder)!r} belongs to another user than the one the server runs as; {_ALLOW}"
-            )
+            _refuse(f"{str(folder)!r} is not owned by the user that the server runs as; {_ALLOW}")
         return
     allowed = (Path(entry).expanduser().resolve() for entry in local_paths.split(":") if entry)
-    # Before anything is said about existence: outside these folders nothing may be probed.
+    # Checked before existence: a caller must not be able to probe for files outside these folders.
     if not any(folder.is_relative_to(root) for root in allowed):
         _refuse(
             f"{str(folder)!r} is outside the folders that the setting CODELODE_LOCAL_PATHS allows; "
@@ -261,10 +259,11 @@ def _check_allowed(folder: Path, local_paths: str) -> None:
 
 
 def _folders_git_reads(repository: Path) -> Iterator[Path]:
-    """The git directory of a repository and the folders it refers to, resolved.
+    """Yield the git directory of a repository and the folders that it refers to, resolved.
 
-    Each is yielded before anything inside it is looked at.
+    Each folder is yielded, so that the caller can refuse it, before anything inside it is read.
     """
+
     git_dir = _git_dir(repository)
     yield git_dir
     if not (git_dir / "HEAD").is_file():

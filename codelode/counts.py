@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 def counted(count: int, noun: str) -> str:
-    """The count with its noun: `1 summary`, `1,204 summaries`."""
+    """Return the count with its noun: `1 summary`, `1,204 summaries`."""
     return f"{count:,} {plural(count, noun)}"
 
 
 def plural(count: int, noun: str) -> str:
-    """The noun as it stands behind the count; regular English nouns only."""
+    """Return the singular or plural of a regular English noun for the count."""
     if count == 1:
         return noun
     ends_in_ies = noun.endswith("y") and noun[-2] not in "aeiou"

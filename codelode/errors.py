@@ -1,33 +1,33 @@
-"""The errors, branched by what the caller can do about them.
+"""The errors, grouped by what the caller can do about them.
 
     CodelodeError
-    ├── InvalidQuery, InvalidSettings   the asker must change something
-    ├── NotFound                        there is nothing there
+    ├── InvalidQuery, InvalidSettings   the caller must change the request or a setting
+    ├── NotFound                        the named thing does not exist
     │   └── NotIndexed
-    ├── Denied                          not for this caller
+    ├── Denied                          this caller may not do it
     │   └── Unauthenticated
     ├── Unavailable                     try again
     │   ├── TimedOut
     │   └── Busy                        try again later: a limit is reached
-    ├── Rejected                        this file will never work: recorded, not retried
+    ├── Rejected                        this file can never be indexed: recorded, not retried
     └── Corrupt                         an operator must act
         └── SchemaMismatch
-            └── Superseded          another index was published: open that one
+            └── Superseded              another index was published: open that one
 
 The gateway turns branches into gRPC codes (`gateway/api/rpc/status.py`); workers retry
-`Unavailable` with back-off, record `Rejected` at the file, and fail the run on the rest. A message
-names the thing and the remedy. Errors of client libraries are translated inside their backend.
+`Unavailable` with back-off, record `Rejected` in the file's record, and fail the run on all others.
+A message names the thing and the remedy. Each backend translates the errors of its client library.
 """
 
 from __future__ import annotations
 
 
 class CodelodeError(Exception):
-    """The root; never raised itself."""
+    """The root of all errors; never raised itself."""
 
 
 class InvalidQuery(CodelodeError):
-    """A request's field must change. `field` is its name in the proto, e.g. `filters.kinds`."""
+    """A field of a request is invalid. `field` is its name in the proto, e.g. `filters.kinds`."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(field, message)
@@ -39,7 +39,7 @@ class InvalidQuery(CodelodeError):
 
 
 class InvalidSettings(CodelodeError):
-    """An environment variable or option must change before anything starts."""
+    """An environment variable or a command line option is invalid."""
 
 
 class NotFound(CodelodeError):
@@ -47,15 +47,15 @@ class NotFound(CodelodeError):
 
 
 class NotIndexed(NotFound):
-    """The repository or ref exists but nothing of it is in the index yet."""
+    """The repository or ref exists, but nothing of it is indexed yet."""
 
 
 class Denied(CodelodeError):
-    """This caller may not do that."""
+    """The caller may not do this."""
 
 
 class Unauthenticated(Denied):
-    """The caller did not say who it is."""
+    """The caller did not identify itself."""
 
 
 class Unavailable(CodelodeError):
@@ -71,7 +71,7 @@ class Busy(Unavailable):
 
 
 class Rejected(CodelodeError):
-    """This file cannot be indexed, however often it is tried. The message is the reason."""
+    """The file can never be indexed, so it is not retried. The message is the reason."""
 
 
 class Corrupt(CodelodeError):
@@ -83,4 +83,4 @@ class SchemaMismatch(Corrupt):
 
 
 class Superseded(SchemaMismatch):
-    """Another index was published in the place of this one; who opens that one goes on."""
+    """Another index was published in place of this one; open that one and repeat the call."""

@@ -1,4 +1,4 @@
-"""What is the same for every dependency graph: the order of edges, and walking along them."""
+"""Operations on any dependency graph: the order of edges, and breadth-first traversal."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from codelode.model import Edge, EdgeKind, RepositoryName
 from codelode.ports import DependencyGraph
 
-#: Files of one read: a read more costs as much as some 50 edges that are read in vain.
+#: Bounds on the files per read. One more read costs as much as reading about 50 unneeded edges.
 LEAST_PER_READ, MOST_PER_READ = 16, 256
 
 
 def in_order(edges: Iterable[Edge]) -> tuple[Edge, ...]:
-    """The distinct edges by source, target and kind: the order in which graphs return them."""
+    """Return the distinct edges in the order of graphs: by source, target, and kind."""
     return tuple(
         sorted(set(edges), key=lambda edge: (edge.source, edge.target, edge.kind, edge.is_external))
     )
 
 
 def outgoing_edges(path: str, edges: Iterable[Edge]) -> tuple[Edge, ...]:
-    """The distinct edges, in order. Raises ValueError for one that starts elsewhere."""
+    """Return the distinct edges, in order. Raises ValueError if one does not start at `path`."""
     ordered = in_order(edges)
     stray = next((edge for edge in ordered if edge.source != path), None)
     if stray is not None:
@@ -37,12 +37,13 @@ def walk(
     limit: int,
     kind: EdgeKind = EdgeKind.IMPORTS,
 ) -> tuple[tuple[tuple[Edge, int], ...], bool]:
-    """Edges that lead on within `depth` steps of `start`, with their distances, nearest first.
+    """Traverse the graph from `start`, breadth first; return edges with distances, and a flag.
 
-    And whether `limit` cut any off. An edge leads on when its other end was not reached by fewer
-    steps; names outside are told of `start` alone. `reverse` follows edges against their
-    direction: who depends on these? Of a hub no more is read than can be told, so that a walk
-    into one costs what another costs. Edges beyond `depth` do not count as cut off.
+    The edges are those within `depth` steps whose far end was not reached in fewer steps, nearest
+    first. Edges to external names are included only for files of `start`. `reverse` follows edges
+    backwards, to dependents. The flag is True if `limit` cut off edges; edges beyond `depth` do
+    not count. No more edges of a file are read than can be returned, so that a file with very many
+    edges does not make a traversal slower.
     """
     read = graph.incoming if reverse else graph.outgoing
     found: list[tuple[Edge, int]] = []
@@ -63,7 +64,7 @@ def walk(
             edges = read(repository, batch, limit_per_path=limit + 1)
             leading = [e for e in _edges(edges, kind) if is_leading(e, distance)]
             cut_off = [path for path in batch if len(edges.get(path, ())) > limit]
-            if cut_off and len(found) + len(leading) <= limit:  # too many led nowhere
+            if cut_off and len(found) + len(leading) <= limit:  # too many edges were not new
                 edges = {**edges, **read(repository, cut_off)}
                 leading = [e for e in _edges(edges, kind) if is_leading(e, distance)]
             found += [(edge, distance) for edge in leading]
@@ -78,7 +79,8 @@ def walk(
 
 
 def _split(level: Sequence[str], *, room: int) -> tuple[Sequence[str], Sequence[str]]:
-    """What to read next of a level, and the rest: all, unless that were far more than is told."""
+    """Split the files of a level into those to read now and the rest, by how many edges fit."""
+
     count = min(MOST_PER_READ, max(LEAST_PER_READ, room // 4))
     return level[:count], level[count:]
 

@@ -1,6 +1,7 @@
-"""Logging: structlog to stdout, one JSON object per line, or readable lines on a terminal.
+"""Logging with structlog to stdout: one JSON object per line, or readable lines on a terminal.
 
-Events are static snake_case words with data as fields; identifiers, never source text or secrets.
+Events are static snake_case names; data goes into fields. Fields hold identifiers, never source
+text or secrets.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from codelode.settings import Settings, unread
 
 
 def configure(settings: Settings) -> None:
-    """Send structlog and the standard library's loggers to stdout in one format.
+    """Send structlog and the loggers of the standard library to stdout in one format.
 
-    A process does this once, as it starts; then misspelt settings are logged, too.
+    Called once when a process starts. Also logs a warning for each misspelt setting.
     """
+
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

@@ -1,8 +1,8 @@
-"""Where mirrors are: workers make them, other commands look at the folder they are in.
+"""Mirrors on disk: their folder names, and the lock that protects each of them.
 
-A mirror is a bare repository below one folder, under a name made of its repository's. Whoever
-changes one holds the lock beside it. The file of the lock goes with its mirror, so whoever was
-waiting for it looks whether it is still the one that others will find.
+A mirror is a bare clone of a repository in the data folder. A process that changes a mirror holds
+its lock, a file next to it. The lock file is removed with the mirror, so a process that has waited
+for the lock must check that its file is still the one at the path.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _LOCK_POLL_S = 0.05
 
 
 def folder_name(name: RepositoryName) -> str:
-    """`acme/app` → `acme-app-5c8e52f8a1.git`: readable, and distinct for distinct names."""
+    """Return a readable and unique folder name: `acme/app` → `acme-app-5c8e52f8a1.git`."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".")[:60]
     return f"{slug}-{hashlib.sha256(name.encode()).hexdigest()[:10]}.git"
 
 
 @contextmanager
 def locked(mirror: Path, *, timeout_s: float) -> Iterator[int]:
-    """Hold the mirror's lock; yields its descriptor, by which a child can hold it too.
+    """Hold the lock of a mirror; yield its descriptor, through which a child can hold it too.
 
-    Raises Busy when somebody else does not let it go.
+    Raises Busy if another process holds the lock for longer than `timeout_s`.
     """
     mirror.parent.mkdir(parents=True, exist_ok=True)
     path = mirror.with_suffix(".lock")
     lock = _taken(path, timeout_s)
     try:
         yield lock
-        # Not after an error: a git that outlived it may hold the lock and be at work yet.
+        # Not after an error: a git process that outlived it may still hold the lock and be running.
         if not mirror.exists():
             path.unlink(missing_ok=True)
     finally:
@@ -47,7 +47,7 @@ def locked(mirror: Path, *, timeout_s: float) -> Iterator[int]:
 
 
 def _taken(path: Path, timeout_s: float) -> int:
-    """The descriptor of the locked file that is at the path."""
+    """Lock the file at the path and return its descriptor."""
     deadline = time.monotonic() + timeout_s
     while True:
         lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -75,7 +75,8 @@ def _await(lock: int, deadline: float, timeout_s: float) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise Busy(
-                    f"another sync of this mirror did not end within {timeout_s:g} seconds"
+                    f"another process kept the lock of this mirror for {timeout_s:g} seconds: "
+                    "try again"
                 ) from None
             time.sleep(_LOCK_POLL_S)
         else:

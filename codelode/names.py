@@ -1,7 +1,8 @@
-"""What the names of a chunk come down to, to be compared with the words of a query.
+"""Normalised symbol names of a chunk, which rankers compare with the words of a query.
 
-Rankers do that for 200 chunks a search, and splitting so many names takes longer than all else that
-they do. So this is text, which a store can keep beside the chunk; where none does, it is made here.
+Rankers compare the names of up to 200 chunks per search, and normalising them takes longer than all
+other work of a ranker. The result is therefore plain text that a store can keep with the chunk; it
+is computed at query time only if the store does not.
 """
 
 from __future__ import annotations
@@ -12,49 +13,50 @@ from typing import NamedTuple
 
 from codelode import tokens
 
-#: Chunks whose names are remembered, about 1 kB each.
-REMEMBERED = 1 << 15
+#: Chunks whose names are cached, about 1 kB each.
+CACHED_CHUNKS = 1 << 15
 
-#: A longer name is looked at in full: it may be no identifier.
+#: Longer names take the slow path, because they may be too long for an identifier.
 QUICK_CHARS = tokens.MAX_IDENTIFIER_CHARS // 2
 
 
 class Names(NamedTuple):
-    """Lists are one text, with a line break before, between and after the items."""
+    """The normalised names of a chunk. A list is a text with a line break around each item."""
 
-    symbol: str  # what it is mainly about, as `spelling` gives it
-    defined: str  # what starts in it, likewise, a list; empty: nothing does
-    terms: str  # index terms of all names it has, a list
+    symbol: str  # main definition, normalised by `spelling`
+    defined: str  # list of the definitions that start in the chunk, normalised likewise
+    terms: str  # list of the index terms of all its names
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHED_CHUNKS)
 def names_of(symbol: str, symbols: tuple[str, ...]) -> Names:
-    """Of a chunk's symbol and the names it defines."""
+    """Normalise the main symbol of a chunk and the names that it defines."""
     text = "\n".join((symbol, *symbols))
     own, *defined = _spellings(text)
     return Names(own, listed(filter(None, defined)), listed(dict.fromkeys(tokens.terms(text))))
 
 
 def listed(items: Iterable[str]) -> str:
-    """One text of the items, none of which holds a line break."""
+    """Join items without line breaks to one text with a line break around each of them."""
     joined = "\n".join(items)
     return f"\n{joined}\n" if joined else ""
 
 
 def spelling(name: str) -> str:
-    """One spelling for the last part of a name: `Http.getUser()` and `get_user` → `getuser`."""
-    terms = tokens.terms(name)  # of the last identifier the whole comes last
+    """Normalise the last part of a name: `Http.getUser()` and `get_user` → `getuser`."""
+    terms = tokens.terms(name)  # the last term is the whole of the last identifier
     return terms[-1] if terms else ""
 
 
 def is_constructor(symbol: str) -> bool:
-    """`Client.Client` of C++, C#, Java and their like."""
+    """Return whether a symbol is a constructor named as its class: `Client.Client` in C++, Java."""
     *_, outer, name = ("", *symbol.split("."))
     return bool(name) and name == outer
 
 
 def _spellings(names: str) -> list[str]:
-    """The spelling of each line; nearly all need no splitting into words."""
+    """Return the spelling of each line; nearly all names need no splitting into words."""
+
     quick = names.replace("_", "").lower() if names.isascii() else "\n" * names.count("\n")
     return [
         last

@@ -1,11 +1,11 @@
-"""Identifier splitting: one function for indexing and for querying.
+"""Split identifiers into index terms, in the same way for indexing and for querying.
 
-Code is searched by the words inside its identifiers and by the identifiers themselves, so both
-are kept: `getUserById` → `get user by id getuserbyid`. Index and query must agree to the letter,
-which is why nothing else in the program splits identifiers.
+Code is searched by the words inside identifiers and by whole identifiers, so both are index terms:
+`getUserById` → `get user by id getuserbyid`. Index and query must agree exactly, so no other module
+splits identifiers.
 
-Words are case-folded, not lower-cased, and composed (NFC), so that `STRASSE` finds `straße` and
-the two ways to write `ü` are one. Case marks word borders in every script that has case.
+Words are case-folded rather than lower-cased, and composed (NFC), so that `STRASSE` finds `straße`
+and both encodings of `ü` are equal. A change of case starts a word in every script that has case.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
-#: A run of letters, digits and underscores in any script. Python's `\w` leaves out combining
-#: accents, which would cut a decomposed `é` in two.
+#: A run of letters, digits, and underscores in any script. Python's `\w` does not match combining
+#: accents, which would split a decomposed `é`.
 _IDENTIFIER = re.compile(r"[\w\u0300-\u036f]+")
 
-#: What is in no such run becomes a blank.
+#: Translation table that replaces all other ASCII characters by blanks.
 _BLANKED = {code: " " for code in range(128) if not _IDENTIFIER.match(chr(code))}
 
 #: The words of an identifier. Plural acronyms (`URLs`) are one word; `v2` is `v` and `2`.
@@ -34,20 +34,19 @@ _WORD = re.compile(
     r"|[^\W\d_A-Za-z]+"  # scripts without case
 )
 
-#: A longer run is data (base64, a minified bundle), not an identifier.
+#: A longer run is data (base64, minified code) rather than an identifier.
 MAX_IDENTIFIER_CHARS = 120
 
-#: Results a memo keeps before it starts over.
+#: Results that a memo holds before it is cleared.
 _MEMO_ENTRIES = 1 << 16
 
 
 class Memo(dict[str, Value]):
-    """`memo[identifier]` → `compute(identifier)`, computed once while it is remembered.
+    """A cache of `compute(identifier)`, read as `memo[identifier]`; cleared when it is full.
 
-    A dict with `__missing__` rather than `lru_cache`, because `map(memo.__getitem__, …)` runs in C
-    and takes half the time; it starts over when full. Runs too long to be identifiers are not
-    kept, so hostile content cannot fill it. Safe to share between threads: the worst race
-    computes twice.
+    This is a dict with `__missing__` rather than an `lru_cache` because `map(memo.__getitem__, …)`
+    runs in C and takes half the time. Runs too long to be identifiers are not cached, so hostile
+    content cannot fill it. Safe to share between threads: the worst race computes a value twice.
     """
 
     def __init__(self, compute: Callable[[str], Value]) -> None:
@@ -64,26 +63,26 @@ class Memo(dict[str, Value]):
 
 
 def runs(text: str) -> list[str]:
-    """Every run of letters, digits and underscores in `text`, of any length, as written."""
-    if text.isascii():  # nearly all code: in a third of the time
+    """Return all runs of letters, digits, and underscores in `text`, as written."""
+    if text.isascii():  # true of nearly all code, and three times as fast
         return text.translate(_BLANKED).split()
     return _IDENTIFIER.findall(text)
 
 
 def identifiers(text: str) -> Iterator[str]:
-    """The identifiers in `text` as written, in order, repeats included."""
+    """Yield the identifiers in `text` as written, in order, including repetitions."""
     for run in runs(text):
         if identifier := _identifier(run):
             yield identifier
 
 
 def words(identifier: str) -> list[str]:
-    """`parseHTTPResponse_v2` → `["parse", "http", "response", "v", "2"]`."""
+    """Split an identifier: `parseHTTPResponse_v2` → `["parse", "http", "response", "v", "2"]`."""
     return list(_words(identifier))
 
 
 def terms(text: str) -> list[str]:
-    """Every index term of `text`, in order: the words of each identifier, then the whole of it.
+    """Return the index terms of `text`: the words of each identifier, then the whole identifier.
 
     `"getUserById(x)"` → `["get", "user", "by", "id", "getuserbyid", "x"]`.
     """
@@ -91,12 +90,12 @@ def terms(text: str) -> list[str]:
 
 
 def joined_terms(text: str) -> str:
-    """The same with a space between them, as an index takes them."""
+    """Return the index terms of `text`, separated by spaces."""
     return " ".join(filter(None, map(_TERMS.__getitem__, runs(text))))
 
 
 def _identifier(run: str) -> str:
-    """The identifier in a run; empty when it is too long to be one, or only underscores."""
+    """Return the identifier in a run; empty if it is too long or consists of underscores."""
     identifier = run.strip("_")
     return identifier if len(identifier) <= MAX_IDENTIFIER_CHARS else ""
 
@@ -115,7 +114,8 @@ def _words(identifier: str) -> tuple[str, ...]:
 
 
 def _shape(char: str) -> str:
-    """An ASCII character of the same case, so that one expression splits every script."""
+    """Return an ASCII character of the same class, so that one expression splits every script."""
+
     if char == "_":
         return char
     if char.isupper():
