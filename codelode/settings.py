@@ -21,24 +21,24 @@ from codelode.addresses import is_loopback, is_server_url
 from codelode.environment import DEFAULT_DATA, DEFAULT_SERVER, PREFIX
 from codelode.errors import InvalidSettings
 
-#: Of Compose, of the processes of `codelode up`, and of the tests.
+#: Variables that are read by Compose, by `codelode up` for its processes, and by the tests.
 _READ_ELSEWHERE = ("bind", "port", "version", "cluster", "test_image")
 
-#: Of Kubernetes, for a service named codelode.
+#: Prefixes of the variables that Kubernetes sets for a service named codelode.
 _OF_A_SERVICE = ("port_", "service_")
 
-#: Names that have less in common, 0 to 1, are no misspelling of one another.
+#: Minimum similarity (0 to 1) of a misspelt variable and the setting that is suggested for it.
 _ALIKE = 0.75
 
 _WEB, _REDIS = ("http", "https"), ("redis", "rediss", "unix")
 _REDIS_EXAMPLE = "redis://127.0.0.1:6379/0"
 
-#: What may be user and password of a URL, however that is misspelt: no message shows them.
+#: The part of a URL that may be user and password, even in a malformed URL. Messages hide it.
 _CREDENTIALS = re.compile(r"^(\w+://)?.*@", re.DOTALL)
 
 
 class Settings(BaseSettings):
-    """Everything an operator can set. Immutable; a worker and the gateway read the same values."""
+    """All settings of an operator. Immutable; workers and gateway read the same values."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
@@ -49,39 +49,46 @@ class Settings(BaseSettings):
     )
     redis_url: str = Field(
         default=_REDIS_EXAMPLE,
-        description="Broker, ledger and graph. `codelode up` starts one and sets this itself.",
+        description="Redis server of the job broker, the ledger, and the dependency graph. "
+        "`codelode up` starts one and sets this itself.",
     )
     cache_url: str = Field(
         default="",
-        description="Redis for the query cache, and for derived values that are kept in Redis; "
-        "empty: the same as redis_url.",
+        description="Redis server of the query cache and, with CODELODE_DERIVATIONS=redis, of "
+        "derived values; empty: the same server as CODELODE_REDIS_URL.",
     )
-    listen: str = Field(default="127.0.0.1:50051", description="Address of the gRPC gateway.")
+    listen: str = Field(
+        default="127.0.0.1:50051", description="Address that the gRPC gateway listens on."
+    )
     token: SecretStr = Field(
         default=SecretStr(""),
-        description="Secret that every call of the gateway carries, and clients send; needed to "
-        "listen on more than loopback. Put TLS before the gateway where the network is not yours.",
+        description="Shared secret that clients send with every call to the gateway. Required to "
+        "listen on an address other than loopback. On an untrusted network, also put a proxy with "
+        "TLS in front of the gateway.",
     )
     server: str = Field(
         default=DEFAULT_SERVER, description="Gateway that the command line talks to."
     )
     redis_bin: str = Field(
         default="",
-        description="Redis or Valkey program for `codelode up`; empty: PATH, then the wheel's.",
+        description="Redis or Valkey program that `codelode up` starts; empty: the one on PATH, "
+        "or else the one from the installed wheel.",
     )
 
     # Backends
     store: Literal["local", "weaviate"] = Field(
         default="local",
-        description="Chunk store: local, in the data folder, for one machine; weaviate, a server.",
+        description="Chunk store: `local` keeps the index in the data folder of one machine, "
+        "`weaviate` in a Weaviate server.",
     )
     embedder: Literal["static", "ollama", "openai"] = Field(
         default="static",
-        description="Embedding model: built in, of an Ollama server, or of any server of OpenAI's "
-        "interface.",
+        description="Source of embeddings: the built-in model, an Ollama server, or a server with "
+        "the OpenAI API.",
     )
     language_model: Literal["none", "ollama", "openai"] = Field(
-        default="none", description="Model that writes summaries; none: there are none."
+        default="none",
+        description="Source of the language model that writes summaries; `none`: no summaries.",
     )
 
     # Weaviate
@@ -89,136 +96,149 @@ class Settings(BaseSettings):
         default="http://127.0.0.1:8080", description="REST address of the Weaviate server."
     )
     weaviate_grpc_port: int = Field(
-        default=50051, ge=1, le=65_535, description="Its gRPC port, at the same host."
+        default=50051, ge=1, le=65_535, description="gRPC port of the Weaviate server."
     )
     weaviate_api_key: SecretStr = Field(
-        default=SecretStr(""), description="Its API key; empty: it asks for none."
+        default=SecretStr(""),
+        description="API key of the Weaviate server; leave empty if it requires none.",
     )
     weaviate_collection: str = Field(
         default="CodeChunk",
         pattern=r"^[A-Z][A-Za-z0-9]{0,63}$",
-        description="Name of the index in Weaviate; the collections behind it begin with it.",
+        description="Alias of the index in Weaviate; its collections have this prefix.",
     )
     weaviate_replicas: int = Field(
         default=1,
         ge=1,
         le=9,
-        description="Copies of each chunk, on as many nodes, in an index that is created.",
+        description="Replication factor of a newly created index: each chunk is stored on this "
+        "many nodes.",
     )
     organisation: str = Field(
         default="default",
         pattern=r"^[A-Za-z0-9_-]{1,64}$",
-        description="Whose index it is: the tenant in Weaviate.",
+        description="Organisation that owns the index: the tenant in Weaviate.",
     )
 
     # Models behind servers
     ollama_url: str = Field(
-        default="http://127.0.0.1:11434", description="Ollama server of embeddings and summaries."
+        default="http://127.0.0.1:11434",
+        description="Address of the Ollama server for embeddings and summaries.",
     )
     ollama_pull: bool = Field(
-        default=True, description="Pull a model that the Ollama server does not have."
+        default=True, description="Pull a model if the Ollama server does not have it."
     )
     ollama_threads: int = Field(
         default=0,
         ge=0,
         le=256,
-        description="Processor threads of a call to Ollama; 0: as the server decides, which suits "
-        "a machine of its own.",
+        description="Processor threads per call to Ollama; 0: the server decides, which is best if "
+        "it has a machine of its own.",
     )
     openai_url: str = Field(
         default="https://api.openai.com/v1",
-        description="Server of OpenAI's interface, up to and with /v1.",
+        description="Base URL of a server with the OpenAI API, including /v1.",
     )
     openai_api_key: SecretStr = Field(
-        default=SecretStr(""), description="Its API key; empty: it asks for none."
+        default=SecretStr(""),
+        description="API key of that server; leave empty if it requires none.",
     )
     embedding_model: str = Field(
         default="",
-        description="Embedding model of the server; empty: nomic-embed-text with Ollama, "
+        description="Embedding model on the server; empty: nomic-embed-text with Ollama, "
         "text-embedding-3-small otherwise.",
     )
     embedding_dim: int = Field(
         default=0,
         ge=0,
         le=16_384,
-        description="Dimensions asked for and insisted on; 0: what the model has.",
+        description="Required number of dimensions of the embeddings; 0: accept the model's.",
     )
     summary_model: str = Field(
         default="",
-        description="Language model of the server; empty: qwen2.5-coder with Ollama, gpt-4o-mini "
+        description="Language model on the server; empty: qwen2.5-coder with Ollama, gpt-4o-mini "
         "otherwise.",
     )
     model_timeout_s: float = Field(
-        default=60.0, ge=0.1, le=3600, description="Longest call of a model server, seconds."
+        default=60.0, ge=0.1, le=3600, description="Timeout of a call to a model server, seconds."
     )
     query_timeout_s: float = Field(
         default=5.0,
         ge=0.1,
         le=600,
-        description="Longest wait for a query's vector, seconds; after it keywords alone rank.",
+        description="Timeout for embedding a query, seconds; after it the search uses keywords "
+        "only.",
     )
     model_retry_s: float = Field(
         default=10.0,
         ge=0.1,
         le=30,
-        description="Pause of a model server that fails again and again, seconds; after three "
-        "batches of summaries in a row that failed, a run goes on without.",
+        description="Pause between calls to a model server that keeps failing, seconds. After "
+        "three consecutive failed batches of summaries a run continues without summaries.",
     )
     model_concurrency: int = Field(
-        default=4, ge=1, le=256, description="Calls of a model server at once, per process."
+        default=4, ge=1, le=256, description="Concurrent calls to a model server, per process."
     )
     embed_batch_tokens: int = Field(
-        default=8_192, ge=64, le=1_000_000, description="Size of an embedding call, tokens."
+        default=8_192, ge=64, le=1_000_000, description="Maximum size of an embedding call, tokens."
     )
     summaries_per_run: int = Field(
-        default=20_000, ge=0, le=100_000_000, description="Summaries written per run, calls."
+        default=20_000,
+        ge=0,
+        le=100_000_000,
+        description="Maximum calls to the language model per run.",
     )
     summaries_per_day: int = Field(
         default=100_000,
         ge=0,
         le=1_000_000_000,
-        description="Summaries written per day (UTC) over all runs, calls.",
+        description="Maximum calls to the language model per day (UTC), over all runs.",
     )
 
     # Reuse
     derivations: Literal["disk", "redis", "none"] = Field(
         default="disk",
-        description="Where parsed files, summaries and vectors are kept to be used again: in the "
-        "data folder, for one machine; in the cache's Redis, for several; nowhere.",
+        description="Cache of derived values (parsed files, summaries, vectors): `disk` keeps it "
+        "in the data folder of one machine, `redis` in the cache's Redis for several machines.",
     )
     derivations_mb: int = Field(
         default=2_048,
         ge=1,
         le=10_000_000,
-        description="Bound on what is kept to be used again, MB; the oldest goes first.",
+        description="Maximum size of the derived-value cache, MB; the oldest values are evicted.",
     )
 
     # Repositories
     local_paths: str = Field(
         default="",
-        description="Folders below which local repositories may be indexed, separated by `:`; "
-        "empty: none; `owned`: any repository owned by the user the server runs as.",
+        description="Folders in which local repositories may be indexed, separated by `:`; "
+        "empty: none; `owned`: all repositories owned by the user that the server runs as.",
     )
     git_timeout_s: int = Field(
-        default=3600, ge=10, le=86_400, description="Longest clone or fetch, seconds."
+        default=3600, ge=10, le=86_400, description="Timeout of a clone or fetch, seconds."
     )
     max_file_bytes: int = Field(
-        default=1_000_000, ge=1_000, le=50_000_000, description="Larger files are skipped, bytes."
+        default=1_000_000,
+        ge=1_000,
+        le=50_000_000,
+        description="Maximum size of a file, bytes; larger files are skipped.",
     )
 
     queries: str = Field(
         default="",
-        description="Folder with queries `<language>.scm` in place of the built-in ones; a "
-        "repository's own, in `.codelode/queries`, come before them; empty: none.",
+        description="Folder with tree-sitter queries `<language>.scm` that replace the built-in "
+        "ones; a repository's own queries in `.codelode/queries` take precedence; empty: none.",
     )
 
     # Jobs
-    window: int = Field(default=256, ge=1, le=10_000, description="Files in flight per run.")
+    window: int = Field(
+        default=256, ge=1, le=10_000, description="Maximum number of files in flight per run."
+    )
     max_attempts: int = Field(
         default=3, ge=1, le=20, description="Attempts per file before it is recorded as failed."
     )
     parse_timeout_s: int = Field(
-        default=15, ge=1, le=600, description="Longest parse of one file, seconds."
+        default=15, ge=1, le=600, description="Timeout for parsing one file, seconds."
     )
     heartbeat_s: float = Field(
         default=3.0, ge=0.2, le=60, description="Interval of worker heartbeats, seconds."
@@ -230,7 +250,7 @@ class Settings(BaseSettings):
         default=300.0,
         ge=1,
         le=86_400,
-        description="A claimed file is taken over after this, seconds.",
+        description="Time after which another worker may take over a claimed file, seconds.",
     )
     maintain_interval_s: float = Field(
         default=30.0,
@@ -242,13 +262,13 @@ class Settings(BaseSettings):
         default=20.0,
         ge=0.2,
         le=86_400,
-        description="A file whose message is lost is published again after this, seconds.",
+        description="Time after which a file whose message was lost is published again, seconds.",
     )
     visibility_timeout_s: int = Field(
         default=60,
         ge=2,
         le=86_400,
-        description="The broker redelivers unacknowledged jobs after this, seconds.",
+        description="Time after which the broker redelivers an unacknowledged job, seconds.",
     )
 
     # Search
@@ -256,22 +276,26 @@ class Settings(BaseSettings):
         default=10_000,
         ge=0,
         le=10_000_000,
-        description="Bound of the query cache, answers; 0: off.",
+        description="Maximum number of answers in the query cache; 0 disables it.",
     )
     cache_similarity: float = Field(
         default=0.95,
         ge=0.5,
         le=1,
-        description="A query is answered from the cache of another one of this cosine that has "
-        "the same filters and the same words but for those that only make a sentence; 1: never.",
+        description="Minimum cosine similarity at which the cached answer of another query is "
+        "reused. Both queries must have the same filters and the same words, apart from stop "
+        "words; 1 disables it.",
     )
     cross_encoder: str = Field(
         default="",
-        description="Folder with model.onnx and tokenizer.json for the cross_encoder reranker "
-        "(needs the extra `onnx`); empty: none.",
+        description="Folder with model.onnx and tokenizer.json for the `cross_encoder` reranker "
+        "(requires the extra `onnx`); empty: no such reranker.",
     )
     cache_ttl_s: int = Field(
-        default=86_400, ge=1, le=2_592_000, description="Longest life of a cached answer, seconds."
+        default=86_400,
+        ge=1,
+        le=2_592_000,
+        description="Time after which a cached answer expires, seconds.",
     )
 
     # Gateway
@@ -279,16 +303,17 @@ class Settings(BaseSettings):
         default=0.0,
         ge=0,
         le=300,
-        description="Wait between reporting unhealthy and closing, so that load balancers "
+        description="Delay between reporting unhealthy and closing, so that load balancers "
         "notice, seconds.",
     )
 
     # Logging
     log_format: Literal["auto", "json", "console"] = Field(
-        default="auto", description="auto: console on a terminal, JSON otherwise."
+        default="auto",
+        description="Log format; `auto`: readable lines on a terminal, JSON otherwise.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least level logged."
+        default="info", description="Minimum level of logged events."
     )
 
     @field_validator("weaviate_url", "ollama_url", "openai_url")
@@ -321,7 +346,7 @@ class Settings(BaseSettings):
         return self.data_dir / "index"
 
     def environment(self) -> dict[str, str]:
-        """These settings as variables, for a child process."""
+        """Return the environment of a child process that has these settings."""
         values = {f"{PREFIX}{name.upper()}": _plain(value) for name, value in self}
         return {**os.environ, **values}
 
@@ -330,7 +355,9 @@ def _checked_url(
     url: str, *, schemes: tuple[str, ...], example: str, needs_host: bool = True
 ) -> str:
     if not is_server_url(url, schemes, needs_host=needs_host):
-        raise PydanticCustomError("url", "is no URL of a server; for example {e}", {"e": example})
+        raise PydanticCustomError(
+            "url", "is not the URL of a server; for example {e}", {"e": example}
+        )
     return url
 
 
@@ -339,14 +366,14 @@ def _shown(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    """The value as its variable holds it; a secret prints as asterisks."""
+    """Return the text of a value for its variable; str() of a secret would be asterisks."""
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 
 def load(**overrides: object) -> Settings:
-    """Settings from the environment, with the given fields replaced.
+    """Read the settings from the environment, with the given fields replaced.
 
-    Raises InvalidSettings naming each wrong variable, its value and what it should be.
+    Raises InvalidSettings that names each invalid variable, its value, and what is allowed.
     """
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
@@ -359,9 +386,10 @@ def load(**overrides: object) -> Settings:
 
 
 def unread(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables named as settings are that nothing reads, and the setting that is most like each.
+    """Return the variables with our prefix that are no setting, each with the most similar setting.
 
-    Empty: none is like it. Nothing fails of a misspelt one, so who starts a process has to be told.
+    Empty text: no setting is similar. A misspelt variable is silently ignored, so a process logs a
+    warning for each when it starts.
     """
     names = {name: name.upper().removeprefix(PREFIX).lower() for name in sorted(environment)}
     return {
@@ -380,27 +408,27 @@ def _nearest(stem: str) -> str:
 
 
 def require_private(settings: Settings) -> None:
-    """Raise InvalidSettings unless only this machine can reach the gateway, or callers need a
-    token.
-    """
+    """Raise InvalidSettings if other machines could call the gateway without a token."""
     listen = settings.listen
     if listen.startswith("unix:"):
         return
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise InvalidSettings(f"CODELODE_LISTEN={listen!r} is no HOST:PORT, as 127.0.0.1:50051")
+        raise InvalidSettings(
+            f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, as 127.0.0.1:50051"
+        )
     if not is_loopback(host.strip("[]")) and not settings.token.get_secret_value():
         raise InvalidSettings(
-            f"CODELODE_LISTEN={listen!r}: no authentication is configured, so the gateway listens "
-            "on loopback only; set CODELODE_TOKEN to a long random text, or use 127.0.0.1:PORT"
+            f"CODELODE_LISTEN={listen!r}: without authentication the gateway may listen on "
+            "loopback only; set CODELODE_TOKEN to a long random text, or use 127.0.0.1:PORT"
         )
 
 
 def require_alike(own: Mapping[str, str], workers: Mapping[str, str]) -> None:
-    """Raise InvalidSettings when the workers tell of other settings than this command has."""
+    """Raise InvalidSettings if the workers run with other settings than this command."""
     for name, value in workers.items():
         if own.get(name) != value:
             raise InvalidSettings(
-                f"the workers run with CODELODE_{name.upper()}={value!r}, this command with "
+                f"the workers run with CODELODE_{name.upper()}={value!r}, but this command with "
                 f"{own.get(name, '')!r}: run it with the same settings"
             )

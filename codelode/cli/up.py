@@ -207,7 +207,9 @@ def _publish(settings: Settings, flower: str) -> None:
 
 def _listen_address(listen: str, port: int | None) -> str:
     if not is_host_and_port(listen, least_port=0):
-        raise InvalidSettings(f"CODELODE_LISTEN={listen!r} is no HOST:PORT, as 127.0.0.1:50051")
+        raise InvalidSettings(
+            f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, as 127.0.0.1:50051"
+        )
     host, _, own_port = listen.rpartition(":")
     return f"{host}:{_port(host, int(own_port) if port is None else port, '--port')}"
 

@@ -203,7 +203,7 @@ def test_a_repository_of_this_user_is_owned(repository):
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving a folder away needs root")
 def test_a_repository_of_another_user_is_not_owned(repository):
     os.chown(repository / ".git", 12_345, 12_345)
-    with pytest.raises(InvalidQuery, match=r"another user.*--allow-path FOLDER"):
+    with pytest.raises(InvalidQuery, match=r"not owned by the user.*--allow-path FOLDER"):
         check_url(str(repository), local_paths="owned")
 
 

@@ -37,7 +37,7 @@ def test_a_mistyped_url_names_its_variable_and_a_right_example(monkeypatch, name
     with pytest.raises(InvalidSettings) as caught:
         load()
 
-    said = f"CODELODE_{name}={url!r}: is no URL of a server; for example {example}"
+    said = f"CODELODE_{name}={url!r}: is not the URL of a server; for example {example}"
     assert str(caught.value) == said
 
 

@@ -152,4 +152,5 @@ def test_stores_that_are_not_the_workers_are_not_touched(codelode, redis, redis_
 
     answer = codelode("doctor", "--repair")
     assert answer.status == 2
-    assert "the workers run with CODELODE_STORE='weaviate', this command with 'local'" in answer.err
+    expected = "the workers run with CODELODE_STORE='weaviate', but this command with 'local'"
+    assert expected in answer.err

@@ -213,7 +213,9 @@ def test_a_malformed_listen_address_is_named(codelode, monkeypatch, listen):
     answer = codelode("up")
 
     assert answer.status == 2
-    assert f"CODELODE_LISTEN={listen!r} is no HOST:PORT, as 127.0.0.1:50051" in answer.err
+    assert (
+        f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, as 127.0.0.1:50051" in answer.err
+    )
 
 
 @pytest.mark.parametrize(
