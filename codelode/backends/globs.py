@@ -1,46 +1,121 @@
-"""Globs as regular expressions, in the syntax that Python and Rust's `regex` share.
+"""Globs for paths and symbol names, matched in time proportional to the text.
 
 `[` is an ordinary character: paths such as `pages/[id].tsx` are common in repositories, character
-classes in a search filter are not. The expressions are not anchored; match them in full, with `.`
-matching newlines.
+classes in a search filter are not. In paths only `**` crosses `/`.
+
+Globs come from callers, and Python's `re` backtracks: a naive translation of `*a*a*a*b` takes time
+in a power of the length. Here a wildcard that has found its next literal does not give it back (an
+atomic group); the first position leaves the most text for the rest. The exception is `**/` behind
+part of a name (`x**/y` also matches `xy`), whose two readings become alternatives.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
-_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
-_PATH_PART = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
-_NAME_PART = re.compile(r"\*+|\?|[^*?]+")
-_PATH_WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+from codelode.errors import InvalidQuery
+
+#: Most occurrences of `x**/` in a glob; each doubles the size of the expression.
+MAX_PARTIAL_NAMES = 5
+
+_PART = re.compile(r"\*\*/|\*\*|\*|[^*]+")
+_DEEP = {"**": ".*?", "**/": "(?:.*?/)??"}
+_IN_PATH, _IN_NAME = "[^/]", "[^\\n]"
 
 
 def is_literal(glob: str) -> bool:
-    """Whether the glob matches one text only."""
+    """Whether the glob matches exactly one text."""
     return "*" not in glob and "?" not in glob
 
 
 def literal_prefix(glob: str) -> str:
-    """What everything that matches begins with: `src/**/*.py` → `src/`."""
+    """Return the prefix of everything that matches: `src/**/*.py` → `src/`."""
     return re.split(r"[*?]", glob, maxsplit=1)[0]
 
 
-def path_expression(glob: str) -> str:
-    """`src/**/*.py` → `src/(?:.*/)?[^/]*\\.py`: only `**` crosses `/`."""
-    parts = _PATH_PART.findall(glob)
-    return "".join(_PATH_WILDCARDS.get(part) or escape(part) for part in parts)
+def matches_path(glob: str) -> Callable[[str], bool]:
+    """Return a test whether the glob matches a whole path."""
+    return _finds(_path_expression(glob), literal_prefix(glob))
 
 
-def name_expression(glob: str) -> str:
-    """`User*` → `User[^\\n]*`."""
-    parts = _NAME_PART.findall(glob)
-    wildcard = {"*": "[^\n]*", "?": "[^\n]"}
-    return "".join(wildcard.get(part[0]) or escape(part) for part in parts)
+def matches_a_name(glob: str) -> Callable[[str], bool]:
+    """Return a test whether the glob matches one of several names, given one per line."""
+    return _finds(_names_expression(glob), literal_prefix(glob))
 
 
-def escape(text: str) -> str:
-    """The text as an expression that matches only it.
+def _finds(expression: str, literal: str) -> Callable[[str], bool]:
+    search = re.compile(expression).search
+    return lambda text: literal in text and search(text) is not None
 
-    Narrower than `re.escape`, whose `\\ ` and `\\<` Rust does not accept.
-    """
-    return _SPECIAL.sub(lambda match: "\\" + match.group(), text)
+
+def _path_expression(glob: str) -> str:
+    variants = _variants(_merged(_PART.findall(glob)))
+    return rf"(?s)\A(?:{'|'.join(_whole(parts, _IN_PATH) for parts in variants)})\Z"
+
+
+def _names_expression(glob: str) -> str:
+    parts = _PART.findall(re.sub(r"\*+", "*", glob))
+    return rf"(?m)^(?!$){_whole(parts, _IN_NAME)}$"
+
+
+def _merged(parts: Sequence[str]) -> list[str]:
+    """Drop wildcards that add nothing to the one before: `**/**/a` → `**/a`."""
+    merged: list[str] = []
+    for part in parts:
+        if part in _DEEP and merged and merged[-1] in _DEEP:
+            merged[-1] = min(part, merged[-1])  # "**" matches everything that "**/" does
+        else:
+            merged.append(part)
+    return merged
+
+
+def _variants(parts: list[str]) -> list[list[str]]:
+    """Return the parts in every reading of `**/` behind part of a name. Raises InvalidQuery."""
+    variants: list[list[str]] = [[]]
+    for before, part in zip(["/", *parts], parts, strict=False):
+        if part == "**/" and not before.endswith("/"):
+            variants = [[*v, *way] for v in variants for way in ([], ["**", "/"])]
+        else:
+            variants = [[*v, part] for v in variants]
+        if len(variants) > 1 << MAX_PARTIAL_NAMES:
+            raise InvalidQuery("filters.paths", "write `**/` behind a `/`")
+    return variants
+
+
+def _whole(parts: Sequence[str], any_char: str) -> str:
+    """Split at the deep wildcards; each block but the last keeps its first match."""
+    blocks: list[list[str]] = [[]]
+    for part in parts:
+        if part in _DEEP:
+            blocks.append([])
+        blocks[-1].append(part)
+    *first, last = blocks
+    return "".join(f"(?>{_block(block, any_char)})" for block in first) + _last(last, any_char)
+
+
+def _block(parts: Sequence[str], any_char: str) -> str:
+    made, is_after_star = "", False
+    for part in parts:
+        if part in _DEEP:
+            made += _DEEP[part]
+        elif part != "*":
+            literal = _literal(part, any_char)
+            made += f"(?>{any_char}*?{literal})" if is_after_star else literal
+        is_after_star = part == "*"
+    return made
+
+
+def _last(parts: list[str], any_char: str) -> str:
+    """Translate the block that ends with the text: its last wildcard has no next literal."""
+    if parts == ["**"]:
+        return ".*"
+    if "*" not in parts:
+        return _block(parts, any_char)
+    star = len(parts) - 1 - parts[::-1].index("*")
+    end = "".join(_literal(part, any_char) for part in parts[star + 1 :])
+    return f"{_block(parts[:star], any_char)}{any_char}*{end}"
+
+
+def _literal(part: str, any_char: str) -> str:
+    return any_char.join(map(re.escape, part.split("?")))

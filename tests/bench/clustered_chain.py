@@ -40,7 +40,7 @@ from codelode import settings
 from codelode.backends.connect import embedder as embedder_of
 from codelode.backends.weaviate import Address, TenantIndex, batch
 from codelode.backends.weaviate.connection import connect, connect_async
-from codelode.backends.weaviate.filters import holds
+from codelode.backends.weaviate.filters import equals
 from codelode.client import Client
 from codelode.model import Filters, RepositoryName
 from codelode.operations.evaluation.metrics import percentile
@@ -185,7 +185,7 @@ class _Theirs:
 
     def objects_of(self, repository: str) -> list[DataObject[Any, Any]]:
         """The chunks of a repository as objects to write, with their vectors."""
-        found = batch.every(self._ours, holds("repository", repository), [])
+        found = batch.every(self._ours, equals("repository", repository), [])
         ids = [one.uuid for one in found]
         properties = [one.name for one in self._ours.config.get().properties]
         read = batch.by_ids(self._ours, ids, properties)

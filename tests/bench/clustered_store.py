@@ -37,7 +37,7 @@ from codelode.backends.weaviate import (
     intent_log,
     versions,
 )
-from codelode.backends.weaviate.codec import SHOWN, Given, pack
+from codelode.backends.weaviate.codec import DISPLAYED, NewObject, encode
 from codelode.backends.weaviate.connection import connect, connect_async
 from codelode.backends.weaviate.filters import condition
 from codelode.backends.weaviate.schema import VECTOR, Version
@@ -110,7 +110,7 @@ def _replace(store: WeaviateChunkStore, files: list[FileChunks]) -> None:
 
 def _objects(files: list[FileChunks]) -> list[Any]:
     return [
-        pack(Given.of(chunk, vector, file.refs))
+        encode(NewObject.of(chunk, vector, file.refs))
         for file in files
         for chunk, vector in zip(file.chunks, file.vectors, strict=True)
     ]
@@ -176,7 +176,7 @@ async def their_hybrid(objects: Any, query: Query, filters: Filters) -> Any:
         filters=condition(filters),
         limit=LIMIT,
         return_metadata=MetadataQuery(score=True, explain_score=True),
-        return_properties=SHOWN,
+        return_properties=DISPLAYED,
     )
 
 
@@ -238,7 +238,7 @@ def main() -> None:
         if not given.keep:
             with connect(address) as client:
                 client.collections.delete(VERSION.collection(alias))
-                client.collections.delete(intent_log.name(ours))
+                client.collections.delete(intent_log.collection_name(ours))
                 client.alias.delete(alias_name=alias)
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from codelode.access import Visibility
-from codelode.backends.local import globbing, tables
+from codelode.backends import globs
+from codelode.backends.local import tables
 from codelode.backends.local.database import State
 from codelode.backends.local.dictionary import Codes, Dictionary, Mask
 from codelode.model import Filters
@@ -39,12 +40,12 @@ class Dictionaries:
     """The texts behind the numbers. They only grow, so all states share them."""
 
     repositories: Dictionary = field(default_factory=Dictionary)
-    paths: Dictionary = field(default_factory=partial(Dictionary, globbing.matches_path))
+    paths: Dictionary = field(default_factory=partial(Dictionary, globs.matches_path))
     refs: Dictionary = field(default_factory=partial(Dictionary, _holds_ref))
     languages: Dictionary = field(default_factory=Dictionary)
     categories: Dictionary = field(default_factory=Dictionary)
     kinds: Dictionary = field(default_factory=partial(Dictionary, tables.has_kind))
-    names: Dictionary = field(default_factory=partial(Dictionary, globbing.matches_a_name))
+    names: Dictionary = field(default_factory=partial(Dictionary, globs.matches_a_name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -165,8 +164,8 @@ def admits(filters: Filters, chunk: Chunk) -> bool:
         and _is_among(chunk.kind, filters.kinds)
         and _is_among(chunk.category, filters.categories)
         and _is_among(chunk.block_type, filters.block_types)
-        and _any_matches({chunk.path}, filters.paths, globs.path_expression)
-        and _any_matches(names, filters.symbols, globs.name_expression)
+        and _any_matches(filters.paths, globs.matches_path, chunk.path)
+        and _any_matches(filters.symbols, globs.matches_a_name, "\n".join(names))
     )
 
 
@@ -174,10 +173,10 @@ def _is_among(value: str, wanted: Sequence[str]) -> bool:
     return not wanted or value in wanted
 
 
-def _any_matches(texts: set[str], wanted: Sequence[str], expression: Callable[[str], str]) -> bool:
-    return not wanted or any(
-        re.fullmatch(expression(glob), text, re.DOTALL) for glob in wanted for text in texts
-    )
+def _any_matches(
+    wanted: Sequence[str], matcher: Callable[[str], Callable[[str], bool]], text: str
+) -> bool:
+    return not wanted or any(matcher(glob)(text) for glob in wanted)
 
 
 def _entry(chunk: Chunk, vector: Vector) -> _Entry:

@@ -1,7 +1,7 @@
-"""An index in Weaviate by the server's own backup, which it keeps in its own backup folder.
+"""Back up the index in Weaviate with the server's own backup, in the server's own backup folder.
 
-All that is kept beside the rest is the backup's name. A collection may be shared by several
-organisations: all of it is saved, and none of it is overwritten while others are in it.
+Our backup holds only the name of the server's. A collection may be shared by several organisations:
+all of it is saved, and it is never overwritten while others are in it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from weaviate import WeaviateClient
 from weaviate.backup import BackupStorage
 from weaviate.exceptions import UnexpectedStatusCodeError
 
-from codelode.backends.weaviate import intent_log, versions
-from codelode.backends.weaviate.connection import Address, connect
+from codelode.backends.weaviate import versions
+from codelode.backends.weaviate.connection import Address, LazyClient
 from codelode.backends.weaviate.errors import translated
 from codelode.backends.weaviate.schema import SCHEMA_VERSION, TenantIndex, Version, choice_from
 from codelode.errors import InvalidSettings, NotFound, NotIndexed, SchemaMismatch
@@ -28,18 +27,18 @@ _WHERE = BackupStorage.FILESYSTEM
 class WeaviateBackup:
     """Implements `operating.IndexBackup`."""
 
-    def __init__(self, address: Address, place: TenantIndex) -> None:
+    def __init__(self, address: Address, index: TenantIndex) -> None:
         self._address = address
-        self._place = place
-        self._client: WeaviateClient | None = None
+        self._index = index
+        self._client = LazyClient(address)
 
     def begin(self) -> dict[str, Any]:
         with _translated():
-            client = self._connected()
-            version = versions.current(client, self._place)
-            name = versions.target(client, self._place)
+            client = self._client()
+            version = versions.current(client, self._index)
+            name = versions.target(client, self._index)
             if version is None or name is None:
-                raise NotIndexed(f"there is no index {self._place.alias} in Weaviate yet")
+                raise NotIndexed(f"there is no index {self._index.alias} in Weaviate yet")
             backup = f"codelode-{uuid4().hex}"
             client.backup.create(backup, _WHERE, [name], wait_for_completion=True)
             config = client.collections.use(name).config.get(simple=True)
@@ -50,21 +49,21 @@ class WeaviateBackup:
             "choice": dict(choice_from(config.description)),
             "backup": backup,
             "collection": name,
-            "alias": self._place.alias,
+            "alias": self._index.alias,
         }
 
     def save(self, folder: Path) -> None:
-        """The server has done it."""
+        """Nothing to do: `begin` made the server save the collection."""
 
     def chunks(self) -> int:
         with _translated():
-            client = self._connected()
-            name = versions.target(client, self._place)
+            client = self._client()
+            name = versions.target(client, self._index)
             if name is None or not client.collections.exists(name):
                 return 0
-            if not versions.has_tenant(client, name, self._place):
+            if not versions.has_tenant(client, name, self._index):
                 return 0
-            objects = client.collections.use(name).with_tenant(self._place.tenant)
+            objects = client.collections.use(name).with_tenant(self._index.tenant)
             return objects.aggregate.over_all(total_count=True).total_count or 0
 
     def check(self, facts: Mapping[str, Any]) -> None:
@@ -73,13 +72,13 @@ class WeaviateBackup:
                 f"the backup has an index in Weaviate of schema {facts['schema']}, this version "
                 f"has {SCHEMA_VERSION}: restore it with the version that made it"
             )
-        if facts["alias"] != self._place.alias:
+        if facts["alias"] != self._index.alias:
             raise InvalidSettings(
                 f"the backup is of CODELODE_WEAVIATE_COLLECTION={facts['alias']}, this command "
-                f"runs with {self._place.alias}: set it to the same"
+                f"runs with {self._index.alias}: set it to the same"
             )
         with _translated():
-            found = {one.backup_id.lower() for one in self._connected().backup.list_backups(_WHERE)}
+            found = {one.backup_id.lower() for one in self._client().backup.list_backups(_WHERE)}
             if facts["backup"] not in found:
                 raise NotFound(
                     f"Weaviate has no backup {facts['backup']}: put it back into the server's "
@@ -90,41 +89,32 @@ class WeaviateBackup:
     def restore(self, folder: Path, facts: Mapping[str, Any]) -> None:
         name = str(facts["collection"])
         with _translated():
-            client = self._connected()
+            client = self._client()
             if client.collections.exists(name):
                 client.collections.delete(name)
             client.backup.restore(str(facts["backup"]), _WHERE, [name], wait_for_completion=True)
-            notes = intent_log.name(self._place)
-            if not client.collections.exists(notes):
-                client.collections.create(notes, **intent_log.definition(self._place))
+            versions.create_intent_log(client, self._index)
             version = Version(str(facts["embedder"]), int(facts["dim"]), int(facts["schema"]))
-            versions.publish(client, self._place, version)
+            versions.publish(client, self._index, version)
 
     def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        self._client.close()
 
     def _require_own(self, name: str) -> None:
-        """Raise InvalidSettings when another organisation would lose what it has."""
-        client = self._connected()
+        """Raise InvalidSettings when another organisation would lose its objects."""
+        client = self._client()
         if client.collections.exists(name):
-            tenants = set(client.collections.use(name).tenants.get()) - {self._place.tenant}
+            tenants = set(client.collections.use(name).tenants.get()) - {self._index.tenant}
             if tenants:
                 raise InvalidSettings(
                     f"other organisations are in {name} ({len(tenants)}), which Weaviate can only "
                     "restore as a whole: restore to another server"
                 )
 
-    def _connected(self) -> WeaviateClient:
-        if self._client is None:
-            self._client = connect(self._address)
-        return self._client
-
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """As everywhere, but for what an operator has to switch on."""
+    """Translate errors, and name the server's setting when its backup module is off."""
     with translated():
         try:
             yield

@@ -1,41 +1,45 @@
-"""Many objects of one tenant at once: read, write, delete.
+"""Read, write, and delete many objects of one tenant.
 
-The server answers and deletes at most PAGE objects per request, and its cursor takes no condition.
-Reading more goes through the first digits of the chunks' ids, which spread evenly.
+The server returns and deletes at most PAGE objects per request, and its cursor cannot be combined
+with a filter. Larger reads are split by the first digits of the chunk ids, which are distributed
+evenly.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
-from weaviate.classes.query import Filter
+from weaviate.classes.data import DataObject
+from weaviate.classes.query import Filter, FilterReturn
 from weaviate.collections import Collection
-from weaviate.collections.classes.filters import FilterReturn
+from weaviate.exceptions import WeaviateInsertManyAllFailedError
 
 from codelode.backends.weaviate.codec import file_name
 from codelode.backends.weaviate.errors import refusal
-from codelode.backends.weaviate.inserting import Made, insert
 from codelode.errors import Unavailable
 
 T = TypeVar("T")
 Objects: TypeAlias = Collection[Any, Any]  # of one tenant
 
-#: Objects per request that writes, and requests at once: more of either made it no faster.
+#: Objects per write request, and concurrent write requests. Larger values were not faster.
 WRITE_OBJECTS = 200
 WRITES_AT_ONCE = 2
 
-#: Objects per request that reads: the server's own bound.
+#: Objects per read request: the server's limit.
 PAGE = 10_000
 
-#: Ids in one condition; below the server's bound on what one request deletes.
+#: Ids in one condition; below the server's limit on deletions per request.
 IDS = 1_000
 
-#: Waits before objects are sent again that the server refused one by one, seconds.
+#: Paths in one condition.
+PATHS = 200
+
+#: Waits before objects that the server refused one by one are sent again, seconds.
 PAUSES_S = (0.1, 0.5, 2.0)
 
 _DIGITS = "0123456789abcdef"
@@ -44,9 +48,9 @@ _DIGITS = "0123456789abcdef"
 def every(
     objects: Objects, where: FilterReturn, properties: Sequence[str], *, prefix: str = ""
 ) -> Iterator[Any]:
-    """Every object that meets the condition, with these properties.
+    """Yield every object that meets the condition, with these properties.
 
-    `prefix`: of the bucket, which holds the first digits of the chunk's id.
+    `prefix` limits the read to chunk ids that begin with these hexadecimal digits.
     """
     inside = where
     if prefix:
@@ -62,43 +66,44 @@ def every(
 
 
 def by_ids(objects: Objects, ids: Iterable[UUID], properties: Sequence[str]) -> Iterator[Any]:
-    """The objects with these ids, with these properties and their vectors."""
+    """Yield the objects with these ids, with these properties and their vectors."""
     for some in batches(ids, WRITE_OBJECTS):
-        where = Filter.by_id().contains_any(some)
         yield from objects.query.fetch_objects(
-            filters=where,
+            filters=Filter.by_id().contains_any(some),
             limit=len(some),
             include_vector=True,
             return_properties=list(properties),
         ).objects
 
 
-def write(objects: Objects, made: Iterable[Made], *, check: Callable[[], None]) -> None:
-    """Store the objects; `check` raises when the server is not the one from the beginning.
+def write(
+    objects: Objects, written: Iterable[DataObject[Any, Any]], *, check: Callable[[], None]
+) -> None:
+    """Store the objects; the first requests are sent while later objects are still made.
 
-    The first are on their way while the next are made.
+    `check` raises when the server is not the process it was at the beginning.
 
-    An object that the server refuses is sent again a few times, unless it can never be stored. Then
-    this raises an error that names its file. Of several that are refused in one request the first
-    decides: what the server took of the request is stored by then, the other refused ones may not
-    be.
+    An object that the server refuses is sent again a few times, unless it can never be stored.
+    Then this raises an error that names its file. If one request has several refused objects, the
+    first one decides: the accepted objects of the request are stored by then, the other refused
+    ones may not be.
 
-    The last object is sent twice: the server (1.39.2) writes its log of vectors out before the last
-    vectors of a request are in it, and one that was killed came back without up to 88 of 1,759 that
-    it had acknowledged. A further request, which finds its object there and changes nothing, writes
-    out the rest.
+    The last object is sent twice. The server (1.39.2) flushes its vector log before the last
+    vectors of a request are in it; a killed server came back without up to 88 of 1,759 vectors
+    that it had acknowledged. Another request flushes the rest, and since its object is stored
+    already, changes nothing else.
     """
-    last: list[Made] = []
+    last: list[DataObject[Any, Any]] = []
     with ThreadPoolExecutor(WRITES_AT_ONCE) as pool:
         sent = []
-        for some in batches(made, WRITE_OBJECTS):
+        for some in batches(written, WRITE_OBJECTS):
             sent.append(pool.submit(_send, objects, some))
             last = some[-1:]
         try:
             for one in sent:
                 one.result()
                 check()
-        finally:  # after the first that failed the others are not begun
+        finally:  # after a failure, requests that have not begun are dropped
             pool.shutdown(cancel_futures=True)
     if last:
         _send(objects, last)
@@ -106,40 +111,59 @@ def write(objects: Objects, made: Iterable[Made], *, check: Callable[[], None]) 
 
 
 def delete(objects: Objects, ids: Iterable[UUID]) -> None:
-    """Remove the objects; unknown ids are not an error."""
+    """Delete the objects; unknown ids are not an error."""
     for some in batches(ids, IDS):
-        where = Filter.by_id().contains_any(some)
-        outcome = objects.data.delete_many(where=where)
+        outcome = objects.data.delete_many(where=Filter.by_id().contains_any(some))
         if outcome.failed:
             raise Unavailable(f"Weaviate did not remove {outcome.failed} chunks; try again")
 
 
 def delete_singly(objects: Objects, ids: Iterable[UUID]) -> None:
-    """Remove the objects without the help of an index, 3 ms each."""
+    """Delete the objects one by one, which needs no index and takes 3 ms each."""
     for id in ids:
         objects.data.delete_by_id(id)
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield the items in lists of at most `size`."""
     remaining = iter(items)
     while some := list(islice(remaining, size)):
         yield some
 
 
-def file_of(made: Made) -> str:
-    """The file of an object that was made."""
-    return file_name(str(made.properties["repository"]), str(made.properties["path"]))
+def insert(objects: Objects, some: Sequence[DataObject[Any, Any]]) -> Mapping[int, str]:
+    """Send the objects in one request; return why the server refused some, by position."""
+    try:
+        errors = objects.data.insert_many(some).errors
+    except WeaviateInsertManyAllFailedError as exc:
+        # The exception mixes the reasons of all objects, and the first object's own reason decides.
+        first = exc.message if len(some) == 1 else _refusal_alone(objects, some[0])
+        return dict.fromkeys(range(len(some)), "refused with others") | {0: first}
+    return {position: error.message for position, error in errors.items()}
 
 
-def _send(objects: Objects, made: Sequence[Made]) -> None:
-    remaining = list(made)
+def _refusal_alone(objects: Objects, one: DataObject[Any, Any]) -> str:
+    """Send one object again and return why the server refuses it."""
+    try:
+        objects.data.insert_many([one])
+    except WeaviateInsertManyAllFailedError as exc:
+        return exc.message
+    return "refused with others, accepted alone"
+
+
+def _send(objects: Objects, some: Sequence[DataObject[Any, Any]]) -> None:
+    remaining = list(some)
     for pause_s in (*PAUSES_S, None):
         refused = insert(objects, remaining)
         if not refused:
             return
-        remaining = [remaining[index] for index in refused]
-        index, message = 0, next(iter(refused.values()))
-        error = refusal(message, place=file_of(remaining[index]))
+        first, message = next(iter(refused.items()))
+        error = refusal(message, file=_file_of(remaining[first]))
         if pause_s is None or not isinstance(error, Unavailable):
             raise error
+        remaining = [remaining[position] for position in refused]
         time.sleep(pause_s)
+
+
+def _file_of(one: DataObject[Any, Any]) -> str:
+    return file_name(str(one.properties["repository"]), str(one.properties["path"]))

@@ -1,13 +1,14 @@
-"""Chunks as objects of the collection, and back.
+"""Encode chunks as objects of the collection, and decode them.
 
-What filters and searches look at is a property each. What is only shown is one property, `facts`,
-beside the content: each property of a hit takes time to read.
+Every property that filters or searches use is stored on its own. What is only displayed is stored
+as one JSON text, `facts`, next to the content, because each property of a hit takes time to read.
 
-An object's id is a UUIDv5 of the chunk's id and of everything stored of it, so objects never
-change: a chunk whose header, vector or refs changed is another object, which comes before the old
-one goes. Writing over an object in place hides it from searches while its vector is exchanged,
-and cannot be repeated after a server died of it (`journal`). The last digit is the chunk's category
-instead, so that a search can tell of ids alone which are worth reading.
+An object's id is a UUIDv5 of the chunk's id and of everything that is stored of the chunk, so
+objects never change: a chunk with another header, vector, or refs is another object, which is
+written before the old one is deleted. Overwriting an object in place hides it from searches while
+its vector is replaced, and cannot be repeated if the server dies meanwhile (see `intent_log`). The
+last digit of the id encodes the chunk's category, so that a search can decide by ids alone which
+chunks are worth fetching.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from uuid import UUID, uuid5
 
 import numpy as np
 from pydantic_core import from_json
+from weaviate.classes.data import DataObject
 
 from codelode.backends import words
-from codelode.backends.weaviate.inserting import Made
 from codelode.backends.weaviate.schema import VECTOR
 from codelode.errors import SchemaMismatch
 from codelode.model import Category, Chunk, ChunkId, Kind, RefName, Vector
 from codelode.names import Names, names_of
 
-#: What a chunk is made of again.
-SHOWN = ["facts", "content"]
+#: The properties from which a chunk is decoded.
+DISPLAYED = ["facts", "content"]
 
-#: Chunks kept, 4 kB each; then the older half goes.
-MOST_KEPT = 32_768
+#: Capacity of the chunk cache, at 4 kB each.
+MAX_CHUNKS = 32_768
 
-#: Paths whose properties are remembered: the chunks of a file come one after another.
-PATHS_KEPT = 64
+#: Capacity of the cache of path properties, which the chunks of a file share.
+PATHS_CACHED = 64
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _but_content = itemgetter(*(at for at, name in enumerate(Chunk._fields) if name != "content"))
@@ -49,8 +50,8 @@ _BUCKET_DIGITS = 4
 _CATEGORIES = {category.value: category for category in Category}
 _LAST_DIGIT = 0xF
 
-#: The categories by the last digit of an id: another order is another schema.
-BY_DIGIT = (
+#: The category for each last digit of an id. A new order needs a new SCHEMA_VERSION.
+CATEGORY_DIGITS = (
     Category.SOURCE,
     Category.TEST,
     Category.VENDORED,
@@ -61,15 +62,24 @@ BY_DIGIT = (
 _KINDS = {kind.value: kind for kind in Kind}
 
 
-class Shown(NamedTuple):
-    """A chunk as it is read again, and what its names come down to."""
+class DecodedChunk(NamedTuple):
+    """A chunk read from the index, and its normalised symbol names."""
 
     chunk: Chunk
     names: Names
 
 
-class Given(NamedTuple):
-    """A chunk to write, under the refs it will have."""
+class StoredChunk(NamedTuple):
+    """The identity of a stored chunk: which chunk it is, its file, and its refs."""
+
+    chunk: ChunkId
+    repository: str
+    path: str
+    refs: frozenset[RefName]
+
+
+class NewObject(NamedTuple):
+    """A chunk to write, under the refs it will have, and the id of its object."""
 
     id: UUID
     chunk: Chunk
@@ -78,54 +88,54 @@ class Given(NamedTuple):
     facts: str
 
     @classmethod
-    def of(cls, chunk: Chunk, vector: Vector, refs: Collection[RefName]) -> Given:
-        """With the object's id: equal exactly when the same is stored."""
+    def of(cls, chunk: Chunk, vector: Vector, refs: Collection[RefName]) -> NewObject:
+        """Derive the id: two objects have equal ids exactly if everything stored is equal."""
         facts = _facts(chunk, refs)
         made = blake2b(facts.encode(), digest_size=16)
         made.update(text(chunk.content).encode())
         made.update(np.ascontiguousarray(vector, np.float32).tobytes())
         id = uuid5(_NAMESPACE, f"{chunk.id} {made.hexdigest()}")
-        id = UUID(int=id.int & ~_LAST_DIGIT | BY_DIGIT.index(chunk.category))
+        id = UUID(int=id.int & ~_LAST_DIGIT | CATEGORY_DIGITS.index(chunk.category))
         return cls(id, chunk, vector, refs, facts)
 
     @property
     def file(self) -> str:
-        """The name of its file."""
         return file_name(self.chunk.repository, self.chunk.path)
 
 
 def category_of(id: bytes) -> Category:
-    """Of the chunk that an object is, by the object's id. SchemaMismatch: it is none of ours."""
+    """Return the category of the chunk with this object id. Raises SchemaMismatch."""
     digit = id[-1] & _LAST_DIGIT
-    if digit >= len(BY_DIGIT):
+    if digit >= len(CATEGORY_DIGITS):
         raise SchemaMismatch(f"the index in Weaviate holds {id.hex()}, an object of another schema")
-    return BY_DIGIT[digit]
+    return CATEGORY_DIGITS[digit]
 
 
-def pack(given: Given) -> Made:
-    """The object; a zero vector is none."""
-    chunk = given.chunk
+def encode(new: NewObject) -> DataObject[Any, Any]:
+    """Return the object to insert. A zero vector is stored as no vector."""
+    chunk = new.chunk
     properties = {
-        **_of_path(chunk.path),
+        **_path_properties(chunk.path),
         "repository": text(chunk.repository),
         "bucket": chunk.id[:_BUCKET_DIGITS],
         "language": text(chunk.language),
         "kind": chunk.kind.value,
         "category": chunk.category.value,
         "block_type": text(chunk.block_type),
-        "names": [visible(text(name)) for name in names(chunk)],
-        "refs": sorted(map(text, given.refs)),
+        "names": [mark_whitespace(text(name)) for name in names(chunk)],
+        "refs": sorted(map(text, new.refs)),
         "name_terms": words.name_terms(chunk),
         "terms": words.content_terms(chunk),
         "summary_terms": words.summary_terms(chunk),
         "content": text(chunk.content),
-        "facts": given.facts,
+        "facts": new.facts,
     }
-    return Made(given.id, properties, _vector(given.vector))
+    vector: Any = {VECTOR: new.vector} if new.vector.any() else {}
+    return DataObject(properties=properties, uuid=new.id, vector=vector)
 
 
-def unpack(properties: Mapping[str, Any]) -> Shown:
-    """The chunk of an object read with SHOWN."""
+def decode(properties: Mapping[str, Any]) -> DecodedChunk:
+    """Return the chunk of an object that was read with the properties DISPLAYED."""
     facts = from_json(properties["facts"])
     id, repository, path, refs, language, category, kind, symbol, symbols, *others = facts
     header, start_line, end_line, summary, block_type, overlap, file_summary, *names = others
@@ -148,11 +158,23 @@ def unpack(properties: Mapping[str, Any]) -> Shown:
         overlap=overlap,
         file_summary=file_summary,
     )
-    return Shown(chunk, Names(*names))
+    return DecodedChunk(chunk, Names(*names))
 
 
-class Read(Protocol):
-    """An object that was read with SHOWN."""
+def decode_identity(properties: Mapping[str, Any]) -> StoredChunk:
+    """Return the identity of an object that was read with the property `facts`."""
+    id, repository, path, refs, *_ = json.loads(properties["facts"])
+    return StoredChunk(ChunkId(id), repository, path, frozenset(refs))
+
+
+def vector_of(object: Any, dim: int) -> Vector:
+    """Return the vector of an object that was read with it; zeros if it has none."""
+    found = object.vector.get(VECTOR)
+    return np.zeros(dim, np.float32) if found is None else np.array(found, np.float32)
+
+
+class ReadObject(Protocol):
+    """An object that was read with the properties DISPLAYED."""
 
     @property
     def id(self) -> bytes: ...
@@ -162,101 +184,66 @@ class Read(Protocol):
 
 
 class ChunkCache:
-    """Chunks of objects that were read with SHOWN: the last ones are kept, for an object never
-    changes.
-    """
+    """The chunks decoded last, by object id. They never go stale: an object never changes."""
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
-        self._most = most
-        self._kept: dict[bytes, Shown] = {}
+    def __init__(self, capacity: int = MAX_CHUNKS) -> None:
+        self._capacity = capacity
+        self._chunks: dict[bytes, DecodedChunk] = {}
 
-    def known(self, ids: Iterable[bytes]) -> dict[bytes, Shown]:
-        """Those of these ids that are kept."""
-        kept = self._kept
-        return {id: kept[id] for id in ids if id in kept}
+    def known(self, ids: Iterable[bytes]) -> dict[bytes, DecodedChunk]:
+        """Return the cached chunks among these ids."""
+        chunks = self._chunks
+        return {id: chunks[id] for id in ids if id in chunks}
 
-    def of(self, read: Read) -> Shown:
-        shown = self._kept.get(read.id)
-        if shown is None:
-            if len(self._kept) >= self._most:
-                self._kept = dict(islice(self._kept.items(), self._most // 2, None))
-            shown = self._kept[read.id] = unpack(read.properties)
-        return shown
-
-
-class Placed(NamedTuple):
-    """Which chunk an object is, and where it stands."""
-
-    chunk: ChunkId
-    path: str
-    refs: frozenset[RefName]
-
-
-def placed(properties: Mapping[str, Any]) -> Placed:
-    """The place of an object read with `facts`."""
-    id, _, path, refs, *_ = json.loads(properties["facts"])
-    return Placed(ChunkId(id), path, frozenset(refs))
+    def decoded(self, read: ReadObject) -> DecodedChunk:
+        """Return the chunk of the object, from the cache or decoded into it."""
+        chunk = self._chunks.get(read.id)
+        if chunk is None:
+            if len(self._chunks) >= self._capacity:  # the older half goes
+                self._chunks = dict(islice(self._chunks.items(), self._capacity // 2, None))
+            chunk = self._chunks[read.id] = decode(read.properties)
+        return chunk
 
 
 def file_name(repository: str, path: str) -> str:
-    """A file of the index, as messages and notes name it."""
+    """Name a file as error messages and the intent log do."""
     return f"{text(repository)}:{text(path)}"
 
 
 def names(chunk: Chunk) -> Sequence[str]:
-    """What the symbol filter looks at."""
+    """Return the distinct names that the symbol filter compares."""
     return tuple(dict.fromkeys(name for name in (chunk.symbol, *chunk.symbols) if name))
-
-
-def folders(path: str) -> list[str]:
-    """Every folder the path is in: `a/b/c.py` → `["a", "a/b"]`."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def basename(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def extension(path: str) -> str:
-    """`src/a.tar.gz` → `gz`; empty without a dot."""
-    return basename(path).rpartition(".")[2] if "." in basename(path) else ""
-
-
-def visible(value: str) -> str:
-    """The value with white space made visible: the server trims it, and `*` stops at newlines."""
+def mark_whitespace(value: str) -> str:
+    """Replace white space by `␠`: the server trims values, and its `*` stops at newlines."""
     return _SPACE.sub("␠", value)
 
 
 def text(value: str) -> str:
-    """Lone surrogates, which UTF-8 cannot carry, become `?`."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by `?`."""
     return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
-@lru_cache(maxsize=PATHS_KEPT)
-def _of_path(path: str) -> Mapping[str, Any]:
-    """The properties that say where a file is."""
-    shown = visible(text(path))
+@lru_cache(maxsize=PATHS_CACHED)
+def _path_properties(path: str) -> Mapping[str, Any]:
+    """Return the properties that path filters use; `folders` has every ancestor of the file."""
+    path = mark_whitespace(text(path))
+    *parts, last = path.split("/")
     return {
-        "path": shown,
-        "folders": folders(shown),
-        "basename": basename(shown),
-        "extension": extension(shown),
-        "depth": shown.count("/"),
+        "path": path,
+        "folders": ["/".join(parts[: end + 1]) for end in range(len(parts))],
+        "basename": last,
+        "extension": last.rpartition(".")[2] if "." in last else "",
+        "depth": len(parts),
     }
 
 
 def _facts(chunk: Chunk, refs: Iterable[RefName]) -> str:
-    """In the order in which `unpack` takes them: the chunk but its content, then its names."""
+    """Return the JSON that `decode` reads: the chunk without its content, then its names."""
     facts = _but_content(chunk._replace(refs=tuple(sorted(refs))))
     return text(_JSON.encode([*facts, *names_of(chunk.symbol, chunk.symbols)]))
-
-
-def vector_of(object: Any, dim: int) -> Vector:
-    """The vector of an object read with it; zeros when it has none."""
-    found = object.vector.get(VECTOR)
-    return np.zeros(dim, np.float32) if found is None else np.array(found, np.float32)
-
-
-def _vector(vector: Vector) -> Mapping[str, Vector]:
-    return {VECTOR: vector} if vector.any() else {}

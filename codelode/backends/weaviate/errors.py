@@ -1,7 +1,7 @@
-"""The one place where the client library's errors become ours.
+"""Translate the client library's exceptions to `codelode.errors`; no other module does.
 
-A query error carries the server's text only; what kind of failure it was is in the gRPC status of
-the exception it came from.
+The message of a query error has only the server's text; the kind of failure is in the gRPC status
+of the exception that caused it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from codelode.errors import (
     Unavailable,
 )
 
-_GONE = "Weaviate does not answer; is it running?"
+GONE = "Weaviate does not answer; is it running?"
 _SLOW = "Weaviate did not answer in time"
-_KEY = "Weaviate refused CODELODE_WEAVIATE_API_KEY"
+KEY_REFUSED = "Weaviate refused CODELODE_WEAVIATE_API_KEY"
 _PERMISSION = "the user of CODELODE_WEAVIATE_API_KEY lacks a permission in Weaviate"
 _REFUSED = "Weaviate refused a request"
 _MISUSED = "the Weaviate client was misused"
@@ -36,19 +36,19 @@ LOST = f"the chunk index was removed from Weaviate: {AFRESH}"
 
 _Row = tuple[type[CodelodeError], str]
 
-#: Every exception of the library, with the error it becomes and what to say. Looked up along the
-#: exception's bases, so a class of a later version takes its parent's row.
+#: The error and message for each exception of the library. Looked up along the exception's base
+#: classes, so a class of a later version takes its parent's row.
 TRANSLATIONS: dict[type[Exception], _Row] = {
-    exceptions.WeaviateConnectionError: (Unavailable, _GONE),
-    exceptions.WeaviateStartUpError: (Unavailable, _GONE),
+    exceptions.WeaviateConnectionError: (Unavailable, GONE),
+    exceptions.WeaviateStartUpError: (Unavailable, GONE),
     exceptions.WeaviateGRPCUnavailableError: (Unavailable, "Weaviate's gRPC port does not answer"),
-    exceptions.WeaviateRetryError: (Unavailable, _GONE),
+    exceptions.WeaviateRetryError: (Unavailable, GONE),
     exceptions.WeaviateClosedClientError: (Unavailable, "the connection to Weaviate was closed"),
     exceptions.WeaviateTimeoutError: (TimedOut, _SLOW),
-    exceptions.WeaviateBatchStreamError: (Unavailable, _GONE),
-    exceptions.WeaviateBatchFailedToReestablishStreamError: (Unavailable, _GONE),
-    exceptions.AuthenticationFailedError: (InvalidSettings, _KEY),
-    exceptions.MissingScopeError: (InvalidSettings, _KEY),
+    exceptions.WeaviateBatchStreamError: (Unavailable, GONE),
+    exceptions.WeaviateBatchFailedToReestablishStreamError: (Unavailable, GONE),
+    exceptions.AuthenticationFailedError: (InvalidSettings, KEY_REFUSED),
+    exceptions.MissingScopeError: (InvalidSettings, KEY_REFUSED),
     exceptions.InsufficientPermissionsError: (InvalidSettings, _PERMISSION),
     exceptions.WeaviateUnsupportedFeatureError: (InvalidSettings, "this Weaviate is too old"),
     exceptions.WeaviateProtobufIncompatibility: (InvalidSettings, "protobuf and gRPC do not fit"),
@@ -73,29 +73,28 @@ TRANSLATIONS: dict[type[Exception], _Row] = {
     exceptions.WeaviateEmbeddedInvalidVersionError: (Corrupt, _MISUSED),
     exceptions.WeaviateBaseError: (Corrupt, "Weaviate failed"),
     httpx.TimeoutException: (TimedOut, _SLOW),
-    httpx.TransportError: (Unavailable, _GONE),
-    httpx.HTTPError: (Unavailable, _GONE),
+    httpx.TransportError: (Unavailable, GONE),
+    httpx.HTTPError: (Unavailable, GONE),
 }
 
 _STATUSES: dict[int, _Row] = {  # HTTP
-    401: (InvalidSettings, _KEY),
+    401: (InvalidSettings, KEY_REFUSED),
     403: (InvalidSettings, _PERMISSION),
     408: (TimedOut, _SLOW),
     429: (Busy, "Weaviate is at its limit of requests"),
 }
 
 _CODES: dict[StatusCode, _Row] = {
-    StatusCode.UNAUTHENTICATED: (InvalidSettings, _KEY),
+    StatusCode.UNAUTHENTICATED: (InvalidSettings, KEY_REFUSED),
     StatusCode.PERMISSION_DENIED: (InvalidSettings, _PERMISSION),
-    StatusCode.UNAVAILABLE: (Unavailable, _GONE),
+    StatusCode.UNAVAILABLE: (Unavailable, GONE),
     StatusCode.DEADLINE_EXCEEDED: (TimedOut, _SLOW),
     StatusCode.RESOURCE_EXHAUSTED: (Busy, "Weaviate is at a limit"),
     StatusCode.INVALID_ARGUMENT: (Corrupt, _REFUSED),
     StatusCode.UNIMPLEMENTED: (Corrupt, _FOREIGN),
 }
 
-#: What the server's text says where the status only says that something failed. The first that
-#: occurs decides.
+#: Parts of the server's text, for failures whose status is not specific. The first match decides.
 _TEXTS: tuple[tuple[str, type[CodelodeError], str], ...] = (
     ("could not find class", Corrupt, LOST),
     ("class not found", Corrupt, LOST),
@@ -106,14 +105,14 @@ _TEXTS: tuple[tuple[str, type[CodelodeError], str], ...] = (
     ("no such prop", SchemaMismatch, "the index has another schema"),
 )
 
-#: Longer details lose their middle: the server says first what it was about, and last, after the
-#: names of files, why that failed.
+#: Length above which details lose their middle, characters: the server begins with the subject and
+#: ends, after names of files, with the reason.
 _DETAIL_CHARS = 300
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raises what the client library raises inside as one of `codelode.errors`."""
+    """Raise the library's exceptions as errors of `codelode.errors`."""
     try:
         yield
     except tuple(TRANSLATIONS) as exc:
@@ -121,19 +120,19 @@ def translated() -> Iterator[None]:
 
 
 def translate(exc: Exception) -> CodelodeError:
-    """The error that stands for an exception of the client library."""
+    """Return the error for an exception of the client library."""
     detail = str(getattr(exc, "message", "") or exc)
     error, remedy = _by_text(detail) or _by_status(exc) or _by_kind(exc)
     return error(f"{remedy} ({_brief(' '.join(detail.split()))})")
 
 
-def refusal(message: str, *, place: str) -> CodelodeError:
-    """The error for an object that the server did not take, however often it was sent."""
+def refusal(message: str, *, file: str) -> CodelodeError:
+    """Return the error for an object that the server refused, naming its file."""
     row: _Row = (Unavailable, "Weaviate did not store it")
     if "invalid" in message.lower():
         row = (Rejected, "Weaviate cannot store it")
     error, remedy = _by_text(message) or row
-    return error(f"{place}: {remedy} ({_brief(message)})")
+    return error(f"{file}: {remedy} ({_brief(message)})")
 
 
 def is_lost(exc: BaseException) -> bool:
@@ -153,7 +152,7 @@ def _by_text(detail: str) -> _Row | None:
 
 
 def _by_status(exc: BaseException | None) -> _Row | None:
-    """By the HTTP or gRPC status of the exception or of one it came from."""
+    """Look up the HTTP or gRPC status of the exception or of one that caused it."""
     while exc is not None:
         if isinstance(exc, RpcError) and (row := _CODES.get(_code(exc))):
             return row

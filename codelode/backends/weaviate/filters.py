@@ -1,78 +1,83 @@
-"""Filters as conditions of the server, and the exact test of what it found.
+"""Translate filters to conditions of the server, and match globs exactly on what comes back.
 
-Globs reach the server as conditions that admit at least what they match: equality on the folders a
-path is in, its base name, extension and depth, and the server's LIKE where nothing narrower is
-known. LIKE has one `*`, which crosses `/`; so what comes back is matched again here, and a search
-that lost hits to this asks for more.
+A glob becomes a condition that admits at least what the glob matches: equality on the ancestor
+folders of a path, its base name, extension, and depth, and the server's LIKE where nothing narrower
+is possible. In LIKE, `*` also matches `/`, so hits are matched again with the glob itself, and a
+search that lost hits to this asks for more.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
-from weaviate.classes.query import Filter
-from weaviate.collections.classes.filters import FilterReturn
+from weaviate.classes.query import Filter, FilterReturn
 
 from codelode.backends import globs
-from codelode.backends.weaviate.codec import basename, names, text, visible
+from codelode.backends.weaviate.codec import basename, mark_whitespace, names, text
 from codelode.model import Chunk, FileKey, Filters, RefName, RepositoryName
 
-#: A base name pattern that asks for an extension only.
+#: A base name pattern that names an extension only.
 _ANY_WITH_EXTENSION = re.compile(r"\*\.([^*?.]+)")
 
 
+@lru_cache(maxsize=16)  # most searches use one of a few filters; some have thousands of globs
 def condition(filters: Filters) -> FilterReturn | None:
-    """A condition that every chunk inside the filters meets; None: no chunk can be inside."""
+    """Return a condition that every chunk inside the filters meets; None: no chunk can match."""
     if not (_can_match(filters.paths) and _can_match(filters.symbols)):
         return None
     conditions = [
-        holds("refs", filters.ref),
-        *(among(name, values) for name, values in _fields(filters).items() if values),
+        equals("refs", filters.ref),
+        *(one_of(name, values) for name, values in _fields(filters).items() if values),
         _any_of([_path(glob) for glob in filters.paths if glob]),
         _any_of([_symbol(glob) for glob in filters.symbols if glob]),
     ]
     return Filter.all_of([one for one in conditions if one is not None])
 
 
-def in_files(places: Sequence[FileKey], ref: RefName) -> FilterReturn:
-    """What the chunks of the files at the ref have in common; there must be one file."""
+def in_files(files: Sequence[FileKey], ref: RefName) -> FilterReturn:
+    """Return the condition that the chunks of these files (at least one) meet at the ref."""
     paths: dict[RepositoryName, list[str]] = {}
-    for repository, path in places:
-        paths.setdefault(repository, []).append(visible(text(path)))
-    files = [
-        holds("repository", repository) & Filter.by_property("path").contains_any(held)
-        for repository, held in paths.items()
-    ]
-    return holds("refs", ref) & Filter.any_of(files)
+    for repository, path in files:
+        paths.setdefault(repository, []).append(path)
+    held = [in_paths(repository, some) for repository, some in paths.items()]
+    return equals("refs", ref) & Filter.any_of(held)
 
 
-def among(name: str, values: Iterable[str]) -> FilterReturn:
-    """The property has one of the values, of which there must be one."""
+def in_paths(repository: str, paths: Iterable[str]) -> FilterReturn:
+    """Return the condition that the chunks of these files of a repository meet."""
+    marked = [mark_whitespace(text(path)) for path in paths]
+    return equals("repository", repository) & Filter.by_property("path").contains_any(marked)
+
+
+def one_of(name: str, values: Iterable[str]) -> FilterReturn:
+    """The property is one of the values, of which there must be at least one."""
     return Filter.by_property(name).contains_any([text(str(value)) for value in values])
 
 
-def holds(name: str, value: str) -> FilterReturn:
-    """The property is the value, or the list has it."""
+def equals(name: str, value: str) -> FilterReturn:
+    """The property is the value, or a list that contains it."""
     return Filter.by_property(name).equal(text(value))
 
 
 def has_globs(filters: Filters) -> bool:
-    """Whether something that meets the condition may be outside of the filters."""
+    """Whether a chunk that meets the condition may be outside of the filters."""
     return bool(filters.paths or filters.symbols)
 
 
-def admission(filters: Filters) -> Callable[[Chunk], bool]:
-    """Whether a chunk that meets the condition is inside the globs as well."""
-    paths = _expression(filters.paths, globs.path_expression)
-    symbols = _expression(filters.symbols, globs.name_expression)
+def glob_matcher(filters: Filters) -> Callable[[Chunk], bool]:
+    """Return a test whether a chunk that meets the condition also matches the globs."""
+    paths = [globs.matches_path(text(glob)) for glob in filters.paths]
+    symbols = [globs.matches_a_name(text(glob)) for glob in filters.symbols]
 
-    def admits(chunk: Chunk) -> bool:
-        return (paths is None or paths.fullmatch(chunk.path) is not None) and (
-            symbols is None or any(map(symbols.fullmatch, names(chunk)))
+    def matches(chunk: Chunk) -> bool:
+        lines = "\n".join(names(chunk)) if symbols else ""
+        return (not paths or any(match(chunk.path) for match in paths)) and (
+            not symbols or any(match(lines) for match in symbols)
         )
 
-    return admits
+    return matches
 
 
 def _fields(filters: Filters) -> dict[str, tuple[str, ...]]:
@@ -85,19 +90,13 @@ def _fields(filters: Filters) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _can_match(wanted: Sequence[str]) -> bool:
-    """The empty glob matches nothing, and the server does not take an empty text."""
-    return not wanted or any(wanted)
-
-
-def _expression(wanted: Sequence[str], translate: Callable[[str], str]) -> re.Pattern[str] | None:
-    if not wanted:
-        return None
-    return re.compile("|".join(f"(?:{translate(text(glob))})" for glob in wanted), re.DOTALL)
+def _can_match(patterns: Sequence[str]) -> bool:
+    """The empty glob matches nothing, and the server does not accept an empty text."""
+    return not patterns or any(patterns)
 
 
 def _path(glob: str) -> FilterReturn | None:
-    """What the paths that match have in common; None: nothing that the server knows."""
+    """Return a condition for all paths that match; None: the server cannot narrow them."""
     if globs.is_literal(glob):
         return _equal("path", glob)
     folder = globs.literal_prefix(glob).rpartition("/")[0]
@@ -121,7 +120,7 @@ def _last_part(last: str) -> list[FilterReturn]:
 
 
 def _is_covered(glob: str, *, folder: str, last: str) -> bool:
-    """Whether folder, depth and last part say all that the glob does."""
+    """Whether folder, depth, and last part express the whole glob."""
     between = glob.removeprefix(folder).removesuffix(last).strip("/")
     return between in ("", "**") and (last == "**" or "**" not in last)
 
@@ -133,14 +132,14 @@ def _symbol(glob: str) -> FilterReturn:
 
 
 def _equal(name: str, value: str) -> FilterReturn:
-    return Filter.by_property(name).equal(visible(text(value)))
+    return Filter.by_property(name).equal(mark_whitespace(text(value)))
 
 
 def _like(name: str, pattern: str) -> FilterReturn:
-    return Filter.by_property(name).like(visible(text(pattern)))
+    return Filter.by_property(name).like(mark_whitespace(text(pattern)))
 
 
 def _any_of(conditions: Sequence[FilterReturn | None]) -> FilterReturn | None:
-    """One of them; None, no condition at all, when there is none or one admits everything."""
+    """Return the disjunction; None, no condition, if there is none or one admits everything."""
     known = [one for one in conditions if one is not None]
     return Filter.any_of(known) if known and len(known) == len(conditions) else None

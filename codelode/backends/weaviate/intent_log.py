@@ -1,21 +1,22 @@
-"""What is being written at this moment, so that what a dying server wrote half can be taken back.
+"""Record objects before they are written or deleted, to clean up after a server that dies.
 
-A Weaviate that is killed keeps what it acknowledged (`bulk.write` sees to it). Of a request that it
-was working on it keeps parts: objects whose words or vectors are in no index (of 264 objects, 15
-were found by vector), which it then takes for complete, because storing an object again that is
-there already does nothing. So the ids of a request's objects are noted first, in a collection of
-their own, and struck out when it is acknowledged. Who comes later to the same files removes noted
-objects one by one, which needs no index, and writes them anew. Losing acknowledged writes takes a
-power failure; then the repositories have to be indexed again.
+A killed Weaviate keeps what it has acknowledged (`batch.write` sees to that). Of the request it was
+working on it keeps parts: objects that are missing from the keyword or vector index (of 264
+objects, 15 were found by vector). It then takes these for complete, because storing an object that
+exists already does nothing. So the ids of a request's objects are recorded first, in a collection
+of their own, and the record is deleted when the request is acknowledged. Whoever next writes the
+same files deletes the recorded objects one by one, which needs no index, and writes them anew.
+Acknowledged writes are lost only in a power failure; then the repositories must be indexed again.
 
-Objects never change in place for the same reason: each noted object is either new or on its way
-out, and can be removed without asking which.
+Objects never change in place for the same reason: each recorded object is either new or on its way
+out, and can be deleted without asking which.
 
-Writers share no file, but the files of a note may come back to several of them, in any order and at
-once. So each removes what was noted of its own files only, ticks these off, and from then on the
-note says nothing of them: what was written again under the same ids stays. The note goes with its
-last file, before its ticks. That takes no lock, which who died holding it would keep, and no clock.
-Notes do not expire: a file comes back, or its repository is removed.
+Two writers never share a file, but the files of one intent may come back to several writers, in any
+order and at the same time. So each writer deletes the recorded objects of its own files only and
+marks these files as done; from then on the intent says nothing about them, and objects written
+again under the same ids stay. The intent is deleted with its last file, before its marks. This
+needs no lock, which a dead writer would keep, and no clock. Intents do not expire: a file comes
+back, or its repository is removed.
 """
 
 from __future__ import annotations
@@ -38,91 +39,91 @@ from codelode.errors import Unavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """Objects that were being written or removed, by the file they belong to."""
+class Intent:
+    """Objects that were being written or deleted, by file."""
 
     id: UUID
     objects: Mapping[str, tuple[UUID, ...]]
 
-    def tick(self, file: str) -> UUID:
-        """What is stored under this id says that the file is cleared up."""
+    def mark(self, file: str) -> UUID:
+        """Return the id of the mark that says that the file is cleaned up."""
         return uuid5(self.id, file)
 
 
 class IntentLog:
-    """The notes of one tenant of one collection."""
+    """The intents of one tenant of one collection."""
 
-    def __init__(self, client: WeaviateClient, place: TenantIndex, *, collection: str) -> None:
-        notes = client.collections.use(name(place))
-        self._notes: Any = notes.with_consistency_level(ConsistencyLevel.QUORUM)
-        self._of = f"{collection}/{place.tenant}"
+    def __init__(self, client: WeaviateClient, index: TenantIndex, *, collection: str) -> None:
+        log = client.collections.use(collection_name(index))
+        self._log: Any = log.with_consistency_level(ConsistencyLevel.QUORUM)
+        self._of = f"{collection}/{index.tenant}"
 
-    def notes(self, writes: Callable[[str], bool]) -> list[Note]:
-        """Those with files of which `writes` is true.
+    def intents(self, is_own: Callable[[str], bool]) -> list[Intent]:
+        """Return the intents with files for which `is_own` is true.
 
-        There is one for each thread that writes now, and one for each that died and whose files
+        There is one for each thread that is writing, and one for each that died and whose files
         have not all come back.
         """
         where = Filter.by_property("of").equal(self._of)
-        found = self._notes.query.fetch_objects(filters=where, limit=batch.PAGE).objects
-        notes = (_note(one.uuid, json.loads(one.properties["what"])) for one in found)
-        return [note for note in notes if any(map(writes, note.objects))]
+        found = self._log.query.fetch_objects(filters=where, limit=batch.PAGE).objects
+        intents = (_intent(one.uuid, json.loads(one.properties["what"])) for one in found)
+        return [intent for intent in intents if any(map(is_own, intent.objects))]
 
-    def left(self, note: Note, writes: Callable[[str], bool]) -> list[str]:
-        """The note's files of which `writes` is true and that nobody has ticked off.
+    def pending(self, intent: Intent, is_own: Callable[[str], bool]) -> list[str]:
+        """Return the files for which `is_own` is true and that nobody has cleaned up yet.
 
-        None of a note that was struck out since it was read: its ticks go after it, so it is looked
-        for after them.
+        Returns none if the intent was deleted since it was read. Marks are deleted after their
+        intent, so the intent is looked up after the marks.
         """
-        has = self._notes.data.exists
-        left = [file for file in note.objects if writes(file) and not has(note.tick(file))]
-        return left if left and has(note.id) else []
+        exists = self._log.data.exists
+        files = [f for f in intent.objects if is_own(f) and not exists(intent.mark(f))]
+        return files if files and exists(intent.id) else []
 
-    def tick_off(self, note: Note, files: Sequence[str]) -> None:
-        """Of these files nothing noted is stored any more; with the last ones the note goes.
+    def mark_done(self, intent: Intent, files: Sequence[str]) -> None:
+        """Record that no object of these files is left; the last ones delete the intent.
 
-        The ticks of one who dies while they go stay for good, and mean nothing.
+        The marks of a writer that dies while it deletes them stay for good, and mean nothing.
         """
-        made = [DataObject({"of": str(note.id)}, uuid=note.tick(file)) for file in files]
-        if made and self._notes.data.insert_many(made).errors:
-            raise Unavailable("Weaviate did not store what was cleared up; try again")
-        ticks = [note.tick(file) for file in note.objects]
-        if self._are_there(ticks):
-            for id in (note.id, *ticks):
-                self._notes.data.delete_by_id(id)
+        made = [DataObject({"of": str(intent.id)}, uuid=intent.mark(file)) for file in files]
+        if made and batch.insert(self._log, made):
+            raise Unavailable("Weaviate did not store what was cleaned up; try again")
+        marks = [intent.mark(file) for file in intent.objects]
+        if self._all_exist(marks):
+            for id in (intent.id, *marks):
+                self._log.data.delete_by_id(id)
 
     @contextmanager
-    def noting(self, objects: Mapping[str, Sequence[UUID]]) -> Iterator[None]:
-        """Note the objects of each file, and strike them out unless the block raises."""
+    def recording(self, objects: Mapping[str, Sequence[UUID]]) -> Iterator[None]:
+        """Record the objects of each file, and delete the record unless the block raises."""
         if not objects:
             yield
             return
         id = uuid4()
         what = json.dumps({file: list(map(str, ids)) for file, ids in objects.items()})
-        self._notes.data.insert({"of": self._of, "what": what}, uuid=id)
+        self._log.data.insert({"of": self._of, "what": what}, uuid=id)
         yield
-        self._notes.data.delete_by_id(id)
+        self._log.data.delete_by_id(id)
 
-    def _are_there(self, ids: Sequence[UUID]) -> bool:
-        """Never true too early; who does not see what another writes now leaves it to the next."""
-        return all(len(self._among(some)) == len(some) for some in batch.batches(ids, batch.IDS))
+    def _all_exist(self, ids: Sequence[UUID]) -> bool:
+        """Whether all ids are stored; may miss those that another writer stores at the moment."""
+        return all(len(self._existing(some)) == len(some) for some in batch.batches(ids, batch.IDS))
 
-    def _among(self, ids: Sequence[UUID]) -> Sequence[Any]:
+    def _existing(self, ids: Sequence[UUID]) -> Sequence[Any]:
         where = Filter.by_id().contains_any(ids)
-        found: Sequence[Any] = self._notes.query.fetch_objects(
+        found: Sequence[Any] = self._log.query.fetch_objects(
             filters=where, limit=len(ids), return_properties=[]
         ).objects
         return found
 
 
-def name(place: TenantIndex) -> str:
-    """The name of the collection of notes."""
-    return f"{place.alias}_journal"
+def collection_name(index: TenantIndex) -> str:
+    """Return the name of the collection that holds the intents."""
+    return f"{index.alias}_journal"
 
 
-def definition(place: TenantIndex) -> dict[str, Any]:
-    """The collection of notes, as arguments of the library's `create`."""
-    kept = Property(
+def definition(index: TenantIndex) -> dict[str, Any]:
+    """Return the collection of intents as arguments of the library's `create`."""
+    what = Property(
         name="what", data_type=DataType.TEXT, index_filterable=False, index_searchable=False
     )
     of = Property(
@@ -134,13 +135,13 @@ def definition(place: TenantIndex) -> dict[str, Any]:
     )
     return {
         "description": "What codelode is writing now.",
-        "properties": [of, kept],
+        "properties": [of, what],
         "vector_config": Configure.Vectors.self_provided(
             vector_index_config=Configure.VectorIndex.none()
         ),
-        "replication_config": Configure.replication(factor=place.replicas),
+        "replication_config": Configure.replication(factor=index.replicas),
     }
 
 
-def _note(id: UUID, what: Mapping[str, Sequence[str]]) -> Note:
-    return Note(id, {file: tuple(map(UUID, ids)) for file, ids in what.items()})
+def _intent(id: UUID, what: Mapping[str, Sequence[str]]) -> Intent:
+    return Intent(id, {file: tuple(map(UUID, ids)) for file, ids in what.items()})

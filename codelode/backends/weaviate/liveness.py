@@ -1,46 +1,44 @@
-"""Whether a server is the same process as before.
+"""Detect that the server process was replaced during a write.
 
-The client library sends a batch again when the connection breaks. A server that was killed and
-restarted in between takes the half of it that it kept for the whole. One connection that is held
-for the length of a write tells: it ends with the server's process. It is used every few seconds,
-because the server also ends one that was idle for ten.
+The client library sends a batch again after the connection breaks. A server that was killed and
+restarted in between keeps half of the batch and mistakes it for the whole. One HTTP connection that
+is held for the duration of the write detects this: it ends with the server's process. It is used
+every few seconds, because the server also closes connections that are idle for ten.
 """
 
 from __future__ import annotations
 
 import threading
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from types import TracebackType
-from urllib.parse import urlsplit
 
-from codelode.backends.weaviate.connection import CONNECT_TIMEOUT_S, Address
+from codelode.backends.weaviate.connection import Address, http_connection
+from codelode.backends.weaviate.errors import GONE
 from codelode.errors import Unavailable
 
 _PATH = "/v1/.well-known/live"
 
-#: How often the connection is used while a step of the write takes long, seconds.
-PULSE_S = 3.0
+#: Interval of requests while a step of the write takes long, seconds.
+INTERVAL_S = 3.0
 
-_WENT_AWAY = "Weaviate went away during a write; it is to be repeated"
+_RESTARTED = "Weaviate went away during a write; repeat the write"
 
 
 class LivenessProbe:
-    """A context that holds one connection. Raises Unavailable when there is no server."""
+    """Context manager that holds one connection. Raises Unavailable when there is no server."""
 
-    def __init__(self, address: Address, *, pulse_s: float = PULSE_S) -> None:
-        parts = urlsplit(address.url)
-        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._http = kind(parts.netloc, timeout=CONNECT_TIMEOUT_S)
-        self._lock = threading.Lock()  # around the connection
+    def __init__(self, address: Address, *, interval_s: float = INTERVAL_S) -> None:
+        self._http = http_connection(address)
+        self._lock = threading.Lock()  # guards the connection
         self._lost: Unavailable | None = None
         self._is_over = threading.Event()
-        self._pulse_s = pulse_s
-        self._pulse = threading.Thread(target=self._keep, name="lifeline", daemon=True)
+        self._interval_s = interval_s
+        self._thread = threading.Thread(target=self._keep_alive, name="liveness", daemon=True)
 
     def __enter__(self) -> LivenessProbe:
-        self._ask("Weaviate does not answer; is it running?")
+        self._request(GONE)
         self._http.auto_open = 0  # a second connection would prove nothing
-        self._pulse.start()
+        self._thread.start()
         return self
 
     def __exit__(
@@ -50,26 +48,26 @@ class LivenessProbe:
         trace: TracebackType | None,
     ) -> None:
         self._is_over.set()
-        self._pulse.join()
+        self._thread.join()
         self._http.close()
 
     def check(self) -> None:
-        """Raise Unavailable unless the server is still the one that was there at the beginning."""
+        """Raise Unavailable unless the server is still the process it was at the beginning."""
         if self._lost is not None:
             raise self._lost
-        self._ask(_WENT_AWAY)
+        self._request(_RESTARTED)
 
-    def _keep(self) -> None:
-        while self._lost is None and not self._is_over.wait(self._pulse_s):
+    def _keep_alive(self) -> None:
+        while self._lost is None and not self._is_over.wait(self._interval_s):
             try:
-                self._ask(_WENT_AWAY)
+                self._request(_RESTARTED)
             except Unavailable as exc:
                 self._lost = exc
 
-    def _ask(self, otherwise: str) -> None:
+    def _request(self, failure: str) -> None:
         with self._lock:
             try:
                 self._http.request("GET", _PATH)
                 self._http.getresponse().read()
             except (OSError, HTTPException) as exc:
-                raise Unavailable(f"{otherwise} ({exc})") from exc
+                raise Unavailable(f"{failure} ({exc})") from exc

@@ -1,4 +1,4 @@
-"""What replacing files means for the stored objects, decided before anything is written."""
+"""Plan which objects a replacement of files writes and deletes, before anything is written."""
 
 from __future__ import annotations
 
@@ -7,61 +7,51 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from codelode.backends.weaviate.codec import Given, text
+from codelode.backends.weaviate.codec import NewObject, StoredChunk, text
 from codelode.model import ChunkId, FileChunks, RefName
 
 Refs = frozenset[RefName]
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """What is known of a stored object without reading it whole."""
-
-    repository: str
-    chunk: ChunkId
-    path: str
-    refs: Refs
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
-    """What one `replace` call writes."""
+    """The writes and deletions of one `replace` call."""
 
-    arriving: list[Given] = field(default_factory=list)
-    reduced: dict[UUID, Refs] = field(default_factory=dict)  # become others, under fewer refs
-    leaving: list[UUID] = field(default_factory=list)  # the reduced among them
+    added: list[NewObject] = field(default_factory=list)
+    #: Stored objects that lose refs; each is rewritten as another object under the refs given here.
+    reduced: dict[UUID, Refs] = field(default_factory=dict)
+    deleted: list[UUID] = field(default_factory=list)  # includes the reduced ones
 
 
-def plan(files: Sequence[FileChunks], stored: Mapping[UUID, Stored]) -> Change:
-    """The change from `stored`, all objects of these files at any ref, to what the files say.
+def plan(files: Sequence[FileChunks], stored: Mapping[UUID, StoredChunk]) -> Change:
+    """Return the change from `stored`, all objects of these files at any ref, to the files.
 
-    Refs of a stored object of a chunk that is given now go over to what is made of it now.
+    A new object of a stored chunk takes over the refs of the stored one.
     """
-    wanted = {object.id: object for object in _wanted(files, stored.values())}
-    change = Change(arriving=[object for id, object in wanted.items() if id not in stored])
-    renewed = frozenset(object.chunk.id for object in wanted.values())
-    refs = {(text(file.repository), text(file.path)): texts(file.refs) for file in files}
+    wanted = {new.id: new for new in _wanted(files, stored.values())}
+    change = Change(added=[new for id, new in wanted.items() if id not in stored])
+    rewritten = frozenset(new.chunk.id for new in wanted.values())
+    refs = {(text(file.repository), text(file.path)): _stored_refs(file.refs) for file in files}
     for id, before in stored.items():
         if id in wanted:
             continue
         remaining = before.refs - refs[before.repository, before.path]
-        if before.chunk in renewed or remaining != before.refs:
-            change.leaving.append(id)
-            if remaining and before.chunk not in renewed:
+        if before.chunk in rewritten or remaining != before.refs:
+            change.deleted.append(id)
+            if remaining and before.chunk not in rewritten:
                 change.reduced[id] = remaining
     return change
 
 
-def texts(refs: Iterable[RefName]) -> Refs:
-    """The refs as they are stored."""
+def _stored_refs(refs: Iterable[RefName]) -> Refs:
     return frozenset(RefName(text(ref)) for ref in refs)
 
 
-def _wanted(files: Sequence[FileChunks], stored: Iterable[Stored]) -> Iterable[Given]:
+def _wanted(files: Sequence[FileChunks], stored: Iterable[StoredChunk]) -> Iterable[NewObject]:
     refs_before: defaultdict[ChunkId, set[RefName]] = defaultdict(set)
     for before in stored:
         refs_before[before.chunk].update(before.refs)
     for file in files:
         for chunk, vector in zip(file.chunks, file.vectors, strict=True):
-            refs = texts(file.refs) | refs_before[chunk.id]
-            yield Given.of(chunk, vector, refs)
+            refs = _stored_refs(file.refs) | refs_before[chunk.id]
+            yield NewObject.of(chunk, vector, refs)

@@ -1,12 +1,13 @@
-"""The collection: its schema, its versions, its tenants.
+"""The collection's schema, versions, and tenants.
 
-A version is a collection of its own, named after everything that makes indexes incompatible:
-schema, embedder and dimensions, which its description spells out. Both sides find the current one
-behind an alias, so that a new one can be built beside it and take its place in one step.
+Each version of an index is a collection of its own. Its name is a hash of everything that makes
+indexes incompatible (schema, embedder, and dimensions), and its description has these as JSON.
+Readers and writers find the current version behind an alias, so that a shadow index can be built
+and swapped in with one update of the alias.
 
-Vectors are indexed in 8 bits (half the memory, recall@10 .973 against .975 on 50,000 chunks) and
-compared exactly in the end. EF is fixed because the server's own choice follows the number of
-hits: it made searches twice as slow for a recall that differed by less than .01.
+Vectors are quantised to 8 bits (half the memory, recall@10 .973 against .975 on 50,000 chunks) and
+rescored exactly. EF is fixed: by default the server derives it from the limit, which made searches
+twice as slow for a difference in recall below .01.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from weaviate.classes.config import (
     VectorDistances,
 )
 
-#: Grows with every change of the properties or of how their text is made.
+#: Incremented with every change to the properties or to how their text is made.
 SCHEMA_VERSION = 5
 
 EF = 128
 EF_CONSTRUCTION = 128
 MAX_CONNECTIONS = 32
 
-#: The name of the vector.
+#: Name of the vector.
 VECTOR = "code"
 
 
 @dataclass(frozen=True, slots=True)
 class TenantIndex:
-    """Which index of a server, and whose.
+    """The index of one organisation on a server.
 
-    `alias`: the name the index is known by. `tenant`: the organisation. `replicas`: copies of each
-    chunk, on as many nodes, in an index that is created here.
+    `alias` names the index, `tenant` the organisation. `replicas` is the number of nodes that hold
+    a copy of each chunk; it applies when the index is created.
     """
 
     alias: str = "CodeChunk"
@@ -51,32 +52,32 @@ class TenantIndex:
 
     @property
     def own_alias(self) -> str:
-        """The alias of this organisation alone, which comes before the one of all.
+        """The organisation's own alias, which has precedence over the shared one.
 
-        It is made when the organisation changes its embedder and others stay with the old one.
+        It is created when the organisation changes its embedder and others keep the old one.
         """
         return f"{self.alias}_of_{blake2b(self.tenant.encode(), digest_size=5).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What wrote an index. Vectors of two embedders never mix, so neither do their versions."""
+    """The schema and embedder that wrote an index. Vectors of two embedders are never mixed."""
 
     embedder: str
     dim: int
     schema: int = SCHEMA_VERSION
 
     def describe(self, choice: Mapping[str, object] | None = None) -> str:
-        """As stored with the collection: JSON, which `from_description` reads.
+        """Return the collection's description: JSON that `from_description` reads.
 
-        `choice`: the settings that name the embedder, where a rebuild chose them.
+        `choice` has the settings that select the embedder, if `codelode reindex` chose them.
         """
         values = {"schema": self.schema, "embedder": self.embedder, "dim": self.dim}
         chosen = {"settings": dict(choice)} if choice else {}
         return json.dumps({"codelode": values, **chosen}, ensure_ascii=False)
 
     def collection(self, alias: str) -> str:
-        """The name of this version's collection."""
+        """Return the name of this version's collection."""
         return f"{alias}_{blake2b(self.describe().encode(), digest_size=5).hexdigest()}"
 
     def __str__(self) -> str:
@@ -84,7 +85,7 @@ class Version:
 
 
 def from_description(description: str | None) -> Version | None:
-    """The version a collection's description tells of; None: it is none of ours."""
+    """Parse the version from a collection's description; None: not written by codelode."""
     try:
         values = json.loads(description or "")["codelode"]
         return Version(values["embedder"], values["dim"], values["schema"])
@@ -93,7 +94,7 @@ def from_description(description: str | None) -> Version | None:
 
 
 def choice_from(description: str | None) -> Mapping[str, object]:
-    """The settings that name the embedder; empty: it is that of everybody's own settings."""
+    """Parse the settings that select the embedder; empty: each process uses its own settings."""
     try:
         return dict(json.loads(description or "")["settings"])
     except (ValueError, KeyError, TypeError):
@@ -103,7 +104,7 @@ def choice_from(description: str | None) -> Mapping[str, object]:
 def definition(
     version: Version, *, replicas: int, choice: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
-    """The collection of a version, as arguments of the library's `create`."""
+    """Return the collection of a version as arguments of the library's `create`."""
     hnsw = Configure.VectorIndex.hnsw(
         distance_metric=VectorDistances.COSINE,
         ef=EF,
@@ -152,7 +153,7 @@ def _filtered(name: str, kind: DataType = DataType.TEXT) -> Property:
 
 
 def _searched(name: str) -> Property:
-    """Terms are indexed as `tokens.terms` made them: split at spaces only, no stop words."""
+    """Index terms as `tokens.terms` made them: split at spaces only, without stop words."""
     return Property(
         name=name,
         data_type=DataType.TEXT,

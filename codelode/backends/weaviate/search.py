@@ -1,14 +1,13 @@
 """The read side of the clustered chunk store.
 
-A search with words and a vector is one hybrid query of the server: filters come before either side
-ranks, both find their best, the best of both together come back, with the scores that each side
-gave them. What two queries instead, of which nothing is cut off, would find and take is in
-`docs/ranking.md`.
+A search with keywords and a vector is one hybrid query: the server applies filters before either
+half ranks, each half finds its best objects, and the top-k of both together come back with the
+score from each half. `docs/ranking.md` compares this with two separate queries.
 
-Where no glob has to be looked at, ids alone are brought, which tell what is worth ranking; where
-chunks are asked for, the server makes whole objects of all that either side found, which takes
-3 ms. Those worth ranking that were not read before are fetched by id, many in two halves, so that
-chunks are made of one while the other is under way.
+Without globs only ids are requested, because they suffice to decide which chunks are worth ranking;
+with properties the server would build whole objects for everything that either half found, which
+takes 3 ms. Chunks worth ranking that are not in the cache are then fetched by id. Many are fetched
+in two requests, so that one half is decoded while the other is in flight.
 """
 
 from __future__ import annotations
@@ -17,33 +16,39 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter
 from typing import TypeAlias, TypeVar
 
 from weaviate import WeaviateAsyncClient
-from weaviate.proto.v1 import base_pb2
+from weaviate.classes.query import FilterReturn
 
 from codelode.access import Visibility
 from codelode.backends import words
 from codelode.backends.weaviate import versions
-from codelode.backends.weaviate.asking import FoundObject, TenantObjects, message
 from codelode.backends.weaviate.batch import PAGE
 from codelode.backends.weaviate.circuit_breaker import CircuitBreaker
-from codelode.backends.weaviate.codec import SHOWN, ChunkCache, Shown, category_of, unpack
+from codelode.backends.weaviate.codec import (
+    DISPLAYED,
+    ChunkCache,
+    DecodedChunk,
+    category_of,
+    decode,
+)
 from codelode.backends.weaviate.connection import Address, connect_async, ready
 from codelode.backends.weaviate.errors import LOST, is_lost, translated
 from codelode.backends.weaviate.filters import (
-    admission,
-    among,
     condition,
+    glob_matcher,
     has_globs,
     in_files,
+    one_of,
 )
+from codelode.backends.weaviate.query import FoundObject, TenantObjects
 from codelode.backends.weaviate.schema import TenantIndex, Version
 from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 from codelode.fusion import shortlist
-from codelode.model import Candidate, Chunk, ChunkId, FileKey, Filters, HybridQuery, RefName
+from codelode.model import Candidate, Chunk, ChunkId, FileKey, HybridQuery, RefName
 
 #: The searched properties, each with the weight of its score.
 FIELDS = [
@@ -52,84 +57,85 @@ FIELDS = [
     f"summary_terms^{words.SUMMARY_WEIGHT}",
 ]
 
-#: How long the collection behind the alias is taken for the current one, seconds.
+#: How long the target of the alias is assumed to be current, seconds.
 FOLLOW_S = 5.0
 
-#: Longest wait to be told of another one, seconds.
-LOOK_S = 0.5
+#: Longest wait for the current target of the alias while an older one is known, seconds.
+ALIAS_TIMEOUT_S = 0.5
 
-#: A glob that the server knows only roughly costs hits: then this many times as many are asked
-#: for, up to the server's own bound.
-WIDER = 8
+#: A glob that the server cannot express loses hits. The query is then repeated with this many times
+#: the limit, up to the server's own limit.
+WIDENING = 8
 
-#: As many of both together are asked for at least, because as many of each side are found anyway.
-AT_LEAST = 100
+#: Least limit of a hybrid query: the server finds as many by each half anyway.
+MIN_HYBRID_LIMIT = 100
 
-#: No more chunks than these are fetched in one request.
-FEW = 10
+#: Most chunks that are fetched in one request instead of two.
+MAX_SINGLE_FETCH = 10
 
-#: What a side counts at least: of weight 0 the server would leave it out.
-LEAST_WEIGHT = 1e-6
+#: Least weight of each half: with weight 0 the server would leave its hits out.
+MIN_WEIGHT = 1e-6
 
 T = TypeVar("T")
 
+#: A query that takes `limit` and, if the hits are to have some, `properties`.
+_Query: TypeAlias = Callable[..., Awaitable[list[FoundObject]]]
 
-#: Hits, given `limit` and, where they are to come with some, `properties`.
-_Find: TypeAlias = Callable[..., Awaitable[list[FoundObject]]]
-
-_SIDES = attrgetter("keyword_score"), attrgetter("similarity")
+#: The score of each half of a hybrid query.
+_HALVES = attrgetter("keyword_score"), attrgetter("similarity")
 
 
 class WeaviateChunkSearch:
     """Implements the port ChunkSearch for one event loop; connects at the first call.
 
-    The index may come into being after this object. Raises SchemaMismatch when it was written by
+    The index may be created after this object. Raises SchemaMismatch when it was written with
     another schema or embedder.
     """
 
-    def __init__(self, address: Address, place: TenantIndex, *, dim: int, identity: str) -> None:
+    def __init__(self, address: Address, index: TenantIndex, *, dim: int, identity: str) -> None:
         self._address = address
-        self._place = place
+        self._index = index
         self._version = Version(identity, dim)
         self._client: WeaviateAsyncClient | None = None
         self._opening = asyncio.Lock()
-        self._patience = CircuitBreaker(lambda: ready(address))
+        self._breaker = CircuitBreaker(lambda: ready(address))
         self._current: TenantObjects | None = None
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
         self._was_there = False
-        self._kept = ChunkCache()
+        self._cache = ChunkCache()
 
     async def hybrid(self, asked: HybridQuery) -> Sequence[Candidate]:
         query = asked.bounded()
         if query is None or query.limit <= 0:
             return []
-        where = _where(query.filters)
+        where = condition(query.filters)
         if where is None:
             return []
         self._require_dim(query)
 
-        async def found(tenant: TenantObjects) -> Sequence[Candidate]:
-            find, wanted = _finding(tenant, query, where)
+        async def search(tenant: TenantObjects) -> Sequence[Candidate]:
+            top_k, limit = _top_k_query(tenant, query, where)
             if not has_globs(query.filters):
-                candidates = await self._candidates(tenant, query, await find(limit=wanted))
+                candidates = await self._candidates(tenant, query, await top_k(limit=limit))
                 if candidates is not None:
                     return candidates
-            hits = await self._inside(find, wanted, query)
+            hits = await self._matching_globs(top_k, limit, query)
             return await self._candidates(tenant, query, hits) or ()
 
-        return await self._ask(found, empty=[])
+        return await self._call(search, empty=[])
 
     async def files(
         self, places: Sequence[FileKey], ref: RefName
     ) -> Mapping[FileKey, tuple[Chunk, ...]]:
-        async def fetched(tenant: TenantObjects) -> Sequence[Chunk]:
-            hits = await tenant.all(message(in_files(places, ref)), SHOWN)
-            return [unpack(hit.properties).chunk for hit in hits]
+        async def fetch(tenant: TenantObjects) -> Sequence[Chunk]:
+            hits = await tenant.matching(in_files(places, ref), DISPLAYED)
+            return [decode(hit.properties).chunk for hit in hits]
 
         held: dict[FileKey, list[Chunk]] = {place: [] for place in places}
-        found: Sequence[Chunk] = await self._ask(fetched, empty=()) if places else ()
+        found: Sequence[Chunk] = await self._call(fetch, empty=()) if places else ()
         for chunk in found:
-            if (place := (chunk.repository, chunk.path)) in held:  # not only spelt alike
+            # Marked white space makes different paths equal in the condition.
+            if (place := (chunk.repository, chunk.path)) in held:
                 held[place].append(chunk)
         return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
 
@@ -137,8 +143,8 @@ class WeaviateChunkSearch:
         named = visible.among(())
         if named == ():
             return 0
-        where = None if named is None else among("repository", named)
-        return await self._ask(lambda tenant: tenant.count(where), empty=0)
+        where = None if named is None else one_of("repository", named)
+        return await self._call(lambda tenant: tenant.count(where), empty=0)
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -149,175 +155,169 @@ class WeaviateChunkSearch:
     async def _candidates(
         self, tenant: TenantObjects, query: HybridQuery, hits: Sequence[FoundObject]
     ) -> list[Candidate] | None:
-        """What is worth ranking of the hits.
+        """Return the hits worth ranking, with their chunks.
 
-        None: one that came without its chunk went before it was read, for its file was replaced;
-        what took its place would be missed.
+        None means that an object was deleted before it was fetched, because its file was replaced;
+        the objects that replaced it would be missed.
         """
-        keyword, near = (_best(hits, side, query.limit) for side in _SIDES)
+        keyword, near = (_ranked(hits, half, query.limit) for half in _HALVES)
         best = shortlist(
             [list(keyword), list(near)],
             query.total_limit,
             is_secondary=lambda id: category_of(id) in query.secondary,
         )
-        held = {hit.id: hit for hit in hits}
-        shown = await self._read(tenant, [held[id] for id in best])
-        if len(shown) < len(best):
+        by_id = {hit.id: hit for hit in hits}
+        chunks = await self._read(tenant, [by_id[id] for id in best])
+        if len(chunks) < len(best):
             return None
         candidates: dict[ChunkId, Candidate] = {}
         for id in best:
-            chunk, names = shown[id]
-            candidate = Candidate(chunk, keyword.get(id), near.get(id), held[id].vector, names)
-            candidates.setdefault(chunk.id, candidate)  # while it is replaced there are two of it
+            chunk, names = chunks[id]
+            candidate = Candidate(chunk, keyword.get(id), near.get(id), by_id[id].vector, names)
+            candidates.setdefault(chunk.id, candidate)  # a chunk being replaced has two objects
         return list(candidates.values())
 
     async def _read(
         self, tenant: TenantObjects, hits: Sequence[FoundObject]
-    ) -> Mapping[bytes, Shown]:
-        """The chunks of hits; those that came without are fetched, unless they are kept."""
-        shown = self._kept.known(hit.id for hit in hits)
+    ) -> Mapping[bytes, DecodedChunk]:
+        """Return the chunks of the hits, from the cache or fetched; deleted ones are missing."""
+        chunks = self._cache.known(hit.id for hit in hits)
         missing = []
         for hit in hits:
-            if hit.id in shown:
+            if hit.id in chunks:
                 continue
-            if hit.has_properties:
-                shown[hit.id] = self._kept.of(hit)
+            if hit.properties:
+                chunks[hit.id] = self._cache.decoded(hit)
             else:
                 missing.append(hit.id)
 
         async def fetch(ids: Sequence[bytes]) -> None:
-            for hit in await tenant.by_id(ids, SHOWN):
-                shown[hit.id] = self._kept.of(hit)
+            for hit in await tenant.by_id(ids, DISPLAYED):
+                chunks[hit.id] = self._cache.decoded(hit)
 
-        half = len(missing) if len(missing) <= FEW else (len(missing) + 1) // 2
-        halves = [ids for ids in (missing[:half], missing[half:]) if ids]
-        fetching = [asyncio.ensure_future(fetch(ids)) for ids in halves]
+        is_single = len(missing) <= MAX_SINGLE_FETCH
+        half = len(missing) if is_single else (len(missing) + 1) // 2
+        fetching = [
+            asyncio.ensure_future(fetch(ids)) for ids in (missing[:half], missing[half:]) if ids
+        ]
         try:
             await asyncio.gather(*fetching)
         finally:
             for one in fetching:
                 one.cancel()
-        return shown
+        return chunks
 
-    async def _inside(self, find: _Find, wanted: int, query: HybridQuery) -> list[FoundObject]:
-        """The best hits that are inside the globs, with their chunks.
+    async def _matching_globs(
+        self, top_k: _Query, limit: int, query: HybridQuery
+    ) -> list[FoundObject]:
+        """Return the best hits that match the globs, with their properties.
 
-        As many are looked at as it takes, up to PAGE, for the limit to be reached by both sides
-        together, and a quarter of it by each side that comes back with so many.
+        The limit grows, up to PAGE, until enough hits match: `query.limit` of both halves together,
+        and a quarter of that of each half that found as many.
         """
-        admits, asked = admission(query.filters), wanted
+        matches = glob_matcher(query.filters)
         while True:
-            hits = await find(limit=asked, properties=SHOWN)
-            inside = [hit for hit in hits if admits(self._kept.of(hit).chunk)]
+            hits = await top_k(limit=limit, properties=DISPLAYED)
+            inside = [hit for hit in hits if matches(self._cache.decoded(hit).chunk)]
             is_enough = len(inside) >= query.limit and all(
-                _count(inside, side) >= min(query.limit // 4, _count(hits, side)) for side in _SIDES
+                _count(inside, half) >= min(query.limit // 4, _count(hits, half))
+                for half in _HALVES
             )
-            if is_enough or len(hits) < asked or asked >= PAGE:
+            if is_enough or len(hits) < limit or limit >= PAGE:
                 return inside
-            asked = min(WIDER * asked, PAGE)
+            limit = min(WIDENING * limit, PAGE)
 
-    async def _ask(self, call: Callable[[TenantObjects], Awaitable[T]], *, empty: T) -> T:
-        """What the call makes of the index; `empty` while there is none."""
+    async def _call(self, call: Callable[[TenantObjects], Awaitable[T]], *, empty: T) -> T:
+        """Call with the objects of the current index; return `empty` while there is no index."""
         try:
-            return await self._ask_once(call, empty)
+            return await self._call_once(call, empty)
         except Corrupt as exc:
             if not is_lost(exc):
                 raise
-            self._current = None  # another index may have taken its place, the old one is gone
-        return await self._ask_once(call, empty)
+            self._current = None  # another index may have been published, and this one removed
+        return await self._call_once(call, empty)
 
-    async def _ask_once(self, call: Callable[[TenantObjects], Awaitable[T]], empty: T) -> T:
-        tenant = self._known()
+    async def _call_once(self, call: Callable[[TenantObjects], Awaitable[T]], empty: T) -> T:
+        tenant = self._fresh()
         if tenant is None:
-            tenant = await self._patience(self._tenant())
-        return empty if tenant is None else await self._patience(call(tenant))
+            tenant = await self._breaker(self._tenant())
+        return empty if tenant is None else await self._breaker(call(tenant))
 
-    def _known(self) -> TenantObjects | None:
-        """The tenant's objects where they were looked for lately."""
-        is_fresh = time.monotonic() - self._looked_at <= FOLLOW_S
+    def _fresh(self) -> TenantObjects | None:
+        """Return the current objects if the alias was checked recently."""
+        is_fresh = time.monotonic() - self._checked_at <= FOLLOW_S
         return self._current if is_fresh else None
 
     async def _tenant(self) -> TenantObjects | None:
-        """The tenant's objects in the collection that is current now.
+        """Return the tenant's objects in the collection that is current now.
 
-        The alias is the leader's to tell, of several nodes: while they elect one, which takes
-        ten seconds, the collection known so far cannot be replaced and goes on answering. A server
-        that fails to tell it may do so for the same reason; one that is gone fails the search.
+        In a cluster only the leader knows the alias. While a leader is elected, which takes ten
+        seconds, the known collection cannot be replaced and keeps answering. A server that fails
+        to resolve the alias may do so for this reason; one that is gone fails the search itself.
         """
         async with self._opening:
             if self._current is None:
                 self._current = await self._open()
-                self._looked_at = time.monotonic()
-            elif self._known() is None:
+                self._checked_at = time.monotonic()
+            elif self._fresh() is None:
                 with suppress(TimeoutError, Unavailable):
-                    async with asyncio.timeout(LOOK_S):
+                    async with asyncio.timeout(ALIAS_TIMEOUT_S):
                         with translated():
                             self._current = await self._open()
-                self._looked_at = time.monotonic()
+                self._checked_at = time.monotonic()
             return self._current
 
     async def _open(self) -> TenantObjects | None:
         if self._client is None:
             self._client = await connect_async(self._address)
         known = None if self._current is None else self._current.collection
-        name = await versions.find(self._client, self._place, self._version, known=known)
+        name = await versions.find(self._client, self._index, self._version, known=known)
         if name is None:
             if self._was_there:
                 raise Corrupt(LOST)
             return None
         self._was_there = True
-        return TenantObjects(self._client, collection=name, tenant=self._place.tenant)
+        return TenantObjects(self._client, collection=name, tenant=self._index.tenant)
 
     def _require_dim(self, query: HybridQuery) -> None:
         if query.vector is not None and query.vector.shape != (self._version.dim,):
             raise SchemaMismatch(
-                f"the query's vector is {query.vector.shape}, {self._place.alias} has "
+                f"the query's vector is {query.vector.shape}, {self._index.alias} has "
                 f"{self._version.dim} dimensions: set CODELODE_EMBEDDER to the one that indexed"
             )
 
 
-def _best(
+def _ranked(
     hits: Sequence[FoundObject], score: Callable[[FoundObject], float | None], limit: int
 ) -> dict[bytes, float]:
-    """The best of a side with their scores, best first."""
-    found = {hit.id: of_side for hit in hits if (of_side := score(hit)) is not None}
-    best = sorted(found, key=found.__getitem__, reverse=True)
-    return {id: found[id] for id in best[:limit]}
+    """Return the best hits of one half with their scores, best first."""
+    scores = {hit.id: found for hit in hits if (found := score(hit)) is not None}
+    best = sorted(scores, key=scores.__getitem__, reverse=True)
+    return {id: scores[id] for id in best[:limit]}
 
 
 def _count(hits: Sequence[FoundObject], score: Callable[[FoundObject], float | None]) -> int:
-    """How many of them a side found."""
+    """Count the hits that one half found."""
     return sum(score(hit) is not None for hit in hits)
 
 
-def _finding(
-    tenant: TenantObjects, query: HybridQuery, where: base_pb2.Filters
-) -> tuple[_Find, int]:
-    """The query as the server takes it, and how many hits are wanted of it."""
+def _top_k_query(
+    tenant: TenantObjects, query: HybridQuery, where: FilterReturn
+) -> tuple[_Query, int]:
+    """Return the query to the server, to be called with a limit, and the first limit."""
     terms = " ".join(words.query_terms(query.text))
     vector = query.vector if query.vector is not None and query.vector.any() else None
-    alpha = min(max(query.alpha, LEAST_WEIGHT), 1 - LEAST_WEIGHT)
-
-    find = partial(
-        tenant.best,
+    top_k = partial(
+        tenant.top_k,
         terms,
         FIELDS,
         vector,
-        alpha=alpha,
+        alpha=min(max(query.alpha, MIN_WEIGHT), 1 - MIN_WEIGHT),
         where=where,
         with_vectors=query.with_vectors,
     )
-    has_both = bool(terms) and vector is not None
-    return find, max(query.limit, AT_LEAST) if has_both else query.limit
-
-
-@lru_cache(maxsize=16)
-def _where(filters: Filters) -> base_pb2.Filters | None:
-    """The condition as the server takes it. Most searches have one of a few; of thousands of
-    globs it takes megabytes.
-    """
-    where = condition(filters)
-    return None if where is None else message(where)
+    is_hybrid = bool(terms) and vector is not None
+    return top_k, max(query.limit, MIN_HYBRID_LIMIT) if is_hybrid else query.limit
 
 
 def _lines(chunk: Chunk) -> tuple[int, int]:

@@ -1,13 +1,11 @@
-"""A new collection that is built beside the current one and then takes its place."""
+"""A shadow index: a new collection, built while the current one is in use, then swapped in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weaviate import WeaviateClient
-
 from codelode.backends.weaviate import versions
-from codelode.backends.weaviate.connection import Address, connect
+from codelode.backends.weaviate.connection import Address, LazyClient
 from codelode.backends.weaviate.errors import translated
 from codelode.backends.weaviate.schema import TenantIndex, Version
 from codelode.backends.weaviate.search import FOLLOW_S
@@ -17,29 +15,29 @@ from codelode.ports import ChunkStore
 
 
 class WeaviateShadowIndex:
-    """Implements `operating.ShadowIndex`. `choice`: the settings that name the embedder."""
+    """Implements `operating.ShadowIndex`. `choice` has the settings that select the embedder."""
 
-    #: Readers keep to the collection that they know for so long, seconds.
+    #: How long readers may use the old collection after the swap, seconds.
     readers_follow_s = FOLLOW_S
 
     def __init__(
         self,
         address: Address,
-        place: TenantIndex,
+        index: TenantIndex,
         *,
         dim: int,
         identity: str,
         choice: Mapping[str, object],
     ) -> None:
         self._address = address
-        self._place = place
+        self._index = index
         self._version = Version(identity, dim)
         self._choice = choice
-        self._client: WeaviateClient | None = None
+        self._client = LazyClient(address)
 
     @property
     def name(self) -> str:
-        return self._version.collection(self._place.alias)
+        return self._version.collection(self._index.alias)
 
     def is_published(self) -> bool:
         return self._current() == self._version
@@ -48,51 +46,44 @@ class WeaviateShadowIndex:
         current = self._current()
         if current is None:
             raise NotIndexed(
-                f"there is no index {self._place.alias} in Weaviate yet: set CODELODE_EMBEDDER "
+                f"there is no index {self._index.alias} in Weaviate yet: set CODELODE_EMBEDDER "
                 "instead"
             )
         return current.embedder
 
     def exists(self) -> bool:
         with translated():
-            return self._connected().collections.exists(self.name) and versions.has_tenant(
-                self._connected(), self.name, self._place
+            return self._client().collections.exists(self.name) and versions.has_tenant(
+                self._client(), self.name, self._index
             )
 
     def open(self) -> ChunkStore:
         return WeaviateChunkStore(
             self._address,
-            self._place,
+            self._index,
             dim=self._version.dim,
             identity=self._version.embedder,
-            beside=True,
+            is_shadow=True,
             choice=self._choice,
         )
 
     def publish(self) -> None:
         with translated():
-            versions.describe(self._connected(), self._place, self._version, self._choice)
-            versions.publish(self._connected(), self._place, self._version)
+            versions.describe(self._client(), self._index, self._version, self._choice)
+            versions.publish(self._client(), self._index, self._version)
 
     def others(self) -> list[str]:
         with translated():
-            return versions.others(self._connected(), self._place)
+            return versions.others(self._client(), self._index)
 
     def drop(self, name: str) -> None:
         with translated():
-            if name in versions.others(self._connected(), self._place):
-                versions.drop(self._connected(), self._place, name)
+            if name in versions.others(self._client(), self._index):
+                versions.drop(self._client(), self._index, name)
 
     def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        self._client.close()
 
     def _current(self) -> Version | None:
         with translated():
-            return versions.current(self._connected(), self._place)
-
-    def _connected(self) -> WeaviateClient:
-        if self._client is None:
-            self._client = connect(self._address)
-        return self._client
+            return versions.current(self._client(), self._index)

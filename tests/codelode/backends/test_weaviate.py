@@ -32,11 +32,10 @@ from codelode.backends.weaviate import (
     search,
     versions,
 )
-from codelode.backends.weaviate.asking import TenantObjects
 from codelode.backends.weaviate.codec import ChunkCache
 from codelode.backends.weaviate.connection import Address, connect
 from codelode.backends.weaviate.errors import TRANSLATIONS, refusal, translate
-from codelode.backends.weaviate.inserting import Made, insert
+from codelode.backends.weaviate.query import TenantObjects
 from codelode.backends.weaviate.schema import SCHEMA_VERSION, VECTOR, Version, from_description
 from codelode.errors import (
     CodelodeError,
@@ -96,16 +95,16 @@ def test_an_exception_becomes_the_branch_that_says_what_to_do(raised, error):
 
 
 def test_an_object_that_can_never_be_stored_is_rejected_at_its_file():
-    assert type(refusal("invalid text property 'x'", place="acme/app:a.py")) is Rejected
-    assert type(refusal("shard is read-only", place="acme/app:a.py")) is Unavailable
-    assert str(refusal("invalid text", place="acme/app:a.py")).startswith("acme/app:a.py: ")
+    assert type(refusal("invalid text property 'x'", file="acme/app:a.py")) is Rejected
+    assert type(refusal("shard is read-only", file="acme/app:a.py")) is Unavailable
+    assert str(refusal("invalid text", file="acme/app:a.py")).startswith("acme/app:a.py: ")
 
 
 def test_a_long_refusal_keeps_what_was_refused_and_why():
     server = f"put object: {'import: ' * 100}write /var/lib/weaviate/1.wal: no space left on device"
     for error in (
         translate(weaviate.exceptions.WeaviateQueryError(server, "GRPC")),
-        refusal(server, place="acme/app:a.py"),
+        refusal(server, file="acme/app:a.py"),
     ):
         assert "put object: import" in str(error)
         assert "no space left on device" in str(error)
@@ -176,7 +175,7 @@ async def test_a_new_version_is_built_beside_and_takes_the_place_of_the_old(
     old.store.replace([file_of(chunk_of("old.py"))])
     assert [hit.chunk.path for hit in await old.found()] == ["old.py"]
 
-    new = open_weaviate(weaviate_address, own_place, identity="new", beside=True)
+    new = open_weaviate(weaviate_address, own_place, identity="new", is_shadow=True)
     new.store.replace([file_of(chunk_of("new.py"))])
     assert [hit.chunk.path for hit in await old.found()] == ["old.py"]
 
@@ -288,7 +287,7 @@ async def test_a_search_is_one_query_and_fetches_what_it_ranks_that_was_not_read
     chunks = [chunk_of(f"{n}.py", "shared " * (1 + n)) for n in range(60)]
     sides.store.replace([file_of(chunk) for chunk in chunks])
     asked = []
-    for name in ("best", "by_id"):
+    for name in ("top_k", "by_id"):
         monkeypatch.setattr(TenantObjects, name, _recorded(getattr(TenantObjects, name), asked))
     query = HybridQuery(
         "shared", EAST, Filters(ref=chunks[0].refs[0]), 40, total_limit=30, visible=EVERYTHING
@@ -299,7 +298,7 @@ async def test_a_search_is_one_query_and_fetches_what_it_ranks_that_was_not_read
 
     assert len(found) == 30
     assert {hit.chunk for hit in found} <= set(chunks)
-    assert asked == [("best", 60), ("by_id", 15), ("by_id", 15), ("best", 60)]
+    assert asked == [("top_k", 60), ("by_id", 15), ("by_id", 15), ("top_k", 60)]
     assert {hit.chunk: hit for hit in again} == {hit.chunk: hit for hit in found}
 
 
@@ -312,7 +311,7 @@ def _recorded(call, asked):
     return recorded
 
 
-@pytest.mark.parametrize("broken", ["best", "by_id"])
+@pytest.mark.parametrize("broken", ["top_k", "by_id"])
 async def test_a_query_that_fails_fails_the_search(sides, chunk_of, file_of, monkeypatch, broken):
     sides.store.replace([file_of(chunk_of("a.py")), file_of(chunk_of("b.py"))])
 
@@ -461,10 +460,11 @@ class Sharded:
     def __init__(self, objects, monkeypatch):
         self.objects = objects
         self.refused = []
-        monkeypatch.setattr(batch, "insert", self._insert)
+        self._insert = batch.insert
+        monkeypatch.setattr(batch, "insert", self._recorded)
 
-    def _insert(self, objects, made):
-        refused = insert(objects, made)
+    def _recorded(self, objects, made):
+        refused = self._insert(objects, made)
         self.refused.append(len(refused))
         return refused
 
@@ -493,7 +493,7 @@ def sharded(weaviate_address, weaviate_alias, monkeypatch):
 
 def objects_of(*paths, dim=4):
     return [
-        Made(
+        DataObject(
             uuid=uuid5(NAMESPACE_URL, path),
             properties={"repository": "acme/app", "path": path},
             vector={VECTOR: np.ones(dim, np.float32)},
@@ -531,6 +531,20 @@ def test_single_objects_that_stay_refused_are_told_with_a_file_and_the_others_st
     stored = sharded.paths()
     assert len(stored) == len(MANY) - refused
     assert str(told.value).partition(": ")[0] in {f"acme/app:{path}" for path in set(MANY) - stored}
+
+
+def test_when_all_objects_are_refused_the_reason_of_the_first_one_is_known(sharded):
+    batch.insert(sharded.objects, objects_of(*MANY))
+    (wide,) = objects_of("wide.py", dim=5)
+    (number,) = objects_of("number.py")
+    number.properties["path"] = 5
+
+    wide_first = batch.insert(sharded.objects, [wide, number])
+    number_first = batch.insert(sharded.objects, [number, wide])
+
+    assert set(wide_first) == set(number_first) == {0, 1}
+    assert type(refusal(wide_first[0], file="wide.py")) is SchemaMismatch
+    assert type(refusal(number_first[0], file="number.py")) is Rejected
 
 
 def test_an_object_that_can_never_be_stored_is_told_at_once_and_the_others_stored(sharded):
@@ -610,7 +624,7 @@ class Leavings:
 
     @staticmethod
     def _write_and_die(objects, made, *, check):
-        insert(objects, list(made))
+        batch.insert(objects, list(made))
         raise Unavailable("died")
 
 
@@ -626,7 +640,7 @@ def leavings(open_weaviate, weaviate_address, own_place, chunk_of, file_of, monk
 def noted(weaviate_address, own_place):
     """`noted()`: how many objects the journal holds."""
     with connect(weaviate_address) as client:
-        notes = client.collections.use(intent_log.name(own_place))
+        notes = client.collections.use(intent_log.collection_name(own_place))
         yield lambda: len(list(notes.iterator()))
 
 
@@ -664,7 +678,7 @@ def test_writers_who_clear_up_after_the_same_dead_one_remove_nothing_that_was_wr
     assert noted() == 0
 
 
-@pytest.mark.parametrize("dies_at", ["delete_singly", "tick_off"])
+@pytest.mark.parametrize("dies_at", ["delete_singly", "mark_done"])
 def test_what_a_writer_left_behind_that_died_while_it_cleared_up_goes_as_well(
     leavings, noted, monkeypatch, dies_at
 ):
@@ -702,11 +716,11 @@ def test_a_note_that_is_struck_out_after_it_was_read_says_nothing(
     with connect(weaviate_address) as client:
         collection = Version("test", 4).collection(own_place.alias)
         notes = intent_log.IntentLog(client, own_place, collection=collection)
-        (note,) = notes.notes(lambda _: True)
-        assert sorted(notes.left(note, lambda _: True)) == ["acme/app:a.py", "acme/app:b c.py"]
+        (note,) = notes.intents(lambda _: True)
+        assert sorted(notes.pending(note, lambda _: True)) == ["acme/app:a.py", "acme/app:b c.py"]
         leavings.sides.store.replace([leavings.a, leavings.b])
 
-        assert notes.left(note, lambda _: True) == []
+        assert notes.pending(note, lambda _: True) == []
 
 
 def test_what_a_removal_left_behind_goes_when_a_file_is_written_again(leavings, noted, monkeypatch):
@@ -756,13 +770,13 @@ def test_a_store_that_never_connected_closes(weaviate_place):
 @pytest.fixture
 def limits(monkeypatch):
     """How many hits were asked for, each time."""
-    asked, best = [], TenantObjects.best
+    asked, top_k = [], TenantObjects.top_k
 
     async def recorded(*args, limit, **kwargs):
         asked.append(limit)
-        return await best(*args, limit=limit, **kwargs)
+        return await top_k(*args, limit=limit, **kwargs)
 
-    monkeypatch.setattr(TenantObjects, "best", recorded)
+    monkeypatch.setattr(TenantObjects, "top_k", recorded)
     return asked
 
 

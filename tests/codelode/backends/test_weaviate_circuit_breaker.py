@@ -8,15 +8,15 @@ import httpx
 import pytest
 
 from codelode.backends.weaviate import circuit_breaker
-from codelode.backends.weaviate.circuit_breaker import REST_S, CircuitBreaker
+from codelode.backends.weaviate.circuit_breaker import OPEN_S, CircuitBreaker
 from codelode.errors import Corrupt, TimedOut, Unavailable
 
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch):
-    monkeypatch.setattr(circuit_breaker, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(circuit_breaker, "GRACE_S", 0.05)
     monkeypatch.setattr(circuit_breaker, "PROBE_S", 0.05)
-    monkeypatch.setattr(circuit_breaker, "LONGEST_S", 0.3)
+    monkeypatch.setattr(circuit_breaker, "MAX_WAIT_S", 0.3)
 
 
 async def answer():
@@ -83,7 +83,7 @@ async def test_without_a_server_the_call_ends_and_nobody_asks_for_a_while(probe)
     with pytest.raises(Unavailable):
         await patient(ask())
     assert not asked
-    now[0] = REST_S
+    now[0] = OPEN_S
     await patient(ask())
     assert asked
 

@@ -12,7 +12,7 @@ from codelode.backends.weaviate.liveness import LivenessProbe
 from codelode.errors import Unavailable
 
 IDLE_S = 0.4
-PULSE_S = 0.05
+INTERVAL_S = 0.05
 
 
 class Server(ThreadingHTTPServer):
@@ -63,23 +63,23 @@ def address(server):
 
 
 def test_a_step_that_takes_longer_than_the_server_keeps_idle_connections_loses_nothing(server):
-    with LivenessProbe(address(server), pulse_s=PULSE_S) as lifeline:
-        server.wait_asked(1 + round(2 * IDLE_S / PULSE_S))
-        lifeline.check()
+    with LivenessProbe(address(server), interval_s=INTERVAL_S) as liveness:
+        server.wait_asked(1 + round(2 * IDLE_S / INTERVAL_S))
+        liveness.check()
 
 
 def test_a_connection_that_ended_is_found_out(server):
-    with LivenessProbe(address(server), pulse_s=100 * IDLE_S) as lifeline:
+    with LivenessProbe(address(server), interval_s=100 * IDLE_S) as liveness:
         assert server.ended.wait(10)
         with pytest.raises(Unavailable, match="went away during a write"):
-            lifeline.check()
+            liveness.check()
 
 
 def test_what_a_pulse_found_out_is_told_by_the_next_check(server):
-    with LivenessProbe(address(server), pulse_s=3 * IDLE_S) as lifeline:
-        lifeline._pulse.join(10)
+    with LivenessProbe(address(server), interval_s=3 * IDLE_S) as liveness:
+        liveness._thread.join(10)
         with pytest.raises(Unavailable, match="went away during a write"):
-            lifeline.check()
+            liveness.check()
 
 
 def test_without_a_server_it_does_not_begin():
