@@ -5,6 +5,9 @@ with nearly the same vector, among queries that share filters, visibility, optio
 generation, and all words except those that only make a sentence. Degraded answers and answers from
 an incomplete index are not kept.
 
+The generation counts changes of every repository, so a change of one that the principal may not see
+also turns a cached answer into a new one. Only `cached` and the time it took show that.
+
 Answers are stored as JSON, which pydantic reads straight into the typed values of `results`: that
 is independent of every face, and a damaged entry is a miss and never code that runs.
 """

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 
-import numpy as np
 import pytest
 from grpc import aio
 
-from codelode import tokens
 from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.memory.graph import MemoryGraph
@@ -24,28 +21,11 @@ from codelode.settings import Settings
 from codelode.v1 import index_pb2_grpc, search_pb2_grpc
 from gateway.app import Gateway
 from gateway.service.coverage import CoverageReader
-from gateway.service.dependencies import Dependencies, Queue
+from gateway.service.dependencies import Dependencies
 from gateway.service.published import Published
 from gateway.state import Backends
 from tests.chunks import chunk
-
-DIM = 64
-
-
-class HashEmbedder:
-    """A bag of hashed terms: texts that share words are close, nothing is downloaded."""
-
-    identity = "hash-64"
-    dim = DIM
-
-    def embed_documents(self, texts):
-        return np.stack([self.embed_query(text) for text in texts])
-
-    def embed_query(self, text):
-        vector = np.zeros(DIM, np.float32)
-        for term in tokens.terms(text):
-            vector[int(hashlib.sha256(term.encode()).hexdigest(), 16) % DIM] += 1
-        return vector / max(float(np.linalg.norm(vector)), 1e-9)
+from tests.worlds import HashEmbedder, ListedJobs
 
 
 class AwayEmbedder(HashEmbedder):
@@ -53,33 +33,6 @@ class AwayEmbedder(HashEmbedder):
 
     def embed_query(self, text):
         raise Unavailable("the embedder does not answer")
-
-
-class ListedJobs:
-    """The jobs port as a list of what was sent."""
-
-    def __init__(self):
-        self.sent = []
-        self.is_away = False
-
-    def pull(self, run):
-        self._answer()
-        self.sent.append(("pull", run.id))
-
-    def remove(self, repository):
-        self._answer()
-        self.sent.append(("remove", repository))
-
-    def queues(self):
-        self._answer()
-        return (Queue("pull", len(self.sent), 1),)
-
-    def close(self):
-        self.sent.append(("close",))
-
-    def _answer(self):
-        if self.is_away:
-            raise Unavailable("the job broker does not answer")
 
 
 class AwayableLedger(MemoryLedger):

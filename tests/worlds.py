@@ -1,0 +1,161 @@
+"""Small repositories, indexed in memory as the job chain does it, and a gateway's view of them."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+
+import numpy as np
+
+from codelode import tokens
+from codelode.backends.memory.cache import MemoryCache
+from codelode.backends.memory.chunks import MemoryChunkStore
+from codelode.backends.memory.graph import MemoryGraph
+from codelode.backends.memory.ledger import MemoryLedger
+from codelode.backends.memory.packages import MemoryPackageIndex
+from codelode.backends.memory.references import MemoryReferences
+from codelode.backends.memory.semantic_cache import MemorySemanticQueryCache
+from codelode.backends.memory.symbols import MemorySymbols
+from codelode.errors import Unavailable
+from codelode.ledger import FileManifest, WorkItem
+from codelode.model import (
+    DEFAULT_REF,
+    BlobId,
+    FileChunks,
+    FileRecord,
+    FileState,
+    RefName,
+    Repository,
+    RepositoryName,
+    Revision,
+    SourceFile,
+    embedding_text,
+    locate,
+)
+from codelode.ports import PublishedPackages
+from gateway.service.coverage import CoverageReader
+from gateway.service.dependencies import Dependencies, Queue
+from gateway.service.published import Published
+from gateway.state import Backends
+from workers.parse import imports, parse
+
+DIM = 64
+parsed = cache(parse)
+
+
+class HashEmbedder:
+    """A bag of hashed terms: texts that share words are close, nothing is downloaded."""
+
+    identity = "hash-64"
+    dim = DIM
+
+    def embed_documents(self, texts):
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def embed_query(self, text):
+        vector = np.zeros(DIM, np.float32)
+        for term in tokens.terms(text):
+            vector[int(hashlib.sha256(term.encode()).hexdigest(), 16) % DIM] += 1
+        return vector / max(float(np.linalg.norm(vector)), 1e-9)
+
+
+class ListedJobs:
+    """The jobs port as a list of what was sent."""
+
+    def __init__(self):
+        self.sent = []
+        self.is_away = False
+
+    def pull(self, run):
+        self._answer()
+        self.sent.append(("pull", run.id))
+
+    def remove(self, repository):
+        self._answer()
+        self.sent.append(("remove", repository))
+
+    def queues(self):
+        self._answer()
+        return (Queue("pull", len(self.sent), 1),)
+
+    def close(self):
+        self.sent.append(("close",))
+
+    def _answer(self):
+        if self.is_away:
+            raise Unavailable("the job broker does not answer")
+
+
+def blob(text):
+    return BlobId(hashlib.sha1(text.encode()).hexdigest())
+
+
+class World:
+    """Backends in memory, and the dependencies of a gateway over them."""
+
+    def __init__(self, settings):
+        self.chunks, self.embedder = MemoryChunkStore(), HashEmbedder()
+        self.graph, self.references = MemoryGraph(), MemoryReferences()
+        self.symbols, self.packages = MemorySymbols(), MemoryPackageIndex()
+        self.ledger, self.jobs = MemoryLedger(), ListedJobs()
+        backends = Backends(
+            self.chunks,
+            self.embedder,
+            self.graph,
+            self.symbols,
+            references=self.references,
+            packages=self.packages,
+        )
+        self.dependencies = Dependencies(
+            published=Published(backends),
+            ledger=self.ledger,
+            cache=MemoryCache(entries=100),
+            near=MemorySemanticQueryCache(entries=100),
+            jobs=self.jobs,
+            settings=settings,
+            coverage=CoverageReader(self.ledger),
+        )
+
+    def index(self, name, files, *, ref="main", failed=None, skipped=None):
+        """Index the files, path → text; `failed` and `skipped`: path → reason. Returns the run."""
+        name, url = RepositoryName(name), f"https://host.example/{name}"
+        self.ledger.register(Repository(name, url))
+        run = self.ledger.create(name, DEFAULT_REF)
+        self.jobs.pull(run)
+        items = [WorkItem(path, blob(path)) for path in (*files, *(failed or {}))]
+        left_out = [
+            FileRecord(path, blob(path), FileState.SKIPPED, reason)
+            for path, reason in (skipped or {}).items()
+        ]
+        manifest = FileManifest(Revision(blob(name)), tuple(items), tuple(left_out))
+        self.ledger.plan(run.id, manifest, ref=RefName(ref), fingerprint="1")
+        contents = {blob(text): text.encode() for text in files.values()}
+        listing = [SourceFile(path, blob(text), len(text)) for path, text in files.items()]
+        layout = imports.read_layout(listing, contents.__getitem__, name=name)
+        packages = PublishedPackages(imports.published(layout), layout.fingerprints())
+        self.packages.publish(name, packages)
+        for path, text in files.items():
+            self.ledger.done(run.id, [self._store(name, path, text, ref, layout)])
+        for path, reason in (failed or {}).items():
+            self.ledger.done(run.id, [FileRecord(path, blob(path), FileState.FAILED, reason)])
+        return self.ledger.run(run.id)
+
+    def _store(self, name, path, text, ref, layout):
+        file, refs = parsed(text.encode(), path=path), (DEFAULT_REF, RefName(ref))
+        chunks = locate(file, repository=name, path=path, refs=refs)
+        if chunks:
+            vectors = self.embedder.embed_documents([embedding_text(chunk) for chunk in chunks])
+            self.chunks.replace([FileChunks(name, path, refs, chunks, vectors)])
+        links = imports.links(path, file, layout=layout)
+        self.graph.replace(name, {path: links.edges})
+        self.references.replace(name, {path: links.names})
+        self.symbols.replace(name, {path: file.symbols})
+        return FileRecord(
+            path,
+            blob(path),
+            FileState.INDEXED,
+            file.health.detail,
+            language=file.language,
+            health=file.health.status,
+            chunks=len(chunks),
+        )
