@@ -12,6 +12,7 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,9 +67,14 @@ class Cluster:
         return self._process.wait(60)
 
     def kill(self) -> None:
+        """As a crash of the machine would."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(10)
+        wait_until(lambda: not self.pids(), "all processes to end with the first")
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     @property
     def facts(self) -> dict[str, str]:
@@ -134,32 +140,38 @@ def _command(entry: Path) -> str:
         return ""
 
 
+class Store:
+    """`store()`: the settings of a chunk store for one more cluster, a new index each time."""
+
+    def __init__(self, name: str, fixture: Callable[[str], Any]) -> None:
+        self.name = name
+        self._fixture = fixture
+
+    def __call__(self) -> dict[str, str]:
+        if self.name == "local":
+            return {}
+        address, alias = self._fixture("weaviate_address"), self._fixture("weaviate_alias")
+        return {
+            "store": "weaviate",
+            "weaviate_url": address.url,
+            "weaviate_grpc_port": str(address.grpc_port),
+            "weaviate_api_key": address.api_key,
+            "weaviate_collection": f"{alias}n{next(NUMBERS)}",
+        }
+
+
 @pytest.fixture(scope="session", params=["local", "weaviate"])
-def store(request: pytest.FixtureRequest) -> Iterator[Callable[[], dict[str, str]]]:
-    """Makes the settings of a chunk store for one more cluster, a new index each time."""
-    if request.param == "local":
-        yield dict
-        return
-    address = request.getfixturevalue("weaviate_address")
-    alias = request.getfixturevalue("weaviate_alias")
-    yield lambda: {
-        "store": "weaviate",
-        "weaviate_url": address.url,
-        "weaviate_grpc_port": str(address.grpc_port),
-        "weaviate_api_key": address.api_key,
-        "weaviate_collection": f"{alias}n{next(NUMBERS)}",
-    }
+def store(request: pytest.FixtureRequest) -> Store:
+    return Store(request.param, request.getfixturevalue)
 
 
 @pytest.fixture(scope="session")
-def cluster(
-    tmp_path_factory: pytest.TempPathFactory, store: Callable[[], dict[str, str]]
-) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Iterator[Cluster]:
     """The cluster most tests share; a test names its repositories for itself."""
     made = Cluster(tmp_path_factory.mktemp("shared") / "data", **store())
     made.start()
     yield made
-    made.stop()
+    made.kill()
 
 
 @pytest.fixture(scope="session")
@@ -173,7 +185,7 @@ def undisturbed(cluster: Cluster, library: Git) -> Stored:
 
 @pytest.fixture(scope="module")
 def make_cluster(
-    tmp_path_factory: pytest.TempPathFactory, store: Callable[[], dict[str, str]]
+    tmp_path_factory: pytest.TempPathFactory, store: Store
 ) -> Iterator[Callable[..., Cluster]]:
     """`make_cluster(**settings)`: one more that runs until the module's tests are through."""
     made: list[Cluster] = []
@@ -185,7 +197,7 @@ def make_cluster(
 
     yield make
     for cluster in made:
-        cluster.stop()
+        cluster.kill()
 
 
 @pytest.fixture(scope="session")
@@ -194,17 +206,17 @@ def make_git(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Git]:
 
 
 @pytest.fixture
-def own_cluster(tmp_path: Path, store: Callable[[], dict[str, str]]) -> Iterator[Cluster]:
+def own_cluster(tmp_path: Path, store: Store) -> Iterator[Cluster]:
     """A cluster for a test that breaks it."""
     made = Cluster(tmp_path / "data", **store())
     made.start()
     yield made
-    made.stop()
+    made.kill()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cluster_at() -> type[Cluster]:
-    """`cluster_at(data, **settings)`: one that its test starts and stops."""
+    """`cluster_at(data, **settings)`: one that its test starts and ends."""
     return Cluster
 
 
@@ -244,10 +256,10 @@ def git(tmp_path: Path) -> Git:
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Git:
-    """Some 400 files of real code: two installed packages, committed."""
+    """Some 100 files of real code: two installed packages, committed."""
     made = Git(tmp_path_factory.mktemp("library") / "repository")
     installed = Path(sysconfig.get_path("purelib"))
-    for package in ("celery", "kombu", "click"):
+    for package in ("kombu", "click"):
         shutil.copytree(
             installed / package,
             made.folder / package,

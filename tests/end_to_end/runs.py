@@ -23,9 +23,9 @@ def log_of(cluster, stage):
     return (cluster.data / "logs" / f"{stage}.log").read_text()
 
 
-def puts_off(cluster, stage):
-    """Whether a job of the stage waits for a server to come back; logged at level debug."""
-    return "Retry in" in log_of(cluster, stage)
+def times_put_off(cluster, stage):
+    """How often a job of the stage began to wait for a server; logged at level debug."""
+    return log_of(cluster, stage).count("Retry in")
 
 
 def clustered(address, *, replicas=1):

@@ -16,32 +16,89 @@ from codelode.backends import connect
 from codelode.backends.weaviate import Address, TenantIndex, versions
 from codelode.backends.weaviate.connection import connect as connect_weaviate
 from codelode.backends.weaviate.schema import VECTOR, Version
+from codelode.errors import NotFound
 from codelode.model import FileState, RunState
-from tests.end_to_end.runs import clustered, puts_off, state_of, under_way
+from tests.end_to_end.runs import clustered, state_of, times_put_off, under_way
 from tests.end_to_end.stored import assert_same, read
 
+#: Files are counted as stored from early on. With the usual window all of them are in at once, and
+#: a run is over before a test disturbs it.
+WINDOW = "32"
 
-@pytest.fixture(autouse=True)
-def few_in_flight(monkeypatch):
-    """Files are counted as stored from early on. With the usual window all of them are in the last
-    0.3 of 4 s, and a run is over before a test disturbs it.
+
+@pytest.fixture(scope="module")
+def server(request, store):
+    """The Weaviate of this module's cluster, if it has one."""
+    return request.getfixturevalue("make_weaviate")() if store.name == "weaviate" else None
+
+
+@pytest.fixture(scope="module")
+def wires(server):
+    """What the cluster's Weaviate is at the other end of, of HTTP and of gRPC."""
+    if server is None:
+        yield ()
+        return
+    address = server.address()
+    host = urlsplit(address.url)
+    with ExitStack() as ends:
+        made = [Wire(host.hostname, port) for port in (host.port, address.grpc_port)]
+        for wire in made:
+            ends.callback(wire.close)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, cluster_at, server, wires):
+    """The cluster that is disturbed, and gets over it before the next test.
+
+    It keeps no derived value, so a run of what was indexed before is as long as the first one.
     """
-    monkeypatch.setenv("CODELODE_WINDOW", "32")
+    own = {}
+    if server is not None:
+        http, grpc = (wire.port for wire in wires)
+        own = clustered(Address(f"http://127.0.0.1:{http}", grpc, server.address().api_key))
+    data = tmp_path_factory.mktemp("disturbed") / "data"
+    made = cluster_at(data, **{**own, "window": WINDOW, "derivations": "none"})
+    made.start()
+    yield made
+    made.kill()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(shared, library):
+    """All that is stored of the library, indexed in peace."""
+    with shared.client() as client:
+        run = client.index(str(library.folder), name="library")
+    assert (run.state, run.failed, run.done) == (RunState.COMPLETE, 0, run.total)
+    return read(shared, "library")
+
+
+@pytest.fixture
+def cluster(shared, undisturbed, wait_for):
+    """It, with all of its processes, and without the library."""
+    if not shared.is_running():
+        shared.start()
+    ledger = connect.ledger(shared.settings())
+    with shared.client() as client, suppress(NotFound):
+        client.remove("library")
+    wait_for(lambda: not ledger.being_removed(), "the library to leave")
+    wait_for(lambda: not any((shared.data / "mirrors").iterdir()), "its mirror to be deleted")
+    for worker in ("pull", "parse", "embed", "store", "beat"):
+        wait_for(lambda name=worker: shared.pids(f"workers {name}"), f"{worker} to run")
+    return shared
 
 
 @pytest.mark.parametrize("worker", ["parse", "embed", "store", "beat"])
-def test_a_worker_killed_in_a_run_costs_nothing(
-    own_cluster, library, undisturbed, wait_for, worker
-):
-    with own_cluster.client() as client:
+def test_a_worker_killed_in_a_run_costs_nothing(cluster, library, undisturbed, wait_for, worker):
+    with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
         wait_for(lambda: under_way(client, run), "a tenth of the run")
-        for pid in own_cluster.pids(f"workers {worker}"):
+        for pid in cluster.pids(f"workers {worker}"):
             os.kill(pid, signal.SIGKILL)
         *_, end = client.watch(run.id)
         assert (end.state, end.failed) == (RunState.COMPLETE, 0)
         assert end.done == end.total
-        assert_same(read(own_cluster, "library"), undisturbed)
+        assert_same(read(cluster, "library"), undisturbed)
 
 
 @pytest.mark.parametrize(
@@ -52,19 +109,19 @@ def test_a_worker_killed_in_a_run_costs_nothing(
         pytest.param("mirrors/*.git", id="planning"),
     ],
 )
-def test_a_pull_worker_killed_at_work_costs_nothing(own_cluster, library, undisturbed, sign):
-    pids = own_cluster.pids("workers pull")
+def test_a_pull_worker_killed_at_work_costs_nothing(cluster, library, undisturbed, sign):
+    pids = cluster.pids("workers pull")
     assert pids
-    with own_cluster.client() as client:
+    with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
-        look_for(own_cluster.data, sign)
+        look_for(cluster.data, sign)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         assert state_of(client, run).state is RunState.PULLING
         *_, end = client.watch(run.id)
         assert (end.state, end.failed) == (RunState.COMPLETE, 0)
         assert end.done == end.total
-        assert_same(read(own_cluster, "library"), undisturbed)
+        assert_same(read(cluster, "library"), undisturbed)
 
 
 def look_for(folder, pattern):
@@ -74,34 +131,31 @@ def look_for(folder, pattern):
         assert time.monotonic() < deadline, f"no {pattern} within a minute"
 
 
-def test_the_cluster_killed_in_a_run_goes_on_where_it_was(
-    own_cluster, library, undisturbed, wait_for
-):
-    with own_cluster.client() as client:
+def test_the_cluster_killed_in_a_run_goes_on_where_it_was(cluster, library, undisturbed, wait_for):
+    with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
         wait_for(lambda: under_way(client, run), "a tenth of the run")
-    own_cluster.kill()
-    wait_for(lambda: not own_cluster.pids(), "all processes to end with the first")
-    own_cluster.start()
-    with own_cluster.client() as client:
+    cluster.kill()
+    cluster.start()
+    with cluster.client() as client:
         *_, end = client.watch(run.id)
     assert (end.state, end.failed) == (RunState.COMPLETE, 0)
-    assert_same(read(own_cluster, "library"), undisturbed)
+    assert_same(read(cluster, "library"), undisturbed)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "shut-down"])
 def test_redis_that_ends_in_a_run_and_starts_again_costs_nothing(
-    own_cluster, library, undisturbed, wait_for, end
+    cluster, library, undisturbed, wait_for, end
 ):
-    with own_cluster.client() as client:
+    with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
         wait_for(lambda: under_way(client, run), "a tenth of the run")
-        before = redis_pid(own_cluster)
+        before = redis_pid(cluster)
         os.kill(int(before), end)
-        wait_for(lambda: redis_pid(own_cluster) not in ("", before), "Redis to start again")
+        wait_for(lambda: redis_pid(cluster) not in ("", before), "Redis to start again")
         *_, last = client.watch(run.id)
     assert (last.state, last.failed, last.done) == (RunState.COMPLETE, 0, last.total)
-    assert_same(read(own_cluster, "library"), undisturbed)
+    assert_same(read(cluster, "library"), undisturbed)
 
 
 def redis_pid(cluster):
@@ -151,7 +205,11 @@ class Wire:
                     self.lost += 1
                     near.close()
                     continue
-                far = socket.create_connection(self._server)
+                try:
+                    far = socket.create_connection(self._server)
+                except OSError:  # it is down
+                    near.close()
+                    continue
                 self._ends += near, far
                 for ends in ((near, far), (far, near)):
                     threading.Thread(target=self._pump, args=ends, daemon=True).start()
@@ -169,37 +227,21 @@ class Wire:
                 self._ends.pop().shutdown(socket.SHUT_RDWR)
 
 
-@pytest.fixture
-def wired_cluster(tmp_path, store, cluster_at):
-    """A cluster whose Weaviate is at the other end of two wires, and these."""
-    settings = store()
-    host = urlsplit(settings["weaviate_url"])
-    with ExitStack() as ends:
-        wires = [
-            Wire(host.hostname, port) for port in (host.port, int(settings["weaviate_grpc_port"]))
-        ]
-        for wire in wires:
-            ends.callback(wire.close)
-        settings["weaviate_url"] = f"http://127.0.0.1:{wires[0].port}"
-        settings["weaviate_grpc_port"] = str(wires[1].port)
-        cluster = cluster_at(tmp_path / "data", **settings)
-        cluster.start()
-        ends.callback(cluster.stop)
-        yield cluster, wires
-
-
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 @pytest.mark.parametrize("way", ["refuse", "swallow"])
 def test_a_network_that_is_cut_in_a_run_and_mended_costs_nothing(
-    wired_cluster, library, undisturbed, wait_for, way
+    cluster, wires, library, undisturbed, wait_for, way
 ):
-    cluster, wires = wired_cluster
+    def lost():
+        return sum(wire.lost for wire in wires)
+
     with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
         wait_for(lambda: under_way(client, run), "a tenth of the run")
+        before = lost()
         for wire in wires:
             getattr(wire, way)()
-        wait_for(lambda: sum(wire.lost for wire in wires) >= 3, "the cut to be felt")
+        wait_for(lambda: lost() >= before + 3, "the cut to be felt")
         assert not state_of(client, run).state.is_over
         for wire in wires:
             wire.mend()
@@ -210,24 +252,19 @@ def test_a_network_that_is_cut_in_a_run_and_mended_costs_nothing(
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 def test_a_weaviate_killed_in_a_run_and_started_again_costs_nothing(
-    tmp_path, make_weaviate, cluster_at, library, undisturbed, wait_for
+    cluster, server, library, undisturbed, wait_for
 ):
-    server = make_weaviate()
-    own = cluster_at(tmp_path / "data", **clustered(server.address()))
-    own.start()
-    try:
-        with own.client() as client:
-            run = client.index(str(library.folder), name="library", wait=False)
-            wait_for(lambda: under_way(client, run), "a tenth of the run")
-            server.signal(signal.SIGKILL)
-            wait_for(lambda: puts_off(own, "store"), "a write to be put off")
-            assert not state_of(client, run).state.is_over
-            server.start()
-            *_, end = client.watch(run.id)
-        assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
-        assert_same(read(own, "library"), undisturbed)
-    finally:
-        own.stop()
+    with cluster.client() as client:
+        run = client.index(str(library.folder), name="library", wait=False)
+        wait_for(lambda: under_way(client, run), "a tenth of the run")
+        before = times_put_off(cluster, "store")
+        server.signal(signal.SIGKILL)
+        wait_for(lambda: times_put_off(cluster, "store") > before, "a write to be put off")
+        assert not state_of(client, run).state.is_over
+        server.start()
+        *_, end = client.watch(run.id)
+    assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
+    assert_same(read(cluster, "library"), undisturbed)
 
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
@@ -237,7 +274,8 @@ def test_one_of_three_nodes_that_goes_down_in_a_run_costs_nothing(
     """It is the leader, and it stays away: the other two take what is left, and searches."""
     gone = next(node for node in weaviate_nodes if node.is_leader())
     stays = next(node for node in weaviate_nodes if node is not gone)
-    own = cluster_at(tmp_path / "data", **clustered(stays.address, replicas=len(weaviate_nodes)))
+    settings = clustered(stays.address, replicas=len(weaviate_nodes))
+    own = cluster_at(tmp_path / "data", window=WINDOW, **settings)
     own.start()
     try:
         with own.client() as client:
@@ -251,11 +289,12 @@ def test_one_of_three_nodes_that_goes_down_in_a_run_costs_nothing(
         assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
         assert_same(read(own, "library"), undisturbed)
     finally:
-        own.stop()
+        own.kill()
 
 
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # files get no further
 def test_an_ollama_killed_in_a_run_and_started_again_costs_nothing(
-    tmp_path, ollama, cluster_at, git, wait_for
+    tmp_path, store, ollama, cluster_at, git, wait_for
 ):
     files = 8
     git.commit(
@@ -272,38 +311,38 @@ def test_an_ollama_killed_in_a_run_and_started_again_costs_nothing(
         "embedding_model": "all-minilm",
         "embed_batch_tokens": "64",
         "model_concurrency": "1",
+        "derivations": "none",
         "log_level": "debug",
+        "window": "1",  # the second half is asked for after the first
     }
+    own = cluster_at(tmp_path / "data", **settings)
 
-    def indexed(name, disturb):
-        own = cluster_at(tmp_path / name / "data", **settings)
-        (tmp_path / name).mkdir()
-        own.start()
-        try:
-            with own.client() as client:
-                run = client.index(str(git.folder), name="app", wait=False)
-                disturb(own, client, run)
-                *_, end = client.watch(run.id)
-                assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, files)
-                answer = client.search("open a path", repositories=["app"])
-                assert answer.hits
-                assert not answer.notices
-            return read(own, "app")
-        finally:
-            own.stop()
+    def indexed(client, disturb):
+        run = client.index(str(git.folder), name="app", wait=False)
+        disturb(client, run)
+        *_, end = client.watch(run.id)
+        assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, files)
+        answer = client.search("open a path", repositories=["app"], skip_cache=True)
+        assert answer.hits
+        assert not answer.notices
+        return read(own, "app")
 
-    before = ollama.answered()
-    undisturbed = indexed("peace", lambda *_: None)
-    calls = ollama.answered() - before
-
-    def kill(own, client, run):
-        wait_for(lambda: ollama.answered() - before > 1.5 * calls, "half of the calls")
+    def kill(client, run):
+        wait_for(lambda: ollama.answered() >= before + files // 2, "half of the calls")
         ollama.kill()
-        wait_for(lambda: puts_off(own, "embed"), "a call to be put off")
+        wait_for(lambda: times_put_off(own, "embed"), "a call to be put off")
         assert not state_of(client, run).state.is_over
         ollama.start()
 
-    assert_same(indexed("trouble", kill), undisturbed)
+    own.start()
+    try:
+        with own.client() as client:
+            undisturbed = indexed(client, lambda *_: None)
+            client.remove("app")
+            before = ollama.answered()
+            assert_same(indexed(client, kill), undisturbed)
+    finally:
+        own.kill()
 
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
@@ -340,7 +379,7 @@ def test_a_file_that_the_store_refuses_fails_alone_with_its_reason(
         chunks, _ = own.index_of("app")
         assert len(chunks) == 2  # nothing of what the refused file was before
     finally:
-        own.stop()
+        own.kill()
 
 
 def weaviate_of(settings):
@@ -352,11 +391,11 @@ def weaviate_of(settings):
 
 
 @contextmanager
-def refusing_shard(settings):
+def refusing_shard(cluster, address):
     """As when its disk is nearly full (`test_disks`: when it is full), Weaviate takes nothing."""
-    with connect_weaviate(weaviate_of(settings)) as client:
-        target = client.alias.get(alias_name=settings["weaviate_collection"]).collection
-        config = client.collections.use(target).config
+    with connect_weaviate(address) as client:
+        alias = cluster.settings().weaviate_collection
+        config = client.collections.use(client.alias.get(alias_name=alias).collection).config
         shards = [shard.name for shard in config.get_shards()]
         config.update_shards(status="READONLY", shard_names=shards)
         try:
@@ -367,28 +406,23 @@ def refusing_shard(settings):
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 def test_a_weaviate_that_takes_nothing_for_a_while_costs_nothing(
-    tmp_path, store, cluster_at, library, undisturbed, wait_for
+    cluster, server, library, undisturbed, wait_for
 ):
-    settings = store()
-    cluster = cluster_at(tmp_path / "data", log_level="debug", **settings)
-    cluster.start()
-    try:
-        with cluster.client() as client:
-            run = client.index(str(library.folder), name="library", wait=False)
-            wait_for(lambda: under_way(client, run), "a tenth of the run")
-            with refusing_shard(settings):
-                wait_for(lambda: puts_off(cluster, "store"), "a write to be put off")
-                assert not state_of(client, run).state.is_over
-                assert client.search("task", skip_cache=True).hits
-            *_, end = client.watch(run.id)
-        assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
-        assert_same(read(cluster, "library"), undisturbed)
-    finally:
-        cluster.stop()
+    with cluster.client() as client:
+        run = client.index(str(library.folder), name="library", wait=False)
+        wait_for(lambda: under_way(client, run), "a tenth of the run")
+        before = times_put_off(cluster, "store")
+        with refusing_shard(cluster, server.address()):
+            wait_for(lambda: times_put_off(cluster, "store") > before, "a write to be put off")
+            assert not state_of(client, run).state.is_over
+            assert client.search("task", skip_cache=True).hits
+        *_, end = client.watch(run.id)
+    assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
+    assert_same(read(cluster, "library"), undisturbed)
 
 
-def test_stopping_leaves_no_process_behind(own_cluster):
-    pids = own_cluster.pids()
+def test_stopping_leaves_no_process_behind(cluster):
+    pids = cluster.pids()
     assert len(pids) >= 7
-    assert own_cluster.stop() == 0
-    assert own_cluster.pids() == []
+    assert cluster.stop() == 0
+    assert cluster.pids() == []

@@ -90,7 +90,7 @@ class Server:
 
 @pytest.fixture
 def index(store, tmp_path, weaviate_at):
-    if not store():
+    if store.name == "local":
         return Embedded(tmp_path)
     if not is_root():
         pytest.skip("only root can lock what a server has open, or mount a disk for it")

@@ -240,7 +240,7 @@ def test_what_stages_left_for_each_other_goes_with_a_cancelled_run(cluster, libr
     inventory = connect.table_inventory(cluster.settings())
     with cluster.client() as client:
         run = client.index(str(library.folder), name="cancelled", wait=False)
-        next(one for one in client.watch(run.id) if one.done)
+        wait_for(lambda: run.id in inventory.stage_outputs(), "something to be handed over")
         assert client.cancel(run).state is RunState.CANCELLED
     wait_for(lambda: run.id not in inventory.stage_outputs(), "an end of what was handed over")
 
