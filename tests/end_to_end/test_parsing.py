@@ -59,7 +59,7 @@ def test_a_repository_s_own_query_replaces_the_built_in_one_and_its_change_reach
         client.index(str(git.folder), name="own")
         assert (named("/uploads"), named("list_uploads")) == ([], ["a.py"])
         reasons = {one.path: one.reason for one in client.failures("own", include_partial=True)}
-        assert "it is no query" in reasons["a.py"]
+        assert "it does not compile" in reasons["a.py"]
         assert "the built-in query was used" in reasons["a.py"]
 
 

@@ -1,9 +1,9 @@
-"""Where a file is cut: split then merge over its syntax tree (cAST, Zhang et al., 2025).
+"""Cut a file into chunks: split then merge over its syntax tree (cAST, Zhang et al., 2025).
 
-A node that fits is never divided; one that does not is divided before those of its children that
-begin a line; neighbours that are small together are merged. Cuts fall on line starts, so that a
-chunk reads as an editor shows it and blank lines end the chunk before. Size is ink, bytes that
-are not whitespace, so that deep indentation does not make chunks smaller.
+A node that fits is never divided. A larger one is divided before those of its children that begin
+a line, and small neighbours are merged. Cuts are at line starts, so that a chunk reads as in an
+editor; blank lines belong to the chunk before. Sizes are in ink, which is bytes that are not
+whitespace, so that deep indentation does not make chunks smaller.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from workers.parse.sections import Composed
 #: Ink of a chunk, bytes: about 50 lines of code.
 TARGET_INK = 1_500
 
-#: What holds together stays whole up to here.
+#: Ink up to which a node is not divided.
 WHOLE_INK = TARGET_INK * 3 // 2
 
-#: A smaller chunk joins a neighbour: a closing brace, a class line cut from its first method.
+#: Ink below which a chunk joins a neighbour: a closing brace, the first line of a class.
 RUNT_INK = 200
 
-#: What opens a definition goes with the first part of it up to here.
+#: Ink up to which the line that opens a definition is joined with the first part of it.
 HEADED_INK = WHOLE_INK + RUNT_INK
 
-#: No chunk is longer, whitespace included, bytes.
+#: Longest chunk with whitespace, bytes.
 MAX_BYTES = 4_000
 
-#: Cuts nested deeper divide data, not code; deeper text is cut by lines.
+#: Deepest nesting of cuts; deeper text is data and is cut by lines.
 MAX_DEPTH = 100
 
-#: Nodes that belong to what follows them.
+#: Types of nodes that belong to the node after them.
 _ATTRIBUTES = frozenset(
     {"attribute_item", "inner_attribute_item", "attribute_list", "decorator", "annotation"}
     | {"attribute", "signature", "template_parameter_list", "modifiers", "attributes"}
@@ -46,19 +46,19 @@ _ATTRIBUTES = frozenset(
 
 
 class _Segment(NamedTuple):
-    """Rows [first, last) that one cut at `depth` opens. A tuple because files have thousands."""
+    """Rows [first, last) after one cut at `depth`. A tuple, because files have thousands."""
 
     first: int
     last: int
     size: int  # bytes
     ink: int
-    depth: int  # of the cut before it: how many nodes the cut divides
-    nodes: Sequence[Node | Composed] = ()  # over several rows: where it can be divided further
-    opens_next: bool = False  # too small to stand alone, and what follows is inside it
+    depth: int  # of the cut before it, which divides so many nodes
+    nodes: Sequence[Node | Composed] = ()  # nodes over several rows, where it can be divided
+    opens_next: bool = False  # too small to stand alone, and the next segment is inside it
 
 
 def spans(root: Node | Composed, lines: Lines, comments: Comments) -> list[Span]:
-    """Byte ranges that partition the file, in order; none for an empty file."""
+    """Return byte ranges that partition the file, in order; none for an empty file."""
     out: list[Span] = []
     for segment in _join_runts(_leaves(root, lines, comments)):
         start, end = lines.start(segment.first), lines.start(segment.last)
@@ -68,7 +68,7 @@ def spans(root: Node | Composed, lines: Lines, comments: Comments) -> list[Span]
 
 
 def _hard_cuts(segment: _Segment, lines: Lines) -> Iterator[int]:
-    """Cuts in what no line start of the grammar divides: a long string, a long line."""
+    """Return cuts inside a long string or a long line, which no node divides at a line start."""
     if _fits(segment, HEADED_INK):
         return iter(())
     start, end = lines.start(segment.first), lines.start(segment.last)
@@ -76,9 +76,10 @@ def _hard_cuts(segment: _Segment, lines: Lines) -> Iterator[int]:
 
 
 def _leaves(root: Node | Composed, lines: Lines, comments: Comments) -> Iterator[_Segment]:
-    """The segments that fit or cannot be divided, in order. Iterative: trees can be 10⁵ deep.
+    """Yield the segments that fit or cannot be divided, in order.
 
-    A file stays whole up to TARGET_INK only: its definitions hold less together than one's parts.
+    Iterative, because trees can be 10⁵ deep. A file stays whole up to TARGET_INK only, because its
+    definitions belong together less than the parts of one do.
     """
     whole = _Segment(0, lines.count, len(lines.data), lines.ink(0, lines.count), 0, (root,))
     if _fits(whole, TARGET_INK):
@@ -94,7 +95,7 @@ def _leaves(root: Node | Composed, lines: Lines, comments: Comments) -> Iterator
 
 
 def _parts(segment: _Segment, lines: Lines, comments: Comments) -> list[_Segment]:
-    """The segment divided and its small parts merged, last first."""
+    """Divide the segment and merge its small parts; the last part comes first."""
     return _merge(_divide(segment, lines, comments))[::-1]
 
 
@@ -103,7 +104,7 @@ def _fits(segment: _Segment, limit_ink: int = WHOLE_INK) -> bool:
 
 
 def _divide(segment: _Segment, lines: Lines, comments: Comments) -> list[_Segment]:
-    """The segment cut before each child that begins a line, at the first level that has one."""
+    """Cut the segment before each child that begins a line, at the first level that has one."""
     nodes = segment.nodes
     depth = segment.depth
     while nodes:
@@ -129,9 +130,9 @@ def _divide(segment: _Segment, lines: Lines, comments: Comments) -> list[_Segmen
 def _cut_rows(
     nodes: Sequence[Node | Composed], segment: _Segment, lines: Lines, comments: Comments
 ) -> tuple[list[int], list[list[Node | Composed]]]:
-    """Rows where a part starts, and the children over several rows in each part."""
+    """Return the rows where parts start, and the children over several rows in each part."""
     rows, members = [segment.first], [list[Node | Composed]()]
-    row, next_row = 0, 0  # of the child, and the offset of the one below
+    row, next_row = 0, 0  # row of the child, offset of the row below
     begins = belongs_to_next = False
     for node in nodes:
         for child in node.children:
@@ -140,7 +141,7 @@ def _cut_rows(
                 row = lines.row(start)
                 next_row = lines.start(row + 1)
                 begins = lines.begins(start, row)
-            elif begins:  # again only behind a node without text
+            elif begins:  # still true only if the node before it is empty
                 begins = lines.begins(start, row)
             if begins and not belongs_to_next and rows[-1] < row < segment.last:
                 cut = comments.start(row)
@@ -154,13 +155,13 @@ def _cut_rows(
 
 
 def _is_attribute(node: Node | Composed, lines: Lines) -> bool:
-    if node.type == "unary_operator":  # Elixir: `@doc "…"` before `def`
+    if node.type == "unary_operator":  # `@doc "…"` before `def` in Elixir
         return lines.data[node.start_byte : node.start_byte + 1] == b"@"
     return node.type in _ATTRIBUTES
 
 
 def _merge(segments: Sequence[_Segment]) -> list[_Segment]:
-    """Runs of neighbours that fit, merged into evenly sized ones of at most about TARGET_INK."""
+    """Merge runs of neighbours that fit into evenly sized segments of about TARGET_INK at most."""
     out: list[_Segment] = []
     run: list[_Segment] = []
     for segment in segments:
@@ -177,7 +178,7 @@ def _merge_run(run: Sequence[_Segment]) -> list[_Segment]:
     total = sum(segment.ink for segment in run)
     goal = total / max(1, -(-total // TARGET_INK))
     out: list[_Segment] = []
-    first = 0  # of those that become one
+    first = 0  # first segment of the current group
     size = ink = 0
     for at, segment in enumerate(run):
         size += segment.size
@@ -206,9 +207,9 @@ def _joined(a: _Segment, b: _Segment) -> _Segment:
 
 
 def _join_runts(segments: Iterable[_Segment]) -> list[_Segment]:
-    """Each runt joined to what it opens (a class line), else to the next, else to the one before.
+    """Join each segment that is too small to what it opens, else to the next, else to the last.
 
-    A class line never ends the chunk before it: a reader would not look for the class there.
+    The first line of a class never ends the chunk before: nobody would look for the class there.
     """
     opened = _join_openings(list(segments))
     forward = _join(opened, lambda a, b: _is_runt(a) and b.depth >= a.depth)
@@ -216,7 +217,7 @@ def _join_runts(segments: Iterable[_Segment]) -> list[_Segment]:
 
 
 def _join_openings(segments: Sequence[_Segment]) -> list[_Segment]:
-    """Each runt before a deeper cut joined to the part that the cut begins, inner ones first."""
+    """Join each small segment before a deeper cut to the part after the cut, inner ones first."""
     out: list[_Segment] = []
     for segment in reversed(segments):
         if not (out and _is_runt(segment) and out[-1].depth > segment.depth):
@@ -233,7 +234,7 @@ def _join_openings(segments: Sequence[_Segment]) -> list[_Segment]:
 def _join(
     segments: Iterable[_Segment], belong: Callable[[_Segment, _Segment], bool]
 ) -> list[_Segment]:
-    """Neighbours joined from the left where they belong together and fit."""
+    """Join neighbours from the left if they belong together and fit."""
     out: list[_Segment] = []
     for segment in segments:
         if out and belong(out[-1], segment) and _fits(joined := _joined(out[-1], segment)):

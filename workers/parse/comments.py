@@ -1,7 +1,7 @@
-"""The comments of a file by rows: what stands right above a row and belongs to it.
+"""The comments right above the rows of a file.
 
-Found by their marks in the text, because grammars disagree on what a comment's parent is (Kotlin
-puts the comment of the first class into the import list).
+They are found by their marks in the text, because grammars disagree on the parent of a comment:
+Kotlin's puts the comment of the first class into the import list.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 from codelode.languages import Language
 from workers.parse.lines import Lines
 
-#: How far up the opener of a block comment is looked for, bytes.
+#: Longest block comment whose start is looked for, bytes.
 MAX_BLOCK_BYTES = 8_000
 
 
 class Comments:
-    """Where comments start. Answers are kept, so asking for every row is linear."""
+    """The start rows of comments. Results are cached, so looking up every row is linear."""
 
     __slots__ = ("_closers", "_line_marks", "_lines", "_opener", "_starts")
 
     def __init__(self, language: Language, lines: Lines) -> None:
         opener, closer = language.block_comment or ("", "")
         self._lines = lines
-        # As tuples: nothing starts with one of none.
+        # Empty tuples match nothing.
         self._line_marks = (language.line_comment.encode(),) if language.line_comment else ()
         self._closers = (closer.encode(),) if closer else ()
         self._opener = opener.encode()
         self._starts: dict[int, int] = {}
 
     def start(self, row: int) -> int:
-        """The first row of the comments that end right above `row`; `row` when there are none."""
+        """Return the first row of the comments that end right above `row`; `row` without any."""
         starts = self._starts
         if row in starts:
             return starts[row]
@@ -46,7 +46,7 @@ class Comments:
         return start
 
     def _above(self, row: int) -> int | None:
-        """The first row of the one comment that ends right above `row`."""
+        """Return the first row of the one comment that ends right above `row`."""
         text = self._lines.text(row - 1).strip()
         if text.startswith(self._line_marks):
             return row - 1

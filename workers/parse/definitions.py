@@ -1,13 +1,16 @@
-"""Definitions out of a tree: what a query captured, nested and described.
+"""Definitions of a tree: the captures of a query, nested and described.
 
-A query captures each definition as `@definition.<kind>` with its `@name` (the vocabulary of
-tree-sitter tags); where two patterns find one name at one place, the earlier pattern counts. More
-captures serve names that a grammar does not nest: `@scope` has a `@name` under which it nests
-others without defining it (Rust `impl`, Swift `extension`), `@namespace` likewise without being
-worth a line in headers (C++), `@receiver` is the parent of one definition (Go methods). A
-definition goes on to the end of its `@body` where a grammar puts that beside it (Dart), and one
-that is `@open` to the next such one (Perl's `package`). `@exported` is a name in an export list.
-`@import` nodes are read by `imports`.
+A query captures each definition as `@definition.<kind>` with its `@name`, the vocabulary of
+tree-sitter tags. Where two patterns find one name at one place, the earlier pattern counts. Other
+captures serve names that a grammar does not nest:
+
+    @scope      nests others under its @name without defining it: Rust `impl`, Swift `extension`
+    @namespace  does the same and is left out of headers: C++
+    @receiver   is the parent of one definition: Go methods
+    @body       is where a definition ends if the grammar puts its body beside it: Dart
+    @open       marks a definition that ends where the next such one begins: Perl's `package`
+    @exported   is a name in an export list
+    @import     is an import statement, which `imports` reads
 """
 
 from __future__ import annotations
@@ -31,15 +34,15 @@ from workers.parse.rules import Rules
 
 _CLASSES = frozenset({Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
 
-#: Definitions nested deeper are machine-made; their qualified names would grow without bound.
+#: Deepest nesting; deeper ones are generated, and qualified names would grow without bound.
 MAX_NESTING = 32
 
-#: Files with more are tables of data; the first ones stand for the rest.
+#: Most definitions of one file, the first ones; a file with more is a table of data.
 MAX_DEFINITIONS = 10_000
 
 _KINDS = {kind.value: kind for kind in Kind}
 
-#: What a capture says its node is.
+#: Capture → what its node is.
 _DEFINED = {f"definition.{name}": name for name in _KINDS} | {
     name: name for name in ("scope", "namespace")
 }
@@ -50,7 +53,7 @@ _NOT_NAME = re.compile(r"[\s*&()\[\]'\"`]+|<.*", re.DOTALL)
 
 
 class Definition(NamedTuple):
-    """A definition with its place in the names around it. A tuple because files have thousands."""
+    """A definition with its qualified name. A tuple, because files have thousands."""
 
     start: int
     end: int
@@ -60,10 +63,10 @@ class Definition(NamedTuple):
     signature: str  # empty: a namespace, left out of headers
     is_exported: bool
     doc: str = ""
-    block_type: str = ""  # of a block of infrastructure
+    block_type: str = ""  # of an infrastructure block
 
     def symbol(self, lines: Lines) -> Symbol:
-        """The definition as the model has it; asked of those with a kind only."""
+        """Return the symbol of a definition, which must not be a scope."""
         assert self.kind, self
         return Symbol(
             name=self.name,
@@ -79,7 +82,7 @@ class Definition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What a language's query finds in a tree."""
+    """The definitions and import statements of a tree."""
 
     definitions: tuple[Definition, ...] = ()  # by start, outer before inner
     imports: tuple[Node, ...] = ()  # by start
@@ -100,7 +103,7 @@ class _Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What describing a definition takes besides its match."""
+    """What is needed to describe a definition besides its match."""
 
     rules: Rules
     lines: Lines
@@ -147,7 +150,7 @@ def _body_field(language: Language) -> int | None:
 
 def _match(pattern: int, captures: Captures, data: bytes) -> _Match | None:
     names = captures.get("name")
-    if not names or names[0].start_byte == names[0].end_byte:  # a grammar makes up missing names
+    if not names or names[0].start_byte == names[0].end_byte:  # MISSING nodes are empty
         return None
     for label, nodes in captures.items():
         kind = _DEFINED.get(label)
@@ -172,7 +175,7 @@ def _text(node: Node, data: bytes) -> str:
 
 
 def _without_imports(matches: Iterable[_Match], imports: Sequence[int]) -> list[_Match]:
-    """The matches in order, without constants that only name an import: `x = require("x")`."""
+    """Sort the matches, without constants that only name an import: `x = require("x")`."""
     return sorted(
         (m for m in matches if m.kind != "constant" or not _holds(m.start, m.end, imports)),
         key=lambda match: (match.start, -match.end),
@@ -180,7 +183,7 @@ def _without_imports(matches: Iterable[_Match], imports: Sequence[int]) -> list[
 
 
 def _closed(matches: list[_Match], end: int) -> list[_Match]:
-    """The matches with those that are open ending where the next such one begins, or at `end`."""
+    """End each open match where the next open one begins, or at `end`."""
     for at in range(len(matches) - 1, -1, -1):
         match = matches[at]
         if match.is_open:
@@ -210,14 +213,17 @@ def _nest(matches: Sequence[_Match], context: _Context) -> Iterator[Definition]:
 
 
 def _is_within(match: _Match, definition: Definition) -> bool:
-    """Whether it nests: `a, b = 1, 2` is one node with two names, neither inside the other."""
+    """Whether the match is nested in the definition.
+
+    `a, b = 1, 2` is one node with two names, neither of which is inside the other.
+    """
     if (match.start, match.end) == (definition.start, definition.end):
         return False
     return match.start < definition.end
 
 
 def _is_typedef(definition: Definition) -> bool:
-    """C's `typedef struct a {…} b`: `a` is not a member of `b`."""
+    """Whether it is a `typedef struct a {…} b` of C, where `a` is no member of `b`."""
     return definition.signature.startswith("typedef")
 
 
@@ -247,7 +253,7 @@ def _define(match: _Match, parent: Definition | None, context: _Context) -> Defi
 
 
 def _doc(match: _Match, body: Node | None, context: _Context) -> str:
-    """The first line of the docstring, or of the comment right above; empty without either."""
+    """Return the first line of the docstring or of the comment right above; empty without one."""
     if context.rules.has_docstrings:
         return describe.docstring(body, context.lines.data)
     return describe.comment_above(match.start, context.lines, context.comments)
@@ -265,14 +271,17 @@ def _is_listable(parent: Definition | None, context: _Context) -> bool:
 
 
 def _is_class(definition: Definition | None) -> bool:
-    """Whether functions in it are methods: a class, or a scope that stands for one."""
+    """Whether functions in it are methods: it is a class, or a scope that stands for one."""
     if definition is None or not definition.signature:
         return False
     return definition.kind is None or definition.kind in _CLASSES
 
 
 def _parts(name: str) -> list[str]:
-    """`Foo<T>::bar` → `["Foo", "bar"]`, `*Server` → `["Server"]`, `operator==` whole."""
+    """Split a name: `Foo<T>::bar` → `["Foo", "bar"]`, `*Server` → `["Server"]`.
+
+    Names of operators, `operator==`, stay whole.
+    """
     if not name or name.isidentifier():
         return [name] if name else []
     if "operator" in name or name.startswith(('"', "'")):
@@ -282,19 +291,12 @@ def _parts(name: str) -> list[str]:
 
 
 def _join_clauses(definitions: Iterable[Definition]) -> list[Definition]:
-    """Neighbours of one name made one, with the first one's signature."""
+    """Join neighbours of one name and kind to one definition with the first one's signature."""
     out: list[Definition] = []
     for definition in definitions:
         last = out[-1] if out else None
-        if (
-            last
-            and last.kind
-            and (last.qualified_name, last.kind)
-            == (
-                definition.qualified_name,
-                definition.kind,
-            )
-        ):
+        key = definition.qualified_name, definition.kind
+        if last and last.kind and (last.qualified_name, last.kind) == key:
             out[-1] = last._replace(end=definition.end)
         else:
             out.append(definition)

@@ -1,6 +1,7 @@
-"""A definition in words: its signature on one line, the first line of its documentation.
+"""The signature of a definition on one line, and the first line of its documentation.
 
-Both read the text around the node, not more nodes: the same few rules then serve all grammars.
+Both are read from the text around the node and not from other nodes, so that a few rules serve all
+grammars.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from workers.parse.lines import Lines
 MAX_SIGNATURE_CHARS = 200
 MAX_DOC_CHARS = 200
 
-#: Bytes of a definition that are looked at.
+#: Bytes of a definition in which its signature is looked for.
 _HEAD_BYTES = 800
 
 _LINE_START = re.compile(rb"[ \t]*((?:[\w@]+[ \t]+)+)\Z")
 _TAIL = re.compile(r"(?:\s*(?:\{|=>|[=:;,]|\bdo|\bwhere|\bbegin|\bthen))+\s*\Z")
 _ATTRIBUTE_MARKS = (b"@", b"#", b"[", b"t")
-#: How a text that one of the two could change begins and ends: asked first, as few do.
+#: How texts begin and end that the two expressions could change; tested first, as few do.
 _ATTRIBUTE_STARTS = ("@", "#", "[")
 _TAIL_ENDS = ("{", "=>", "=", ":", ";", ",", "do", "where", "begin", "then")
 _HEAD_MARKS = re.compile(r"[(\[)\]{\n]")
@@ -30,7 +31,7 @@ _CLOSED = re.compile(rb"[{};]")
 _SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
 _OPENING_MARKS = _SPACES + "/*#;!%<>|\"'(){}=~-"
 _CLOSING_MARKS = _SPACES + "*/#=~-"
-#: `@Override`, `[Fact]`, `#[inline]` before a head; Elixir's and Java's definitions with `@` stay.
+#: `@Override`, `[Fact]`, `#[inline]` before a head; definitions with `@` (Elixir, Java) stay.
 _ATTRIBUTES = re.compile(
     r"\A(?:@(?!type|opaque|callback|macrocallback|interface)\w[\w.]*"
     r"(?:\((?:[^()]|\([^()]*\))*\))?\s*|#?\[[^\]]*\]\s+(?=[\w\[#]))+"
@@ -39,7 +40,7 @@ _ATTRIBUTE_LINE = re.compile(rb"\s*(?:@[^;{}]*|#?\[.*\]\s*|template\s*<[^;{}]*)\
 
 
 def signature(node: Node, body: Node | None, lines: Lines) -> str:
-    """The head of a definition without its body, at most MAX_SIGNATURE_CHARS.
+    """Return the head of a definition without its body, at most MAX_SIGNATURE_CHARS.
 
     Words before the node on its line belong to it: `export const`, `pub`, `type`.
     """
@@ -61,13 +62,13 @@ def signature(node: Node, body: Node | None, lines: Lines) -> str:
 def _words_before(start: int, lines: Lines) -> str:
     row = lines.row(start)
     if lines.begins(start, row):
-        return ""  # nearly all
+        return ""
     found = _LINE_START.fullmatch(_CLOSED.split(lines.before(start, row))[-1])
     return found.group(1).decode("utf-8", "ignore") if found else ""
 
 
 def _head(text: str) -> str:
-    """Up to the first `{` or line end outside of parentheses."""
+    """Return the text up to the first `{` or line end outside of parentheses."""
     depth = 0
     for found in _HEAD_MARKS.finditer(text):
         char = found.group()
@@ -81,7 +82,7 @@ def _head(text: str) -> str:
 
 
 def docstring(body: Node | None, data: bytes) -> str:
-    """The first line of the string that a body begins with; empty without one."""
+    """Return the first line of the string that a body begins with; empty without one."""
     if body is None:
         return ""
     found = _DOCSTRING.match(data, body.start_byte, min(body.end_byte, body.start_byte + 500))
@@ -96,10 +97,10 @@ def _is_attribute(line: bytes) -> bool:
 
 
 def comment_above(start: int, lines: Lines, comments: Comments) -> str:
-    """The first line of the comment right above what starts there; empty without one."""
+    """Return the first line of the comment right above an offset; empty without one."""
     row = lines.row(start)
     if not lines.begins(start, row) and _CLOSED.search(lines.before(start, row)):
-        return ""  # not the first on its line: the comment is about another
+        return ""  # the comment is about something else that begins the line
     row -= 1
     while row >= 0 and _is_attribute(lines.text(row)):
         row -= 1

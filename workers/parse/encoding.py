@@ -1,8 +1,8 @@
-"""Bytes to text, without ever failing and without losing a byte.
+"""Decode bytes to text without failing and without losing a byte.
 
-UTF-16 where a byte order mark says so or every other byte is NUL, then UTF-8, Latin-1 for the
-rest: Latin-1 maps every byte to one character, so offsets in the text lead back to offsets in the
-file. The order mark belongs to the bytes, not to the text.
+A file is UTF-16 if it has a byte order mark or every other byte is NUL, else UTF-8 if it decodes,
+else Latin-1. Latin-1 maps every byte to one character, so offsets in the text lead back to offsets
+in the file. The byte order mark is not part of the text.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass
 
-#: Bytes in which NULs are looked for, as many as git takes to call a file binary.
+#: Bytes in which NULs are looked for, as many as git reads to call a file binary.
 HEAD_BYTES = 8_000
 
-#: Share of characters in Latin script that tells UTF-16 without an order mark from binary.
+#: Share of Latin characters above which UTF-16 without a byte order mark is not binary.
 _LATIN_SHARE = 0.7
 
 _UTF16 = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -21,16 +21,16 @@ _UTF16 = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A file as text, as UTF-8 (what grammars read), and how it was written."""
+    """A file as text and as UTF-8, which grammars read, with its encoding."""
 
     text: str
     utf8: bytes  # `text` in UTF-8
     encoding: str  # of the file, after its byte order mark
     bom_bytes: int
-    note: str = ""  # why the text is not plainly the file, for FileHealth.detail
+    note: str = ""  # the encoding if it is not UTF-8, for FileHealth.detail
 
     def size_bytes(self, text: str, utf8: bytes) -> int:
-        """How many bytes of the file this part of the text took; `utf8` is the part in UTF-8."""
+        """Return the bytes that a part of the text has in the file; `utf8` is it in UTF-8."""
         return len(utf8) if self.encoding == "utf-8" else len(text.encode(self.encoding))
 
 
@@ -38,13 +38,13 @@ _ORDER_MARKS = tuple(mark for mark, _ in _UTF16)
 
 
 def decode(data: bytes) -> tuple[str, str]:
-    """The text of a file without byte order mark, and a note when it is not plain UTF-8."""
+    """Return the text of a file without byte order mark, and a note if it is not UTF-8."""
     decoded = read(data)
     return decoded.text, decoded.note
 
 
 def read(data: bytes) -> Decoded:
-    """The file as text in every form that parsing needs."""
+    """Return the file as text in every form that parsing needs."""
     unmarked = unmarked_utf16(data)
     if unmarked:
         text = data.decode(unmarked)
@@ -58,9 +58,9 @@ def read(data: bytes) -> Decoded:
 
 
 def unmarked_utf16(data: bytes) -> str:
-    """The encoding of UTF-16 without an order mark; empty for anything else.
+    """Return the encoding of UTF-16 without a byte order mark; empty for anything else.
 
-    Known by the NULs: in one of two bytes nearly everywhere, and nowhere in the other.
+    It is recognised by NULs in nearly every high byte and in no low byte.
     """
     head = data[:HEAD_BYTES]
     if b"\0" not in head or len(data) % 2 or data.startswith(_ORDER_MARKS):

@@ -135,7 +135,7 @@ RULES: dict[str, Rules] = {
     ),
     "dart": Rules(
         is_exported=exports.no_leading_underscore,
-        references=quoted_lines(r"^\s*(?:import|export|part)\s+[\"']([^\"']+)[\"']"),
+        references=quoted_lines(r"^[^\S\n]*(?:import|export|part)\s+[\"']([^\"']+)[\"']"),
         resolve=paths.dart,
         manifests=("pub",),
     ),
@@ -182,7 +182,7 @@ RULES: dict[str, Rules] = {
     "gleam": Rules(is_exported=exports.pub),
     # Schemas, styles, prose
     "protobuf": Rules(
-        references=quoted_lines(r"^\s*import\s+(?:public\s+|weak\s+)?\"([^\"]+)\""),
+        references=quoted_lines(r"^[^\S\n]*import\s+(?:public\s+|weak\s+)?\"([^\"]+)\""),
         resolve=paths.by_path("", anywhere=True),
     ),
     "css": replace(_STYLES, is_minified_often=True),

@@ -1,8 +1,8 @@
 """Line arithmetic over one file's bytes.
 
-A line ends after each `\n`, as in git, editors' default and tree-sitter; form feeds and lone
-carriage returns are characters of a line. Rows are 0-based here, as in tree-sitter; model lines
-are rows + 1.
+A line ends after each `\n`, as in git, editors and tree-sitter; form feeds and lone carriage
+returns are characters of a line. Rows are 0-based, as in tree-sitter; lines of the model are rows
++ 1.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bisect import bisect_right
 import numpy as np
 import numpy.typing as npt
 
-#: Further right nothing begins a line; keeps the work on one very long line linear.
+#: Widest indentation, bytes; the bound keeps the work on one very long line linear.
 MAX_INDENT = 400
 
 _BLANKS = b" \t\r\f\v"
@@ -20,12 +20,12 @@ _NEWLINE = ord("\n")
 
 
 def _newlines(data: bytes) -> npt.NDArray[np.intp]:
-    """Their offsets, ascending."""
+    """Return the offsets of newlines, ascending."""
     return np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
 
 
 class Lines:
-    """Where the lines of `data` start and how much ink they hold: bytes that are not whitespace."""
+    """The lines of `data`: where they start, and their ink, which is bytes but whitespace."""
 
     __slots__ = ("_ink", "_starts", "count", "data")
 
@@ -42,28 +42,28 @@ class Lines:
         self.count = len(self._starts) - 1
 
     def row(self, offset: int) -> int:
-        """The row that holds the byte at `offset`; the last row for the end of the file."""
+        """Return the row of the byte at `offset`; the last row for the end of the file."""
         return bisect_right(self._starts, offset, 0, self.count) - 1
 
     def start(self, row: int) -> int:
-        """Offset of the first byte of a row; of the end of the file for `count`."""
+        """Return the offset of the first byte of a row; of the end of the file for `count`."""
         return self._starts[row]
 
     def text(self, row: int) -> bytes:
-        """The bytes of a row with its line end."""
+        """Return the bytes of a row with its line end."""
         return self.data[self._starts[row] : self._starts[row + 1]]
 
     def ink(self, first: int, last: int) -> int:
-        """Ink in rows [first, last)."""
+        """Return the ink in rows [first, last)."""
         return self._ink[last] - self._ink[first]
 
     def begins(self, offset: int, row: int) -> bool:
-        """Whether only whitespace stands between the start of the row and `offset`."""
+        """Whether there is only whitespace between the start of the row and `offset`."""
         start = self._starts[row]
         if offset - start > MAX_INDENT:
             return False
         return offset == start or self.data[start:offset].isspace()
 
     def before(self, offset: int, row: int) -> bytes:
-        """What stands before `offset` on its row; the end of it on a very long line."""
+        """Return the text before `offset` on its row, at most MAX_INDENT bytes."""
         return self.data[max(self._starts[row], offset - MAX_INDENT) : offset]

@@ -1,8 +1,8 @@
-"""Jupyter notebooks: symbols and imports of their code, at the lines of the file as git has it.
+"""Jupyter notebooks: the code of all cells, and the headings.
 
-The file is JSON, and chunks are parts of it; the code of all cells is put together as one text and
-read by its own grammar, and what is found there is brought back to the strings it was written in.
-A heading of a Markdown cell is the header of the chunks below it.
+The file is JSON, and chunks are parts of it. The code of all cells is joined to one text and read
+by its own grammar; positions are mapped back to the JSON strings that hold the code. A heading of a
+Markdown cell becomes the header of the chunks below it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tree_sitter import Node
 from codelode.languages import BY_NAME, Language, resolve
 from workers.parse.definitions import Definition
 
-#: Commands to the notebook and the shell, which are not of the language.
+#: Commands to the notebook and the shell, which the language's grammar cannot read.
 _MAGIC = re.compile(r"^[ \t]*[%!?].*", re.MULTILINE)
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(\S.*?)[ \t#]*$", re.MULTILINE)
 
@@ -26,20 +26,20 @@ _MAX_HEADING_CHARS = 120
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """The code of a notebook as one text, and where each of its rows was written."""
+    """The code of a notebook as one text, and the string that each of its rows comes from."""
 
     language: Language
     code: bytes
-    origins: tuple[tuple[int, int], ...]  # of each row: the string's offsets in the file
+    origins: tuple[tuple[int, int], ...]  # per row: start and end of the string in the file
     headings: tuple[Definition, ...]
 
     def placed(self, definition: Definition, first: int, last: int) -> Definition:
-        """A definition of rows `first` to `last` of the code, at its offsets in the file."""
+        """Return a definition of rows `first` to `last` of the code with offsets in the file."""
         start, end = self._origin(first)[0], self._origin(last)[1]
         return definition._replace(start=start, end=end)
 
     def row(self, code_row: int) -> int:
-        """The offset in the file of a row of the code."""
+        """Return the offset in the file of a row of the code."""
         return self._origin(code_row)[0]
 
     def _origin(self, row: int) -> tuple[int, int]:
@@ -47,7 +47,7 @@ class Notebook:
 
 
 def read(root: Node, data: bytes) -> Notebook | None:
-    """The notebook in a tree of JSON; None where it holds no code."""
+    """Return the notebook in a tree of JSON; None if it holds no code."""
     cells = list(_items(_get(root, data, "cells")))
     code: list[str] = []
     origins: list[tuple[int, int]] = []
@@ -73,7 +73,7 @@ def _language(root: Node, data: bytes) -> Language:
 
 
 def _source(cell: Node, data: bytes) -> Iterator[tuple[Node, str]]:
-    """The strings of a cell's source, the last one with a newline behind it."""
+    """Yield the strings of a cell's source with their nodes; the last one ends with a newline."""
     source = _get(cell, data, "source")
     if source is None:
         return
@@ -85,7 +85,7 @@ def _source(cell: Node, data: bytes) -> Iterator[tuple[Node, str]]:
 
 
 def _headings(cells: Sequence[Node], data: bytes) -> Iterator[Definition]:
-    """Each cell that begins with a heading, up to the next of its rank, outer first."""
+    """Yield a scope per heading, from its cell to the next heading of its rank, outer first."""
     found: list[tuple[int, str, int]] = []  # rank, title, offset
     for cell in cells:
         if _text(_get(cell, data, "cell_type"), data) == "markdown":
@@ -100,7 +100,7 @@ def _headings(cells: Sequence[Node], data: bytes) -> Iterator[Definition]:
 
 
 def _get(node: Node | None, data: bytes, key: str) -> Node | None:
-    """The value of a key of a JSON object."""
+    """Return the value of a key of a JSON object; None if it has none."""
     if node is not None and node.type == "document":
         node = next((child for child in node.named_children if child.type == "object"), None)
     if node is None or node.type != "object":
@@ -117,7 +117,7 @@ def _items(node: Node | None) -> Iterator[Node]:
 
 
 def _text(node: Node | None, data: bytes) -> str:
-    """The text that a JSON string means; empty for anything else."""
+    """Return the value of a JSON string; empty for anything else."""
     if node is None or node.type != "string":
         return ""
     try:

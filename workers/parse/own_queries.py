@@ -1,9 +1,9 @@
-"""Queries that users write themselves, in place of a built-in one of the same language.
+"""Queries that users write, which replace the built-in query of a language.
 
-They stand in a repository (`.codelode/queries/<language>.scm`) or in the operator's folder, and may
-begin with `; inherits: <language>` to add to a built-in one. They are not trusted: their size is
-bounded and so is their time over a file, and one that does not work is a reason in the file's
-health, never a file less.
+They are in a repository (`.codelode/queries/<language>.scm`) or in the operator's folder, and may
+begin with `; inherits: <language>` to extend a built-in one. They are not trusted: their size and
+their time per file are bounded, and one that fails is reported in the file's health while the
+built-in query is used.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from workers.parse.grammars import Matches
 
 SUFFIX = ".scm"
 
-#: A built-in query has 3 kB at most, bytes.
+#: Largest query file, bytes. Built-in queries have at most 3 kB.
 MAX_QUERY_BYTES = 64_000
 
-#: Over one file, seconds. A built-in query takes some milliseconds.
+#: Longest run over one file, seconds. A built-in query takes some milliseconds.
 MAX_QUERY_S = 2.0
 
-#: States that a match may be in at once: what a query of many wildcards multiplies.
+#: Most states of unfinished matches, which grow fast in a query with many wildcards.
 _MATCH_LIMIT = 10_000
 
 _CAPTURES = frozenset(
@@ -44,15 +44,15 @@ _CAPTURES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OwnQuery:
-    """One query file, as it was found."""
+    """One query file."""
 
     language: str
     source: str
-    origin: str  # what its author calls it, for messages
-    fault: str = ""  # why it is not even looked at
+    origin: str  # its path as its author knows it, for messages
+    fault: str = ""  # why it cannot be used, known without compiling it
 
     def matches(self, root: Node) -> Matches | str:
-        """What it finds in a tree, or why it cannot be used."""
+        """Return its matches in a tree, or the reason why it cannot be used."""
         query = self.fault or _compiled(self.language, self.source)
         if isinstance(query, str):
             return query
@@ -65,9 +65,9 @@ NONE: OwnQueries = {}
 
 
 def load(files: Iterable[tuple[str, bytes]], *, origin: str = "") -> dict[str, OwnQuery]:
-    """The queries in files of these names; those named after no language are left out.
+    """Return the queries in files of these names; files not named after a language are left out.
 
-    Of a larger file than MAX_QUERY_BYTES no more need be given: it is a query with a fault.
+    Content may be cut after MAX_QUERY_BYTES + 1 bytes: the query of a larger file has a fault.
     """
     found: dict[str, OwnQuery] = {}
     for name, data in files:
@@ -84,23 +84,23 @@ def load(files: Iterable[tuple[str, bytes]], *, origin: str = "") -> dict[str, O
 
 
 def in_folder(folder: Path) -> dict[str, OwnQuery]:
-    """The queries of the operator's folder; none when there is no such folder."""
+    """Return the queries of the operator's folder; none if there is no such folder."""
     files = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     return load((file.name, _head(file)) for file in files)
 
 
 def of_operator(folder: str) -> OwnQueries:
-    """Those of the folder in the settings, as they are now."""
+    """Read the queries of the folder in the settings, which may be empty."""
     return in_folder(Path(folder).expanduser()) if folder else NONE
 
 
 def of_repository(files: Iterable[tuple[str, bytes]], *, operators: OwnQueries) -> OwnQueries:
-    """Those in the files of a repository's folder, then the operator's."""
+    """Return the queries of a repository's files over those of the operator."""
     return {**operators, **load(files, origin=QUERIES_FOLDER)}
 
 
 def digest(queries: OwnQueries) -> str:
-    """Names all of them by their texts; empty for none."""
+    """Return a digest of all queries; empty without any."""
     if not queries:
         return ""
     texts = "\0".join(
@@ -114,17 +114,17 @@ def _run(query: Query, root: Node) -> Matches:
 
 
 def _tried(run: Callable[[], object]) -> str:
-    """Why a call cannot be made, empty when it ends within MAX_QUERY_S in a process of its own.
+    """Make a call in a forked process; return why it fails, empty if it ends within MAX_QUERY_S.
 
-    Nothing else stops it: the library lets nobody else run meanwhile, and its own way, a callback
-    that is asked whether to go on, crashes on trees of some dozen nodes (tree-sitter 0.26.1).
+    Nothing else stops a query: the library holds the GIL, and its progress callback crashes on
+    trees of some dozen nodes (tree-sitter 0.26.1).
     """
     child = os.fork()
     if not child:
         try:
             run()
         finally:
-            os._exit(0)  # and no clean-up of what is the parent's
+            os._exit(0)  # skips clean-up, which is the parent's
     deadline, pause_s = time.monotonic() + MAX_QUERY_S, 0.000_5
     while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
         if time.monotonic() > deadline:
@@ -137,7 +137,7 @@ def _tried(run: Callable[[], object]) -> str:
 
 
 def _custom_predicate(predicate: str, args: Any, pattern_index: int, captures: Any) -> bool:
-    """Those that tree-sitter does not know say something to other programs, not to this one."""
+    """Accept predicates that tree-sitter does not know; they are meant for other programs."""
     return True
 
 
@@ -148,14 +148,14 @@ def _head(file: Path) -> bytes:
 
 @lru_cache(maxsize=64)
 def _compiled(language: str, source: str) -> Query | str:
-    """The query, or why it is none."""
+    """Return the compiled query, or the reason why it does not compile."""
     grammar = grammars.grammar(BY_NAME[language].grammar or "")
     if grammar is None:
         return "the language has no grammar"
     try:
         query = Query(grammar, grammars.with_inherited(source))
     except (ValueError, OSError) as exc:
-        return f"it is no query: {' '.join(str(exc).split())}"
+        return f"it does not compile: {' '.join(str(exc).split())}"
     names = {query.capture_name(at) for at in range(query.capture_count)}
     unknown = sorted(n for n in names if n.startswith("definition.") and n not in _CAPTURES)
     return f"there is no @{unknown[0]}" if unknown else query

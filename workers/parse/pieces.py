@@ -1,9 +1,10 @@
-"""Cuts and definitions brought together: which definition each piece holds.
+"""Assign definitions to the pieces of a file.
 
-One sweep in file order over spans and definitions, so the time is linear in both.
+Spans and definitions are swept once in file order, so the time is linear in both.
 
-Only a piece that begins in the middle of something is given what stands before it: between two
-whole definitions a cut loses nothing, and the words of the one before would lead to the wrong one.
+A piece that begins inside a definition overlaps with the text before it. Between two whole
+definitions a cut loses nothing, and an overlap would make a search for one definition find the
+other.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from workers.parse.prose import Span
 MAX_HEADER_CHARS = 120  # of each parent
 HEADER_SEPARATOR = " › "
 
-#: Most characters of what stands before a piece that are indexed with it.
+#: Most characters before a piece that are indexed with it.
 OVERLAP_CHARS = 300
 
-#: Kinds that hold other definitions: a part of one is mainly what starts in it.
+#: Kinds that hold other definitions; a piece of one is about the definitions that start in it.
 _CONTAINERS = frozenset(
     {Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.ENUM, Kind.TRAIT, Kind.MODULE, None}
 )
@@ -36,12 +37,12 @@ _ABOVE = re.compile(
 def build(
     spans: Sequence[Span], definitions: Sequence[Definition], decoded: Decoded, *, plain: Kind
 ) -> tuple[Piece, ...]:
-    """A piece per span, with offsets in the file; `plain` is the kind of what defines nothing.
+    """Return a piece per span, with offsets in the file.
 
-    A piece's symbol is the definition that fills most of it: one that starts there, or the
-    function it continues; a class only where nothing else does, and of a module with one class the
-    class. Its header names the definitions that began earlier and go on for at least half of the
-    piece.
+    A piece's symbol is the definition that fills most of it: one that starts there, or the function
+    that it continues; a class only if there is neither. In a module that holds a single class it is
+    the class. The header names the definitions that began earlier and cover at least half of the
+    piece. A piece without definitions has the kind `plain`.
     """
     out: list[Piece] = []
     line, offset = 1, 0
@@ -76,7 +77,7 @@ def build(
 def _held(
     spans: Sequence[Span], definitions: Sequence[Definition]
 ) -> Iterator[tuple[Sequence[Definition], Sequence[Definition]]]:
-    """For each span the definitions around its start, outer first, and those starting in it."""
+    """Yield per span the definitions around its start, outer first, and those that start in it."""
     around: list[Definition] = []
     at = 0
     for start, end, _ in spans:
@@ -96,24 +97,24 @@ def _main(
         return min(definition.end, end) - max(definition.start, start)
 
     if any(definition.kind is Kind.BLOCK for definition in (*around[:1], *started[:1])):
-        # Of blocks, the inmost of those that fill the most.
+        # For infrastructure: of the blocks that fill most of the piece, the innermost.
         return max(reversed([*around, *started]), key=share)
     continued = [definition for definition in around if definition.kind not in _CONTAINERS][:1]
     here = [definition for definition in started if definition.kind]
     if continued or here:
         main = max([*continued, *here], key=share)
-        return _inmost(main, here)
+        return _innermost(main, here)
     parents = [definition for definition in around if definition.kind]
     return parents[-1] if parents else None
 
 
-def _inmost(main: Definition, here: Sequence[Definition]) -> Definition:
-    """What a module is there to hold: `module A; class B` is about B."""
+def _innermost(main: Definition, here: Sequence[Definition]) -> Definition:
+    """Return the single class of a module, or `main`: `module A; class B` is about B."""
     inside = [inner for inner in here if main.start < inner.start < main.end]
     if main.kind is not Kind.MODULE or not inside or inside[0].kind not in _CONTAINERS:
         return main
     is_alone = all(inner.start < inside[0].end for inner in inside)
-    return _inmost(inside[0], inside) if is_alone else main
+    return _innermost(inside[0], inside) if is_alone else main
 
 
 def _header(around: Sequence[Definition], middle: int) -> str:
@@ -127,14 +128,14 @@ def _header(around: Sequence[Definition], middle: int) -> str:
 def _is_inside(
     span: Span, around: Sequence[Definition], started: Sequence[Definition], utf8: bytes
 ) -> bool:
-    """Whether it begins in the middle of something, and not with a definition in there."""
+    """Whether the piece begins inside a definition, but not with a nested definition."""
     if not span.continues and all(definition.kind in _CONTAINERS for definition in around):
         return False
     return not (started and _ABOVE.fullmatch(utf8, 0, started[0].start - span.start))
 
 
 def _overlap(before: str) -> int:
-    """How many characters at the end of a text are as many of its lines as fit, or of its last."""
+    """Return the length of the last lines of a text that fit, or of the end of its last line."""
     fitting = before[-OVERLAP_CHARS:]
     if len(before) > OVERLAP_CHARS and before[-OVERLAP_CHARS - 1] != "\n":
         lines = fitting.partition("\n")[2]

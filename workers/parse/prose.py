@@ -1,7 +1,6 @@
-"""Cuts in text that has no grammar, or none any more: prose, data, a very long line.
+"""Cuts in text without a grammar: prose, data, a very long line.
 
-Each cut looks at one window only, so that the time is linear in the size of the text whatever it
-holds.
+Each cut looks at one window only, so the time is linear in the size of any text.
 """
 
 from __future__ import annotations
@@ -17,26 +16,26 @@ PROSE_BYTES = 1_000
 _HEADING = rb"#{1,6} |=+ "
 _STARTS_SECTION = re.compile(_HEADING)
 
-#: Places to cut, best first: before a heading, after a blank line, after a line.
-_PLACES = (
+#: Expressions for cuts, best first: before a heading, after a blank line, after a line.
+_CUTS = (
     re.compile(rb"\n(?=%s)" % _HEADING),
     re.compile(rb"\n[ \t\r\f]*\n"),
     re.compile(rb"\n"),
 )
-#: On a line without end: after what usually ends something.
-_LAST_PLACES = b";}>, "
+#: In a very long line, a cut is after one of these.
+_LAST_CUTS = b";}>, "
 
 
 class Span(NamedTuple):
-    """Where a chunk stands: offsets in the text's UTF-8."""
+    """The range of a chunk, in offsets of the text's UTF-8."""
 
     start: int
     end: int
-    continues: bool = False  # the cut before it divides what no grammar or heading does
+    continues: bool = False  # the cut before it is not at a boundary of a node or section
 
 
 def spans(data: bytes) -> list[Span]:
-    """Ranges that partition a text without a grammar, in order."""
+    """Return ranges that partition a text without a grammar, in order."""
     bounds = [0, *cuts(data, 0, len(data)), len(data)]
     return [
         Span(start, end, continues=not _STARTS_SECTION.match(data, start))
@@ -46,10 +45,10 @@ def spans(data: bytes) -> list[Span]:
 
 
 def cuts(data: bytes, start: int, end: int, *, size_bytes: int = PROSE_BYTES) -> Iterator[int]:
-    """Offsets in (start, end) that divide `data[start:end]`, ascending.
+    """Yield offsets in (start, end) that divide `data[start:end]`, ascending.
 
-    Parts have half to one and a half times `size_bytes`, except where the text ends; no character
-    of UTF-8 and no CRLF is divided.
+    Parts have half to one and a half times `size_bytes`, except the last one. No character of UTF-8
+    and no CRLF is divided.
     """
     while end - start > size_bytes * 3 // 2:
         start = _cut(data, start + size_bytes // 2, start + size_bytes * 3 // 2)
@@ -59,13 +58,13 @@ def cuts(data: bytes, start: int, end: int, *, size_bytes: int = PROSE_BYTES) ->
 
 
 def _cut(data: bytes, low: int, high: int) -> int:
-    """The best place in (low, high]: of the best kind there, the one nearest to the middle."""
+    """Return the cut of the best kind in (low, high] that is nearest to the middle."""
     middle = (low + high) // 2
-    for place in _PLACES:
-        found = [match.end() for match in place.finditer(data, low, high)]
+    for pattern in _CUTS:
+        found = [match.end() for match in pattern.finditer(data, low, high)]
         if found:
             return min(found, key=lambda at: abs(at - middle))
-    best = max(data.rfind(bytes([byte]), middle, high) for byte in _LAST_PLACES)
+    best = max(data.rfind(bytes([byte]), middle, high) for byte in _LAST_CUTS)
     return best + 1 if best >= 0 else _between_characters(data, middle)
 
 

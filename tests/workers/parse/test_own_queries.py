@@ -40,9 +40,9 @@ SLOW = b"((module (_)* @a (_)* @b (_)* @c (_)* @d (_)* @e (_)* @f (_)* @name) @d
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        pytest.param(b"(no_such_node) @name", "it is no query: Invalid node type", id="node"),
-        pytest.param(b"((identifier) @name", "it is no query: Unexpected EOF", id="syntax"),
-        pytest.param(b"\xff\xfe", "it is no query", id="no text"),
+        pytest.param(b"(no_such_node) @name", "it does not compile: Invalid node type", id="node"),
+        pytest.param(b"((identifier) @name", "it does not compile: Unexpected EOF", id="syntax"),
+        pytest.param(b"\xff\xfe", "it does not compile", id="no text"),
         pytest.param(b"(module) @definition.x", "there is no @definition.x", id="kind"),
         pytest.param(b"; x\n" * 20_000, "it is larger than 64000 bytes", id="large"),
     ],

@@ -9,6 +9,7 @@ import pytest
 
 from codelode.model import BlobId, Edge, EdgeKind, Import, SourceFile
 from workers.parse import imports, parse
+from workers.parse.ecosystems.manifests import read
 from workers.parse.imports import Layout
 from workers.parse.imports.resolve import packages, resolve
 
@@ -263,6 +264,30 @@ def test_a_broken_manifest_says_nothing_and_breaks_nothing(path, text):
     for language in LANGUAGES:
         resolve(Import("a.b", 1), path="x/y", language=language, layout=layout)
     assert "a.py" in layout
+
+
+#: Path, how the text begins, and what it repeats: what an expression could try again and again.
+HOSTILE = [
+    ("go.mod", "module a.b/c\n", "\n"),
+    ("go.mod", "module a.b/c\n", "."),
+    ("pom.xml", "", "<dependency><build><parent>"),
+    ("build.gradle", "", "api"),
+    ("build.gradle", "group\n", "\n"),
+    ("Gemfile", "", "\n"),
+    ("x.csproj", "", "<PackageReference "),
+    ("compose.yaml", "services:\n  a:\n    build: .\n", "\n"),
+    ("build.yml", "build-push-action", "\n"),
+    ("build.yml", "build-push-action\ntags:", " "),
+    ("package.json", "{", "/*"),
+    ("package.json", '{"', '\\"'),
+]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("path", "head", "repeated"), HOSTILE)
+def test_a_hostile_manifest_is_read_in_linear_time(path, head, repeated):
+    """Backtracking of quadratic time takes minutes for a text of this size."""
+    read(path, head + repeated * (900_000 // len(repeated)))
 
 
 def linked(path, text, files):

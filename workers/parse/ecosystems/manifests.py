@@ -1,9 +1,11 @@
-"""What manifests say about names: modules, packages, aliases and roots, per folder of a repository.
+"""Facts of manifests: names of modules and packages, aliases, roots, dependencies.
 
-Each reader takes the text of one manifest and gives its facts as plain values; a text that cannot
-be read gives none. Only what changes how imports resolve, or what a repository is known by, is
-kept, so that a version bump changes nothing. XML and YAML are read by expression: the few lines
-that matter have one form everywhere, and hostile documents cannot grow.
+Each reader takes the text of one manifest and returns its facts; a text that cannot be read has
+none. Only facts that change how imports resolve, or the names of a repository, are kept, so that a
+version bump changes nothing. XML and YAML are read by regular expressions, because the few lines
+that matter have one form everywhere and hostile documents cannot expand. The time is linear in the
+size of any text: no expression begins with `^\\s*`, which would scan a run of blank lines once per
+line, and none looks for an end that may be missing.
 """
 
 from __future__ import annotations
@@ -15,26 +17,26 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-#: A larger manifest is data.
+#: Largest manifest that is read, bytes; larger ones are data.
 MAX_MANIFEST_BYTES = 1_000_000
 
-#: Facts of one kind in one manifest; more are machine-made.
+#: Most facts of one kind in one manifest; more are generated.
 MAX_FACTS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What one manifest says. Paths are as written, relative to its folder."""
+    """The facts of one manifest. Paths are as written, relative to its folder."""
 
     kind: str  # the ecosystem: `npm`, `ts`, `go`, `cargo`, `maven` …
     name: str = ""  # what the package is published as
     pairs: tuple[tuple[str, str], ...] = ()  # aliases, entries, replacements: from → to
-    extends: tuple[str, ...] = ()  # other manifests that it builds on
+    extends: tuple[str, ...] = ()  # manifests whose facts it inherits
     uses: tuple[str, ...] = ()  # names of packages it depends on
 
 
 def read(path: str, text: str) -> Facts | None:
-    """The facts of the manifest at `path`; None when it is none or says nothing."""
+    """Return the facts of the manifest at `path`; None for another file or an unreadable one."""
     reader = _reader(path.rpartition("/")[2])
     if reader is None or len(text) > MAX_MANIFEST_BYTES:
         return None
@@ -45,18 +47,21 @@ def read(path: str, text: str) -> Facts | None:
 
 
 def is_manifest(path: str) -> bool:
-    """Whether the file of that path may say something, by its name alone."""
+    """Whether a file is a manifest by its name."""
     return _reader(path.rpartition("/")[2]) is not None
 
 
 def loose_json(text: str) -> Any:
-    """JSON with comments and trailing commas, as configurations of JavaScript tools are."""
+    """Parse JSON with comments and trailing commas, as JavaScript tools write it."""
     without = _JSON_NOISE.sub(lambda found: found.group(1) or "", text.lstrip("\ufeff"))
     return json.loads(_TRAILING_COMMA.sub(lambda found: found.group(1) or found.group(2), without))
 
 
-_JSON_NOISE = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*")|,\s*([}\]])')
+#: Strings and unfinished comments are kept. A string without its end is one match too, or each of
+#: its escaped quotes would be taken for the start of another.
+_STRING = r'"(?:[^"\\\n]|\\.)*"?'
+_JSON_NOISE = re.compile(rf"({_STRING}|/\*(?!.*?\*/).*)|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,\s*([}}\]])")
 
 
 def _package_json(text: str, path: str) -> Facts:
@@ -77,7 +82,7 @@ def _package_json(text: str, path: str) -> Facts:
 
 
 def _entries(value: Any, prefix: str) -> dict[str, str]:
-    """`exports` and `imports`: subpath → file, of nested conditions the first file."""
+    """Return the file of each subpath of `exports` or `imports`, the first of nested conditions."""
     if isinstance(value, str):
         return {prefix: value}
     if not isinstance(value, dict):
@@ -123,14 +128,20 @@ def _tsconfig(text: str, path: str) -> Facts:
 
 def _go_mod(text: str, path: str) -> Facts | None:
     text = re.sub(r"//[^\n]*", "", text)
-    module = re.search(r'^\s*module\s+"?([^\s"]+)', text, re.MULTILINE)
+    module = re.search(r'^[^\S\n]*module\s+"?([^\s"]+)', text, re.MULTILINE)
     if not module:
         return None
     replaced = re.findall(
-        r"^\s*(?:replace\s+)?([^\s()]+)(?:\s+v\S+)?\s+=>\s+(\.[^\s]*)", text, re.MULTILINE
+        r"^[^\S\n]*(?:replace\s+)?([^\s()]+)(?:\s+v\S+)?\s+=>\s+(\.[^\s]*)", text, re.MULTILINE
     )
-    uses = re.findall(r"^\s*(?:require\s+)?([\w.~-]+\.[\w./~-]+)\s+v\d\S*", text, re.MULTILINE)
+    uses = _GO_USED.findall(text)
     return Facts("go", module.group(1), _pairs(dict(replaced)), uses=_distinct(uses))
+
+
+#: A module path, whose first part has a dot, and its version.
+_GO_USED = re.compile(
+    r"^[^\S\n]*(?:require\s+)?((?=[\w.~-][\w~-]*\.[\w./~-])(?>[\w./~-]+))\s+v\d\S*", re.MULTILINE
+)
 
 
 def _cargo(text: str, path: str) -> Facts:
@@ -173,33 +184,68 @@ def _slashes(namespace: str) -> str:
 def _pom(text: str, path: str) -> Facts:
     uses = _distinct(
         ":".join(pair)
-        for block in re.findall(r"<dependency>(.*?)</dependency>", text, re.DOTALL)
+        for block in _elements(text, "dependency")
         if all(pair := (_tag(block, "groupId"), _tag(block, "artifactId")))
     )
-    parent = "".join(re.findall(r"<parent>(.*?)</parent>", text, re.DOTALL)[:1])
-    nested = r"<(parent|dependencies|dependencyManagement|build|profiles|reporting)\b.*?</\1>"
-    own = re.sub(nested, "", text, flags=re.DOTALL)
+    parent = next(_elements(text, "parent"), "")
+    own = _without(text, _POM_NESTED)
     group, artifact = _tag(own, "groupId") or _tag(parent, "groupId"), _tag(own, "artifactId")
     return Facts("maven", f"{group}:{artifact}" if artifact else "", uses=uses)
 
 
+_POM_NESTED = re.compile(r"<(parent|dependencies|dependencyManagement|build|profiles|reporting)\b")
+
+
+def _elements(text: str, name: str) -> Iterator[str]:
+    """Yield the content of each element without attributes."""
+    opening, closing = f"<{name}>", f"</{name}>"
+    at = 0
+    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
+        yield text[start + len(opening) : end]
+        at = end + len(closing)
+
+
+def _without(text: str, openings: re.Pattern[str]) -> str:
+    """Return the text without the elements that the pattern opens; group 1 is their name."""
+    kept: list[str] = []
+    unclosed: set[str] = set()
+    at = 0
+    for found in openings.finditer(text):
+        name = found.group(1)
+        if found.start() < at or name in unclosed:
+            continue
+        end = text.find(f"</{name}>", found.end())
+        if end < 0:
+            unclosed.add(name)
+            continue
+        kept.append(text[at : found.start()])
+        at = end + len(f"</{name}>")
+    return "".join([*kept, text[at:]])
+
+
 def _tag(text: str, name: str) -> str:
+    """Return the text of the first element of this name that holds a single word."""
     found = re.search(rf"<{name}>\s*([^<\s]+)\s*</{name}>", text)
     return found.group(1) if found else ""
 
 
-_COORDINATES = re.compile(
-    r"^\s*\w*(?:implementation|api|compile|compileOnly|runtimeOnly|kapt|ksp|annotationProcessor)"
-    r"\w*[\s(]+(?:platform\()?[\"']([\w.-]+:[\w.-]+)",
-    re.MULTILINE | re.IGNORECASE,
+#: A configuration, whose name has one of the words in it, and the coordinates that it adds.
+_ADDED = re.compile(
+    r"^[^\S\n]*(\w+)[\s(]+(?:platform\()?[\"']([\w.-]+:[\w.-]+)", re.MULTILINE | re.IGNORECASE
+)
+_CONFIGURATION = re.compile(
+    r"implementation|api|compile|runtimeOnly|kapt|ksp|annotationProcessor", re.IGNORECASE
 )
 
 
 def _gradle(text: str, path: str) -> Facts:
-    group = re.search(r"^\s*group\s*=?\s*[\"']([\w.-]+)[\"']", text, re.MULTILINE)
+    group = re.search(r"^[^\S\n]*group\s*(?:=\s*)?[\"']([\w.-]+)[\"']", text, re.MULTILINE)
     folder = path.rpartition("/")[0].rpartition("/")[2]
     name = f"{group.group(1)}:{folder}" if group and folder else ""
-    return Facts("maven", name, uses=_distinct(_COORDINATES.findall(text)))
+    uses = (
+        to for configuration, to in _ADDED.findall(text) if _CONFIGURATION.search(configuration)
+    )
+    return Facts("maven", name, uses=_distinct(uses))
 
 
 def _pyproject(text: str, path: str) -> Facts:
@@ -235,7 +281,7 @@ def _requirement(text: str) -> str:
 
 
 def distribution(name: str) -> str:
-    """A distribution's name as the Python index compares it."""
+    """Return a distribution's name as the Python package index compares it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -244,7 +290,7 @@ def _csproj(text: str, path: str) -> Facts:
     root = _tag(text, "RootNamespace") or _tag(text, "AssemblyName") or stem
     root = stem if "$(" in root else root
     name = _tag(text, "PackageId") or _tag(text, "AssemblyName") or stem
-    uses = re.findall(r"<PackageReference\s[^>]*\b(?:Include|Update)=\"([^\"]+)\"", text)
+    uses = re.findall(r"<PackageReference\s[^<>]*\b(?:Include|Update)=\"([^\"]+)\"", text)
     pairs = {"<root>": root}
     return Facts(
         "nuget", (stem if "$(" in name else name).lower(), _pairs(pairs), uses=_distinct(uses)
@@ -259,7 +305,7 @@ def _gemspec(text: str, path: str) -> Facts:
 
 
 def _gemfile(text: str, path: str) -> Facts:
-    uses = re.findall(r"^\s*gem[\s(]+[\"']([\w.-]+)", text, re.MULTILINE)
+    uses = re.findall(r"^[^\S\n]*gem[\s(]+[\"']([\w.-]+)", text, re.MULTILINE)
     return Facts("gem", uses=_distinct(uses))
 
 
@@ -278,18 +324,22 @@ def _pubspec(text: str, path: str) -> Facts:
 
 
 def _compose(text: str, path: str) -> Facts:
-    """Images that the services build, which is how others come to know them."""
+    """Read the images that the services build, under which other repositories use them."""
     services = re.split(r"^  (?=[\w.-]+:\s*$)", text, flags=re.MULTILINE)[1:]
-    built = [one for one in services if re.search(r"^\s+build:", one, re.MULTILINE)]
-    images = (re.search(r"^\s+image:\s*[\"']?([^\s\"'#]+)", one, re.MULTILINE) for one in built)
+    images = (_COMPOSE_IMAGE.search(one) for one in services if _COMPOSE_BUILD.search(one))
     return Facts("image", pairs=_pairs({image(one.group(1)): "." for one in images if one}))
 
 
-_PUSHED = re.compile(r"^\s*(?:-\s+)?(?:tags|images):\s*[|>]?-?\s*([^\s|>#][^\s#]*)", re.MULTILINE)
+_INDENTED = r"^(?:[^\S\n]+|[^\S\n]*\n)"  # or after a blank line
+_COMPOSE_BUILD = re.compile(rf"{_INDENTED}build:", re.MULTILINE)
+_COMPOSE_IMAGE = re.compile(rf"{_INDENTED}image:\s*[\"']?([^\s\"'#]+)", re.MULTILINE)
+_PUSHED = re.compile(
+    r"^[^\S\n]*(?:-\s+)?(?:tags|images):\s*(?:[|>]-?\s*|-\s*)?([^\s|>#][^\s#]*)", re.MULTILINE
+)
 
 
 def _workflow(text: str, path: str) -> Facts | None:
-    """Images that a workflow pushes."""
+    """Read the images that a workflow pushes."""
     if "build-push-action" not in text and "docker push" not in text:
         return None
     found = [*_PUSHED.findall(text), *re.findall(r"docker push\s+([^\s]+)", text)]
@@ -298,7 +348,7 @@ def _workflow(text: str, path: str) -> Facts | None:
 
 
 def image(written: str) -> str:
-    """An image's name without tag and digest: `ghcr.io/acme/app:1.2` → `ghcr.io/acme/app`."""
+    """Return an image's name without tag and digest: `ghcr.io/acme/app:1` → `ghcr.io/acme/app`."""
     name = written.strip("\"'").split("@", 1)[0]
     head, slash, last = name.rpartition("/")
     name = f"{head}{slash}{last.split(':', 1)[0]}"
