@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from codelode.addresses import is_loopback, is_server_url
+from codelode.backends import registry
 from codelode.environment import DEFAULT_DATA, DEFAULT_SERVER, PREFIX
 from codelode.errors import InvalidSettings
 
@@ -29,6 +30,9 @@ _OF_A_SERVICE = ("port_", "service_")
 
 #: Minimum similarity (0 to 1) of a misspelt variable and the setting that is suggested for it.
 _ALIKE = 0.75
+
+#: The settings that name a backend; the registry knows their values.
+BACKENDS = ("store", "embedder", "language_model", "derivations")
 
 _WEB, _REDIS = ("http", "https"), ("redis", "rediss", "unix")
 _REDIS_EXAMPLE = "redis://127.0.0.1:6379/0"
@@ -76,17 +80,17 @@ class Settings(BaseSettings):
     )
 
     # Backends
-    store: Literal["local", "weaviate"] = Field(
+    store: str = Field(
         default="local",
         description="Chunk store: `local` keeps the index in the data folder of one machine, "
         "`weaviate` in a Weaviate server.",
     )
-    embedder: Literal["static", "ollama", "openai"] = Field(
+    embedder: str = Field(
         default="static",
         description="Source of embeddings: the built-in model, an Ollama server, or a server with "
         "the OpenAI API.",
     )
-    language_model: Literal["none", "ollama", "openai"] = Field(
+    language_model: str = Field(
         default="none",
         description="Source of the language model that writes summaries; `none`: no summaries.",
     )
@@ -196,7 +200,7 @@ class Settings(BaseSettings):
     )
 
     # Reuse
-    derivations: Literal["disk", "redis", "none"] = Field(
+    derivations: str = Field(
         default="disk",
         description="Cache of derived values (parsed files, summaries, vectors): `disk` keeps it "
         "in the data folder of one machine, `redis` in the cache's Redis for several machines.",
@@ -321,6 +325,14 @@ class Settings(BaseSettings):
     def _is_web(cls, url: str, info: ValidationInfo) -> str:
         example = cls.model_fields[info.field_name or ""].default
         return _checked_url(url, schemes=_WEB, example=example)
+
+    @field_validator(*BACKENDS)
+    @classmethod
+    def _is_registered(cls, name: str, info: ValidationInfo) -> str:
+        known = registry.choices(info.field_name or "")
+        if name not in known:
+            raise PydanticCustomError("choice", "choose {known}", {"known": " or ".join(known)})
+        return name
 
     @field_validator("redis_url", "cache_url")
     @classmethod

@@ -21,7 +21,7 @@ from grpc_reflection.v1alpha import reflection
 
 from codelode import garbage, logs
 from codelode.access import EVERYTHING
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.errors import CodelodeError, InvalidSettings, Unavailable
 from codelode.ports import Tokeniser
 from codelode.settings import Settings, load, require_private
@@ -77,12 +77,12 @@ THREADS = 32
 def connected(settings: Settings) -> Dependencies:
     """The backends that the settings name. Connects lazily where the backend can."""
     index = _Index(settings)
-    ledger = connect.ledger(settings)
+    ledger = registry.ledger(settings)
     return Dependencies(
         published=Published(index.backends(), index.look),
         ledger=ledger,
-        cache=connect.query_cache(settings),
-        near=connect.semantic_query_cache(settings),
+        cache=registry.query_cache(settings),
+        near=registry.semantic_query_cache(settings),
         jobs=CeleryJobs(settings),
         settings=settings,
         coverage=CoverageReader(ledger),
@@ -95,27 +95,27 @@ class _Index:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         try:
-            self._published = connect.published(settings)
+            self._published = registry.published(settings)
         except Unavailable:  # the first search that finds another embedder looks again
-            self._published = connect.Published("", settings)
+            self._published = registry.Published("", settings)
 
     def backends(self) -> Backends:
         """All backends, among them the published index and its embedder."""
         settings = self._settings
         return replace(
             _of(self._published),
-            graph=connect.graph(settings),
-            symbols=connect.symbols(settings),
-            language_model=connect.language_model(settings),
-            cross_encoder=connect.cross_encoder(settings),
-            references=connect.references(settings),
-            packages=connect.packages(settings),
+            graph=registry.graph(settings),
+            symbols=registry.symbols(settings),
+            language_model=registry.language_model(settings),
+            cross_encoder=registry.cross_encoder(settings),
+            references=registry.references(settings),
+            packages=registry.packages(settings),
         )
 
     def look(self, before: Backends) -> Backends | None:
         """The backends with the index that is published now; None: it is the one they have."""
-        found, known = connect.published(self._settings), self._published
-        if (found, found.made) == (known, known.made):
+        found, known = registry.published(self._settings), self._published
+        if (found, found.space) == (known, known.space):
             return None
         now = _of(found)
         self._published = found
@@ -123,11 +123,11 @@ class _Index:
         return replace(before, chunks=now.chunks, embedder=now.embedder, tokeniser=now.tokeniser)
 
 
-def _of(index: connect.Published) -> Backends:
+def _of(index: registry.Published) -> Backends:
     """The index and its embedder, for reading."""
-    embedder = connect.searching_embedder(index)
+    embedder = registry.search_embedder(index)
     return Backends(
-        chunks=connect.chunk_search(index.settings, embedder),
+        chunks=registry.chunk_search(index.settings, embedder),
         embedder=RememberingEmbedder(embedder),
         tokeniser=embedder if isinstance(embedder, Tokeniser) else None,
     )

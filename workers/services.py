@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.errors import SchemaMismatch, Unavailable
 from codelode.ledger import Ledger
 from codelode.ports import (
@@ -40,15 +40,11 @@ if TYPE_CHECKING:
 #: embeds for an old one is put right by the stage that stores.
 FOLLOW_S = 2.0
 
-#: The settings that shape an index or say where it is: a rebuild must have the workers' own.
+#: The settings that shape an index; together with those that say where it is, a rebuild must have
+#: the same as the workers.
 SHAPING = (
     "store", "organisation", "language_model", "summary_model", "max_file_bytes", "queries",
 )  # fmt: skip
-PLACING = {"local": ("data",), "weaviate": ("weaviate_url", "weaviate_collection")}
-
-#: Threads that write to the chunk store at once. A file has one writer; a server works on what one
-#: sent while the other makes its objects.
-WRITERS = {"local": 1, "weaviate": 2}
 
 settings = load()
 
@@ -68,17 +64,17 @@ def identity() -> str:
 class Index:
     """The published index as this process knows it: an embedder and the store of its vectors."""
 
-    def __init__(self, published: connect.Published) -> None:
+    def __init__(self, published: registry.Published) -> None:
         self.published = published
         self.known_since = time.monotonic()
 
     @cached_property
     def embedder(self) -> Embedder:
-        return connect.embedder(self.published.settings)
+        return registry.embedder(self.published.settings)
 
     @cached_property
     def store(self) -> ChunkStore:
-        return connect.chunk_store(self.published.settings, self.embedder)
+        return registry.chunk_store(self.published.settings, self.embedder)
 
     def close(self) -> None:
         if "store" in vars(self):
@@ -90,7 +86,7 @@ class Services:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.store_turns = Turns(WRITERS[settings.store])  # alone: whoever does more than write
+        self.store_turns = Turns(store_writers(settings))  # alone: whoever does more than write
         self._looking = threading.Lock()
         self._index: Index | None = None
         self._looked_at = 0.0
@@ -124,7 +120,7 @@ class Services:
 
     def _look(self, known: Index | None) -> Index:
         try:
-            found = connect.published(self.settings)
+            found = registry.published(self.settings)
         except Unavailable:
             if known is None:
                 raise
@@ -154,7 +150,7 @@ class Services:
 
     @cached_property
     def swap(self) -> RedisIndexSwap:
-        return connect.index_swap(self.settings)
+        return registry.index_swap(self.settings)
 
     @cached_property
     def mirrors(self) -> Mirrors:
@@ -169,56 +165,62 @@ class Services:
 
     @cached_property
     def ledger(self) -> Ledger:
-        return connect.ledger(self.settings)
+        return registry.ledger(self.settings)
 
     @cached_property
     def stage_outputs(self) -> StageOutputs:
-        return connect.stage_outputs(self.settings)
+        return registry.stage_outputs(self.settings)
 
     @cached_property
     def queues(self) -> RedisQueues:
-        return connect.queues(self.settings)
+        return registry.queues(self.settings)
 
     @cached_property
     def derivations(self) -> Derivations:
-        return connect.derivations(self.settings)
+        return registry.derivations(self.settings)
 
     @cached_property
     def enricher(self) -> Enricher | None:
         """None when no language model is configured."""
-        model = connect.language_model(self.settings)
+        model = registry.language_model(self.settings)
         if model is None:
             return None
         return Enricher(
             model,
             self.derivations,
-            connect.summary_budget(self.settings),
+            registry.summary_budget(self.settings),
             concurrency=self.settings.model_concurrency,
             pause_s=self.settings.model_retry_s,
         )
 
     @cached_property
     def graph(self) -> DependencyGraph:
-        return connect.graph(self.settings)
+        return registry.graph(self.settings)
 
     @cached_property
     def symbols(self) -> SymbolTable:
-        return connect.symbols(self.settings)
+        return registry.symbols(self.settings)
 
     @cached_property
     def references(self) -> ReferenceIndex:
-        return connect.references(self.settings)
+        return registry.references(self.settings)
 
     @cached_property
     def packages(self) -> PackageIndex:
-        return connect.packages(self.settings)
+        return registry.packages(self.settings)
+
+
+def store_writers(settings: Settings) -> int:
+    """Return how many threads of a worker process may write to the chunk store at once."""
+    return registry.STORES[settings.store].writers
 
 
 def shaping(settings: Settings) -> dict[str, str]:
     """The settings that a rebuild of the index must share with the workers."""
     queries = settings.queries and str(Path(settings.queries).expanduser().resolve())
     placed = settings.model_copy(update={"data": settings.data_dir, "queries": queries})
-    return {name: str(getattr(placed, name)) for name in (*SHAPING, *PLACING[settings.store])}
+    location = registry.STORES[settings.store].location
+    return {name: str(getattr(placed, name)) for name in (*SHAPING, *location)}
 
 
 _services: dict[int, Services] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from codelode.backends import connect, operating
+from codelode.backends import engine, registry
 from codelode.cli import printing
 from codelode.cli.stores import data_option, stores
 from codelode.operations.doctor import Doctor, Finding, Report
@@ -48,18 +48,18 @@ def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | 
 
 def _examined(settings: Settings, *, is_repairing: bool) -> Report:
     store = _Store(settings)
-    inventory = connect.inventory(settings)
+    inventory = registry.inventory(settings)
     indexes = _Indexes(settings)
     examine = Doctor(
-        ledger=connect.ledger(settings),
+        ledger=registry.ledger(settings),
         inventory=inventory,
         store=lambda: store.opened,
-        graph=connect.graph(settings),
-        symbols=connect.symbols(settings),
-        references=connect.references(settings),
-        packages=connect.packages(settings),
-        table_inventory=connect.table_inventory(settings),
-        swap=connect.index_swap(settings),
+        graph=registry.graph(settings),
+        symbols=registry.symbols(settings),
+        references=registry.references(settings),
+        packages=registry.packages(settings),
+        table_inventory=registry.table_inventory(settings),
+        swap=registry.index_swap(settings),
         indexes=indexes,
         mirrors=settings.mirrors_dir,
         is_repairing=is_repairing,
@@ -80,7 +80,7 @@ class _Store:
 
     @cached_property
     def opened(self) -> ChunkStore:
-        return connect.chunk_store(connect.published(self._settings).settings)
+        return registry.chunk_store(registry.published(self._settings).settings)
 
     def close(self) -> None:
         if "opened" in vars(self):
@@ -94,19 +94,19 @@ class _Indexes:
     settings: Settings
 
     def left_over(self) -> list[str]:
-        return [] if connect.index_swap(self.settings).target() else self._beside.others()
+        return [] if registry.index_swap(self.settings).target() else self._beside.others()
 
     def drop(self, name: str) -> None:
-        with connect.index_swap(self.settings).running():
+        with registry.index_swap(self.settings).running():
             self._beside.drop(name)
 
     def close(self) -> None:
         self._beside.close()
 
     @cached_property
-    def _beside(self) -> operating.ShadowIndex:
+    def _beside(self) -> engine.ShadowIndex:
         # Which embedder it would be built for does not matter, and the built-in one asks no server.
-        return connect.beside(self.settings.model_copy(update={"embedder": "static"}))
+        return registry.shadow_index(self.settings.model_copy(update={"embedder": "static"}))
 
 
 def _show(report: Report, *, is_repairing: bool) -> None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from codelode.backends.redis.connection import ping
+from codelode.backends.registry import ping_redis
 from codelode.errors import InvalidSettings, TimedOut, Unavailable
 
 #: The oldest server that has all commands in use (LPOP with a count, ZADD GT, GETEX).
@@ -140,7 +140,7 @@ def wait_ready(
 
 def _problem(url: str) -> Unavailable | None:
     try:
-        ping(url)
+        ping_redis(url)
     except Unavailable as exc:
         return exc
     return None

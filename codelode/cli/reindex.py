@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 
+from codelode.backends import registry
 from codelode.cli import printing
 from codelode.cli.data_folder import running_cluster
 from codelode.cli.progress import LOG_INTERVAL_S, bar
@@ -35,7 +36,7 @@ _WORKER = (sys.executable, "-P", "-m", "workers.reindex")
 @click.command()
 @click.option(
     "--embedder",
-    type=click.Choice(["static", "ollama", "openai"]),
+    type=click.Choice(registry.choices("embedder")),
     help="Embedding model: built in, of an Ollama server, or of any server of OpenAI's interface. "
     "Default: CODELODE_EMBEDDER.",
 )

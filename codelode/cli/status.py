@@ -9,12 +9,13 @@ from dataclasses import asdict
 import click
 from pydantic.fields import FieldInfo
 
+from codelode.backends import registry
 from codelode.cli import printing
 from codelode.cli.options import server_option
 from codelode.client import Client, IndexedRepository, Status
 from codelode.counts import counted
 from codelode.model import FilePatterns, LanguageHealth, Run
-from codelode.settings import Settings
+from codelode.settings import BACKENDS, Settings
 
 _REPOSITORY_COLUMNS = (
     *("repository", "ref", "commit", "files", "chunks", "failed", "indexed"),
@@ -156,13 +157,13 @@ def _status_json(state: Status) -> dict[str, object]:
 
 def _setting_row(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
     default = str(field.default)
-    return f"CODELODE_{name.upper()}", default, _range(field), field.description or ""
+    return f"CODELODE_{name.upper()}", default, _range(name, field), field.description or ""
 
 
-def _range(field: FieldInfo) -> str:
-    choices = getattr(field.annotation, "__args__", ())
-    if choices:
-        return " | ".join(map(str, choices))
+def _range(name: str, field: FieldInfo) -> str:
+    literals = getattr(field.annotation, "__args__", ())
+    if known := registry.choices(name) if name in BACKENDS else literals:
+        return " | ".join(map(str, known))
     bounds = {
         sign: value
         for limit in field.metadata

@@ -19,8 +19,7 @@ from typing import TypeVar
 import click
 import structlog
 
-from codelode.backends import connect
-from codelode.backends.redis.connection import ping
+from codelode.backends import registry
 from codelode.cli import data_folder, redis_server
 from codelode.cli.options import Folder
 from codelode.errors import InvalidSettings, Unavailable
@@ -63,11 +62,11 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
     cluster = data_folder.running_cluster(settings.data_dir)
     if cluster is not None and not is_stopped:
         found = settings.model_copy(update={"redis_url": cluster.redis})
-        _require_alike(found, connect.index_swap(found).facts())
+        _require_alike(found, registry.index_swap(found).facts())
         yield found
     elif "redis_url" in base.model_fields_set:
         require_redis(settings)
-        _require_alike(settings, connect.index_swap(settings).facts())
+        _require_alike(settings, registry.index_swap(settings).facts())
         if not is_stopped:
             require_data(settings, named=data)
         yield settings
@@ -81,7 +80,7 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
 def require_redis(settings: Settings) -> None:
     """Raise Unavailable, with how to start it, unless the cluster's Redis answers."""
     try:
-        ping(settings.redis_url)
+        registry.ping_redis(settings.redis_url)
     except Unavailable as exc:
         raise Unavailable(
             f"{exc}: no cluster runs on {settings.data_dir}, and none answers at "
@@ -91,7 +90,7 @@ def require_redis(settings: Settings) -> None:
 
 def require_data(settings: Settings, *, named: Path | None) -> None:
     """Raise InvalidSettings when the data folder is missing that was named, or holds the index."""
-    if named is not None or settings.store == "local":
+    if named is not None or "data" in registry.STORES[settings.store].location:
         _require_there(settings.data_dir)
 
 

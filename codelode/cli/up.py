@@ -16,7 +16,7 @@ from types import FrameType
 
 import click
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.cli import data_folder, redis_server
 from codelode.cli.children import (
     LOOPBACK,
@@ -146,9 +146,9 @@ def up(
             *worker_children(settings, parsers=parsers or _cores()),
             flower_child(flower),
         )
-        published = connect.published(settings).settings
-        connect.prepare_models(published, tell=_announce)
-        connect.require_fitting(published)
+        published = registry.published(settings).settings
+        registry.prepare_models(published, tell=_announce)
+        registry.require_matching_index(published)
         _run(settings, redis=redis, rest=rest, flower=f"http://{flower}", verbose=verbose)
 
 

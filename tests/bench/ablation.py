@@ -29,7 +29,7 @@ import embedded
 import quality
 
 from codelode.access import EVERYTHING
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.cli import redis_server
 from codelode.model import Filters, RefName, RepositoryName
 from codelode.operations.evaluation.metrics import (
@@ -243,9 +243,9 @@ async def _all(
 ) -> list[Measured]:
     settings = load(data=data, redis_url=redis_url)
     backends = Backends(
-        connect.chunk_search(settings),
-        RememberingEmbedder(connect.embedder(settings)),
-        connect.graph(settings),
+        registry.chunk_search(settings),
+        RememberingEmbedder(registry.embedder(settings)),
+        registry.graph(settings),
     )
     indexed = [one for one in questions if await _is_indexed(one, backends)]
     if len(indexed) < len(questions):

@@ -37,7 +37,7 @@ from weaviate.classes.data import DataObject
 from weaviate.collections import Collection
 
 from codelode import settings
-from codelode.backends.connect import embedder as embedder_of
+from codelode.backends.registry import embedder as embedder_of
 from codelode.backends.weaviate import Address, TenantIndex, batch
 from codelode.backends.weaviate.connection import connect, connect_async
 from codelode.backends.weaviate.filters import equals

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import quality
 
 from codelode.access import EVERYTHING
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.model import Candidate, Filters, RefName, RepositoryName
 from codelode.operations.evaluation.metrics import (
     Judged,
@@ -131,7 +131,7 @@ def main() -> None:
 
 async def _cases(annotations: Sequence[dict[str, Any]], data: Path) -> list[Case]:
     settings = load(data=data)
-    backends = Backends(connect.chunk_search(settings), connect.embedder(settings))
+    backends = Backends(registry.chunk_search(settings), registry.embedder(settings))
     found = [
         await _case(entry, query, scope, backends)
         for entry in annotations

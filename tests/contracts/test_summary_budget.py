@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from codelode.backends.connect import summary_budget
 from codelode.backends.memory.budget import DAY_S, MemoryBudget
 from codelode.backends.redis.budget import RedisBudget
+from codelode.backends.registry import summary_budget
 from codelode.settings import load
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.client import Client
 from codelode.model import DEFAULT_REF, RepositoryName, RunState
 from codelode.settings import Settings, load
@@ -106,10 +106,10 @@ class Cluster:
         """Chunk ids and edges as stored."""
         settings = self.settings()
         name = RepositoryName(repository)
-        store = connect.chunk_store(settings)
+        store = registry.chunk_store(settings)
         ids = frozenset(store.ids(name, DEFAULT_REF))
         store.close()
-        ledger, graph = connect.ledger(settings), connect.graph(settings)
+        ledger, graph = registry.ledger(settings), registry.graph(settings)
         (status,) = ledger.refs(name)
         paths = [record.path for record in ledger.all(name, status.ref)]
         edges = graph.outgoing(name, paths)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codelode.access import EVERYTHING
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.model import (
     DEFAULT_REF,
     Chunk,
@@ -49,22 +49,23 @@ class Stored(NamedTuple):
 def read(cluster, repository):
     """What the cluster's stores hold of the repository at its default ref."""
     settings, name = cluster.settings(), RepositoryName(repository)
-    model = connect.embedder(settings)
-    ledger = connect.ledger(settings)
+    model = registry.embedder(settings)
+    ledger = registry.ledger(settings)
     (status,) = ledger.refs(name)
     records = frozenset(ledger.all(name, status.ref))
     # Those too of which a table alone knows.
     paths = sorted(
-        {record.path for record in records} | connect.table_inventory(settings).paths(name)
+        {record.path for record in records} | registry.table_inventory(settings).paths(name)
     )
-    chunks, vectors = asyncio.run(_found(connect.chunk_search(settings, model), model, name, paths))
+    search = registry.chunk_search(settings, model)
+    chunks, vectors = asyncio.run(_found(search, model, name, paths))
     return Stored(
         _ids(settings, model, name),
         chunks,
-        *_edges(connect.graph(settings), name, paths),
-        *_symbols(connect.symbols(settings), name, paths),
-        *_names(connect.references(settings), name, paths),
-        _published(connect.packages(settings), name),
+        *_edges(registry.graph(settings), name, paths),
+        *_symbols(registry.symbols(settings), name, paths),
+        *_names(registry.references(settings), name, paths),
+        _published(registry.packages(settings), name),
         records,
         vectors,
     )
@@ -88,7 +89,7 @@ def differences(found, expected):
 
 
 def _ids(settings, model, name):
-    store = connect.chunk_store(settings, model)
+    store = registry.chunk_store(settings, model)
     try:
         return frozenset(store.ids(name, DEFAULT_REF))
     finally:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.backends.weaviate import Address, TenantIndex, versions
 from codelode.backends.weaviate.connection import connect as connect_weaviate
 from codelode.backends.weaviate.schema import VECTOR, Version
@@ -78,7 +78,7 @@ def cluster(shared, undisturbed, wait_for):
     """It, with all of its processes, and without the library."""
     if not shared.is_running():
         shared.start()
-    ledger = connect.ledger(shared.settings())
+    ledger = registry.ledger(shared.settings())
     with shared.client() as client, suppress(NotFound):
         client.remove("library")
     wait_for(lambda: not ledger.being_removed(), "the library to leave")
@@ -358,7 +358,7 @@ def test_a_file_that_the_store_refuses_fails_alone_with_its_reason(
         with own.client() as client:
             assert client.index(str(git.folder), name="app").done == 2
         with connect_weaviate(weaviate_of(given)) as client:
-            embedder = connect.embedder(own.settings())
+            embedder = registry.embedder(own.settings())
             place = TenantIndex(given["weaviate_collection"], own.settings().organisation)
             name = versions.require(client, place, Version(embedder.identity, embedder.dim))
             objects = client.collections.use(name).with_tenant(place.tenant)
@@ -367,7 +367,7 @@ def test_a_file_that_the_store_refuses_fails_alone_with_its_reason(
         with own.client() as client:
             run = client.index(str(git.folder), name="app")
         assert (run.state, run.done, run.failed) == (RunState.COMPLETE, 1, 1)
-        ledger = connect.ledger(own.settings())
+        ledger = registry.ledger(own.settings())
         (status,) = ledger.refs("app")
         records = {record.path: record for record in ledger.all("app", status.ref)}
         assert {path: record.state for path, record in records.items()} == {

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.errors import InvalidQuery, NotFound
 from codelode.model import RunState
 
@@ -237,7 +237,7 @@ def test_a_removed_repository_is_gone(cluster, git):
 
 
 def test_what_stages_left_for_each_other_goes_with_a_cancelled_run(cluster, library, wait_for):
-    inventory = connect.table_inventory(cluster.settings())
+    inventory = registry.table_inventory(cluster.settings())
     with cluster.client() as client:
         run = client.index(str(library.folder), name="cancelled", wait=False)
         wait_for(lambda: run.id in inventory.stage_outputs(), "something to be handed over")

@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from codelode.access import EVERYTHING
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
 from tests.end_to_end.runs import command, ended
 from workers.enrich.wanted import CENTRAL_IMPORTERS
@@ -65,7 +65,7 @@ def served_cluster(served, own_cluster):  # in this order
 
 def stored_summaries(cluster, name):
     """Records of the ledger by path: made and missing."""
-    ledger = connect.ledger(cluster.settings())
+    ledger = registry.ledger(cluster.settings())
     (status,) = ledger.refs(RepositoryName(name))
     return {
         record.path: (record.summaries, record.summaries_missing)
@@ -75,7 +75,7 @@ def stored_summaries(cluster, name):
 
 async def stored_sentences(cluster, name):
     """What is stored beside the chunks that hold a word of SOURCES."""
-    search = connect.chunk_search(cluster.settings())
+    search = registry.chunk_search(cluster.settings())
     filters = Filters(repositories=(RepositoryName(name),))
     found = await search.hybrid(HybridQuery("rows", None, filters, limit=100, visible=EVERYTHING))
     await search.close()
@@ -88,7 +88,7 @@ def calls_for_content(server):
 
 
 def run_of(cluster, run):
-    ledger = connect.ledger(cluster.settings())
+    ledger = registry.ledger(cluster.settings())
     return ledger.run(run.id)
 
 
@@ -339,7 +339,7 @@ def redo_summaries(cluster, client, name):
     from gateway.jobs import CeleryJobs
 
     settings = cluster.settings()
-    run = connect.ledger(settings).create(
+    run = registry.ledger(settings).create(
         RepositoryName(name), DEFAULT_REF, reprocess=[Reprocess.SUMMARIES]
     )
     jobs = CeleryJobs(settings)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.backends.weaviate import Address
 from codelode.backends.weaviate.connection import connect as connect_weaviate
 from codelode.cli import main
@@ -63,7 +63,7 @@ def troubles(answer, name=APP):
 def test_what_was_damaged_is_found_and_repaired_while_the_cluster_runs(cluster, git, codelode):
     before = indexed(cluster, git)
     assert troubles(codelode(cluster, "doctor", "--json")) == set()
-    store = connect.chunk_store(cluster.settings())
+    store = registry.chunk_store(cluster.settings())
     paths = [f"src/part_{n}.py" for n in range(10)]
     (sample,) = _files(cluster, "src/part_50.py")
     store.replace([FileChunks(APP, path, REFS) for path in paths])
@@ -164,12 +164,12 @@ def _files(cluster, *paths):
     """The files' chunks as they are stored."""
 
     async def read():
-        search = connect.chunk_search(cluster.settings())
+        search = registry.chunk_search(cluster.settings())
         found = await search.files([(APP, path) for path in paths], DEFAULT_REF)
         await search.close()
         return found
 
-    dim = connect.embedder(cluster.settings()).dim
+    dim = registry.embedder(cluster.settings()).dim
     for (name, path), chunks in asyncio.run(read()).items():
         yield FileChunks(name, path, REFS, chunks, np.eye(len(chunks), dim, dtype=np.float32))
 

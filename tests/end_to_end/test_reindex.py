@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from codelode.access import EVERYTHING
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.backends.local import LocalChunkSearch, published, signature
 from codelode.backends.weaviate import WeaviateChunkSearch, versions
 from codelode.backends.weaviate.connection import connect as weaviate_client
@@ -126,7 +126,7 @@ def indexed(running, served):
 @pytest.fixture
 def static(indexed):
     """The same with the built-in embedder, which asks no server for anything."""
-    if connect.published(indexed.settings()).settings.embedder != "static":
+    if registry.published(indexed.settings()).settings.embedder != "static":
         status, said = Rebuild(indexed, "--embedder", "static").end()
         assert status == 0, said
     return indexed
@@ -179,7 +179,7 @@ async def stored(cluster, repository=APP):
 def opened(settings):
     """The read side of whatever is published, and its dimensions, without an embedder."""
     if settings.store == "weaviate":
-        address, place = connect._weaviate(settings)
+        address, place = registry.weaviate_index(settings)
         with weaviate_client(address) as client:
             version = versions.current(client, place)
         read = WeaviateChunkSearch(address, place, dim=version.dim, identity=version.embedder)
@@ -273,7 +273,7 @@ async def test_a_repository_s_own_queries_shape_the_new_index_too(indexed, model
 
 def counts(cluster, name):
     """Path → chunks, as the ledger has it."""
-    ledger = connect.ledger(cluster.settings())
+    ledger = registry.ledger(cluster.settings())
     (status,) = ledger.refs(name)
     return {record.path: record.chunks for record in ledger.all(name, status.ref)}
 
@@ -360,7 +360,7 @@ def test_killed_right_after_publishing_no_file_is_indexed_again(indexed, git, mo
     settings = indexed.settings().model_copy(update=choice)
     dead = subprocess.run([sys.executable, "-c", DYING], env=settings.environment(), check=False)
     assert dead.returncode == -signal.SIGKILL
-    assert connect.published(indexed.settings()).settings.embedding_model == model
+    assert registry.published(indexed.settings()).settings.embedding_model == model
 
     status, said = Rebuild(indexed, *(["--drop"] if is_dropping else to(model))).end()
 
@@ -436,9 +436,9 @@ def make_old(cluster):
         file = published.read(settings.index_dir).folder / signature.IDENTITY_FILE
         file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 0}))
         return
-    address, place = connect._weaviate(settings)
-    chosen = connect.published(settings).settings
-    choice = {name: getattr(chosen, name) for name in connect.CHOICE}
+    address, place = registry.weaviate_index(settings)
+    chosen = registry.published(settings).settings
+    choice = {name: getattr(chosen, name) for name in registry.CHOICE}
     with weaviate_client(address) as client:
         version = replace(versions.current(client, place), schema=0)
         collection = client.collections.use(versions.target(client, place))
@@ -451,7 +451,7 @@ async def sentences(cluster):
 
 
 def others(cluster):
-    beside = connect.beside(cluster.settings())
+    beside = registry.shadow_index(cluster.settings())
     found = beside.others()
     beside.close()
     return found
@@ -497,7 +497,7 @@ def test_a_process_whose_embedder_does_not_fit_is_refused(indexed, served, model
     assert settings.embedder == "static"
     with (
         pytest.raises(SchemaMismatch, match="codelode reindex"),
-        closing(connect.chunk_store(settings)) as store,
+        closing(registry.chunk_store(settings)) as store,
     ):
         list(store.ids(APP, DEFAULT_REF))
 

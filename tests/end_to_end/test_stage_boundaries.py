@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.cli.doctor import doctor
 from codelode.model import RunState
 from tests.end_to_end.stored import assert_same, differences, read
@@ -125,7 +125,7 @@ def assert_died(cluster, who, wait_for):
 
 def assert_sound(cluster, run, wait_for):
     """Nothing is missing in the stores or left in them, or between the stages of the run."""
-    inventory = connect.table_inventory(cluster.settings())
+    inventory = registry.table_inventory(cluster.settings())
     wait_for(lambda: run.id not in inventory.stage_outputs(), "all parts to be taken or dropped")
     given = ["--json", "--data", str(cluster.data)]
     examined = CliRunner(env=cluster.environment()).invoke(doctor, given)
@@ -211,7 +211,7 @@ def missing(mortal_with_model, make_git):
 
 def summaries(cluster, end):
     """Made and missing."""
-    run = connect.ledger(cluster.settings()).run(end.id)
+    run = registry.ledger(cluster.settings()).run(end.id)
     return run.summaries, run.summaries_missing
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.model import DEFAULT_REF, FileChunks, RepositoryName, RunState
 from tests.end_to_end.stored import assert_same, differences, read
 
@@ -41,25 +41,25 @@ def test_an_index_is_the_same_as_itself_and_not_so_with_another_vector(damaged):
 
 
 def without_edges(settings):
-    connect.graph(settings).replace(NAME, {GONE: ()})
+    registry.graph(settings).replace(NAME, {GONE: ()})
 
 
 def without_symbols(settings):
-    connect.symbols(settings).replace(NAME, {GONE: ()})
+    registry.symbols(settings).replace(NAME, {GONE: ()})
 
 
 def without_names(settings):
-    connect.references(settings).replace(NAME, {GONE: ()})
+    registry.references(settings).replace(NAME, {GONE: ()})
 
 
 def without_chunks(settings):
-    store = connect.chunk_store(settings)
+    store = registry.chunk_store(settings)
     store.replace([FileChunks(NAME, GONE, (DEFAULT_REF, "main"))])
     store.close()
 
 
 def with_a_stray_symbol(settings):
-    table = connect.symbols(settings)
+    table = registry.symbols(settings)
     (at, *_) = table.defined_in(NAME, [GONE])[GONE]
     table.replace(NAME, {"app/stray.py": [replace(at.symbol, name="stray")]})
 

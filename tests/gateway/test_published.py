@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codelode.access import EVERYTHING
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.errors import InvalidSettings, SchemaMismatch, Unavailable
 from codelode.model import FileChunks, Filters, HybridQuery
 from codelode.settings import Settings
@@ -45,9 +45,9 @@ def write(make_chunk):
 
     def written(settings):
         chunk = make_chunk("a.py", "def retry(): pause()")
-        model = connect.embedder(settings)
+        model = registry.embedder(settings)
         vectors = model.embed_documents([chunk.content])
-        with contextlib.closing(connect.chunk_store(settings)) as store:
+        with contextlib.closing(registry.chunk_store(settings)) as store:
             store.replace([FileChunks(chunk.repository, "a.py", chunk.refs, (chunk,), vectors)])
         return model.identity
 

@@ -32,7 +32,7 @@ from celery.signals import (
 from kombu import Queue
 
 from codelode import garbage, jobs, logs
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.errors import Unavailable
 from codelode.settings import Settings
 from workers.services import close_services, identity, name_worker, settings, shaping
@@ -151,14 +151,14 @@ def _gather_events(sender: Any, **_: object) -> None:
 
 def _heartbeat() -> None:
     """Say that this worker lives, until the process ends."""
-    ledger = connect.ledger(settings)
+    ledger = registry.ledger(settings)
     pause = threading.Event()
     is_announced = False
     while True:
         try:
             ledger.heartbeat(identity())
             if not is_announced:
-                connect.index_swap(settings).announce(shaping(settings))
+                registry.index_swap(settings).announce(shaping(settings))
                 is_announced = True
         except Unavailable as exc:
             log.warning("heartbeat_failed", worker=identity(), reason=str(exc))

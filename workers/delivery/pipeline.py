@@ -48,7 +48,7 @@ from workers.delivery.stages import by_run, claim, leave_out, left_out, stage
 from workers.embed import embed
 from workers.enrich import Enriched, unasked
 from workers.parse import guard, imports, parse
-from workers.services import WRITERS, Index, services, settings
+from workers.services import Index, services, settings, store_writers
 from workers.store import StoredFile, write
 
 log = structlog.get_logger("workers")
@@ -148,7 +148,7 @@ def _store_batcher() -> Batcher[Job]:
         lull_s=STORE_LULL_S,
         max_wait_s=STORE_WAIT_S,
         expects_more=_more_are_coming,
-        at_once=WRITERS[settings.store],
+        at_once=store_writers(settings),
     )
 
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from codelode import logs
-from codelode.backends import connect, operating
-from codelode.backends.bound import BoundEmbedder
+from codelode.backends import engine, registry
 from codelode.errors import CodelodeError, InvalidSettings
 from codelode.ledger import Ledger
 from codelode.ports import ChunkSearch
@@ -89,7 +88,7 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
     """
     services = Services(settings)
     require_alike(shaping(settings), services.swap.facts())
-    beside = connect.beside(settings)
+    beside = registry.shadow_index(settings)
     with services.swap.running():
         _finish(services.ledger, services.swap, beside, settings)
         before = beside.replaces()
@@ -119,11 +118,12 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
 
 def drop(settings: Settings, report: Report) -> None:
     """Remove what is half built or left over."""
-    beside = connect.beside(settings.model_copy(update={"embedder": "static"}))  # asks no server
-    swap = connect.index_swap(settings)
+    # The embedder does not matter for removing an index, and the built-in one asks no server.
+    beside = registry.shadow_index(settings.model_copy(update={"embedder": "static"}))
+    swap = registry.index_swap(settings)
     require_alike(shaping(settings), swap.facts())
     with swap.running():
-        _finish(connect.ledger(settings), swap, beside, settings)
+        _finish(registry.ledger(settings), swap, beside, settings)
         dropped = _drop(beside, beside.others())
         swap.forget()
     beside.close()
@@ -131,25 +131,25 @@ def drop(settings: Settings, report: Report) -> None:
 
 
 def _finish(
-    ledger: Ledger, swap: IndexSwap, beside: operating.ShadowIndex, settings: Settings
+    ledger: Ledger, swap: IndexSwap, beside: engine.ShadowIndex, settings: Settings
 ) -> None:
     """What a rebuild that died after publishing has left undone."""
-    finish(ledger, swap, beside, published=connect.published(settings).name)
+    finish(ledger, swap, beside, published=registry.published(settings).name)
 
 
-def _tidied(swap: IndexSwap, beside: operating.ShadowIndex) -> dict[str, object]:
+def _tidied(swap: IndexSwap, beside: engine.ShadowIndex) -> dict[str, object]:
     """What was left over and is removed now, and what is half built and stays."""
     begun, others = swap.target(), beside.others()
     if begun and begun["name"] not in others:
         swap.forget()  # nothing of it is there any more
         begun = {}
     left = [name for name in others if name != begun.get("name")]
-    choice = {name: begun[name] for name in connect.CHOICE if name in begun}
+    choice = {name: begun[name] for name in registry.CHOICE if name in begun}
     return {"dropped": _drop(beside, left), "half_built": choice}
 
 
 def _begin(
-    services: Services, beside: operating.ShadowIndex, settings: Settings, *, before: str
+    services: Services, beside: engine.ShadowIndex, settings: Settings, *, before: str
 ) -> None:
     """Go on with what was begun for this embedder, or begin."""
     begun = services.swap.target()
@@ -161,19 +161,19 @@ def _begin(
         )
     if not begun or not beside.exists():
         _drop(beside, [beside.name])
-        chosen = {name: str(getattr(settings, name)) for name in connect.CHOICE}
+        chosen = {name: str(getattr(settings, name)) for name in registry.CHOICE}
         services.swap.begin({"name": beside.name, "replaces": before, **chosen})
 
 
 def _build(
     services: Services,
-    beside: operating.ShadowIndex,
+    beside: engine.ShadowIndex,
     settings: Settings,
     report: Report,
     *,
     may_lack: bool,
 ) -> Build:
-    model = connect.language_model(settings)
+    model = registry.language_model(settings)
     known = services.derivations
     enricher = Enricher(model, known, Nothing(), pause_s=0.0) if model else None
     return Build(
@@ -188,7 +188,7 @@ def _build(
             operators=own_queries.of_operator(settings.queries),
         ),
         sentences=Sentences(lambda: _published(settings)),
-        embedder=connect.embedder(settings),
+        embedder=registry.embedder(settings),
         derivations=known,
         beside=beside,
         store=beside.open(),
@@ -199,14 +199,13 @@ def _build(
 
 def _published(settings: Settings) -> ChunkSearch | None:
     """The read side of the published index, whatever embedder it is of; None: it has no chunk."""
-    index = connect.published(settings)
-    if index.made is None:
+    index = registry.published(settings)
+    if index.space is None:
         return None
-    model = BoundEmbedder(lambda: connect.embedder(index.settings), index.made)
-    return connect.chunk_search(index.settings, model)
+    return registry.engine(index.settings).reader(index.space)
 
 
-def _drop(beside: operating.ShadowIndex, names: Sequence[str]) -> list[str]:
+def _drop(beside: engine.ShadowIndex, names: Sequence[str]) -> list[str]:
     for name in names:
         beside.drop(name)
     return list(names)

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from codelode.backends import operating
+from codelode.backends import engine
 from codelode.counts import counted
 from codelode.errors import Busy, Corrupt, Rejected, Unavailable
 from codelode.ledger import Ledger
@@ -113,7 +113,7 @@ class Build:
     sentences: Sentences
     embedder: Embedder
     derivations: Derivations
-    beside: operating.ShadowIndex
+    beside: engine.ShadowIndex
     store: ChunkStore
     tell: Callable[[Progress], None]
     sleep: Callable[[float], None] = time.sleep
@@ -359,9 +359,7 @@ class Build:
             )
 
 
-def finish(
-    ledger: Ledger, swap: IndexSwap, beside: operating.ShadowIndex, *, published: str
-) -> None:
+def finish(ledger: Ledger, swap: IndexSwap, beside: engine.ShadowIndex, *, published: str) -> None:
     """Do what was left undone by a rebuild that died when it had published, if one did.
 
     `published`: the name of the published index. May be repeated.

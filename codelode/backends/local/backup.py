@@ -23,7 +23,7 @@ _COMING, _GOING = "restoring", "replaced"
 
 
 class LocalBackup:
-    """Implements `operating.IndexBackup`."""
+    """Implements `engine.IndexBackup`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -22,7 +22,7 @@ ROOM = 1.2
 
 
 class LocalShadowIndex:
-    """Implements `operating.ShadowIndex`. `choice`: the settings that name the embedder."""
+    """Implements `engine.ShadowIndex`. `choice`: the settings that name the embedder."""
 
     readers_follow_s = 0.0  # they look before each search
 

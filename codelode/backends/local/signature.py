@@ -13,7 +13,7 @@ import json
 from contextlib import closing, suppress
 from pathlib import Path
 
-from codelode.backends.bound import Made
+from codelode.backends.engine import VectorSpace
 from codelode.backends.local import database, published
 from codelode.backends.local.errors import translated
 from codelode.backends.remedies import AFRESH, EMBEDDER
@@ -74,8 +74,8 @@ def read(folder: Path) -> dict[str, object] | None:
     return found if isinstance(found, dict) else {"": found}
 
 
-def made(folder: Path) -> Made | None:
-    """What made the vectors; None: there are none, or the signature is damaged."""
+def space(folder: Path) -> VectorSpace | None:
+    """Return the vector space of the index; None: no vectors, or a damaged signature."""
     try:
         found = read(folder) or {}
     except Corrupt:  # which opening it tells
@@ -84,7 +84,9 @@ def made(folder: Path) -> Made | None:
         if _is_empty(folder):
             return None
     identity, dim = found.get("embedder"), found.get("dim")
-    return Made(identity, dim) if isinstance(identity, str) and isinstance(dim, int) else None
+    if isinstance(identity, str) and isinstance(dim, int):
+        return VectorSpace(identity, dim)
+    return None
 
 
 def _is_empty(folder: Path) -> bool:

@@ -25,7 +25,7 @@ _WHERE = BackupStorage.FILESYSTEM
 
 
 class WeaviateBackup:
-    """Implements `operating.IndexBackup`."""
+    """Implements `engine.IndexBackup`."""
 
     def __init__(self, address: Address, index: TenantIndex) -> None:
         self._address = address

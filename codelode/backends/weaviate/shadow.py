@@ -15,7 +15,7 @@ from codelode.ports import ChunkStore
 
 
 class WeaviateShadowIndex:
-    """Implements `operating.ShadowIndex`. `choice` has the settings that select the embedder."""
+    """Implements `engine.ShadowIndex`. `choice` has the settings that select the embedder."""
 
     #: How long readers may use the old collection after the swap, seconds.
     readers_follow_s = FOLLOW_S

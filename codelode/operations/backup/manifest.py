@@ -23,7 +23,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`facts`: of the index (`operating.IndexBackup.begin`); `files`: path → bytes and SHA-256."""
+    """`facts`: of the index (`engine.IndexBackup.begin`); `files`: path → bytes and SHA-256."""
 
     made_at: float  # seconds since the epoch
     version: str  # of codelode

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from codelode.backends import connect, operating
+from codelode.backends import engine, registry
 from codelode.counts import counted
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
 from codelode.operations.backup import manifest as manifests
@@ -35,7 +35,7 @@ def restore(
     Raises InvalidSettings when workers run, and, unless `is_forced`, when something is indexed.
     """
     made = manifests.read(folder)
-    index, keys = connect.index_backup(settings), connect.redis_keys(settings)
+    index, keys = registry.index_backup(settings), registry.redis_keys(settings)
     try:
         if workers := keys.workers():
             raise InvalidSettings(
@@ -59,7 +59,7 @@ def _replace(
     folder: Path,
     made: Manifest,
     *,
-    index: operating.IndexBackup,
+    index: engine.IndexBackup,
     keys: Keys,
     tell: Callable[[str], None],
 ) -> None:
@@ -67,7 +67,7 @@ def _replace(
         tell("restoring the index")
         index.restore(folder / manifests.INDEX, made.facts)
         tell("restoring ledger, graph and symbol table")
-        ledger = connect.ledger(settings)
+        ledger = registry.ledger(settings)
         generation = max(ledger.generation() + 1, int(time.time()))
         keys.wipe()
         with (folder / manifests.KEYS).open("rb") as source:
@@ -91,7 +91,7 @@ def _require_fit(settings: Settings, made: Manifest) -> None:
                 f"the backup is of a cluster with CODELODE_{name.upper()}={found}, this one has "
                 f"{getattr(settings, name)}: set it to the same"
             )
-    model = connect.embedder(connect.chosen(settings, made.facts["choice"]))
+    model = registry.embedder(registry.chosen(settings, made.facts["choice"]))
     if (model.identity, model.dim) != (made.facts["embedder"], made.facts["dim"]):
         raise SchemaMismatch(
             f"the backup's index is of the embedder {made.facts['embedder']}, the settings name "
@@ -100,8 +100,8 @@ def _require_fit(settings: Settings, made: Manifest) -> None:
         )
 
 
-def _require_nothing(settings: Settings, index: operating.IndexBackup) -> None:
-    repositories, chunks = len(connect.ledger(settings).repositories()), index.chunks()
+def _require_nothing(settings: Settings, index: engine.IndexBackup) -> None:
+    repositories, chunks = len(registry.ledger(settings).repositories()), index.chunks()
     if repositories or chunks:
         raise InvalidSettings(
             f"found {counted(repositories, 'repository')} and {counted(chunks, 'chunk')} here "

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codelode import __version__
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.errors import InvalidSettings
 from codelode.mirrors import folder_name, locked
 from codelode.operations.backup import manifest as manifests
@@ -25,14 +25,14 @@ def save(
 ) -> Manifest:
     """Write a backup into the folder, which must be empty or not be there."""
     _require_empty(folder)
-    ledger, index = connect.ledger(settings), connect.index_backup(settings)
-    keys = connect.redis_keys(settings)
+    ledger, index = registry.ledger(settings), registry.index_backup(settings)
+    keys = registry.redis_keys(settings)
     try:
         with written(folder):
             (folder / manifests.INDEX).mkdir(parents=True, mode=0o700)
             tell("waiting for the workers' writes to end")
             with (
-                connect.index_swap(settings).alone() as hold,
+                registry.index_swap(settings).alone() as hold,
                 (folder / manifests.KEYS).open("wb") as out,
             ):
                 tell("saving what the workers must not change meanwhile")

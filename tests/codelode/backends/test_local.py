@@ -825,13 +825,13 @@ async def test_an_emptied_index_becomes_that_of_the_next_embedder_that_writes(
     query = replace(QUERY, vector=np.ones(DIM + 1, np.float32))
     reader = LocalChunkSearch(folder, dim=DIM + 1, identity="other-model")
     assert await reader.hybrid(query) == []
-    assert signature.made(folder) is None
+    assert signature.space(folder) is None
 
     other = LocalChunkStore(folder, dim=DIM + 1, identity="other-model")
     other.replace([wider(file("a.py", "shared"))])
 
     assert await paths(reader, query) == ["a.py"]
-    assert signature.made(folder) == ("other-model", DIM + 1)
+    assert signature.space(folder) == ("other-model", DIM + 1)
     with pytest.raises(SchemaMismatch):
         writer.replace([file("b.py", "shared")])
     with pytest.raises(SchemaMismatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.cli.stores import stores
 from codelode.errors import InvalidSettings
 from codelode.ledger import FileManifest, WorkItem
@@ -21,14 +21,14 @@ def damaged(tmp_path, monkeypatch):
     """A data folder whose ledger has an indexed file and whose index is empty."""
     monkeypatch.delenv("CODELODE_REDIS_URL", raising=False)
     with stores(tmp_path / "data", is_stopped=True) as settings:
-        ledger = connect.ledger(settings)
+        ledger = registry.ledger(settings)
         ledger.register(Repository(APP, "https://example.org/app", MAIN))
         run = ledger.create(APP, MAIN).id
         blob = BlobId("b" * 40)
         manifest = FileManifest("1" * 40, (WorkItem("a.py", blob),))
         ledger.plan(run, manifest, ref=MAIN, fingerprint="test")
         ledger.done(run, [FileRecord("a.py", blob, FileState.INDEXED, chunks=2)])
-        connect.chunk_store(settings).close()
+        registry.chunk_store(settings).close()
     return settings.data_dir
 
 
@@ -58,7 +58,7 @@ def test_a_backup_comes_back_into_another_folder(codelode, damaged, tmp_path):
     restored = codelode("restore", str(tmp_path / "saved"), "--data", str(tmp_path / "other"))
     assert restored.status == 0, restored.err
     with stores(tmp_path / "other") as settings:
-        assert [one.name for one in connect.ledger(settings).repositories()] == [APP]
+        assert [one.name for one in registry.ledger(settings).repositories()] == [APP]
     refused = codelode("restore", str(tmp_path / "saved"), "--data", str(tmp_path / "other"))
     assert (refused.status, "give --force" in refused.err) == (2, True)
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.backends.local import published, signature
 from codelode.cli import children, data_folder, redis_server
 from codelode.cli.children import BROKER, FRONT, WORK
@@ -54,7 +54,7 @@ def test_models_are_ready_without_a_language_model_that_is_away(settings, free_a
         update={"language_model": "ollama", "ollama_url": f"http://{free_address}"}
     )
     told = []
-    connect.prepare_models(away, tell=told.append)
+    registry.prepare_models(away, tell=told.append)
     (line,) = told
     assert line.startswith("no summaries until the language model is back, `codelode enrich` then:")
 
@@ -64,7 +64,7 @@ def test_models_are_not_ready_without_the_embedder(settings, free_address):
         update={"embedder": "ollama", "ollama_url": f"http://{free_address}"}
     )
     with pytest.raises(Unavailable, match="Ollama"):
-        connect.prepare_models(away)
+        registry.prepare_models(away)
 
 
 def test_what_enqueues_stops_before_the_workers_and_the_broker_stops_last(settings):

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from codelode.access import EVERYTHING
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.backends.redis import connection
 from codelode.backends.redis.connection import connect as connect_redis
 from codelode.errors import Corrupt, InvalidSettings, NotFound, NotIndexed, SchemaMismatch
@@ -49,14 +49,14 @@ class Cluster:
 
     def __init__(self, settings):
         self.settings = settings
-        self.ledger = connect.ledger(settings)
-        self.graph, self.symbols = connect.graph(settings), connect.symbols(settings)
+        self.ledger = registry.ledger(settings)
+        self.graph, self.symbols = registry.graph(settings), registry.symbols(settings)
 
     def write(self, *paths, name=APP, text="load the settings"):
-        model = connect.embedder(self.settings)
+        model = registry.embedder(self.settings)
         contents = [f"{text} of {path}" for path in paths]
         rows = model.embed_documents(contents)
-        store = connect.chunk_store(self.settings)
+        store = registry.chunk_store(self.settings)
         store.replace(
             [
                 FileChunks(name, path, REFS, (chunk(name, path, content),), row[None])
@@ -89,8 +89,8 @@ class Cluster:
         at = [(name, status.ref) for name, refs in statuses.items() for status in refs]
         records = {place: sorted(self.ledger.all(*place), key=str) for place in at}
         paths = {name: [one.path for one in records[name, MAIN]] for name in names}
-        search = connect.chunk_search(connect.published(self.settings).settings)
-        vector = connect.embedder(self.settings).embed_query("load the settings")
+        search = registry.chunk_search(registry.published(self.settings).settings)
+        vector = registry.embedder(self.settings).embed_query("load the settings")
         hits = await search.hybrid(
             HybridQuery("load settings", vector, Filters(), 50, visible=EVERYTHING)
         )
@@ -180,7 +180,7 @@ async def test_a_restored_index_takes_writes_and_is_healthy_without_a_writer(clu
 
 async def test_the_copy_is_of_the_moment_in_which_it_began(cluster, folder):
     cluster.index("a.py")
-    index = connect.index_backup(cluster.settings)
+    index = registry.index_backup(cluster.settings)
     facts = index.begin()
     cluster.write("later.py")
     (folder / "index").mkdir(parents=True)
@@ -188,14 +188,14 @@ async def test_the_copy_is_of_the_moment_in_which_it_began(cluster, folder):
     cluster.wreck()
     index.restore(folder / "index", facts)
 
-    inventory = connect.inventory(cluster.settings)
+    inventory = registry.inventory(cluster.settings)
     assert set(inventory.counts(APP)) == {"a.py"}
 
 
 def test_nothing_is_written_while_the_moment_is_taken(cluster, folder):
     cluster.index("a.py")
     cluster.ledger.heartbeat("worker")
-    swap = connect.index_swap(cluster.settings)
+    swap = registry.index_swap(cluster.settings)
     said = []
 
     def tell(line):
@@ -219,9 +219,9 @@ def test_it_is_not_restored_over_an_index_unless_forced(cluster, folder):
 
     with pytest.raises(InvalidSettings, match="2 repositories and 2 chunks here already: give --f"):
         cluster.restore(folder)
-    assert connect.inventory(cluster.settings).repositories() == {APP, LIB}
+    assert registry.inventory(cluster.settings).repositories() == {APP, LIB}
     cluster.restore(folder, is_forced=True)
-    assert connect.inventory(cluster.settings).repositories() == {APP}
+    assert registry.inventory(cluster.settings).repositories() == {APP}
     assert [one.name for one in cluster.ledger.repositories()] == [APP]
 
 
@@ -411,14 +411,14 @@ def test_of_mirrors_that_were_not_saved_nothing_is_told(cluster, folder):
 
 async def test_an_index_that_a_rebuild_made_comes_back_with_its_embedder(cluster, folder):
     cluster.index("a.py")
-    beside = connect.beside(cluster.settings)
+    beside = registry.shadow_index(cluster.settings)
     choice = {"embedder": "static", "embedding_model": "", "embedding_dim": 0}
-    facts = connect.index_backup(cluster.settings).begin()
-    index = connect.index_backup(cluster.settings)
+    facts = registry.index_backup(cluster.settings).begin()
+    index = registry.index_backup(cluster.settings)
     (folder / "index").mkdir(parents=True)
     index.begin()
     index.save(folder / "index")
     index.restore(folder / "index", {**facts, "choice": choice})
 
-    assert connect.published(cluster.settings).name == beside.name
-    assert connect.published(cluster.settings).settings.embedder == "static"
+    assert registry.published(cluster.settings).name == beside.name
+    assert registry.published(cluster.settings).settings.embedder == "static"

@@ -15,7 +15,7 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from codelode.backends import connect
+from codelode.backends import registry
 from codelode.backends.models import ollama, openai
 from codelode.backends.models.remote import FAILURES_TO_OPEN, Garbled, Remote, Throttled
 from codelode.backends.models.served import (
@@ -224,10 +224,10 @@ def test_no_proxy_stands_before_a_server_on_this_machine(embedder, writer, monke
 
 #: What other processes do with models: ask once and drop them, or ask from many threads at once.
 USES = {
-    "prepared": "connect.prepare_models(settings)",
-    "embedder": "connect.embedder(settings).embed_documents(['cache'] * 3)",
+    "prepared": "registry.prepare_models(settings)",
+    "embedder": "registry.embedder(settings).embed_documents(['cache'] * 3)",
     "many threads": (
-        "complete = partial(connect.language_model(settings).complete, max_tokens=5)\n"
+        "complete = partial(registry.language_model(settings).complete, max_tokens=5)\n"
         "with ThreadPoolExecutor(8) as threads: list(threads.map(complete, 'abcdefgh'))\n"
         "del complete"
     ),
@@ -240,7 +240,7 @@ def test_connections_are_closed_with_their_last_user(kind, model_server, tmp_pat
         "import gc\n"
         "from concurrent.futures import ThreadPoolExecutor\n"
         "from functools import partial\n"
-        "from codelode.backends import connect\n"
+        "from codelode.backends import registry\n"
         "from codelode.settings import load\n"
         f"settings = load()\n{use}\ngc.collect()\n"
     )
@@ -286,7 +286,7 @@ def test_a_server_that_is_gone_is_unavailable_and_named(embedder, writer, nobody
 
 def test_a_server_that_keeps_failing_is_left_alone_for_as_long_as_is_set(kind, nobody):
     at = {"ollama_url": nobody, "openai_url": f"{nobody}/v1"}
-    made = connect.embedder(load(embedder=kind, model_retry_s=23, **at))
+    made = registry.embedder(load(embedder=kind, model_retry_s=23, **at))
     for _ in range(FAILURES_TO_OPEN):
         with pytest.raises(Unavailable, match=nobody):
             made.embed_query("cache")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codelode.backends.bound import RETRY_S, BoundEmbedder, Made
+from codelode.backends.engine import VectorSpace
+from codelode.backends.models.bound import RETRY_S, BoundEmbedder
 from codelode.errors import SchemaMismatch, Unavailable
 
-MADE = Made("right-2", 2)
+SPACE = VectorSpace("right-2", 2)
 
 
 class Server:
     """Says what the model behind it is, to each embedder once."""
 
     def __init__(self):
-        self.model = MADE
+        self.model = SPACE
         self.is_away = False
         self.embedders = 0
         self.asked = 0
@@ -62,7 +63,7 @@ def clock():
 
 @pytest.fixture
 def embedder(server, clock):
-    return BoundEmbedder(lambda: Asking(server), MADE, clock=lambda: clock[0])
+    return BoundEmbedder(lambda: Asking(server), SPACE, clock=lambda: clock[0])
 
 
 EMBEDDING = [
@@ -72,7 +73,7 @@ EMBEDDING = [
 
 
 def test_what_made_the_index_is_known_without_asking(embedder, server):
-    assert (embedder.identity, embedder.dim) == MADE
+    assert (embedder.identity, embedder.dim) == SPACE
     assert server.asked == 0
 
 
@@ -84,15 +85,17 @@ def test_a_server_that_comes_back_is_used_again(embedder, server, embed):
             embed(embedder)
     server.is_away = False
 
-    assert embed(embedder).shape[-1] == MADE.dim
+    assert embed(embedder).shape[-1] == SPACE.dim
     assert server.embedders == 1  # whose circuit breaker knows of the failures
 
 
 @pytest.mark.parametrize("embed", EMBEDDING)
-@pytest.mark.parametrize("other", [Made("other-2", 2), Made("right-2", 3)], ids=["model", "dim"])
+@pytest.mark.parametrize(
+    "other", [VectorSpace("other-2", 2), VectorSpace("right-2", 3)], ids=["model", "dim"]
+)
 def test_vectors_of_another_model_are_refused_with_the_remedy(embedder, server, embed, other):
     server.model = other
-    told = f"written with {MADE}, this is {other}: set CODELODE_EMBEDDER back"
+    told = f"written with {SPACE}, this is {other}: set CODELODE_EMBEDDER back"
     with pytest.raises(SchemaMismatch, match=told):
         embed(embedder)
 
@@ -100,10 +103,10 @@ def test_vectors_of_another_model_are_refused_with_the_remedy(embedder, server, 
 def test_a_model_that_was_taken_for_another_one_is_asked_again_after_a_while(
     embedder, server, clock
 ):
-    server.model = Made("other-2", 2)
+    server.model = VectorSpace("other-2", 2)
     with pytest.raises(SchemaMismatch):
         embedder.embed_query("retry")
-    server.model = MADE
+    server.model = SPACE
     clock[0] = RETRY_S - 1
     for _ in range(2):
         with pytest.raises(SchemaMismatch, match="set CODELODE_EMBEDDER back"):

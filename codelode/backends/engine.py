@@ -1,15 +1,63 @@
-"""What is done with a whole index or ledger, beside the ports that jobs and searches use.
+"""Interfaces to a whole index, for opening it, rebuilding it, and backing it up.
 
-Rebuilding beside the published index, saving and bringing back, making sense of what was restored.
+Jobs and searches use the narrower ports (`codelode.ports`). Each chunk store implements
+`StoreEngine`; its record in `codelode.backends.registry` makes one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from codelode.ports import ChunkStore
+from codelode.ports import ChunkSearch, ChunkStore, Inventory
+
+
+class VectorSpace(NamedTuple):
+    """The embedder that made the vectors of an index, and their dimensions."""
+
+    identity: str
+    dim: int
+
+    def __str__(self) -> str:
+        return f"embedder {self.identity}, dim {self.dim}"
+
+
+class PublishedIndex(NamedTuple):
+    """The index that a store publishes."""
+
+    name: str  # in the store; empty: there is none yet
+    #: Settings that name its embedder; empty: it is the embedder of each process's own settings.
+    choice: Mapping[str, object]
+    space: VectorSpace | None  # None: it holds no vectors yet
+
+
+class StoreEngine(Protocol):
+    """A chunk store, opened for reading, writing, and operating on the whole index."""
+
+    def published(self) -> PublishedIndex:
+        """Return the published index. Raises Unavailable when the store does not answer."""
+
+    def writer(self, space: VectorSpace) -> ChunkStore:
+        """Open the published index for writing."""
+
+    def reader(self, space: VectorSpace) -> ChunkSearch:
+        """Open the published index for searching."""
+
+    def check(self, space: VectorSpace) -> None:
+        """Raise SchemaMismatch when the published index has another schema or embedder.
+
+        Raises Unavailable when the store does not answer.
+        """
+
+    def inventory(self) -> Inventory:
+        """Open the published index for counting, whatever its embedder is."""
+
+    def shadow_index(self, space: VectorSpace, choice: Mapping[str, object]) -> ShadowIndex:
+        """Return the shadow index of the embedder that the settings in `choice` name."""
+
+    def backup(self) -> IndexBackup:
+        """Return what saves and restores the published index."""
 
 
 class ShadowIndex(Protocol):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from codelode.backends.engine import VectorSpace
 from codelode.backends.remedies import EMBEDDER
 from codelode.errors import SchemaMismatch
 from codelode.model import Vector, Vectors
@@ -21,18 +21,8 @@ from codelode.ports import Embedder
 RETRY_S = 10.0
 
 
-class Made(NamedTuple):
-    """What made the vectors of an index."""
-
-    identity: str
-    dim: int
-
-    def __str__(self) -> str:
-        return f"embedder {self.identity}, dim {self.dim}"
-
-
 class BoundEmbedder:
-    """Implements the port Embedder by the embedder that `make` makes, for the index of `made`.
+    """Implements the port Embedder by the embedder that `make` makes, for the index of `space`.
 
     Raises SchemaMismatch in place of vectors of another model. A server may answer wrongly for a
     while, and embedders remember what they were told, so another one is made then after `RETRY_S`.
@@ -42,13 +32,13 @@ class BoundEmbedder:
     def __init__(
         self,
         make: Callable[[], Embedder],
-        made: Made,
+        space: VectorSpace,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.identity, self.dim = made
+        self.identity, self.dim = space
         self._make = make
-        self._made = made
+        self._space = space
         self._clock = clock
         self._lock = threading.Lock()
         self._embedder = make()
@@ -77,10 +67,10 @@ class BoundEmbedder:
 
     def _check(self, embedder: Embedder) -> None:
         """Raise SchemaMismatch unless the embedder, which has embedded, is that of the index."""
-        found = Made(embedder.identity, embedder.dim)
-        if found == self._made:
+        found = VectorSpace(embedder.identity, embedder.dim)
+        if found == self._space:
             return
-        refusal = f"the index was written with {self._made}, this is {found}: {EMBEDDER}"
+        refusal = f"the index was written with {self._space}, this is {found}: {EMBEDDER}"
         with self._lock:
             if embedder is self._embedder:
                 self._refusal, self._retry_at = refusal, self._clock() + RETRY_S
