@@ -1,4 +1,4 @@
-"""Which of some remembered vectors is nearest: the same for every store of queries."""
+"""Search for the most similar vector, shared by all semantic query caches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from codelode.model import Vector
 
 
 def nearest(vector: Vector, known: Sequence[tuple[str, Vector]]) -> tuple[str, float] | None:
-    """The key of the nearest vector and its cosine; the first of equal ones. None without any."""
+    """Return key and cosine of the most similar vector, the first of equals, or None."""
+
     if not known:
         return None
     rows = np.stack([other for _, other in known])

@@ -1,9 +1,9 @@
-"""Derived values in one SQLite file, for the processes of one machine.
+"""The derived-value cache in one SQLite file, shared by the processes of one machine.
 
-The bound counts the pages in use, which is what the file costs; beyond it the oldest sixteenth of
-the rows goes at a time, and their pages are used again, so the file does not grow past its bound
-by more than that. A damaged file is deleted: what was in it can be computed. A write that waits
-for another process gives up after a moment for the same reason.
+Its size is the number of bytes in used pages. When it exceeds the maximum, the oldest sixteenth of
+the rows is deleted and their pages are reused, so the file grows only slightly beyond the maximum.
+All values can be computed again: a damaged file is deleted, and a write that has to wait for
+another process gives up after a short time.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ import structlog
 
 from codelode.ports import DerivationKey
 
-#: Longest wait for another process that writes, seconds; a batch of 500 vectors takes 5 ms.
+#: Timeout of the wait for another writer, seconds; writing 500 vectors takes 5 ms.
 BUSY_TIMEOUT_S = 2.0
 
-#: Keys per statement; SQLite's own bound on parameters is 999 in old releases.
+#: Keys per statement; old releases of SQLite allow 999 parameters.
 BATCH = 500
 
-#: The part of all rows that leaves at once when the bound is reached.
+#: One in so many rows, the oldest ones, is evicted when the maximum size is exceeded.
 EVICTED_PART = 16
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
-    id INTEGER PRIMARY KEY,  -- the order of storing
+    id INTEGER PRIMARY KEY,  -- in the order of insertion
+
     key BLOB NOT NULL UNIQUE,
     value BLOB NOT NULL
 )
@@ -84,7 +85,7 @@ class SqliteDerivations:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Holds the connection; a failure inside is logged the first time and otherwise ignored."""
+        """Hold the connection. A failure is ignored, and logged the first time."""
         with self._lock:
             try:
                 yield
@@ -112,7 +113,7 @@ class SqliteDerivations:
             )
             self._connection = connection
             connection.execute("PRAGMA journal_mode = WAL")
-            # A crash of the machine may take the last writes back, never break the file.
+            # A crash of the machine may lose the last writes, but does not damage the file.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(_SCHEMA)
         return self._connection
@@ -125,7 +126,7 @@ class SqliteDerivations:
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:
-    """Bytes of the pages that hold something."""
+    """Return the number of bytes in used pages."""
 
     def pragma(name: str) -> int:
         return int(connection.execute(f"PRAGMA {name}").fetchone()[0])

@@ -1,1 +1,1 @@
-"""Twins of the ports in plain Python: for tests, and to read what a port promises."""
+"""In-memory implementations of the ports in plain Python, for tests and as a readable reference."""

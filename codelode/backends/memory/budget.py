@@ -1,4 +1,4 @@
-"""The budget of summaries in counters of one process."""
+"""The summary budget in counters of one process."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class MemoryCache:
-    """Implements the port QueryCache. `entries`: bound on answers; 0 stores none."""
+    """Implements the port QueryCache. `entries`: maximum number of answers; 0 stores none."""
 
     def __init__(self, *, entries: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._entries = entries

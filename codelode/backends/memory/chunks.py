@@ -1,4 +1,4 @@
-"""The chunk store in a dictionary: exact, and scanned whole by every search."""
+"""The chunk store in a dictionary. Every search scans all chunks, so results are exact."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from codelode.model import (
     Vector,
 )
 
-#: BM25's saturation and length normalisation, the values of Lucene and of tantivy.
+#: Saturation and length normalisation of BM25: the values of Lucene and tantivy.
 K1 = 1.2
 B = 0.75
 
@@ -37,7 +37,7 @@ B = 0.75
 class _Entry:
     chunk: Chunk
     vector: Vector
-    fields: tuple[tuple[float, Counter[str]], ...]  # weight, how often each term occurs
+    fields: tuple[tuple[float, Counter[str]], ...]  # weight and term frequencies of each field
 
 
 class MemoryChunkStore:
@@ -79,7 +79,7 @@ class MemoryChunkStore:
         return counts
 
     def maintain(self) -> None:
-        """Nothing gathers here."""
+        """Do nothing: there is nothing to optimise."""
 
     async def hybrid(self, asked: HybridQuery) -> Sequence[Candidate]:
         query = asked.bounded()
@@ -121,7 +121,7 @@ class MemoryChunkStore:
         return sum(entry.chunk.repository in visible for entry in self._snapshot())
 
     def close(self) -> Any:
-        """Of both ports: what it returns can be awaited and can be dropped."""
+        """Close the store. The result may be awaited, as ChunkSearch requires, or ignored."""
         return _Nothing()
 
     def _snapshot(self) -> list[_Entry]:
@@ -155,7 +155,7 @@ class _Nothing(Awaitable[None]):
 
 
 def admits(filters: Filters, chunk: Chunk) -> bool:
-    """Whether the chunk is inside the filters."""
+    """Return whether the chunk matches the filters."""
     names = {name for name in (chunk.symbol, *chunk.symbols) if name}
     return (
         filters.ref in chunk.refs
@@ -211,7 +211,8 @@ def _cosine(entries: Sequence[_Entry], query: Vector | None) -> dict[ChunkId, fl
 
 
 def _bm25(entries: Sequence[_Entry], terms: Sequence[str]) -> dict[ChunkId, float]:
-    """The weighted sum of the fields' BM25 scores, of the chunks that hold a term.
+    """Return the weighted sum of the BM25 scores of all fields, for chunks with a query term.
+
 
     Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009; the idf of Lucene,
     which is never negative.

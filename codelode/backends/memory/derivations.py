@@ -9,7 +9,7 @@ from codelode.ports import DerivationKey
 
 
 class MemoryDerivations:
-    """Implements the port Derivations. `max_bytes`: bound on the values together."""
+    """Implements the port Derivations. `max_bytes`: maximum size of all values."""
 
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -30,4 +30,4 @@ class MemoryDerivations:
                 self._bytes -= len(self._values.pop(next(iter(self._values))))
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""

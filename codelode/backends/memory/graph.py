@@ -50,5 +50,5 @@ class MemoryGraph:
     def remove_repository(self, repository: RepositoryName) -> None:
         with self._lock:
             for table in (self._out, self._in):
-                for place in [place for place in table if place[0] == repository]:
-                    del table[place]
+                for key in [key for key in table if key[0] == repository]:
+                    del table[key]

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 
 class MemoryLanguageModel:
-    """Implements the port LanguageModel. `answer`: prompt → answer; it may raise."""
+    """Implements the port LanguageModel. `answer` maps a prompt to the answer and may raise."""
 
     def __init__(self, answer: Callable[[str], str], *, identity: str = "memory") -> None:
         self.identity = identity
-        self.prompts: list[str] = []  # in the order of asking
+        self.prompts: list[str] = []  # in the order of the calls
         self._answer = answer
         self._lock = threading.Lock()
 

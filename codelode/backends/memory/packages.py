@@ -1,4 +1,4 @@
-"""What repositories publish, in a dictionary."""
+"""The package index in a dictionary."""
 
 from __future__ import annotations
 

@@ -32,5 +32,5 @@ class MemoryReferences:
         return {path: self._names.get((repository, path), ()) for path in paths}
 
     def remove_repository(self, repository: RepositoryName) -> None:
-        for place in [place for place in self._names if place[0] == repository]:
-            del self._names[place]
+        for key in [key for key in self._names if key[0] == repository]:
+            del self._names[key]

@@ -1,4 +1,4 @@
-"""Remembered queries in a list."""
+"""The semantic query cache in a list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from codelode.model import Vector
 
 
 class MemorySemanticQueryCache:
-    """Implements the port SemanticQueryCache. `entries`: bound on queries; 0 remembers none."""
+    """Implements the port SemanticQueryCache. `entries`: maximum of queries; 0 stores none."""
 
     def __init__(self, *, entries: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._entries = entries

@@ -49,5 +49,5 @@ class MemorySymbols:
         }
 
     def remove_repository(self, repository: RepositoryName) -> None:
-        for place in [place for place in self._files if place[0] == repository]:
-            del self._files[place]
+        for key in [key for key in self._files if key[0] == repository]:
+            del self._files[key]

@@ -1,7 +1,6 @@
-"""Redis or Valkey behind the ports: ledger, dependency graph, symbol table, query cache.
+"""Ports implemented with Redis or Valkey: ledger, dependency graph, symbol table, caches.
 
-One client from `connection.connect` serves all of them; every key starts with the caller's
-prefix, and what belongs to one repository shares a hash tag, so that one script may touch all of
-it. Whatever the client library raises leaves this package as one of `codelode.errors`. Needs a
-server that speaks Redis 6.2 or newer.
+One client from `connection.connect` serves all of them. Every key starts with a common prefix, and
+the keys of a repository share a hash tag, so that one script may access all of them. Errors of the
+client library are translated into `codelode.errors`. Requires Redis 6.2 or newer, or Valkey.
 """

@@ -1,5 +1,5 @@
--- The budget of summaries. Keys, all below KEYS[1]: :run:ID HASH of calls and of failed batches in
--- a row · :day:N the calls of day N since the epoch. Both expire.
+-- The summary budget. Keys, all below KEYS[1]: :run:ID HASH with the number of calls and of
+-- consecutive failed batches · :day:N the number of calls on day N since the epoch. Both expire.
 
 --- prelude
 local base, run = KEYS[1], ARGV[1]
@@ -25,7 +25,7 @@ end
 return granted
 
 --- settle
--- run, life_s, failed batches to stop, made, failed -> 1 when enrichment of the run is over
+-- run, life_s, failed batches to stop, made, failed -> 1 if the run makes no more summaries
 if is_stopped(ARGV[3]) then return 1 end
 if tonumber(ARGV[4]) > 0 then
   redis.call('HSET', run_key(), 'failed_batches', 0)
@@ -36,5 +36,6 @@ redis.call('EXPIRE', run_key(), ARGV[2])
 return is_stopped(ARGV[3]) and 1 or 0
 
 --- stopped
--- run, life_s, failed batches to stop -> 1 when enrichment of the run was stopped
+-- run, life_s, failed batches to stop -> 1 if the run makes no more summaries
+
 return is_stopped(ARGV[3]) and 1 or 0

@@ -1,4 +1,4 @@
-"""The budget of summaries in Redis: one count for all workers, each step one script."""
+"""The summary budget in Redis: one count for all workers; each step is one script."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from codelode.backends.redis.connection import translated
 from codelode.model import RunId
 from codelode.ports import FAILED_BATCHES_TO_STOP
 
-#: What is known of a run is kept for so long after its last call, seconds.
+#: Time after its last call for which the counts of a run are kept, seconds.
 RUN_LIFE_S = 7 * 86_400
 
 
 class RedisBudget:
-    """Implements the port SummaryBudget. `organisation`: whose day it is."""
+    """Implements the port SummaryBudget. The daily limit is per `organisation`."""
 
     def __init__(
         self,

@@ -1,11 +1,12 @@
--- The query cache's one atomic step.
+-- The atomic step of the query cache.
 --
--- Keys, all below KEYS[1]: :v:KEY the compressed answer, expiring · :order ZSET KEY by the time it
--- was stored, as counted by :stored. An answer that expired keeps its place in :order until it is
--- the oldest; a bound on answers counts it until then.
+-- Keys, all below KEYS[1]: :v:KEY the compressed answer, expires · :order ZSET of KEY by the number
+-- of its store operation, which :stored counts. An expired answer stays in :order until it is the
+-- oldest entry, and counts against the bound until then.
 
 --- put
--- ARGV: key, value, life in seconds, bound on answers
+-- ARGV: key, value, time to live in seconds, maximum number of answers
+
 local base = KEYS[1]
 local order = base .. ':order'
 redis.call('SET', base .. ':v:' .. ARGV[1], ARGV[2], 'EX', ARGV[3])

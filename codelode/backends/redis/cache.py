@@ -1,9 +1,9 @@
-"""The query cache in Redis, built so that it can only help.
+"""The query cache in Redis, behind a circuit breaker.
 
-A call that takes longer than 50 ms, or fails, reads as a miss; after a few in a row the breaker
-opens and the cache is not asked at all for some seconds, then one call tries again. Answers are
-bounded by count because the embedded server also holds the job state and evicts nothing: the
-cache must not be what fills it.
+A call that fails or takes longer than 50 ms counts as a miss. After a few consecutive failures the
+breaker opens: the cache is not called for some seconds, and then one call tries again. The number
+of answers is bounded because the embedded server also holds the job state and evicts nothing, so
+the cache must not fill it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from codelode.backends.redis import keys, scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import CodelodeError
 
-#: Longest wait for the cache, seconds: above its usual 1 ms by far, below what a person notices.
+#: Timeout of a cache call, seconds: far above the usual 1 ms, and below what a person notices.
 TIMEOUT_S = 0.05
 
-#: Failures in a row that open the breaker, and how long it stays open, seconds.
+#: Consecutive failures that open the breaker, and the time that it stays open, seconds.
 FAILURES_TO_OPEN = 3
 OPEN_S = 5.0
 
-#: zlib's fastest level: an answer of ten hits (15 kB) shrinks to 43 % in 0.15 ms; level 6 reaches
-#: 39 % in 0.38 ms, which the event loop would spend on every answer.
+#: The fastest level of zlib compresses an answer with ten hits (15 kB) to 43 % in 0.15 ms; level 6
+#: reaches 39 % in 0.38 ms, and the event loop would be blocked that long for each answer.
 COMPRESSION_LEVEL = 1
 
 T = TypeVar("T")
@@ -38,9 +38,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Breaker:
-    """Remembers failures in a row; open after too many, until `open_s` have passed.
+    """A circuit breaker: opens after too many consecutive failures, for `open_s` seconds.
 
-    Says so in the log when it opens and when it closes again, not for each failure.
+    It logs when it opens and when it closes, not each failure.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Breaker:
         self._open_until = 0.0
 
     def admits(self) -> bool:
-        """Whether to make a call. While open: no; after it: one caller, on behalf of all."""
+        """Return whether a call may be made. After `open_s`, a single caller tries."""
         if self._failures < self._failures_to_open:
             return True
         now = self._clock()
@@ -81,14 +81,14 @@ class Breaker:
 
 
 class Guard:
-    """Calls that may fail or take too long, which then read as nothing."""
+    """Runs calls with a timeout and a circuit breaker; a failed call returns None."""
 
     def __init__(self, *, timeout_s: float = TIMEOUT_S, breaker: Breaker | None = None) -> None:
         self._timeout_s = timeout_s
         self._breaker = breaker or Breaker()
 
     async def __call__(self, call: Callable[[], Awaitable[T]]) -> T | None:
-        """The call's result; None when the breaker is open, it fails, or it takes too long."""
+        """Return the result of a call, or None if it fails, times out, or the breaker is open."""
         if not self._breaker.admits():
             return None
         try:
@@ -103,7 +103,7 @@ class Guard:
 
 
 class RedisCache:
-    """Implements the port QueryCache. `entries`: bound on answers; 0 stores none."""
+    """Implements the port QueryCache. `entries`: maximum number of answers; 0 stores none."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Clients for a Redis or Valkey URL, and the one place where their errors become ours.
+"""Clients for a Redis or Valkey URL, and the translation of their errors.
 
-RESP2 is asked for although newer clients default to RESP3: it is what every server from 6.2 on
-answers alike, and it leaves out the handshake for maintenance notices that only one vendor sends.
-A lost connection is retried here, a timeout is not: the server may have done the work already,
-and repeating it would only add to the load that made it slow.
+The protocol is RESP2, although newer clients default to RESP3: all servers from 6.2 on implement it
+in the same way, and it needs no handshake for the maintenance notices of one vendor. A lost
+connection is retried here. A timeout is not: the server may have done the work already, and a
+repetition would add to the load that made it slow.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from codelode.errors import (
     Unavailable,
 )
 
-#: Longest wait for a reply, seconds. Every command and script here is meant to take milliseconds;
-#: the rest is for a server that waits for its disk.
+#: Timeout for a reply, seconds. Every command and script takes milliseconds; the margin is for a
+#: server that waits for its disk.
 REPLY_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 5.0
 
-#: Connections of one client: more than the threads of a worker or the calls of a gateway at once.
-#: The library's bound of 100 fails calls instead of queueing them.
+#: Maximum connections of a client: more than a worker has threads or a gateway concurrent calls.
+#: Beyond its default maximum of 100 the library fails calls instead of queueing them.
 MAX_CONNECTIONS = 500
 
-#: Attempts after the first to get a lost connection back, with random waits of up to 0.1, 0.2 and
-#: 0.4 seconds between them: for a connection the server closed, not for a server that is down.
+#: Retries after a lost connection, with random waits of up to 0.1, 0.2, and 0.4 seconds. They are
+#: for a connection that the server closed, not for a server that is down.
 RETRIES = 3
 BACKOFF_BASE_S = 0.05
 BACKOFF_CAP_S = 1.0
 
-#: Part of the message of a write that was refused for memory; inside a script, servers before 7
-#: report it as an ordinary error.
+#: Part of the message of a write that was rejected for lack of memory. Servers before version 7
+#: report it from scripts as an ordinary error.
 _OUT_OF_MEMORY = "OOM command not allowed"
 
-#: Every exception of the library, with the error it becomes and what to do about it. Looked up
-#: along the exception's bases, so a class of a later version takes its parent's row.
+#: The translation of every exception of the library: our error, and a message. It is looked up
+#: along the base classes, so an exception that a later version adds is translated as its parent.
 TRANSLATIONS: dict[type[Exception], tuple[type[CodelodeError], str]] = {
     exceptions.ConnectionError: (Unavailable, "Redis does not answer; is it running?"),
     exceptions.TimeoutError: (TimedOut, "Redis did not answer in time"),
@@ -63,17 +63,17 @@ TRANSLATIONS: dict[type[Exception], tuple[type[CodelodeError], str]] = {
     exceptions.WatchError: (Unavailable, "another client changed the same keys"),
     exceptions.TryAgainError: (Unavailable, "Redis is moving these keys"),
     exceptions.ClusterDownError: (Unavailable, "the Redis cluster is down"),
-    exceptions.LockError: (Unavailable, "a lock in Redis could not be had"),
+    exceptions.LockError: (Unavailable, "a lock in Redis could not be acquired"),
     exceptions.LockNotOwnedError: (Unavailable, "a lock in Redis was lost"),
     exceptions.AuthenticationError: (InvalidSettings, "Redis refused the password in its URL"),
     exceptions.AuthorizationError: (InvalidSettings, "Redis refused the user in its URL"),
     exceptions.AuthenticationWrongNumberOfArgsError: (
         InvalidSettings,
-        "Redis wants other credentials than its URL gives",
+        "Redis requires other credentials than those in its URL",
     ),
     exceptions.ExternalAuthProviderError: (InvalidSettings, "Redis refused the credentials"),
     exceptions.NoPermissionError: (InvalidSettings, "the Redis user lacks a permission"),
-    # The backend speaks to one server; a cluster's redirections mean a wrong URL.
+    # This backend supports a single server; redirections by a cluster mean that the URL is wrong.
     exceptions.AskError: (InvalidSettings, "the URL names a node of a Redis cluster"),
     exceptions.MovedError: (InvalidSettings, "the URL names a node of a Redis cluster"),
     exceptions.ClusterError: (InvalidSettings, "the URL names a node of a Redis cluster"),
@@ -84,7 +84,7 @@ TRANSLATIONS: dict[type[Exception], tuple[type[CodelodeError], str]] = {
     ),
     exceptions.RedisClusterException: (InvalidSettings, "the URL names a node of a Redis cluster"),
     exceptions.SlotNotCoveredError: (InvalidSettings, "the URL names a node of a Redis cluster"),
-    # What is left is a reply that should not have been possible.
+    # The remaining errors mean an unexpected reply.
     exceptions.NoScriptError: (Unavailable, "Redis dropped its scripts, as after a restart"),
     exceptions.ResponseError: (Corrupt, "Redis refused a command"),
     exceptions.ExecAbortError: (Corrupt, "Redis refused a transaction"),
@@ -101,14 +101,14 @@ TRANSLATIONS: dict[type[Exception], tuple[type[CodelodeError], str]] = {
     OSError: (Unavailable, "Redis cannot be reached"),
 }
 
-#: Longer details (redis-py quotes the whole command) are cut.
+#: Maximum length of the quoted detail: redis-py quotes whole commands.
 _DETAIL_CHARS = 300
 
 
 def connect(url: str, *, timeout_s: float = REPLY_TIMEOUT_S, retries: int = RETRIES) -> redis.Redis:
-    """A client for threads and tasks; connects on first use. Values come back as bytes.
+    """Return a client for threads and tasks that connects on first use and returns bytes.
 
-    Raises InvalidSettings when the URL is not one of a Redis server.
+    Raises InvalidSettings if this is not the URL of a Redis server.
     """
     retry = Retry(_backoff(), retries, supported_errors=(exceptions.ConnectionError,))
     with _checked(url):
@@ -118,21 +118,21 @@ def connect(url: str, *, timeout_s: float = REPLY_TIMEOUT_S, retries: int = RETR
 def connect_async(
     url: str, *, timeout_s: float = REPLY_TIMEOUT_S, retries: int = RETRIES
 ) -> redis.asyncio.Redis:
-    """The same for one event loop."""
+    """Return a client for one event loop; see `connect`."""
     retry = AsyncRetry(_backoff(), retries, supported_errors=(exceptions.ConnectionError,))
     with _checked(url):
         return redis.asyncio.Redis.from_url(url, retry=retry, **_options(url, timeout_s))
 
 
 def ping(url: str) -> None:
-    """Returns when the server answers now; raises one of `codelode.errors` when it does not."""
+    """Check that the server answers now; raise one of `codelode.errors` if it does not."""
     with connect(url, timeout_s=CONNECT_TIMEOUT_S, retries=0) as client, translated():
         client.ping()
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raises what the client library raises inside as one of `codelode.errors`."""
+    """Translate exceptions of the client library into `codelode.errors`."""
     try:
         yield
     except tuple(TRANSLATIONS) as exc:
@@ -140,7 +140,7 @@ def translated() -> Iterator[None]:
 
 
 def translate(exc: Exception) -> CodelodeError:
-    """The error that stands for an exception of the client library."""
+    """Return our error for an exception of the client library."""
     detail = str(exc)
     lookup: list[type] = list(type(exc).__mro__)
     if _OUT_OF_MEMORY in detail:
@@ -158,9 +158,9 @@ def _checked(url: str) -> Iterator[None]:
     try:
         yield
     except ValueError as exc:
-        # The URL itself may hold a password, so it is not repeated.
+        # The message leaves out the URL itself because it may contain a password.
         raise InvalidSettings(
-            f"CODELODE_REDIS_URL or CODELODE_CACHE_URL is no URL of a Redis server: {exc}; "
+            f"CODELODE_REDIS_URL or CODELODE_CACHE_URL is not the URL of a Redis server: {exc}; "
             "for example redis://127.0.0.1:6379/0"
         ) from exc
 

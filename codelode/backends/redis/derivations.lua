@@ -1,9 +1,9 @@
--- Derived values, in generations: writes go to the newest, and when it is full the oldest leaves
--- whole. Forgetting costs one command however much there is, and an entry carries no bookkeeping
--- of its own.
+-- Derived values in generations: writes go to the newest generation, and when it is full the oldest
+-- one is evicted as a whole. Eviction is a single command, and entries need no bookkeeping of their
+-- own.
 --
--- Keys, all below KEYS[1]: :newest number of the newest generation · :N HASH key -> value of
--- generation N, its field '' the bytes it holds. All expire when nothing is written any more.
+-- Keys, all below KEYS[1]: :newest the number of the newest generation · :N HASH of key -> value of
+-- generation N; its field '' holds its size in bytes. A generation expires when it is not written.
 
 --- get
 -- ARGV: generations, then keys -> values
@@ -30,8 +30,9 @@ end
 return found
 
 --- put
--- ARGV: generations, bytes per generation, life in seconds, bytes an entry costs besides, then
--- key, value of each
+-- ARGV: generations, bytes per generation, time to live in seconds, additional bytes per entry,
+-- then key and value of each entry
+
 local base, generations, limit = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local newest = tonumber(redis.call('GET', base .. ':newest') or '0')
 local function hash() return base .. ':' .. newest end

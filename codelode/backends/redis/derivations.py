@@ -1,8 +1,8 @@
-"""Derived values in Redis, for the workers of many machines.
+"""The derived-value cache in Redis, shared by workers on several machines.
 
-Bounded in bytes because the server may be the one that also holds the job state and evicts
-nothing. `derivations.lua` draws the keys. A server that evicts may take any generation away: it
-loses entries and its own count together.
+Its size in bytes is bounded because the server may also hold the job state, and then evicts
+nothing. `derivations.lua` describes the keys. A server that evicts keys may drop any generation,
+which holds its entries and their size together.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from codelode.backends.redis.connection import translated
 from codelode.errors import CodelodeError
 from codelode.ports import DerivationKey
 
-#: The cache leaves by so many parts of it.
+#: Number of generations: the oldest one is evicted as a whole.
 GENERATIONS = 8
 
-#: Entries outlive the last write by so much, seconds.
+#: Time after the last write at which a generation expires, seconds.
 TTL_S = 60 * 86_400
 
-#: What an entry costs besides its key and value, bytes: a hash table's slot and two headers.
+#: Memory of an entry in addition to key and value, bytes: a hash table slot and two headers.
+
 ENTRY_BYTES = 80
 
 #: Keys per script call: a long call blocks every other client of the server.

@@ -1,12 +1,12 @@
-"""Our keys in Redis as one file, and back.
+"""Backup of all our Redis keys to a file, and restore.
 
-Key by key as the server itself serialises them (DUMP), so that every type and life time comes back
-exactly; a server of another make or of an older version may refuse them. What is only about work
-under way stays out: the broker's messages, what stages hand each other, heartbeats, holds, caches.
-The ledger sends again what a message is missing for (`RedisLedger.recover`).
+Each key is saved as the server serialises it (DUMP), so that types and times to live are restored
+exactly; another kind of server or an older version may reject the values. State of work in progress
+is left out: messages of the broker, stage outputs, heartbeats, locks, and caches. After a restore,
+`RedisLedger.recover` makes runs send their lost messages again.
 
-A file is records, each of the lengths of key and value, the time to live in milliseconds (0: for
-ever), the key and the value.
+A file is a sequence of records: length of the key, length of the value, time to live in
+milliseconds (0: no expiry), key, value.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ from redis.exceptions import ResponseError
 from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt, InvalidSettings
 
-#: What the names of keys that are not kept begin with, after our prefix.
+#: Key prefixes, after our own, that are left out of a backup.
 TRANSIENT = ("broker:", "handover:", "worker:", "workers:", "reindex:", "{cache}", "{derivations}")
 
-#: Keys per round trip, and looked at per step of a walk.
+#: Keys per round trip, and keys per SCAN step.
 _STEP = 500
 _SCANNED = 5_000
 
-_HEAD = struct.Struct("<IQq")  # bytes of key, bytes of value, ms to live
+_HEAD = struct.Struct("<IQq")  # bytes of the key, bytes of the value, time to live in ms
+
+_TRUNCATED = "the backup of Redis is truncated; use another backup"
 
 
 class RedisKeys:
-    """All of our keys on one server."""
+    """All our keys on one server."""
 
     def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
         self._client = client
         self._prefix = prefix
 
     def dump(self, out: BinaryIO) -> int:
-        """Write every key that is kept; how many there were."""
+        """Write all keys but the transient ones; return their number."""
         count = 0
         with translated():
             kept = (key for key in self._keys() if not self._is_transient(key))
@@ -51,16 +53,15 @@ class RedisKeys:
                     pipe.pttl(key)
                 values = iter(pipe.execute())
                 for key, value, ttl_ms in zip(some, values, values, strict=True):
-                    if value is not None:  # it is there still
+                    if value is not None:  # it still exists
                         out.write(_HEAD.pack(len(key), len(value), max(0, ttl_ms)) + key + value)
                         count += 1
         return count
 
     def load(self, source: BinaryIO) -> int:
-        """Write back what `dump` wrote; how many keys.
+        """Restore the keys that `dump` wrote; return their number.
 
-        Raises Corrupt when the file ends in the middle, InvalidSettings when the server cannot
-        read it.
+        Raises Corrupt if the file is truncated, InvalidSettings if the server rejects its values.
         """
         count = 0
         records = _records(source)
@@ -73,28 +74,28 @@ class RedisKeys:
                     pipe.execute()
                 except ResponseError as exc:
                     raise InvalidSettings(
-                        f"this Redis server cannot read the backup ({exc}): restore it to the "
-                        "kind of server, of the same version or newer, that it was made of"
+                        f"this Redis server cannot read the backup ({exc}): restore it on the "
+                        "same kind of server, in the same version or newer"
                     ) from exc
                 count += len(some)
         return count
 
     def wipe(self) -> None:
-        """Remove all of our keys, the transient ones too."""
+        """Remove all our keys, including the transient ones."""
         with translated():
             every = self._keys()
             while some := list(islice(every, _STEP)):
                 self._client.unlink(*some)
 
     def workers(self) -> tuple[str, ...]:
-        """Workers that are alive."""
+        """Return the names of the live workers."""
         start = f"{self._prefix}worker:"
         with translated():
             found = list(self._client.scan_iter(match=f"{start}*", count=_SCANNED))
         return tuple(sorted(key.decode().removeprefix(start) for key in found))
 
     def _keys(self) -> Iterator[bytes]:
-        """Each key once, as far as it was there all the time."""
+        """Iterate over the keys, each once. Keys that change meanwhile may be missed."""
         return iter(set(self._client.scan_iter(match=f"{self._prefix}*", count=_SCANNED)))
 
     def _is_transient(self, key: bytes) -> bool:
@@ -104,9 +105,9 @@ class RedisKeys:
 def _records(source: BinaryIO) -> Iterator[tuple[bytes, bytes, int]]:
     while head := source.read(_HEAD.size):
         if len(head) < _HEAD.size:
-            raise Corrupt("the backup of Redis ends in the middle")
+            raise Corrupt(_TRUNCATED)
         key_bytes, value_bytes, ttl_ms = _HEAD.unpack(head)
         rest = source.read(key_bytes + value_bytes)
         if len(rest) < key_bytes + value_bytes:
-            raise Corrupt("the backup of Redis ends in the middle")
+            raise Corrupt(_TRUNCATED)
         yield rest[:key_bytes], rest[key_bytes:], ttl_ms

@@ -1,12 +1,12 @@
--- The graph's atomic steps. A node is `f` + path or `x` + external name.
+-- The atomic steps of the dependency graph. A node is `f` + path or `x` + external name.
 --
 -- Keys, all below KEYS[1], which names the repository:
---   :meta      HASH next -> last id given out, born -> when the first one was
+--   :meta      HASH next -> last id assigned, born -> time of the first assignment
 --   :id        HASH node -> id          :name  HASH id -> node
 --   :o:BUCKET  HASH id -> edges out     :i:BUCKET  HASH id -> edges in; BUCKET is id / 128
---   :hub:ID    HASH id / 512 -> edges in, instead of the above where there are many; :hubs
--- Edges are packed: per edge the other end's id (u32, little endian) and the kind (one byte).
--- A node keeps its id until the repository is removed, so what a reader got can always be named.
+--   :hub:ID    HASH id / 512 -> a part of the edges in, for a long list; see packed.lua
+-- Edges are packed: per edge the id of the far end (u32, little endian) and the kind (one byte).
+-- A node keeps its id until the repository is removed, so a reader can resolve the ids it has read.
 
 --- prelude
 local ids, names, meta = base .. ':id', base .. ':name', base .. ':meta'
@@ -29,7 +29,7 @@ end
 return lists
 
 --- replace
--- ARGV: source, then target and kind of each edge
+-- ARGV: source, then alternating targets and kinds of its edges
 local function allocate(node)
   local id = redis.call('HGET', ids, node)
   if id then return tonumber(id) end
@@ -53,7 +53,8 @@ end
 local old, had = outgoing(source), {}
 for at = 1, #old, 5 do had[string.sub(old, at, at + 4)] = true end
 
--- The same edge as its target keeps it: the source's id and the kind.
+-- The edge as stored with its target: the id of the source, and the kind.
+
 local function back(entry) return struct.pack('<I4', source) .. string.sub(entry, 5) end
 for entry in pairs(had) do
   local target = id_of(entry)

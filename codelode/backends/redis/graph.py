@@ -1,14 +1,14 @@
-"""The dependency graph in Redis: packed adjacency in both directions.
+"""The dependency graph in Redis: packed adjacency lists in both directions.
 
-Paths become integer ids per repository, and each node's edges one packed value in a hash of 128
-nodes: 13 bytes per edge for both directions together (`tests/bench/graph.py`), a fifteenth of sets
-of paths. A file's edges change in one script.
+Paths are mapped to integer ids per repository, and the edges of a node are one packed value in a
+hash of 128 nodes. This takes 13 bytes per edge for both directions (`tests/bench/graph.py`), a
+fifteenth of sets of paths. One script replaces the edges of a file.
 
-Reading takes two round trips however many paths are asked for: a script gives the packed edges of
-all of them, then the ids in them are looked up in plain commands, because a script that did this
-for a file with 20,000 importers would hold up every other client. That is safe because a name
-keeps its id until its repository is removed, at the price of about 200 bytes for each path that is
-no more; a read that a removal cuts in two is done again.
+A read takes two round trips for any number of paths. A script returns the packed edges of all of
+them; then plain commands look up the ids, because a script that did this for a file with 20,000
+importers would block all other clients. This is safe because a path keeps its id until its
+repository is removed, at the cost of about 200 bytes for each deleted path. A read that the removal
+of the repository interrupts is repeated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from codelode.errors import Corrupt, Unavailable
 from codelode.graph import outgoing_edges
 from codelode.model import Edge, EdgeKind, RepositoryName
 
-#: The stored byte of each kind. Never renumber: graphs that exist hold these.
+#: The stored byte of each kind. Never renumber them: existing graphs contain these values.
 KIND_CODES = {
     EdgeKind.IMPORTS: 0,
     EdgeKind.CALLS: 1,
@@ -35,20 +35,20 @@ KIND_CODES = {
 }
 _KINDS = {code: kind for kind, code in KIND_CODES.items()}
 
-#: Values per command, so that no single command holds the server for more than about 1 ms.
+#: Values per command, so that no command blocks the server for more than about 1 ms.
 BATCH = 1000
 
-#: Reads that a removal of the repository cuts in two are made so often.
+#: Attempts of a read that the removal of the repository interrupts.
 READ_ATTEMPTS = 5
 
 _PACKED = np.dtype([("id", "<u4"), ("kind", "u1")])
 
-# As in graph.lua: what a node's bytes start with, and the two sides of an edge.
+# As in graph.lua: the first byte of a node, and the two directions.
 _FILE, _EXTERNAL = b"f", b"x"
 _OUT, _IN = b"o", b"i"
 
 _Packed = npt.NDArray[Any]  # (edges,) of _PACKED
-_End = tuple[str, EdgeKind, bool]  # of an edge: name, kind, is the name external
+_End = tuple[str, EdgeKind, bool]  # the far end of an edge: name, kind, whether it is external
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class RedisGraph:
     def _packed(
         self, base: str, paths: Sequence[str], side: bytes
     ) -> tuple[set[bytes], list[_Packed]]:
-        """When the graph was begun, as each batch saw it, and each path's edges."""
+        """Return the creation time of the graph, as seen by each batch, and the edges per path."""
         calls = [(base, [side, *map(_file, batch)]) for batch in _batches(paths)]
         with translated():
             replies = self._read(calls)
@@ -123,7 +123,7 @@ class RedisGraph:
         ]
 
     def _nodes(self, base: str, ids: Sequence[int]) -> tuple[bytes, dict[int, bytes | None]]:
-        """When the graph was begun, read last, and the node of each id."""
+        """Return the creation time of the graph, read last, and the node of each id."""
         pipe = self._client.pipeline(transaction=False)
         for batch in _batches(ids):
             pipe.hmget(f"{base}:name", cast("list[str]", batch))
@@ -151,7 +151,7 @@ def _target(edge: Edge) -> bytes:
 def _unpack(raw: bytes) -> _Packed:
     if len(raw) % _PACKED.itemsize:
         raise Corrupt(
-            "a list of edges in Redis is cut short; remove and index the repository again"
+            "a list of edges in Redis is truncated; remove and index the repository again"
         )
     return np.frombuffer(raw, dtype=_PACKED)
 
@@ -163,20 +163,23 @@ def _distinct_ids(lists: Sequence[_Packed]) -> list[int]:
 
 
 def _ends(packed: _Packed, nodes: Mapping[int, bytes | None]) -> list[_End]:
-    """The distinct other ends; their order is that of `codelode.graph.in_order`."""
+    """Return the far ends of edges, in the order of `codelode.graph.in_order`."""
     return sorted(_end(nodes[id_], code) for id_, code in packed.tolist())
 
 
 def _end(node: bytes | None, code: int) -> _End:
     if node is None:
-        raise Corrupt("an edge in Redis ends nowhere; remove and index the repository again")
+        raise Corrupt(
+            "an edge in Redis ends at an unknown node; remove and index the repository again"
+        )
     return keys.decode(node[1:]), _kind(code), node[:1] == _EXTERNAL
 
 
 def _kind(code: int) -> EdgeKind:
     if code not in _KINDS:
         raise Corrupt(
-            f"Redis holds an edge of unknown kind {code}; was it written by a newer version?"
+            f"Redis holds an edge of unknown kind {code}, perhaps written by a newer version of "
+            "codelode; use that version, or remove and index the repository again"
         )
     return _KINDS[code]
 

@@ -1,21 +1,21 @@
--- How writers and the swap of the index exclude each other. All keys begin with KEYS[1].
+-- Mutual exclusion of writers and the index swap. All keys begin with KEYS[1].
 --
---   reindex:switching  held while no worker may write
---   reindex:writers    HASH token -> worker of each write under way
---   worker:ID          the ledger's: expires when the worker stops its heartbeat
+--   reindex:switching  the exclusive lock: no worker may write while it exists
+--   reindex:writers    HASH token -> worker, for each write in progress
+--   worker:ID          a key of the ledger that expires without heartbeats of the worker
 
 --- prelude
 local prefix = KEYS[1]
 local function key(name) return prefix .. name end
 
 --- begin
--- token, worker -> 1 when it may write
+-- token, worker -> 1 if the worker may write
 if redis.call('EXISTS', key('reindex:switching')) == 1 then return 0 end
 redis.call('HSET', key('reindex:writers'), ARGV[1], ARGV[2])
 return 1
 
 --- writers
--- -> how many live workers are writing; what dead ones left is removed
+-- -> number of live workers that are writing; removes the entries of dead ones
 local all = redis.call('HGETALL', key('reindex:writers'))
 local alive = 0
 for i = 1, #all, 2 do
@@ -28,7 +28,8 @@ end
 return alive
 
 --- renew
--- name, value, life_ms -> 1 when it is still held
+-- name, value, life_ms -> 1 if the lock is still held
+
 if redis.call('GET', key(ARGV[1])) ~= ARGV[2] then return 0 end
 return redis.call('PEXPIRE', key(ARGV[1]), ARGV[3])
 

@@ -1,11 +1,12 @@
-"""How workers and a rebuild of the index keep out of each other's way, in Redis.
+"""Coordination of workers and an index rebuild, in Redis: locks, and the progress of the rebuild.
 
-A worker says that it is writing for as long as a batch takes, up to and with what the ledger is
-told of it. The swap waits until nobody is and lets nobody begin until it is through, so what
-the ledger knows at that moment is in the old index and, after a last look, in the new one. What a
-dead worker said counts for nothing; a rebuild that dies loses its holds within LIFE_S.
+The index is protected by a lock with shared and exclusive modes. A worker holds it shared
+(`writing`) while it stores a batch and reports it to the ledger. The swap of the indexes holds it
+exclusively (`alone`), so at that moment everything that the ledger lists is in the old index and,
+after a last comparison, in the new one. The shared lock of a dead worker does not count, and the
+locks of a dead rebuild expire within LIFE_S.
 
-What is built so far is here too, path by path, so that any machine can go on.
+The files that a rebuild has finished are recorded here as well, so that any machine can resume it.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from codelode.backends.redis.connection import translated
 from codelode.errors import Busy, CodelodeError, Unavailable
 from codelode.model import RepositoryRef
 
-#: Holds of a rebuild end so long after it died, seconds; they are renewed three times in it.
+#: Time after which the locks of a dead rebuild expire, seconds. A live one renews them three times
+#: in this time.
 LIFE_S = 15.0
 
-#: How long a swap waits for writers to end, seconds.
+#: Maximum wait of a swap for writers, and the interval of its checks, seconds.
 SWAP_WAIT_S = 120.0
-LOOK_S = 0.05
+POLL_S = 0.05
 
 _RUNNING = "reindex:running"
 _SWITCHING = "reindex:switching"
@@ -43,7 +45,7 @@ _FACTS = "workers:settings"
 
 
 class Hold:
-    """Something held in Redis and renewed by a thread until it is let go."""
+    """A lock in Redis that a thread renews until it is released."""
 
     def __init__(self, swap: RedisIndexSwap, name: str, value: str) -> None:
         self._swap = swap
@@ -55,9 +57,9 @@ class Hold:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise Unavailable when it was lost: somebody else may hold it by now."""
+        """Raise Unavailable if the lock was lost: another process may hold it by now."""
         if not self._swap.renew(self._name, self._value):
-            raise Unavailable("this rebuild lost its hold, as after a long pause; run it again")
+            raise Unavailable("the rebuild lost its lock, as after a long pause; run it again")
         self._seen_at = time.monotonic()
 
     def end(self) -> None:
@@ -70,11 +72,11 @@ class Hold:
             try:
                 self._swap.renew(self._name, self._value)
             except CodelodeError:
-                continue  # whoever needs it checks
+                continue  # `check` reports a lost lock to its user
 
 
 class RedisIndexSwap:
-    """One of a process; safe to share between threads."""
+    """The locks and the rebuild's progress; one per process, safe to share between threads."""
 
     def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
         self._client: Any = client
@@ -82,42 +84,42 @@ class RedisIndexSwap:
         sources = scripts.load("index_swap.lua")
         self._scripts = {name: client.register_script(text) for name, text in sources.items()}
 
-    # The workers' side
+    # For workers
 
     def announce(self, facts: Mapping[str, str]) -> None:
-        """What the workers run with, for a rebuild to compare."""
+        """Publish the settings of the workers, which a rebuild compares with its own."""
         with translated():
             self._client.set(self._key(_FACTS), json.dumps(dict(facts)))
 
     def facts(self) -> Mapping[str, str]:
-        """What was announced last; empty: nothing yet."""
+        """Return the settings that workers announced last; empty: none yet."""
         with translated():
             return dict(json.loads(self._client.get(self._key(_FACTS)) or b"{}"))
 
     @contextmanager
     def writing(self, worker: str, *, wait_s: float = math.inf) -> Iterator[None]:
-        """The published index stays the published one inside.
+        """Hold the index lock shared: the published index is not swapped meanwhile.
 
-        A backup of a large index takes long, and no file is to fail of that: who holds the index
-        alone renews that, and a dead one's hold ends by itself. Raises Unavailable when it is held
-        for longer than `wait_s`.
+        Raises Unavailable if another process holds it exclusively for longer than `wait_s`. The
+        default is to wait: a backup of a large index holds it for long, no file should fail for
+        that, and the lock of a dead process expires.
         """
         token, deadline = uuid4().hex, time.monotonic() + wait_s
         while not self._script("begin", token, worker):
             if time.monotonic() > deadline:
                 raise Unavailable("the index is being swapped; try again")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         try:
             yield
         finally:
             with translated():
                 self._client.hdel(self._key("reindex:writers"), token)
 
-    # The rebuild's side
+    # For the rebuild
 
     @contextmanager
     def running(self) -> Iterator[Hold]:
-        """One rebuild at a time. Raises Busy, naming the process, while another one runs."""
+        """Hold the lock of rebuilds. Raises Busy, naming the process, while another one runs."""
         mine = {"host": socket.gethostname(), "pid": os.getpid(), "token": uuid4().hex}
         value = json.dumps(mine)
         if not self._take(_RUNNING, value):
@@ -140,49 +142,50 @@ class RedisIndexSwap:
 
     @contextmanager
     def alone(self, *, wait_s: float = SWAP_WAIT_S) -> Iterator[Hold]:
-        """No worker writes inside.
+        """Hold the index lock exclusively: no worker writes meanwhile.
 
-        Raises Unavailable when those that write do not come to an end.
+        Raises Unavailable if the workers do not finish their writes within `wait_s`.
         """
         value, deadline = uuid4().hex, time.monotonic() + wait_s
         while not self._take(_SWITCHING, value):
-            self._wait(deadline, "another swap does not end")
+            self._wait(deadline, "another swap does not finish")
         hold = Hold(self, _SWITCHING, value)
         try:
             while self._script("writers"):
-                self._wait(deadline, "the workers do not come to an end with their writes")
+                self._wait(deadline, "the workers do not finish their writes")
             yield hold
         finally:
             hold.end()
 
     def renew(self, name: str, value: str) -> bool:
-        """Whether it is still held, which it is for LIFE_S from now."""
+        """Extend a lock by LIFE_S; return whether it is still held."""
         return bool(self._script("renew", name, value, int(LIFE_S * 1000)))
 
     def release(self, name: str, value: str) -> None:
+        """Release a lock, if it is still held with this value."""
         self._script("release", name, value)
 
-    # What is built
+    # Progress of the rebuild
 
     def target(self) -> Mapping[str, str]:
-        """What is being built, as `begin` was told; empty: nothing."""
+        """Return the description that `begin` was given; empty: no rebuild has begun."""
         with translated():
             return dict(json.loads(self._client.get(self._key(_TARGET)) or b"{}"))
 
     def begin(self, target: Mapping[str, str]) -> None:
-        """Begin with nothing built."""
+        """Start a rebuild without finished files."""
         self.forget()
         with translated():
             self._client.set(self._key(_TARGET), json.dumps(dict(target)))
 
     def refs(self) -> set[RepositoryRef]:
-        """The refs of which something is built."""
+        """Return the refs with finished files."""
         with translated():
             found = self._client.smembers(self._key(_PLACES))
         return {cast("RepositoryRef", tuple(json.loads(ref))) for ref in found}
 
     def built(self, ref: RepositoryRef) -> dict[str, str]:
-        """Of one ref: path → what was noted of it."""
+        """Return the notes on the finished files of a ref, by path."""
         with translated():
             found = self._client.hscan_iter(self._built(ref), count=1000)
             return {path.decode(): value.decode() for path, value in found}
@@ -190,7 +193,7 @@ class RedisIndexSwap:
     def note(
         self, ref: RepositoryRef, built: Mapping[str, str], *, gone: tuple[str, ...] = ()
     ) -> None:
-        """Files that are in the new index now, and those that are not any more."""
+        """Record the files that are in the new index now, and those no longer in it."""
         with translated():
             pipe = self._client.pipeline(transaction=False)
             if built:
@@ -201,13 +204,13 @@ class RedisIndexSwap:
             pipe.execute()
 
     def drop_ref(self, ref: RepositoryRef) -> None:
-        """Nothing of the ref is built any more."""
+        """Record that the new index has no files of the ref any more."""
         with translated():
             self._client.unlink(self._built(ref))
             self._client.srem(self._key(_PLACES), json.dumps(ref))
 
     def forget(self) -> None:
-        """Nothing is being built."""
+        """Remove all records of the rebuild."""
         for ref in self.refs():
             self.drop_ref(ref)
         with translated():
@@ -221,7 +224,7 @@ class RedisIndexSwap:
     def _wait(self, deadline: float, otherwise: str) -> None:
         if time.monotonic() > deadline:
             raise Unavailable(f"{otherwise}: run the command again")
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
     def _built(self, ref: RepositoryRef) -> str:
         return self._key(f"reindex:built:{':'.join(ref)}")
@@ -235,7 +238,8 @@ class RedisIndexSwap:
 
 
 def _is_dead(holder: Mapping[str, Any]) -> bool:
-    """Whether the process is one of this machine that is gone."""
+    """Return whether the process ran on this machine and has ended."""
+
     if holder.get("host") != socket.gethostname():
         return False
     try:

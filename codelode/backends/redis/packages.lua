@@ -1,4 +1,4 @@
--- What repositories publish. Keys below KEYS[1]:
+-- The packages that repositories publish. Keys below KEYS[1]:
 --   :of  HASH repository -> JSON {keys: {key: folder}, fingerprints: {…}}
 --   :by  HASH key -> JSON {repository: folder}
 
@@ -16,7 +16,8 @@ local function put(key, repository, folder)
 end
 
 --- publish
--- ARGV: repository, JSON as in `:of`, empty to withdraw, then key and folder in turn
+-- ARGV: repository, JSON as in `:of` (empty: remove), then alternating keys and folders
+
 local old = redis.call('HGET', of, ARGV[1])
 if old == ARGV[2] then return end
 if old then

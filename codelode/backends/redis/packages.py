@@ -1,4 +1,4 @@
-"""What repositories publish, in Redis: one table over all of them, replaced per repository."""
+"""The package index in Redis: one table over all repositories, replaced per repository."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
--- Lists packed into one value, entries of one width that start with an id (u32, little endian).
+-- Lists packed into one value. Entries have a fixed width and start with an id (u32, little endian).
 --
--- A list is field ID or NAME of a hash. One that outgrows LIMIT moves to a hash of its own, in
--- parts by id / 512, and is noted in the set `:hubs`: otherwise each of the 20,000 importers of a
--- file would rewrite the whole list, and the append-only file with it. It does not move back.
+-- A list is a field (ID or NAME) of a hash. A list that outgrows LIMIT moves to a hash of its own
+-- (a hub), in parts by id / 512, which is recorded in the set `:hubs`. Otherwise each of the 20,000
+-- importers of a file would rewrite the whole list, also in the append-only file. A hub stays one.
 local LIMIT, PART = 1000, 512  -- bytes, ids
 local base = KEYS[1]
 
@@ -10,7 +10,7 @@ local function id_of(entry) return (struct.unpack('<I4', entry)) end
 local function hub(field) return base .. ':hub:' .. field end
 local function part(entry) return math.floor(id_of(entry) / PART) end
 
--- Most repositories have no hub, and then a new entry asks once instead of each time.
+-- Most repositories have no hub: checking this once saves a command for each new entry.
 local some_hub = nil
 local function is_hub(field)
   if some_hub == nil then some_hub = redis.call('EXISTS', base .. ':hubs') == 1 end
@@ -40,7 +40,8 @@ local function move_to_hub(key, field, list, width)
   redis.call('HDEL', key, field)
 end
 
--- The hash and field where the entry of a list is or belongs, and what is there.
+-- Returns the hash and field where an entry of a list is or belongs, and their value.
+
 local function place(key, field, entry)
   local list = redis.call('HGET', key, field)
   if list or not is_hub(field) then return key, field, list or '' end

@@ -1,4 +1,4 @@
-"""Celery's queues as kombu's Redis transport keeps them: a list of messages each, newest first."""
+"""Celery's queues as kombu's Redis transport stores them: lists of messages, newest first."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from codelode.jobs import KEY_PREFIX
 
 
 class RedisQueues:
-    """Puts messages into queues that are already as a worker reads them."""
+    """Sends encoded messages, in the format that a worker reads."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
 
     def push(self, queue: str, messages: Sequence[str]) -> None:
-        """Append all of them in one step."""
+        """Append all messages to the queue in one step."""
+
         with translated():
             self._client.lpush(f"{KEY_PREFIX}{queue}", *messages)

@@ -1,11 +1,11 @@
--- The reference index's atomic steps.
+-- The atomic steps of the reference index.
 --
 -- Keys, all below KEYS[1], which names the repository:
---   :meta    HASH next -> last id given out, born -> when the first one was
+--   :meta    HASH next -> last id assigned, born -> time of the first assignment
 --   :id      HASH path -> file id            :path  HASH file id -> path
---   :file    HASH file id -> number of names (u16), their digests, then the names, deflated
---   :name    HASH digest of a name -> ids of the files that have it, packed (u32, little endian)
---   :hub:DIGEST  HASH id / 512 -> the same, instead of the above where there are many; :hubs
+--   :file    HASH file id -> number of names (u16), their digests, then the names, compressed
+--   :name    HASH digest of a name -> ids of the files that use it, packed (u32, little endian)
+--   :hub:DIGEST  HASH id / 512 -> a part of the ids, for a long list; see packed.lua
 -- A digest is 5 bytes. A file keeps its id until the repository is removed.
 
 --- prelude
@@ -24,7 +24,7 @@ local function digests(value)
 end
 
 --- replace
--- ARGV: path, the value of `:file`, empty for no names
+-- ARGV: path, the value of `:file` (empty: no names)
 local id = redis.call('HGET', ids, ARGV[1])
 if not id then
   if ARGV[2] == '' then return end
@@ -55,7 +55,8 @@ for i = 1, #ARGV do lists[i + 1] = read_list(names, ARGV[i]) end
 return lists
 
 --- held
--- ARGV: path…  →  the value of `:file` of each, empty without names
+-- ARGV: path…  →  the value of `:file` of each (empty: no names)
+
 local found = {}
 for i = 1, #ARGV do
   local id = redis.call('HGET', ids, ARGV[i])

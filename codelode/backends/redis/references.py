@@ -1,9 +1,9 @@
-"""The reference index in Redis: which names a file uses, and which files use a name.
+"""The reference index in Redis: the names that a file uses, and the files that use a name.
 
-A name is found by a digest of five bytes, so that it is stored once per file, deflated, and nowhere
-else: two names of one repository share a digest once in a million repositories of a thousand
-names, or with one chance in two hundred where there are a hundred thousand; the answer then names a
-file too many. A file's names change in one script, which does nothing when they are the same.
+Names are indexed by a digest of five bytes, so that the name itself is stored only once per file,
+compressed. In a repository with 100,000 names, two names share a digest with a probability of
+1/200, and with 1,000 names of one in a million; a lookup then returns a file too many. One script
+replaces the names of a file, and changes nothing if they are the same.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from codelode.model import RepositoryName
 from codelode.references import distinct_names
 from codelode.tokens import Memo
 
-#: Values per command, so that no single command holds the server for more than about 1 ms.
+#: Values per command, so that no command blocks the server for more than about 1 ms.
 BATCH = 1000
 
-#: Reads that a removal of the repository cuts in two are made so often.
+#: Attempts of a read that the removal of the repository interrupts.
 READ_ATTEMPTS = 5
 
 _DIGEST_BYTES = 5
@@ -93,7 +93,8 @@ class RedisReferences:
         return births, [np.frombuffer(raw, "<u4").tolist() for raw in packed]
 
     def _paths(self, base: str, ids: Sequence[int]) -> tuple[bytes, dict[int, str]]:
-        """When the index was begun, read last, and the path of each id."""
+        """Return the creation time of the index, read last, and the path of each id."""
+
         pipe = self._client.pipeline(transaction=False)
         for batch in _batches(ids):
             pipe.hmget(f"{base}:path", cast("list[str]", batch))

@@ -1,7 +1,7 @@
-"""Lua scripts from the `.lua` files beside this module.
+"""Lua scripts from the `.lua` files in this folder.
 
-A file is split at lines `--- name`. The section `prelude`, and before it the files named as
-`after`, are put before every other section, so functions are written once.
+A file is split into scripts at lines `--- name`. The files listed in `after` and the section
+`prelude` are prepended to every other section, so that functions are written only once.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from redis.exceptions import NoScriptError
 
 
 def load(file: str, *, after: tuple[str, ...] = ()) -> dict[str, str]:
-    """Script name → source, for every section of the file."""
+    """Return the source of each script in a file, by name."""
     sections = dict(part.split("\n", 1) for part in _text(file).split("\n--- ")[1:])
     prelude = "".join((*map(_text, after), sections.pop("prelude", "")))
     return {name: prelude + body for name, body in sections.items()}
 
 
 class Bulk:
-    """A script that may run again with the same arguments, run many times in one round trip.
+    """An idempotent script that runs many times in one round trip.
 
-    The client library's own scripts ask the server first whether it has them, which would be a
-    second one.
+    The scripts of the client library need a second round trip, in which they ask the server
+    whether it has the script.
     """
 
     def __init__(self, client: redis.Redis, source: str) -> None:
@@ -34,7 +34,8 @@ class Bulk:
         self._sha = client.register_script(source).sha
 
     def __call__(self, calls: Sequence[tuple[str, Sequence[bytes]]]) -> list[Any]:
-        """The reply to each call, a key and arguments, in order."""
+        """Run the script with each key and arguments; return the replies in order."""
+
         try:
             return self._send(calls)
         except NoScriptError:

@@ -1,11 +1,12 @@
--- Remembered queries: what is atomic.
+-- The atomic step of the semantic query cache.
 --
--- Keys, all below KEYS[1]: :n:BUCKET LIST of entries, newest first, expiring · :n LIST of buckets in
--- the order of remembering, newest first. Every entry has one place in :n, so its length bounds the
--- entries of all buckets; where a bucket expired first, a place is dropped without an entry.
+-- Keys, all below KEYS[1]: :n:BUCKET LIST of entries, newest first, expires · :n LIST with the
+-- bucket of every entry, newest first. Its length bounds the entries of all buckets. If a bucket
+-- has expired, its elements in :n are dropped without an entry.
 
 --- remember
--- ARGV: bucket, entry, life in seconds, bound on entries
+-- ARGV: bucket, entry, time to live in seconds, maximum number of entries
+
 local base = KEYS[1] .. ':n'
 local bucket = base .. ':' .. ARGV[1]
 redis.call('LPUSH', bucket, ARGV[2])

@@ -1,7 +1,7 @@
-"""Remembered queries in Redis: a list of vectors per bucket, compared here.
+"""The semantic query cache in Redis: a list of vectors per bucket, compared by the client.
 
-A bucket is what one filter, one option set and one state of the index have in common, so it is
-small; only its newest entries are compared, which bounds what one search reads.
+A bucket holds the queries with the same filters, options, and index generation, so it is small.
+Only its newest entries are compared, which bounds what one search reads.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from codelode.backends.redis import keys, scripts
 from codelode.backends.redis.cache import TIMEOUT_S, Breaker, Guard
 from codelode.model import Vector
 
-#: Entries of a bucket that are compared: 64 vectors of 256 dimensions are 32 kB.
+#: Number of entries that are compared: 64 vectors of 256 dimensions are 32 kB.
 COMPARED = 64
 
-#: Vectors are kept in 16 bits: cosines differ by less than 0.001.
+#: Vectors are stored with 16 bits per component, which changes a cosine by less than 0.001.
 _PACKED = np.dtype("<f2")
 
 
 class RedisSemanticQueryCache:
-    """Implements the port SemanticQueryCache. `entries`: bound on queries; 0 remembers none."""
+    """Implements the port SemanticQueryCache. `entries`: maximum of queries; 0 stores none."""
 
     def __init__(
         self,
@@ -67,7 +67,8 @@ def _packed(vector: Vector, key: str) -> bytes:
 
 
 def _unpacked(entry: bytes, dim: int) -> tuple[str, Vector] | None:
-    """None for an entry of another dimension."""
+    """Decode key and vector of an entry; None if it has another dimension."""
+
     if int.from_bytes(entry[:4], "little") != dim:
         return None
     end = 4 + dim * _PACKED.itemsize

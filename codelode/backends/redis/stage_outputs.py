@@ -1,8 +1,8 @@
-"""What one stage leaves for the next, in Redis: one hash per file of a run.
+"""The outputs of stages for later stages, in Redis: one hash per file of a run.
 
-Messages carry names only; the parsed file and its vectors wait here. They live until the file is
-stored, or until `ttl_s` when its run was dropped; a stage that finds nothing sends the file back
-to the first stage, so losing them costs work, never a file.
+Messages carry names only; parsed files and vectors are stored here. They are removed when the file
+is stored, or expire after `ttl_s` if its run was dropped. A stage that misses an output sends the
+file back to the first stage, so a loss costs time but no file.
 """
 
 from __future__ import annotations

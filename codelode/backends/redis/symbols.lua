@@ -1,18 +1,18 @@
--- The symbol table's atomic steps.
+-- The atomic steps of the symbol table.
 --
 -- Keys, all below KEYS[1], which names the repository:
---   :meta      HASH next -> last id given out      :id  HASH path -> file id
+--   :meta      HASH next -> last id assigned      :id  HASH path -> file id
 --   :name      HASH name -> ids of the files that define it, packed (u32, little endian)
---   :hub:NAME  HASH id / 512 -> the same, instead of the above where there are many; :hubs
+--   :hub:NAME  HASH id / 512 -> a part of the ids, for a long list; see packed.lua
 --   :file:ID   HASH `/` -> path, `=` + name -> definitions of that name in the file, JSON
--- A file without definitions has no id; ids are never given out twice.
+-- A file without definitions has no id; ids are never reused.
 
 --- prelude
 local ids, names, meta = base .. ':id', base .. ':name', base .. ':meta'
 local function file(id) return base .. ':file:' .. id end
 
 --- lookup
--- ARGV: name  →  path and definitions of each file that defines it, in turn
+-- ARGV: name  →  alternating path and definitions, for each file that defines the name
 local found, field = {}, '=' .. ARGV[1]
 local files = read_list(names, ARGV[1])
 for at = 1, #files, 4 do
@@ -25,7 +25,7 @@ end
 return found
 
 --- defined
--- ARGV: path…  →  for each file its names and definitions in turn
+-- ARGV: path…  →  alternating names and definitions of each file
 local found = {}
 for i = 1, #ARGV do
   local id = redis.call('HGET', ids, ARGV[i])
@@ -34,7 +34,7 @@ end
 return found
 
 --- replace
--- ARGV: path, then each name with its definitions in the file
+-- ARGV: path, then alternating names and their definitions in the file
 local id = redis.call('HGET', ids, ARGV[1])
 if not id then
   if #ARGV == 1 then return end
@@ -58,7 +58,8 @@ for i = 2, #ARGV, 2 do
 end
 
 --- clear
--- Names first, so that nothing is found any more, then some files  →  how many files are left
+-- Removes all names, so that lookups find nothing, and then some files  →  number of files left
+
 redis.call('UNLINK', names)
 unlink_hubs()
 local some = redis.call('HSCAN', ids, 0, 'COUNT', 1000)[2]

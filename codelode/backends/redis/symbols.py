@@ -1,8 +1,8 @@
 """The symbol table in Redis: from a name to the files that define it, then to the definitions.
 
-The definitions of a file are one hash with a field per name, so a lookup reads what it answers and
-nothing else. Compressing a file's definitions as a whole would take less memory, but looking up a
-name like `main` would then unpack every file that has one.
+The definitions of a file are a hash with a field per name, so that a lookup reads only what it
+returns. Compressing all definitions of a file together would take less memory, but the lookup of a
+name like `main` would then decompress every file that defines it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RedisSymbols:
 def _located(
     name: str, repository: RepositoryName, flat: Sequence[bytes]
 ) -> tuple[LocatedSymbol, ...]:
-    """Definitions by path and line, from paths and packed definitions in turn."""
+    """Decode definitions, ordered by path and line, from alternating paths and packed values."""
     found = [
         LocatedSymbol(repository, keys.decode(path), symbol)
         for path, packed in zip(flat[::2], flat[1::2], strict=True)
@@ -99,7 +99,7 @@ def _located(
 def _in_file(
     repository: RepositoryName, path: str, flat: Sequence[bytes]
 ) -> tuple[LocatedSymbol, ...]:
-    """Definitions by line, from the names of a file and what they define in turn."""
+    """Decode the definitions of a file, ordered by line, from alternating names and values."""
     found = [
         LocatedSymbol(repository, path, symbol)
         for field, packed in zip(flat[::2], flat[1::2], strict=True)
@@ -143,6 +143,6 @@ def _unpacked(name: str, raw: bytes) -> list[Symbol]:
         ]
     except (ValueError, TypeError) as exc:
         raise Corrupt(
-            f"the definitions of {name!r} in Redis cannot be read; "
-            f"was the repository indexed by another version? ({exc})"
+            f"the definitions of {name!r} in Redis cannot be read, perhaps because another version "
+            f"wrote them; remove and index the repository again ({exc})"
         ) from exc

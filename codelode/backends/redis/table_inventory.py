@@ -1,6 +1,6 @@
-"""Which repositories and files the tables in Redis speak of, to compare them with the ledger.
+"""The repositories and files that appear in the tables in Redis, for comparison with the ledger.
 
-One walk over all keys for the repositories; what a repository has is read from its own tables.
+A scan of all keys finds the repositories; their files are read from the tables of each.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from codelode.backends.redis import keys
 from codelode.backends.redis.connection import translated
 from codelode.model import RepositoryName, RunId
 
-#: Keys per step of a walk.
+#: Keys per SCAN step, and per removal.
 _STEP = 5_000
 
-#: The first byte of a graph's node that is a file.
+#: The first byte of a graph node that is a file.
 _FILE = b"f"
 
 
 class RedisTableInventory:
-    """Reads what graph, symbol table, reference index, packages and hand-over hold."""
+    """Lists the contents of graph, symbol table, reference index, package index, stage outputs."""
 
     def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
         self._client = client
@@ -35,7 +35,7 @@ class RedisTableInventory:
         self._of_run = re.compile(known + rb"handover:([^:]+):.*", re.DOTALL)
 
     def repositories(self) -> Mapping[RepositoryName, frozenset[str]]:
-        """Name → in which tables something of it is."""
+        """Return the repositories with data, each with the names of the tables that have some."""
         found: defaultdict[RepositoryName, set[str]] = defaultdict(set)
         with translated():
             for key in self._walk("*:meta"):
@@ -47,7 +47,7 @@ class RedisTableInventory:
         return {name: frozenset(tables) for name, tables in found.items()}
 
     def paths(self, repository: RepositoryName) -> frozenset[str]:
-        """Files that a table of the repository has heard of; some keep them when they are gone."""
+        """Return the files in the tables of a repository; some tables keep deleted files."""
         tables = ("symbols", "references", "graph")
         symbols, references, graph = (self._table(table, repository) for table in tables)
         with translated():
@@ -57,13 +57,13 @@ class RedisTableInventory:
         return frozenset(map(keys.decode, files))
 
     def defining(self, repository: RepositoryName) -> frozenset[str]:
-        """Files that the symbol table has definitions of."""
+        """Return the files of which the symbol table has definitions."""
         with translated():
             fields = self._fields(f"{self._table('symbols', repository)}:id")
             return frozenset(map(keys.decode, fields))
 
     def stage_outputs(self) -> Mapping[RunId, tuple[bytes, ...]]:
-        """Run → the keys of what its stages left for each other."""
+        """Return the keys of the stage outputs of each run."""
         found: defaultdict[RunId, list[bytes]] = defaultdict(list)
         with translated():
             for key in self._walk("handover:*"):
@@ -72,7 +72,8 @@ class RedisTableInventory:
         return {run: tuple(held) for run, held in found.items()}
 
     def drop(self, outputs: tuple[bytes, ...]) -> None:
-        """Forget what `outputs` named."""
+        """Remove the stage outputs with these keys."""
+
         with translated():
             for start in range(0, len(outputs), _STEP):
                 self._client.unlink(*outputs[start : start + _STEP])

@@ -73,7 +73,7 @@ def test_a_swap_waits_for_those_that_write(swap):
         thread.start()
         is_waiting.wait()
         with (
-            pytest.raises(Unavailable, match="end"),
+            pytest.raises(Unavailable, match="do not finish their writes"),
             RedisIndexSwap(swap._client).alone(wait_s=0),
         ):
             order.append("too early")
@@ -117,7 +117,7 @@ with RedisIndexSwap(connect({redis_url!r})).running():
 def test_a_hold_that_was_lost_says_so(swap, redis):
     with swap.running() as hold:
         redis.delete("codelode:reindex:running")
-        with pytest.raises(Unavailable, match="lost its hold"):
+        with pytest.raises(Unavailable, match="lost its lock"):
             hold.check()
 
 
