@@ -19,7 +19,7 @@ from gateway.analyze.meaning import literals
 from gateway.assemble import assemble
 from gateway.assemble.context import Context, context
 from gateway.expand import expand
-from gateway.expand.about import About, about
+from gateway.expand.explain import About, about
 from gateway.rank import rank
 from gateway.rank.fused import by_similarity
 from gateway.retrieve import retrieve

@@ -21,8 +21,8 @@ from codelode.model import Edge, EdgeKind, LocatedSymbol, RefName, RepositoryNam
 from codelode.relations import Confidence, named
 from gateway.expand.links import Link, Place
 from gateway.expand.subject import Asked
-from gateway.expand.users import callers, subclasses
-from gateway.expand.uses import bases, callees
+from gateway.expand.callers import callers, subclasses
+from gateway.expand.callees import bases, callees
 from gateway.state import Backends
 
 

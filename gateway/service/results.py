@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from codelode import model
 from codelode.model import Category, ChunkId, Kind, LanguageHealth, Match, RepositoryName, Run
 from gateway.assemble.context import Context
-from gateway.expand.about import About
+from gateway.expand.explain import About
 from gateway.expand.links import Link
 from gateway.pipeline import Timing
 from gateway.service.coverage import Coverage

@@ -23,7 +23,7 @@ from codelode.backends.memory.references import MemoryReferences
 from codelode.backends.memory.symbols import MemorySymbols
 from codelode.model import EdgeKind, ReferenceKind, RepositoryName
 from codelode.relations import Confidence, meant, passes_on
-from gateway.expand.renamed import uses_in
+from gateway.expand.aliases import uses_in
 from workers.parse import imports, parse
 from workers.parse.imports.resolve import resolve
 from workers.pull import tree

@@ -25,7 +25,7 @@ from codelode.model import (
     locate,
 )
 from codelode.v1 import search_pb2, search_pb2_grpc
-from gateway.expand.about import NO_SYMBOLS, about
+from gateway.expand.explain import NO_SYMBOLS, about
 from gateway.service.coverage import (
     FRESH_S,
     LATELY_S,

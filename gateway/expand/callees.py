@@ -11,7 +11,7 @@ from codelode import relations
 from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName, Symbol
 from codelode.relations import Confidence, Meant, meant
 from gateway.expand.links import Link, Place
-from gateway.expand.renamed import uses_in
+from gateway.expand.aliases import uses_in
 from gateway.expand.subject import CALLS, Asked, files_imported, key, lines_of, place_of
 from gateway.state import Backends
 

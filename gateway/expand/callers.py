@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from codelode.model import Chunk, LocatedSymbol, ReferenceKind
 from codelode.relations import Confidence, meant
 from gateway.expand.links import Link, Place
-from gateway.expand.renamed import uses_of
+from gateway.expand.aliases import uses_of
 from gateway.expand.subject import CALLS, Asked, files_imported, key, stored
 from gateway.state import Backends
 
