@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
-from codelode.model import Edge, EdgeKind, RepositoryName
+from codelode.model import Edge, EdgeKind, FileKey, RepositoryName
 from codelode.ports import DependencyGraph
+
+Node = TypeVar("Node")
+
+
+class ReadEdges(Protocol):
+    """One of the reading methods of a graph."""
+
+    def __call__(
+        self, repository: RepositoryName, paths: Sequence[str], /
+    ) -> Mapping[str, Sequence[Edge]]:
+        """Return the edges of each path."""
+
 
 #: Bounds on the files per read. One more read costs as much as reading about 50 unneeded edges.
 LEAST_PER_READ, MOST_PER_READ = 16, 256
@@ -25,6 +40,48 @@ def outgoing_edges(path: str, edges: Iterable[Edge]) -> tuple[Edge, ...]:
     if stray is not None:
         raise ValueError(f"the edge {stray} does not start at {path!r}")
     return ordered
+
+
+@dataclass(slots=True)
+class Level(Generic[Node]):
+    """The nodes at one distance of a breadth-first walk; `reach` adds to the next level."""
+
+    nodes: Sequence[Node]
+    distance: int  # of the nodes that are reached from here, 1-based
+    seen: AbstractSet[Node]  # nodes of this level and of those before
+    reached: dict[Node, None] = field(default_factory=dict)
+
+    def reach(self, nodes: Iterable[Node]) -> None:
+        """Add the nodes that were not reached by fewer steps."""
+        self.reached |= {node: None for node in nodes if node not in self.seen}
+
+
+def levels(start: Iterable[Node], *, depth: int) -> Iterator[Level[Node]]:
+    """Walk breadth first, at most `depth` steps: the caller reports what each level reaches."""
+    nodes = tuple(dict.fromkeys(start))
+    seen: set[Node] = set()
+    for distance in range(1, depth + 1):
+        if not nodes:
+            return
+        seen.update(nodes)
+        level = Level(nodes, distance, seen)
+        yield level
+        nodes = tuple(level.reached)
+
+
+def edges_of_files(read: ReadEdges, files: Iterable[FileKey]) -> dict[FileKey, Sequence[Edge]]:
+    """Read the edges of files of several repositories, with one call per repository.
+
+    `read`: the method `outgoing` or `incoming` of a graph.
+    """
+    paths: dict[RepositoryName, list[str]] = {}
+    for repository, path in files:
+        paths.setdefault(repository, []).append(path)
+    return {
+        (repository, path): edges
+        for repository, some in paths.items()
+        for path, edges in read(repository, some).items()
+    }
 
 
 def walk(
@@ -47,34 +104,30 @@ def walk(
     """
     read = graph.incoming if reverse else graph.outgoing
     found: list[tuple[Edge, int]] = []
-    seen = set(start)
-    level = tuple(dict.fromkeys(start))
 
     def other(edge: Edge) -> str:
         return edge.source if reverse else edge.target
 
-    def is_leading(edge: Edge, distance: int) -> bool:
-        return other(edge) not in seen and not (edge.is_external and distance > 1)
+    def leading(edges: Mapping[str, Sequence[Edge]], level: Level[str]) -> list[Edge]:
+        return [
+            edge
+            for edge in _of_kind(edges, kind)
+            if other(edge) not in level.seen and not (edge.is_external and level.distance > 1)
+        ]
 
-    for distance in range(1, depth + 1):
-        reached: dict[str, None] = {}
-        unread: Sequence[str] = level
+    for level in levels(start, depth=depth):
+        unread = level.nodes
         while unread:
             batch, unread = _split(unread, room=limit - len(found))
             edges = read(repository, batch, limit_per_path=limit + 1)
-            leading = [e for e in _edges(edges, kind) if is_leading(e, distance)]
+            new = leading(edges, level)
             cut_off = [path for path in batch if len(edges.get(path, ())) > limit]
-            if cut_off and len(found) + len(leading) <= limit:  # too many edges were not new
-                edges = {**edges, **read(repository, cut_off)}
-                leading = [e for e in _edges(edges, kind) if is_leading(e, distance)]
-            found += [(edge, distance) for edge in leading]
-            reached |= {other(edge): None for edge in leading if not edge.is_external}
+            if cut_off and len(found) + len(new) <= limit:  # too many edges were not new
+                new = leading({**edges, **read(repository, cut_off)}, level)
+            found += [(edge, level.distance) for edge in new]
+            level.reach(other(edge) for edge in new if not edge.is_external)
             if len(found) > limit:
                 return tuple(found[:limit]), True
-        if not reached:
-            break
-        seen |= reached.keys()
-        level = tuple(reached)
     return tuple(found), False
 
 
@@ -85,5 +138,5 @@ def _split(level: Sequence[str], *, room: int) -> tuple[Sequence[str], Sequence[
     return level[:count], level[count:]
 
 
-def _edges(read: Mapping[str, Sequence[Edge]], kind: EdgeKind) -> Iterator[Edge]:
+def _of_kind(read: Mapping[str, Sequence[Edge]], kind: EdgeKind) -> Iterator[Edge]:
     return (edge for edges in read.values() for edge in edges if edge.kind is kind)

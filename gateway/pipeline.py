@@ -19,7 +19,7 @@ from gateway.analyze.meaning import literals
 from gateway.assemble import assemble
 from gateway.assemble.context import Context, context
 from gateway.expand import expand
-from gateway.expand.explain import About, about
+from gateway.expand.explain import Explanation, explain
 from gateway.rank import rank
 from gateway.rank.fused import by_similarity
 from gateway.retrieve import retrieve
@@ -34,11 +34,11 @@ from gateway.state import (
 )
 
 __all__ = [
-    "About",
     "Context",
-    "about",
+    "Explanation",
     "cache_key",
     "chunk_at",
+    "explain",
     "find_similar",
     "near_key",
     "search",
@@ -57,7 +57,7 @@ class Stage(Protocol):
 STAGES: tuple[Stage, ...] = (analyze, retrieve, rank, expand, assemble)
 
 #: Part of every cache key: raise it when a stage answers differently, or old answers stay.
-VERSION = 7
+VERSION = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class EntityKind(StrEnum):
     SNAKE_CASE = "snake_case"
 
 
-class Relation(StrEnum):
+class FileRelation(StrEnum):
     """How a related file is near a hit; both directions of `tests`, `inherits` and `calls`."""
 
     IMPORTS = "imports"
@@ -197,7 +197,7 @@ class Related:
 
     repository: RepositoryName
     path: str
-    relation: Relation
+    relation: FileRelation
     hops: int
     of: str  # the hit's path
     chunks: tuple[Chunk, ...] = ()  # all of the file's

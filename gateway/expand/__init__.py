@@ -1,7 +1,8 @@
-"""A ranking → what lies around its page: related files, import chains, the lines about a hit.
+"""Add what surrounds the hits of a page: related files, import chains, more lines.
 
 Everything comes from the index, at the ref that was searched and in the repositories of the hits,
-which the caller may see; never from a disk, which has moved on since. All of it is off by default.
+which the caller may see; never from a work tree, which may have changed since. All of it is off by
+default.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NO_GRAPH = "related files and import chains are missing: no dependency graph is 
 
 
 async def expand(state: SearchState, backends: Backends) -> SearchState:
-    """Adds what the options ask for."""
+    """Add what the options ask for."""
     options = state.query.options.expand
     if not state.page:
         return state
@@ -28,17 +29,17 @@ async def expand(state: SearchState, backends: Backends) -> SearchState:
         return state
     if backends.graph is None:
         return state.noticed(NO_GRAPH)
-    places = _files(state)
+    files = _files(state)
     if options.related:
-        near = await related(places, state.query, backends)
+        near = await related(files, state.query, backends)
         state = replace(state, related=near)
     if options.imports:
-        links, remarks = await chains(places, backends.graph, depth=options.imports)
+        links, remarks = await chains(files, backends.graph, depth=options.imports)
         state = replace(state, imports=links).remarked(*remarks)
     return state
 
 
 def _files(state: SearchState) -> tuple[FileKey, ...]:
-    """The files of the page, best first."""
-    chunks = (place.candidate.chunk for place in state.page)
+    """Return the files of the page, best first."""
+    chunks = (entry.candidate.chunk for entry in state.page)
     return tuple(dict.fromkeys((chunk.repository, chunk.path) for chunk in chunks))

@@ -1,7 +1,8 @@
-"""Uses by the names of what is meant, where imports of a file give names of its own.
+"""Read uses by the name of the definition, also where an import of the file renames it.
 
-The index holds how such a use is written and the file that it is from (`codelode.references`). A
-default export has the name that its own module gives it, which is looked up there.
+The index holds how such a use is written and the file that it is imported from
+(`codelode.references`). A default export has the name that its own module gives it, which is looked
+up there.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from codelode.ports import ReferenceIndex
 
 
 class Use(NamedTuple):
-    """A use in a file, by the name of the definition."""
+    """A use of a name in a file, by the name of its definition."""
 
     path: str
     reference: Reference
-    source: str = ""  # the file that an import takes it from, where that renames it
+    source: str = ""  # the file that it is imported from, if the import renames it
 
 
 def uses_in(
@@ -29,7 +30,7 @@ def uses_in(
     kinds: Collection[ReferenceKind],
     index: ReferenceIndex,
 ) -> list[Use]:
-    """The uses of these kinds in each file, in one round trip or two."""
+    """Return the uses of these kinds in each file, in one or two round trips."""
     found = [use for use in _all_in(repository, paths, index) if use.reference.kind in kinds]
     asked = {use.source for use in found if use.reference.name == references.DEFAULT}
     held = index.names(repository, sorted(asked)) if asked else {}
@@ -43,9 +44,9 @@ def uses_of(
     kinds: Collection[ReferenceKind],
     index: ReferenceIndex,
 ) -> list[Use]:
-    """The uses of the names, which have these definitions, in all files, in three round trips.
+    """Return the uses of the names in all files, given their definitions, in three round trips.
 
-    Of files that write one otherwise all names are read; they are few.
+    All names are read of the files that rename one of them, which are few.
     """
     wanted = dict.fromkeys(Reference(name, kind) for name in names for kind in kinds)
     plain = {references.of_use(use): use for use in wanted}
@@ -82,7 +83,7 @@ def _all_in(
 
 
 def _by_exports(use: Use, exports: Iterable[tuple[str, str]]) -> Iterator[Use]:
-    """The use, one of a default export by each name that its module has for it."""
+    """Yield the use; a use of a default export under each name that its module gives it."""
     if use.reference.name != references.DEFAULT:
         yield use
         return

@@ -1,4 +1,4 @@
-"""What the subject uses: calls and bases, from the names in its files."""
+"""Find what the subject calls and inherits, from the names that its files use."""
 
 from __future__ import annotations
 
@@ -10,94 +10,98 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from codelode import relations
 from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName, Symbol
 from codelode.relations import Confidence, Meant, meant
-from gateway.expand.links import Link, Place
 from gateway.expand.aliases import uses_in
-from gateway.expand.subject import CALLS, Asked, files_imported, key, lines_of, place_of
+from gateway.expand.links import GraphNode, Link, node_of
+from gateway.expand.subject import CALLS, SubjectQuery, files_imported, stored_lines, symbol_key
 from gateway.state import Backends
 
-#: Definitions whose calls are followed at each step.
+#: Definitions whose calls are followed at each step. By hand.
 MAX_STEP = 20
 
 _NAME = re.compile(r"[^\W\d][\w$]*[?!]?")
 
 
-async def callees(asked: Asked, backends: Backends) -> list[Link]:
-    """What the subject calls, and what that calls, as far as it is sure."""
+async def callees(query: SubjectQuery, backends: Backends) -> list[Link]:
+    """Return what the subject calls, and onwards while the definition meant is sure."""
     if backends.references is None or backends.symbols is None:
         return []
-    if not asked.definitions:
-        return list(await _uses_of_files(asked, backends, kinds=CALLS))[: asked.limit]
+    if not query.definitions:
+        return list(await _uses_of_files(query, backends, kinds=CALLS))[: query.limit]
     links: list[Link] = []
-    level: Sequence[LocatedSymbol] = asked.definitions
-    seen = {key(at) for at in level}
-    for depth in range(1, asked.depth + 1):
-        found = await _called(level[:MAX_STEP], asked, backends)
+    level: Sequence[LocatedSymbol] = query.definitions
+    seen = {symbol_key(at) for at in level}
+    for depth in range(1, query.depth + 1):
+        found = await _called(level[:MAX_STEP], query, backends)
         further: list[LocatedSymbol] = []
         for source, one in found:
             at = one.definition
-            if key(at) in seen:
+            if symbol_key(at) in seen:
                 continue
-            seen.add(key(at))
-            links.append(Link("calls", place_of(source), place_of(at), depth, one.confidence))
+            seen.add(symbol_key(at))
+            links.append(Link("calls", node_of(source), node_of(at), depth, one.confidence))
             if one.confidence is not Confidence.NAME:
                 further.append(at)
         level = further
-        if not level or len(links) >= asked.limit:
+        if not level or len(links) >= query.limit:
             break
-    return links[: asked.limit]
+    return links[: query.limit]
 
 
-async def bases(asked: Asked, backends: Backends) -> list[Link]:
-    """What the subject's classes inherit or implement."""
+async def bases(query: SubjectQuery, backends: Backends) -> list[Link]:
+    """Return what the classes of the subject inherit or implement."""
     if backends.references is None or backends.symbols is None:
         return []
     found = await _uses_of_files(
-        asked, backends, kinds=(ReferenceKind.IMPLEMENTATION,), relation="inherits"
+        query, backends, kinds=(ReferenceKind.IMPLEMENTATION,), relation="inherits"
     )
-    if not asked.definitions:
-        return list(found)[: asked.limit]
-    texts = await lines_of(asked, asked.paths, backends)
-    heads = {at.path: _head(at.symbol, texts[at.path]) for at in asked.definitions}
+    if not query.definitions:
+        return list(found)[: query.limit]
+    texts = await stored_lines(query, query.paths, backends)
+    heads = {at.path: _head(at.symbol, texts[at.path]) for at in query.definitions}
     return [
-        Link(link.relation, place_of(at), link.target, 1, link.confidence)
-        for link, said in found.items()
-        for at in asked.definitions
-        if at.path == link.source.path and not said.isdisjoint(_NAME.findall(heads[at.path]))
-    ][: asked.limit]
+        Link(link.relation, node_of(at), link.target, 1, link.confidence)
+        for link, names in found.items()
+        for at in query.definitions
+        if at.path == link.source.path and not names.isdisjoint(_NAME.findall(heads[at.path]))
+    ][: query.limit]
 
 
 def _head(symbol: Symbol, lines: Mapping[int, str]) -> str:
-    """The first lines of a definition, where its bases stand."""
+    """Return the first lines of a definition, which name its bases."""
     end = min(symbol.end_line, symbol.start_line + 5)
     return "\n".join(lines.get(line, "") for line in range(symbol.start_line, end + 1))
 
 
 async def _uses_of_files(
-    asked: Asked, backends: Backends, *, kinds: Collection[ReferenceKind], relation: str = "calls"
+    query: SubjectQuery,
+    backends: Backends,
+    *,
+    kinds: Collection[ReferenceKind],
+    relation: str = "calls",
 ) -> dict[Link, set[str]]:
-    """What the names that the files use mean, each definition once per file.
+    """Return links to the definitions that the files use, each once per file.
 
-    With each how it is written there.
+    Each link maps to the names under which the file writes the definition.
     """
-    resolved = await asyncio.to_thread(_resolved, asked.repository, asked.paths, kinds, backends)
-    links: dict[tuple[str, Place], Link] = {}
-    said: dict[tuple[str, Place], set[str]] = defaultdict(set)
+    resolved = await asyncio.to_thread(_resolved, query.repository, query.paths, kinds, backends)
+    links: dict[tuple[str, GraphNode], Link] = {}
+    written: dict[tuple[str, GraphNode], set[str]] = defaultdict(set)
     for path, found in resolved.items():
         for use, some in found.items():
             for one in some:
-                said[path, place_of(one.definition)].add(_LAST.split(use.written or use.name)[-1])
+                written[path, node_of(one.definition)].add(_LAST.split(use.written or use.name)[-1])
         for one in relations.best(m for some in found.values() for m in some):
             if one.definition.path == path and relation == "calls":
                 continue
             link = Link(
                 relation,
-                Place(asked.repository, path),
-                place_of(one.definition),
+                GraphNode(query.repository, path),
+                node_of(one.definition),
                 1,
                 one.confidence,
             )
             links.setdefault((path, link.target), link)
-    return {link: said[at] for at, link in links.items()}
+    return {link: written[at] for at, link in links.items()}
 
 
 _Resolved = Mapping[str, Mapping[Reference, tuple[Meant, ...]]]  # by path, then by use
@@ -109,7 +113,7 @@ def _resolved(
     kinds: Collection[ReferenceKind],
     backends: Backends,
 ) -> _Resolved:
-    """What each use of each file means, in six round trips."""
+    """Resolve each use of each file to definitions, in six round trips."""
     assert backends.references is not None
     assert backends.symbols is not None
     uses = uses_in(repository, paths, kinds, backends.references)
@@ -129,12 +133,12 @@ def _resolved(
 
 
 async def _called(
-    level: Sequence[LocatedSymbol], asked: Asked, backends: Backends
+    level: Sequence[LocatedSymbol], query: SubjectQuery, backends: Backends
 ) -> list[tuple[LocatedSymbol, Meant]]:
-    """What each definition calls in its own lines."""
+    """Return what each definition calls within its own lines."""
     paths = list(dict.fromkeys(at.path for at in level))
-    resolved = await asyncio.to_thread(_resolved, asked.repository, paths, CALLS, backends)
-    texts = await lines_of(asked, paths, backends)
+    resolved = await asyncio.to_thread(_resolved, query.repository, paths, CALLS, backends)
+    texts = await stored_lines(query, paths, backends)
     found: list[tuple[LocatedSymbol, Meant]] = []
     for at in level:
         uses = resolved[at.path]
@@ -159,9 +163,9 @@ def _is_inside(inner: LocatedSymbol, outer: LocatedSymbol) -> bool:
 
 
 def _called_names(at: LocatedSymbol, lines: Mapping[int, str], members: Iterable[str]) -> set[str]:
-    """Names that are called in the definition's lines, by their looks.
+    """Return the names that are called in the lines of the definition, by their form.
 
-    `members`: of what is imported, `np.load`, which are told as a whole.
+    `members`: qualified names of imported members, such as `np.load`, which are matched whole.
     """
     symbol = at.symbol
     text = "\n".join(lines.get(line, "") for line in range(symbol.start_line, symbol.end_line + 1))
@@ -176,7 +180,7 @@ def _called_names(at: LocatedSymbol, lines: Mapping[int, str], members: Iterable
     return found | set((_NAME if is_bare else _CALLED).findall(text))
 
 
-#: After a name that is called: arguments of a type, marks, and what opens the call.
+#: What follows a called name: type arguments, marks, and the character that opens the call.
 _CALL = r"(?=(?:::)?(?:<[^<>()\n]*>)?[!?.]{0,2}\s?[({`])"
 _CALLED = re.compile(rf"([^\W\d][\w$]*){_CALL}")
 _LAST = re.compile(r"[.:\\]+")

@@ -1,4 +1,4 @@
-"""Who uses the subject: callers, references and subclasses, surest first."""
+"""Find what uses the subject: callers, references and subclasses, surest first."""
 
 from __future__ import annotations
 
@@ -9,67 +9,67 @@ from dataclasses import dataclass
 
 from codelode.model import Chunk, LocatedSymbol, ReferenceKind
 from codelode.relations import Confidence, meant
-from gateway.expand.links import Link, Place
 from gateway.expand.aliases import uses_of
-from gateway.expand.subject import CALLS, Asked, files_imported, key, stored
+from gateway.expand.links import GraphNode, Link
+from gateway.expand.subject import CALLS, SubjectQuery, files_imported, stored_chunks, symbol_key
 from gateway.state import Backends
 
-#: Files of which the text is read to place a use.
+#: Files whose text is read to find the line of a use. By hand.
 MAX_FILES = 200
-#: Lines told of one name in one file.
+#: Lines listed for one name in one file. By hand.
 MAX_LINES = 5
 
 
-async def callers(asked: Asked, backends: Backends, *, relation: str) -> list[Link]:
-    """Where the subject's symbols are used, surest first.
+async def callers(query: SubjectQuery, backends: Backends, *, relation: str) -> list[Link]:
+    """Return where the symbols of the subject are used, surest first.
 
-    Of a file: uses of what it defines and shows to others.
+    For a file these are the symbols that it exports.
     """
     kinds = CALLS if relation == "callers" else (*CALLS, ReferenceKind.IMPLEMENTATION)
-    return await _users(asked, backends, kinds=kinds, relation=relation)
+    return await _users(query, backends, kinds=kinds, relation=relation)
 
 
-async def subclasses(asked: Asked, backends: Backends) -> list[Link]:
-    """What inherits or implements the subject."""
+async def subclasses(query: SubjectQuery, backends: Backends) -> list[Link]:
+    """Return what inherits or implements the subject."""
     kinds = (ReferenceKind.IMPLEMENTATION,)
-    return await _users(asked, backends, kinds=kinds, relation="subclasses")
+    return await _users(query, backends, kinds=kinds, relation="subclasses")
 
 
 async def _users(
-    asked: Asked, backends: Backends, *, kinds: Sequence[ReferenceKind], relation: str
+    query: SubjectQuery, backends: Backends, *, kinds: Sequence[ReferenceKind], relation: str
 ) -> list[Link]:
     if backends.references is None or backends.symbols is None:
         return []
-    names = await _defined_names(asked, backends)
-    found = await asyncio.to_thread(_using_files, asked, names, kinds, backends)
+    names = await _defined_names(query, backends)
+    found = await asyncio.to_thread(_using_files, query, names, kinds, backends)
     order = list(Confidence)
     found = sorted(found, key=lambda one: (order.index(one.confidence), one.path, one.name))
     found = found[:MAX_FILES]
     paths = [one.path for one in found]
     texts, defined = await asyncio.gather(
-        stored(asked, paths, backends), _defined(asked, paths, backends)
+        stored_chunks(query, paths, backends), _defined(query, paths, backends)
     )
     links: list[Link] = []
     for one in found:
-        target = Place(
-            asked.repository, one.of.path, one.of.symbol.qualified_name, one.of.symbol.start_line
+        target = GraphNode(
+            query.repository, one.of.path, one.of.symbol.qualified_name, one.of.symbol.start_line
         )
         links += [
             Link(relation, source, target, 1, one.confidence)
-            for source in _places(one, texts[one.path], defined[one.path])
+            for source in _nodes(one, texts[one.path], defined[one.path])
         ]
-        if len(links) >= asked.limit:
+        if len(links) >= query.limit:
             break
-    return links[: asked.limit]
+    return links[: query.limit]
 
 
 async def _defined_names(
-    asked: Asked, backends: Backends
+    query: SubjectQuery, backends: Backends
 ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-    """Names of the subject with its own definitions of them."""
-    if asked.definitions:
-        return {asked.name: asked.definitions}
-    found = await _defined(asked, asked.paths, backends)
+    """Return the names of the subject with its own definitions of them."""
+    if query.definitions:
+        return {query.name: query.definitions}
+    found = await _defined(query, query.paths, backends)
     names: dict[str, tuple[LocatedSymbol, ...]] = {}
     for at in (at for some in found.values() for at in some if at.symbol.is_exported):
         names[at.symbol.name] = (*names.get(at.symbol.name, ()), at)
@@ -77,16 +77,16 @@ async def _defined_names(
 
 
 async def _defined(
-    asked: Asked, paths: Sequence[str], backends: Backends
+    query: SubjectQuery, paths: Sequence[str], backends: Backends
 ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
     assert backends.symbols is not None
     distinct = list(dict.fromkeys(paths))
-    return await asyncio.to_thread(backends.symbols.defined_in, asked.repository, distinct)
+    return await asyncio.to_thread(backends.symbols.defined_in, query.repository, distinct)
 
 
 @dataclass(frozen=True, slots=True)
 class _User:
-    """A file that uses a name for one of the subject's definitions."""
+    """A file that uses a name which means one of the subject's definitions."""
 
     path: str
     name: str  # as it is written there
@@ -95,20 +95,20 @@ class _User:
 
 
 def _using_files(
-    asked: Asked,
+    query: SubjectQuery,
     names: Mapping[str, tuple[LocatedSymbol, ...]],
     kinds: Sequence[ReferenceKind],
     backends: Backends,
 ) -> list[_User]:
-    """Files whose use of a name may mean the subject rather than another definition of it."""
+    """Return the files whose use of a name may mean the subject, not another definition."""
     assert backends.references is not None
     assert backends.symbols is not None
-    left_out = () if asked.definitions else asked.paths
-    using = uses_of(asked.repository, names, kinds, backends.references)
+    left_out = () if query.definitions else query.paths
+    using = uses_of(query.repository, names, kinds, backends.references)
     using = [use for use in using if use.path not in left_out]
     paths = sorted({use.path for use in using})
-    imported = files_imported(asked.repository, paths, backends)
-    definitions = backends.symbols.lookup_all(sorted(names), repository=asked.repository)
+    imported = files_imported(query.repository, paths, backends)
+    definitions = backends.symbols.lookup_all(sorted(names), repository=query.repository)
     found: dict[tuple[str, str], _User] = {}
     for path, use, source in using:
         if path not in imported:
@@ -129,28 +129,30 @@ def _using_files(
 
 
 def _own_first(all_: Sequence[LocatedSymbol], own: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
-    """So that the subject is among those that are kept of a name of many definitions."""
-    keys = {key(at) for at in own}
-    return sorted(all_, key=lambda at: key(at) not in keys)
+    """Order the subject's definitions first, so that a bound on their number keeps them."""
+    keys = {symbol_key(at) for at in own}
+    return sorted(all_, key=lambda at: symbol_key(at) not in keys)
 
 
 def _is_of(at: LocatedSymbol, own: Iterable[LocatedSymbol]) -> bool:
-    return any(key(at) == key(one) for one in own)
+    return any(symbol_key(at) == symbol_key(one) for one in own)
 
 
-def _places(user: _User, chunks: Sequence[Chunk], defined: Sequence[LocatedSymbol]) -> list[Place]:
-    """Where the name stands in the file, with the definition around it; not at the definition."""
+def _nodes(
+    user: _User, chunks: Sequence[Chunk], defined: Sequence[LocatedSymbol]
+) -> list[GraphNode]:
+    """Return the uses of the name in the file, each with the definition around it."""
     repository = user.of.repository
     lines = [number for number, _ in _lines_with(user, chunks)][:MAX_LINES]
     if not lines:
-        return [Place(repository, user.path)] if chunks else []
-    return [Place(repository, user.path, _around(line, defined), line) for line in lines]
+        return [GraphNode(repository, user.path)] if chunks else []
+    return [GraphNode(repository, user.path, _around(line, defined), line) for line in lines]
 
 
 def _lines_with(user: _User, chunks: Sequence[Chunk]) -> Iterator[tuple[int, str]]:
     name = re.escape(user.name)
     if user.name != user.of.symbol.name:
-        name = f"(?<! as ){name}"  # where an import goes over several lines
+        name = f"(?<! as ){name}"  # not the import that renames it, over several lines
     expression = re.compile(rf"(?<![\w$]){name}(?![\w$])")
     for chunk in chunks:
         if user.name not in chunk.content:
@@ -162,7 +164,7 @@ def _lines_with(user: _User, chunks: Sequence[Chunk]) -> Iterator[tuple[int, str
 
 
 def _around(line: int, defined: Sequence[LocatedSymbol]) -> str:
-    """The innermost definition that holds the line; they are ordered by their first line."""
+    """Return the innermost definition around the line; `defined` is ordered by first line."""
     around = [at.symbol for at in defined if at.symbol.start_line <= line <= at.symbol.end_line]
     return around[-1].qualified_name if around else ""
 

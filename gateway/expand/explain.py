@@ -1,7 +1,6 @@
-"""What is known about a file or a symbol, from the index, the symbol table and the graph.
+"""Explain a file or a symbol, from the index, the symbol table and the graph.
 
-A subject is a file when the index holds one of that path, else a symbol. The summary is put
-together from what is stored: nothing is asked of a model for it.
+The summary is put together from what is stored; no model is asked for it.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from dataclasses import dataclass
 
 from codelode import languages
 from codelode.counts import counted
-from codelode.errors import NotFound
+from codelode.graph import edges_of_files
 from codelode.model import (
     Category,
     Chunk,
-    Edge,
     EdgeKind,
     FileKey,
     Kind,
@@ -28,25 +26,22 @@ from codelode.model import (
 )
 from codelode.ports import DependencyGraph, SymbolTable
 from gateway import summaries
+from gateway.expand.subject import NO_SYMBOLS, Subject, find_subject
 from gateway.state import Backends
 
-#: Files named of each relation.
+#: Files listed for each relation, and definitions listed. Bounds of an answer, by hand.
 MAX_PATHS = 100
-#: Definitions told of a file or of a name that many define.
 MAX_DEFINITIONS = 100
-#: Files whose neighbours are told when a name is defined in several.
+#: Files whose imports and tests are read when a name is defined in several. By hand.
 MAX_FILES = 10
 MAX_SIGNATURE_CHARS = 200
 
 NO_GRAPH = "no dependency graph is configured: imports and tests are missing"
-NO_SYMBOLS = (
-    "no symbol table is configured: only files can be explained, by what their chunks define"
-)
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What is known about a subject."""
+class Explanation:
+    """What is known about a file or a symbol."""
 
     kind: str  # file or symbol
     summary: str
@@ -57,72 +52,37 @@ class About:
     notices: tuple[str, ...] = ()
 
 
-async def about(
+async def explain(
     subject: str, *, repositories: Sequence[RepositoryName], ref: RefName, backends: Backends
-) -> About:
-    """The subject in the repositories the caller named or may see. NotFound: nothing has it."""
-    places = [(repository, subject) for repository in repositories]
-    held = await backends.chunks.files(places, ref)
-    file = next((place for place in places if held[place]), None)
-    if file is not None:
-        return await _file(file, held[file], backends)
-    return await _symbol(subject, repositories, ref, backends)
-
-
-async def _file(file: FileKey, chunks: Sequence[Chunk], backends: Backends) -> About:
-    near, notices = await _near([file], backends.graph)
-    made = summaries.of_file(file[1], chunks)
-    told = " ".join(line if line.endswith(".") else f"{line}." for line in made.splitlines())
-    defined, missing = await _defined(file, chunks, backends.symbols)
-    return About(
-        kind="file",
-        summary=f"{told} {_said(file[1], near)}".strip(),
-        definitions=defined[:MAX_DEFINITIONS],
-        notices=(*notices, *missing, *_cut(defined)),
-        **_bounded(near),
+) -> Explanation:
+    """Explain the subject as it is in the repositories. Raises NotFound when none has it."""
+    found = await find_subject(subject, repositories=repositories, ref=ref, backends=backends)
+    files = list(found.files)
+    near, notices = await asyncio.to_thread(_neighbours, files[:MAX_FILES], backends.graph)
+    if found.definitions:
+        definitions: Sequence[LocatedSymbol] = found.definitions
+        summary = f"{_symbol_summary(subject, definitions)} {_of_its_files(len(files), near)}"
+    else:
+        definitions, missing = await _defined(found, backends.symbols)
+        summary = _file_summary(found, near)
+        notices = (*notices, *missing)
+    return Explanation(
+        kind=found.kind,
+        summary=summary.strip(),
+        definitions=tuple(definitions[:MAX_DEFINITIONS]),
+        notices=(*notices, *_cut(definitions)),
+        **{relation: paths[:MAX_PATHS] for relation, paths in near.items()},
     )
 
 
-async def _symbol(
-    name: str, repositories: Sequence[RepositoryName], ref: RefName, backends: Backends
-) -> About:
-    found = await asyncio.to_thread(_lookup, name, repositories, backends.symbols)
-    places = list(dict.fromkeys((at.repository, at.path) for at in found))
-    held = await backends.chunks.files(places, ref)
-    found = tuple(at for at in found if held[at.repository, at.path])
-    if not found:
-        reason = f" ({NO_SYMBOLS})" if backends.symbols is None else ""
-        raise NotFound(
-            f"no file and no symbol {name[:100]!r} is indexed at this ref{reason}; "
-            "`codelode search` finds names that are alike"
-        )
-    places = [place for place in places if held[place]]
-    near, notices = await _near(places[:MAX_FILES], backends.graph)
-    return About(
-        kind="symbol",
-        summary=f"{_told(name, found)} {_of_its_files(len(places), near)}".strip(),
-        definitions=found[:MAX_DEFINITIONS],
-        notices=(*notices, *_cut(found)),
-        **_bounded(near),
-    )
+def _file_summary(file: Subject, near: Mapping[str, Sequence[str]]) -> str:
+    [((_, path), chunks)] = file.files.items()
+    made = summaries.of_file(path, chunks).splitlines()
+    sentences = " ".join(line if line.endswith(".") else f"{line}." for line in made)
+    return f"{sentences} {_counts(path, near)}"
 
 
-def _lookup(
-    name: str, repositories: Sequence[RepositoryName], symbols: SymbolTable | None
-) -> tuple[LocatedSymbol, ...]:
-    """Definitions of a name or of a qualified name: `get`, `Client.get`."""
-    if symbols is None:
-        return ()
-    last = name.rpartition(".")[2]
-    found = symbols.lookup(last, repositories=repositories)
-    return tuple(at for at in found if _is_named(at.symbol.qualified_name, name))
-
-
-def _is_named(qualified: str, name: str) -> bool:
-    return qualified == name or qualified.endswith(f".{name}")
-
-
-def _told(name: str, found: Sequence[LocatedSymbol]) -> str:
+def _symbol_summary(name: str, found: Sequence[LocatedSymbol]) -> str:
     first = found[0]
     symbol = first.symbol
     doc = f" {symbol.doc.rstrip('.')}." if symbol.doc else ""
@@ -137,15 +97,15 @@ def _others(count: int) -> str:
 
 def _of_its_files(count: int, near: Mapping[str, Sequence[str]]) -> str:
     if count == 1:
-        return _said("Its file", near)
+        return _counts("Its file", near)
     which = f"The first {MAX_FILES} of its {count:,}" if count > MAX_FILES else f"Its {count}"
-    return _said(f"{which} files", near, are_many=True)
+    return _counts(f"{which} files", near, are_many=True)
 
 
-def _said(who: str, near: Mapping[str, Sequence[str]], *, are_many: bool = False) -> str:
+def _counts(who: str, near: Mapping[str, Sequence[str]], *, are_many: bool = False) -> str:
     if not any(near.values()):
         return ""
-    # Not all imports are files: packages of others are among them.
+    # Counted as imports, not as files, because external packages are among them.
     imports = counted(len(near["imports"]), "import")
     importers = counted(len(near["imported_by"]), "file")
     have, are = ("have", "are") if are_many else ("has", "is")
@@ -156,28 +116,28 @@ def _said(who: str, near: Mapping[str, Sequence[str]], *, are_many: bool = False
 
 
 async def _defined(
-    file: FileKey, chunks: Sequence[Chunk], symbols: SymbolTable | None
-) -> tuple[tuple[LocatedSymbol, ...], tuple[str, ...]]:
-    """The definitions in the file by line; a notice where they are only what its chunks tell.
+    file: Subject, symbols: SymbolTable | None
+) -> tuple[Sequence[LocatedSymbol], tuple[str, ...]]:
+    """Return the definitions in a file, by line, and a notice where only its chunks tell them.
 
-    The table has the file as it is at the ref that was indexed last. Where that is another file
-    than the one asked about, the chunks tell too.
+    The symbol table has the file as of the ref that was indexed last. Where that differs from the
+    ref that is asked about, the definitions are taken from the chunks too.
     """
+    [((repository, path), chunks)] = file.files.items()
     if symbols is None:
         return tuple(_definitions(chunks)), (NO_SYMBOLS,)
-    repository, path = file
     found = (await asyncio.to_thread(symbols.defined_in, repository, [path]))[path]
     return (found if _are_of(chunks, found) else tuple(_definitions(chunks))), ()
 
 
 def _are_of(chunks: Sequence[Chunk], found: Sequence[LocatedSymbol]) -> bool:
-    """Whether these are the definitions that begin in the chunks, each where it does."""
-    places: dict[str, list[range]] = defaultdict(list)
+    """Whether the symbols are exactly those that the chunks define, each within its chunk."""
+    defined: dict[str, list[range]] = defaultdict(list)
     for chunk in chunks:
         for name in chunk.symbols:
-            places[name].append(range(chunk.start_line, chunk.end_line + 1))
-    return places.keys() == {at.symbol.name for at in found} and all(
-        any(at.symbol.start_line in lines for lines in places[at.symbol.name]) for at in found
+            defined[name].append(range(chunk.start_line, chunk.end_line + 1))
+    return defined.keys() == {at.symbol.name for at in found} and all(
+        any(at.symbol.start_line in lines for lines in defined[at.symbol.name]) for at in found
     )
 
 
@@ -188,7 +148,7 @@ def _cut(definitions: Sequence[LocatedSymbol]) -> tuple[str, ...]:
 
 
 def _definitions(chunks: Iterable[Chunk]) -> Iterable[LocatedSymbol]:
-    """One for each chunk that defines something; parts of a long one count once."""
+    """Yield the main definition of each chunk; the parts of a long definition count once."""
     seen: set[str] = set()
     for chunk in chunks:
         if not chunk.symbol or chunk.symbol in seen or chunk.kind in (Kind.BLOCK, Kind.TEXT):
@@ -209,39 +169,25 @@ def _definitions(chunks: Iterable[Chunk]) -> Iterable[LocatedSymbol]:
 
 
 def _signature(content: str, name: str) -> str:
-    """The first line that holds the name."""
+    """Return the first line that contains the name."""
     naming = (line.strip() for line in content.splitlines() if name in line)
     return next(naming, "")[:MAX_SIGNATURE_CHARS]
 
 
-async def _near(
-    places: Sequence[FileKey], graph: DependencyGraph | None
+def _neighbours(
+    files: Sequence[FileKey], graph: DependencyGraph | None
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """Paths by relation, sorted."""
+    """Return what the files import, what imports them and what tests them, as sorted paths."""
     if graph is None:
         return {"imports": (), "imported_by": (), "tests": ()}, (NO_GRAPH,)
-    imports: set[str] = set()
-    importers: set[str] = set()
-    tests: set[str] = set()
-    for repository, path in places:
-        out, into = await asyncio.to_thread(_edges, graph, repository, path)
-        imports |= {edge.target for edge in out if edge.kind is EdgeKind.IMPORTS}
-        sources = {edge.source for edge in into if edge.kind is EdgeKind.IMPORTS}
-        named = {edge.source for edge in into if edge.kind is EdgeKind.TESTS}
-        tests |= named | {one for one in sources if languages.category(one) is Category.TEST}
-        importers |= sources
-    found = {"imports": imports, "imported_by": importers - tests, "tests": tests}
-    return {name: tuple(sorted(paths)) for name, paths in found.items()}, ()
-
-
-def _bounded(near: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    return {name: paths[:MAX_PATHS] for name, paths in near.items()}
-
-
-def _edges(
-    graph: DependencyGraph, repository: RepositoryName, path: str
-) -> tuple[Sequence[Edge], Sequence[Edge]]:
-    return (
-        graph.outgoing(repository, [path])[path],
-        graph.incoming(repository, [path])[path],
-    )
+    out = [edge for edges in edges_of_files(graph.outgoing, files).values() for edge in edges]
+    into = [edge for edges in edges_of_files(graph.incoming, files).values() for edge in edges]
+    importers = {edge.source for edge in into if edge.kind is EdgeKind.IMPORTS}
+    tests = {edge.source for edge in into if edge.kind is EdgeKind.TESTS}
+    tests |= {path for path in importers if languages.category(path) is Category.TEST}
+    found = {
+        "imports": {edge.target for edge in out if edge.kind is EdgeKind.IMPORTS},
+        "imported_by": importers - tests,
+        "tests": tests,
+    }
+    return {relation: tuple(sorted(paths)) for relation, paths in found.items()}, ()

@@ -1,9 +1,8 @@
-"""What is around a file or a symbol in the dependency graph.
+"""Follow the dependencies of a file or a symbol.
 
-Files are walked along stored edges, level by level in bulk reads. Calls, bases and what other
-repositories publish are matched when they are asked for, from names that files use
-(`uses`, `users`). Every path is checked against the index: the graph knows those of whatever
-ref was indexed last.
+Files are walked along stored edges, level by level in bulk reads. Calls, base classes and uses of
+packages by other repositories are matched when they are asked for, from the names that files use
+(`callees`, `callers`).
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from enum import StrEnum
 from functools import partial
 
 from codelode import references
-from codelode.errors import NotFound
 from codelode.graph import walk
-from codelode.model import Edge, EdgeKind, LocatedSymbol, RefName, RepositoryName
-from codelode.relations import Confidence, named
-from gateway.expand.links import Link, Place
-from gateway.expand.subject import Asked
-from gateway.expand.callers import callers, subclasses
+from codelode.model import Edge, EdgeKind, RefName, RepositoryName
+from codelode.ports import PackageIndex, ReferenceIndex
+from codelode.relations import Confidence
 from gateway.expand.callees import bases, callees
+from gateway.expand.callers import callers, subclasses
+from gateway.expand.links import GraphNode, Link, node_of
+from gateway.expand.subject import Subject, SubjectQuery, find_subject
 from gateway.state import Backends
 
 
 class Relation(StrEnum):
-    """What links may be asked for, in the order in which they are told."""
+    """The kinds of links that can be asked for, in the order of the answer."""
 
     DEFINITIONS = "definitions"
     IMPORTS = "imports"
@@ -50,9 +49,9 @@ BACKWARD = (
     *(Relation.TESTS, Relation.CROSS_REPOSITORY),
 )
 
-#: Files that define a name and are looked around.
+#: Files that define a name whose links are followed. By hand, as is the next bound.
 MAX_DEFINING = 20
-#: Keys of packages that are looked up for one file.
+#: Package keys that are looked up for one file.
 MAX_PACKAGES = 500
 
 NO_REFERENCES = "no reference index is configured: calls and uses are missing"
@@ -60,7 +59,7 @@ NO_REFERENCES = "no reference index is configured: calls and uses are missing"
 
 @dataclass(frozen=True, slots=True)
 class GraphQuery:
-    """What to look for around what."""
+    """A subject as text, and which links to follow from it."""
 
     subject: str
     repositories: tuple[RepositoryName, ...]  # where the subject may be
@@ -73,218 +72,169 @@ class GraphQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """The answer: links by relation, nearest first."""
+class GraphResult:
+    """Links by relation, nearest first."""
 
-    kind: str  # file or symbol
+    kind: str  # of the subject: file or symbol
     repository: RepositoryName
     links: tuple[Link, ...]
     notices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    repository: RepositoryName
-    paths: tuple[str, ...]  # the file, or the files that define the symbol
-    definitions: tuple[LocatedSymbol, ...] = ()  # none: the subject is a file
-    name: str = ""
+_Read = Callable[[SubjectQuery, Backends], Awaitable[Sequence[Link]]]
 
 
-async def graph(query: GraphQuery, backends: Backends) -> Around:
-    """Everything asked for around the subject. NotFound: nothing of that name is indexed."""
-    subject = await _subject(query, backends)
+async def graph(query: GraphQuery, backends: Backends) -> GraphResult:
+    """Return the links of a subject. Raises NotFound when nothing of that name is indexed."""
+    subject = await find_subject(
+        query.subject, repositories=query.repositories, ref=query.ref, backends=backends
+    )
+    resolved = _resolved(subject, query)
     links: list[Link] = []
     notices: list[str] = []
-    for relation in Relation:
+    for relation, read in _READERS.items():
         if relation not in query.relations:
             continue
-        found = await _of_relation(relation, subject, query, backends)
+        found = await read(resolved, backends)
         if len(found) > query.limit:
             notices.append(f"{relation}: the first {query.limit} are shown; ask for more")
         links += found[: query.limit]
     if backends.references is None:
         notices.append(NO_REFERENCES)
-    kind = "symbol" if subject.definitions else "file"
-    return Around(kind, subject.repository, tuple(links), tuple(notices))
+    return GraphResult(subject.kind, resolved.repository, tuple(links), tuple(notices))
 
 
-async def _subject(query: GraphQuery, backends: Backends) -> _Subject:
-    places = [(repository, query.subject) for repository in query.repositories]
-    held = await backends.chunks.files(places, query.ref)
-    file = next((place for place in places if held[place]), None)
-    if file is not None:
-        return _Subject(file[0], (file[1],))
-    found = await _definitions(query, backends)
-    if not found:
-        raise NotFound(
-            f"no file and no symbol {query.subject[:100]!r} is indexed at this ref; "
-            "`codelode search` finds names that are alike"
-        )
-    repository = found[0].repository
-    mine = tuple(at for at in found if at.repository == repository)
-    paths = tuple(dict.fromkeys(at.path for at in mine))[:MAX_DEFINING]
-    return _Subject(repository, paths, mine, query.subject.rpartition(".")[2])
+def _resolved(subject: Subject, query: GraphQuery) -> SubjectQuery:
+    """Narrow to the first repository that has the subject.
 
-
-async def _definitions(query: GraphQuery, backends: Backends) -> tuple[LocatedSymbol, ...]:
-    if backends.symbols is None:
-        return ()
-    last = query.subject.rpartition(".")[2]
-    lookup = backends.symbols.lookup
-    found = await asyncio.to_thread(lookup, last, repositories=query.repositories)
-    found = tuple(at for at in found if named(at.symbol.qualified_name, query.subject))
-    places = list(dict.fromkeys((at.repository, at.path) for at in found))
-    held = await backends.chunks.files(places, query.ref)
-    return tuple(at for at in found if held[at.repository, at.path])
-
-
-async def _of_relation(
-    relation: Relation, subject: _Subject, query: GraphQuery, backends: Backends
-) -> Sequence[Link]:
-    """At least the links of a relation up to one more than the limit, nearest first."""
-    if relation is Relation.DEFINITIONS:
-        return [_defined(at) for at in subject.definitions]
-    if relation in _OF_FILES:
-        return await _OF_FILES[relation](relation, subject, query, backends)
-    if relation is Relation.CROSS_REPOSITORY:
-        across = _consumers if query.reverse else _publishers
-        return await asyncio.to_thread(across, subject, query, backends)
-    asked = Asked(
-        repository=subject.repository,
-        paths=subject.paths,
-        definitions=subject.definitions,
+    One link more is read than is shown, which tells whether there are more.
+    """
+    repository = next(iter(subject.files))[0]
+    paths = [path for owner, path in subject.files if owner == repository]
+    return SubjectQuery(
+        repository=repository,
+        paths=tuple(paths[:MAX_DEFINING]),
+        definitions=tuple(at for at in subject.definitions if at.repository == repository),
         name=subject.name,
         depth=query.depth,
+        reverse=query.reverse,
         limit=query.limit + 1,
         ref=query.ref,
+        visible=query.visible,
     )
-    return await _OF_NAMES[relation](asked, backends)
 
 
-def _defined(at: LocatedSymbol) -> Link:
-    place = Place(at.repository, at.path, at.symbol.qualified_name, at.symbol.start_line)
-    return Link("definitions", place, place, 1, Confidence.EXACT)
+async def _definitions(query: SubjectQuery, _: Backends) -> list[Link]:
+    nodes = map(node_of, query.definitions)
+    return [Link("definitions", node, node, 1, Confidence.EXACT) for node in nodes]
 
 
 # files
 
 
-async def _imports(
-    relation: Relation, subject: _Subject, query: GraphQuery, backends: Backends
-) -> list[Link]:
+async def _imports(query: SubjectQuery, backends: Backends, *, relation: Relation) -> list[Link]:
     reverse = relation is Relation.IMPORTERS
-    found = await asyncio.to_thread(
-        _walk, subject, query, backends, kind=EdgeKind.IMPORTS, reverse=reverse
-    )
-    links = [_edge_link(str(relation), subject.repository, edge, depth) for edge, depth in found]
-    return await _held(links, query, backends)
+    found = await asyncio.to_thread(_walk, query, backends, kind=EdgeKind.IMPORTS, reverse=reverse)
+    return await _held(relation, found, query, backends)
+
+
+async def _tests(query: SubjectQuery, backends: Backends) -> list[Link]:
+    """Return the tests of the subject, and what it tests."""
+    once = replace(query, depth=1)
+    found: list[tuple[Edge, int]] = []
+    for reverse in (True, False):
+        found += await asyncio.to_thread(
+            _walk, once, backends, kind=EdgeKind.TESTS, reverse=reverse
+        )
+    return await _held(Relation.TESTS, found, query, backends)
 
 
 def _walk(
-    subject: _Subject, query: GraphQuery, backends: Backends, *, kind: EdgeKind, reverse: bool
+    query: SubjectQuery, backends: Backends, *, kind: EdgeKind, reverse: bool
 ) -> Sequence[tuple[Edge, int]]:
-    """Edges within `depth` steps with their distance."""
+    """Return the edges within `depth` steps with their distances."""
     if backends.graph is None:
         return ()
     found, _ = walk(
         backends.graph,
-        subject.repository,
-        subject.paths,
+        query.repository,
+        query.paths,
         depth=query.depth,
         reverse=reverse,
-        limit=query.limit + 1,
+        limit=query.limit,
         kind=kind,
     )
     return found
 
 
-async def _tests(
-    relation: Relation, subject: _Subject, query: GraphQuery, backends: Backends
+async def _held(
+    relation: Relation,
+    found: Sequence[tuple[Edge, int]],
+    query: SubjectQuery,
+    backends: Backends,
 ) -> list[Link]:
-    """Tests of the subject, and what it tests."""
-    once = replace(query, depth=1)
-    found: list[tuple[Edge, int]] = []
-    for reverse in (True, False):
-        found += await asyncio.to_thread(
-            _walk, subject, once, backends, kind=EdgeKind.TESTS, reverse=reverse
-        )
-    links = [_edge_link(str(relation), subject.repository, edge, depth) for edge, depth in found]
-    return await _held(links, query, backends)
+    """Return links for the edges between files that the ref holds.
 
-
-def _edge_link(relation: str, repository: RepositoryName, edge: Edge, depth: int) -> Link:
-    source = Place(repository, edge.source)
-    target = Place(RepositoryName(""), "", edge.target)
-    if not edge.is_external:
-        target = Place(repository, edge.target)
-    return Link(relation, source, target, depth, Confidence.EXACT)
-
-
-async def _held(links: Sequence[Link], query: GraphQuery, backends: Backends) -> list[Link]:
-    """Those whose files the ref holds; a file without chunks, an empty one, is none of them."""
-    ends = {
-        (place.repository, place.path)
-        for link in links
-        for place in (link.source, link.target)
-        if place.path
-    }
-    held = await backends.chunks.files(sorted(ends), query.ref)
+    A file without chunks, such as an empty one, is left out.
+    """
+    repository = query.repository
+    ends = {edge.source for edge, _ in found}
+    ends |= {edge.target for edge, _ in found if not edge.is_external}
+    held = await backends.chunks.files([(repository, path) for path in sorted(ends)], query.ref)
     return [
-        link
-        for link in links
-        if all(
-            not place.path or held[place.repository, place.path]
-            for place in (link.source, link.target)
+        Link(
+            relation,
+            GraphNode(repository, edge.source),
+            _target(repository, edge),
+            distance,
+            Confidence.EXACT,
         )
+        for edge, distance in found
+        if held[repository, edge.source] and (edge.is_external or held[repository, edge.target])
     ]
 
 
-_OfFiles = Callable[[Relation, _Subject, GraphQuery, Backends], Awaitable[list[Link]]]
-_OfNames = Callable[[Asked, Backends], Awaitable[list[Link]]]
-
-_OF_FILES: dict[Relation, _OfFiles] = {
-    Relation.IMPORTS: _imports,
-    Relation.IMPORTERS: _imports,
-    Relation.TESTS: _tests,
-}
-_OF_NAMES: dict[Relation, _OfNames] = {
-    Relation.CALLS: callees,
-    Relation.CALLERS: partial(callers, relation="callers"),
-    Relation.REFERENCES: partial(callers, relation="references"),
-    Relation.INHERITS: bases,
-    Relation.SUBCLASSES: subclasses,
-}
+def _target(repository: RepositoryName, edge: Edge) -> GraphNode:
+    if edge.is_external:
+        return GraphNode(RepositoryName(""), symbol=edge.target)
+    return GraphNode(repository, edge.target)
 
 
 # repositories
 
 
-def _publishers(subject: _Subject, query: GraphQuery, backends: Backends) -> list[Link]:
-    """Packages of other repositories that the subject's files take from."""
+async def _across(query: SubjectQuery, backends: Backends) -> list[Link]:
+    """Return links to other repositories, or with `reverse` from them."""
     if backends.references is None or backends.packages is None:
         return []
-    names = backends.references.names(subject.repository, subject.paths)
-    links: list[Link] = []
-    for path, used in names.items():
-        keys = references.packages(used)[:MAX_PACKAGES]
-        for key, found in backends.packages.publishers(keys).items():
-            links += [
-                Link(
-                    "cross_repository",
-                    Place(subject.repository, path),
-                    Place(repository, folder, key),
-                    1,
-                    Confidence.IMPORTED,
-                )
-                for repository, folder in found
-                if repository != subject.repository and repository in query.visible
-            ]
+    find = _consumers if query.reverse else _publishers
+    return await asyncio.to_thread(find, query, backends.references, backends.packages)
+
+
+def _publishers(query: SubjectQuery, index: ReferenceIndex, packages: PackageIndex) -> list[Link]:
+    """Return the packages of other repositories that the subject's files use."""
+    links = [
+        Link(
+            Relation.CROSS_REPOSITORY,
+            GraphNode(query.repository, path),
+            GraphNode(repository, folder, key),
+            1,
+            Confidence.IMPORTED,
+        )
+        for path, used in index.names(query.repository, query.paths).items()
+        for key, found in packages.publishers(references.packages(used)[:MAX_PACKAGES]).items()
+        for repository, folder in found
+        if repository != query.repository and repository in query.visible
+    ]
     return _longest_keys(links)
 
 
 def _longest_keys(links: Iterable[Link]) -> list[Link]:
-    """Of keys that begin one another (`go:a.b/c`, `go:a.b/c/d`) the longest for each repository."""
-    kept: dict[tuple[Place, RepositoryName, str], Link] = {}
+    """Keep the longest of package keys that start alike, for each file and repository.
+
+    Such keys are `go:a.b/c` and `go:a.b/c/d`.
+    """
+    kept: dict[tuple[GraphNode, RepositoryName, str], Link] = {}
     for link in sorted(links, key=lambda one: len(one.target.symbol)):
         ecosystem = link.target.symbol.partition(":")[0]
         first = link.target.symbol.partition("/")[0].partition(".")[0]
@@ -292,24 +242,21 @@ def _longest_keys(links: Iterable[Link]) -> list[Link]:
     return sorted(kept.values(), key=lambda one: (one.source.path, one.target.symbol))
 
 
-def _consumers(subject: _Subject, query: GraphQuery, backends: Backends) -> list[Link]:
-    """Files of other repositories that take from a package that the subject's files are in."""
-    if backends.references is None or backends.packages is None:
-        return []
-    published = backends.packages.published_by(subject.repository).keys
-    keys = _keys_around(published, subject.paths)
+def _consumers(query: SubjectQuery, index: ReferenceIndex, packages: PackageIndex) -> list[Link]:
+    """Return files of other repositories that use a package which holds the subject's files."""
+    published = packages.published_by(query.repository).keys
+    keys = {references.of_package(key): key for key in _keys_around(published, query.paths)}
     links: list[Link] = []
     for repository in query.visible:
-        if repository == subject.repository or not keys or len(links) > query.limit:
+        if repository == query.repository or not keys or len(links) >= query.limit:
             continue
-        wanted = {references.of_package(key): key for key in keys}
-        found = backends.references.files(repository, list(wanted))
-        using = _using(repository, subject.name, backends) if subject.name else None
+        found = index.files(repository, list(keys))
+        using = _files_using(repository, query.name, index) if query.name else None
         links += [
             Link(
-                "cross_repository",
-                Place(repository, path),
-                Place(subject.repository, published[wanted[name]], wanted[name]),
+                Relation.CROSS_REPOSITORY,
+                GraphNode(repository, path),
+                GraphNode(query.repository, published[keys[name]], keys[name]),
                 1,
                 Confidence.IMPORTED,
             )
@@ -320,15 +267,16 @@ def _consumers(subject: _Subject, query: GraphQuery, backends: Backends) -> list
     return links
 
 
-def _using(repository: RepositoryName, name: str, backends: Backends) -> Collection[str]:
-    assert backends.references is not None
-    found = backends.references.files(repository, references.uses_of(name))
+def _files_using(repository: RepositoryName, name: str, index: ReferenceIndex) -> Collection[str]:
+    found = index.files(repository, references.uses_of(name))
     return {path for paths in found.values() for path in paths}
 
 
-def _keys_around(published: Mapping[str, str], paths: Sequence[str]) -> list[str]:
-    """Keys published from the closest folder around one of the paths, for each ecosystem."""
-    folders = published
+def _keys_around(folders: Mapping[str, str], paths: Sequence[str]) -> list[str]:
+    """Return the keys published from the closest folder around a path, for each ecosystem.
+
+    `folders`: the folder that each key is published from.
+    """
     closest: dict[str, int] = {}
     around: dict[str, str] = {}
     for key, folder in folders.items():
@@ -338,3 +286,17 @@ def _keys_around(published: Mapping[str, str], paths: Sequence[str]) -> list[str
         around[key] = ecosystem
         closest[ecosystem] = max(closest.get(ecosystem, 0), len(folder))
     return [key for key, ecosystem in around.items() if len(folders[key]) == closest[ecosystem]]
+
+
+_READERS: dict[Relation, _Read] = {
+    Relation.DEFINITIONS: _definitions,
+    Relation.IMPORTS: partial(_imports, relation=Relation.IMPORTS),
+    Relation.IMPORTERS: partial(_imports, relation=Relation.IMPORTERS),
+    Relation.CALLS: callees,
+    Relation.CALLERS: partial(callers, relation="callers"),
+    Relation.INHERITS: bases,
+    Relation.SUBCLASSES: subclasses,
+    Relation.REFERENCES: partial(callers, relation="references"),
+    Relation.TESTS: _tests,
+    Relation.CROSS_REPOSITORY: _across,
+}

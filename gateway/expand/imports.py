@@ -1,6 +1,6 @@
-"""Import chains: what the hits' files import, what that imports, and where a chain ends.
+"""Follow import chains: what the files of the hits import, what that imports, where a chain ends.
 
-The graph is read level by level, one read per repository and level, and the chains are then
+The graph is read level by level, with one read per repository and level. The chains are then
 followed depth first over what was read.
 """
 
@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 
-from codelode.model import Edge, EdgeKind, FileKey, RepositoryName
+from codelode.graph import edges_of_files, levels
+from codelode.model import Edge, EdgeKind, FileKey
 from codelode.ports import DependencyGraph
 from gateway.state import ImportLink, Mark
 
-#: Links of one answer; a hub's chains have no end.
+#: Links of one answer, because the chains of a file that imports very many have no end. By hand.
 MAX_LINKS = 200
-#: Files whose imports are read in all.
+#: Files whose imports are read for one answer. By hand.
 MAX_FILES = 2_000
 
 _Imports = Mapping[FileKey, Sequence[Edge]]
@@ -24,7 +25,7 @@ _Imports = Mapping[FileKey, Sequence[Edge]]
 async def chains(
     starts: Sequence[FileKey], graph: DependencyGraph, *, depth: int
 ) -> tuple[tuple[ImportLink, ...], tuple[str, ...]]:
-    """The chains of each file in turn, depth first, and a notice when they were cut."""
+    """Return the chains of each file in turn, depth first, and a notice when they were cut."""
     imports = await asyncio.to_thread(_read, starts, graph, depth=depth)
     links: list[ImportLink] = []
     followed: set[FileKey] = set()
@@ -45,7 +46,7 @@ def _follow(
     trail: tuple[str, ...],
     depth: int,
 ) -> Iterator[ImportLink]:
-    """The links from a file. Each file is followed once; after that its links are known."""
+    """Yield the links from a file and onwards. Each file is followed once per answer."""
     if at in followed:
         return
     followed.add(at)
@@ -75,24 +76,14 @@ def _mark(
 def _read(
     starts: Sequence[FileKey], graph: DependencyGraph, *, depth: int
 ) -> dict[FileKey, tuple[Edge, ...]]:
-    """The imports of every file within `depth` links; one level more, to know what is cut."""
+    """Read the imports of every file within `depth` links, and of one level more.
+
+    That level tells where a chain is cut.
+    """
     found: dict[FileKey, tuple[Edge, ...]] = {}
-    level: Sequence[FileKey] = starts
-    for _ in range(depth + 1):
-        room = MAX_FILES - len(found)
-        wanted: dict[RepositoryName, list[str]] = {}
-        for repository, path in list(dict.fromkeys(level))[:room]:
-            wanted.setdefault(repository, []).append(path)
-        fresh = {
-            (repository, path): tuple(edge for edge in edges if edge.kind is EdgeKind.IMPORTS)
-            for repository, paths in wanted.items()
-            for path, edges in graph.outgoing(repository, paths).items()
-        }
-        found |= fresh
-        targets = (
-            (place[0], e.target) for place in fresh for e in fresh[place] if not e.is_external
-        )
-        level = [target for target in targets if target not in found]
-        if not level:
-            break
+    for level in levels(starts, depth=depth + 1):
+        files = level.nodes[: MAX_FILES - len(found)]
+        for file, edges in edges_of_files(graph.outgoing, files).items():
+            found[file] = tuple(edge for edge in edges if edge.kind is EdgeKind.IMPORTS)
+            level.reach((file[0], edge.target) for edge in found[file] if not edge.is_external)
     return found

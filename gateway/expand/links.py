@@ -1,29 +1,35 @@
-"""The values of graph answers: places, and the links between them."""
+"""The nodes and links of graph answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codelode.model import RepositoryName
+from codelode.model import LocatedSymbol, RepositoryName
 from codelode.relations import Confidence
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A file, a symbol in one, a package, or a name outside."""
+class GraphNode:
+    """A file, a symbol in a file, a package, or an external name."""
 
-    repository: RepositoryName  # empty: outside of all repositories
+    repository: RepositoryName  # empty: external
     path: str = ""  # of a package its folder
-    symbol: str = ""  # qualified name; of what is outside, its name as it is imported
+    symbol: str = ""  # qualified name; for an external name, as it is imported
     line: int = 0  # 1-based; 0 for a file
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One edge, from what depends to what it depends on."""
+    """A dependency, from the dependent node to the node that it depends on."""
 
     relation: str
-    source: Place
-    target: Place
-    depth: int  # steps from the subject, from 1 on
+    source: GraphNode
+    target: GraphNode
+    depth: int  # steps from the subject, 1-based
     confidence: Confidence
+
+
+def node_of(located: LocatedSymbol) -> GraphNode:
+    """Return the node of a symbol."""
+    symbol = located.symbol
+    return GraphNode(located.repository, located.path, symbol.qualified_name, symbol.start_line)

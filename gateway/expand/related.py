@@ -1,153 +1,152 @@
-"""Files near the hits in the dependency graph, breadth first, and their neighbours in the folder.
+"""Find files near the hits: neighbours in the dependency graph, and files of the same folder.
 
-An edge is a label until the index confirms it: a graph knows the paths of whatever ref was indexed
-last, so a file that the searched ref does not hold is left out.
+The graph knows the paths of whichever ref was indexed last, so a file that the searched ref does
+not hold is left out.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codelode.graph import edges_of_files, levels
 from codelode.model import Category, EdgeKind, FileKey, HybridQuery, RepositoryName
 from codelode.ports import ChunkSearch, DependencyGraph
-from gateway.state import Backends, Related, Relation, SearchQuery
+from gateway.state import Backends, FileRelation, Related, SearchQuery
 
-#: The surest relation first: it is kept when there are more files than wanted.
-RELATIONS: tuple[Relation, ...] = (
-    Relation.TEST_FOR,
-    Relation.INTERFACE_OF,
-    Relation.IMPORTS,
-    Relation.CALLS,
-    Relation.IMPORTED_BY,
-    Relation.SIBLING,
+#: The surest relation first, which is kept when there are more files than wanted.
+RELATIONS: tuple[FileRelation, ...] = (
+    FileRelation.TEST_FOR,
+    FileRelation.INTERFACE_OF,
+    FileRelation.IMPORTS,
+    FileRelation.CALLS,
+    FileRelation.IMPORTED_BY,
+    FileRelation.SIBLING,
 )
 
 _OUTGOING = {
-    EdgeKind.IMPORTS: Relation.IMPORTS,
-    EdgeKind.CALLS: Relation.CALLS,
-    EdgeKind.INHERITS: Relation.INTERFACE_OF,
-    EdgeKind.TESTS: Relation.TEST_FOR,
+    EdgeKind.IMPORTS: FileRelation.IMPORTS,
+    EdgeKind.CALLS: FileRelation.CALLS,
+    EdgeKind.INHERITS: FileRelation.INTERFACE_OF,
+    EdgeKind.TESTS: FileRelation.TEST_FOR,
 }
-_INCOMING = {**_OUTGOING, EdgeKind.IMPORTS: Relation.IMPORTED_BY}
+_INCOMING = {**_OUTGOING, EdgeKind.IMPORTS: FileRelation.IMPORTED_BY}
 
-#: Files that the walk starts from: the best of the page.
+#: Files that the walk starts from, the best of the page. This and the next bounds: by hand.
 MAX_STARTS = 10
-#: Neighbours kept of one file: a hub has thousands.
+#: Neighbours kept of one file, because some files have thousands.
 MAX_NEIGHBOURS = 50
-#: Files looked at for each that is wanted, as some are not at the ref.
+#: Files looked up for each that is wanted, because the ref may not hold some.
 SPARE = 3
-#: Folders searched for siblings, and chunks that are looked at in each.
+#: Folders searched for siblings, and chunks read in each.
 MAX_FOLDERS = 3
 SIBLING_CHUNKS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A file as a walk reached it."""
+    """A file, and how it was reached."""
 
-    place: FileKey
-    relation: Relation
+    file: FileKey
+    relation: FileRelation
     hops: int
-    of: str
+    of: str  # path of the hit's file
 
 
 async def related(
     starts: Sequence[FileKey], query: SearchQuery, backends: Backends
 ) -> tuple[Related, ...]:
-    """At most `related` files, nearest first, then by relation and path."""
-    options, graph = query.options.expand, backends.graph
-    assert graph is not None
-    begin = starts[:MAX_STARTS]
-    steps = await asyncio.to_thread(walk, begin, graph, hops=options.hops)
-    steps += await _siblings(begin, query, backends.chunks)
-    nearest = sorted(
-        _distinct(steps, but=starts),
-        key=lambda step: (step.hops, RELATIONS.index(step.relation), step.place),
-    )
-    wanted = nearest[: SPARE * options.related]
-    held = await backends.chunks.files([step.place for step in wanted], query.filters.ref)
+    """Return at most `related` files, nearest first, then by relation and path."""
+    most = query.options.expand.related
+    steps = await _nearest(starts, query, backends, count=SPARE * most)
+    steps.sort(key=lambda step: (step.hops, RELATIONS.index(step.relation), step.file))
+    wanted = steps[: SPARE * most]
+    held = await backends.chunks.files([step.file for step in wanted], query.filters.ref)
     found = [
-        Related(*step.place, step.relation, step.hops, step.of, held[step.place])
+        Related(*step.file, step.relation, step.hops, step.of, held[step.file])
         for step in wanted
-        if held[step.place]
+        if held[step.file]
     ]
-    return tuple(map(_as_test, found[: options.related]))
+    return tuple(map(_as_test, found[:most]))
 
 
-def walk(starts: Sequence[FileKey], graph: DependencyGraph, *, hops: int) -> list[_Step]:
-    """Every file within `hops` edges, each by the way that reached it first."""
-    steps: list[_Step] = []
-    seen = set(starts)
-    level = [_Step(place, Relation.SIBLING, 0, place[1]) for place in starts]
-    for _ in range(hops):
-        found = []
-        for step in _neighbours(level, graph):
-            if step.place not in seen:
-                seen.add(step.place)
-                found.append(step)
-        steps += found
-        level = found
-    return steps
+async def _nearest(
+    starts: Sequence[FileKey], query: SearchQuery, backends: Backends, *, count: int
+) -> list[_Step]:
+    """Walk outwards from the files until `count` others are found, each by its first way.
+
+    Siblings have the least sure relation, so folders are searched only for what one step along
+    the edges leaves open, and a second step is made only for what both leave open.
+    """
+    assert backends.graph is not None
+    begin = starts[:MAX_STARTS]
+    reached = {file: _Step(file, FileRelation.SIBLING, 0, file[1]) for file in begin}
+    found: dict[FileKey, _Step] = {}
+    for level in levels(begin, depth=query.options.expand.hops):
+        near = [reached[file] for file in level.nodes]
+        for step in await asyncio.to_thread(_neighbours, near, backends.graph):
+            reached.setdefault(step.file, step)
+            level.reach([step.file])
+        for file in level.reached:
+            if file not in starts:
+                found.setdefault(file, reached[file])
+        if level.distance == 1 and len(found) < count:
+            siblings = await _siblings(begin, query, backends.chunks)
+            found = {step.file: step for step in siblings if step.file not in starts} | found
+        if len(found) >= count:
+            break
+    return list(found.values())
 
 
-def _neighbours(level: Iterable[_Step], graph: DependencyGraph) -> Iterable[_Step]:
-    """One edge further, by repository in two reads."""
-    by_repository: dict[RepositoryName, dict[str, _Step]] = {}
+def _neighbours(level: Sequence[_Step], graph: DependencyGraph) -> list[_Step]:
+    """Return the files one edge further, the surest relations of each file first."""
+    files = [step.file for step in level]
+    out = edges_of_files(graph.outgoing, files)
+    into = edges_of_files(graph.incoming, files)
+    found: list[_Step] = []
     for step in level:
-        by_repository.setdefault(step.place[0], {})[step.place[1]] = step
-    for repository, steps in by_repository.items():
-        out = graph.outgoing(repository, list(steps))
-        into = graph.incoming(repository, list(steps))
-        for path, step in steps.items():
-            ends = [(_OUTGOING[e.kind], e.target) for e in out[path] if not e.is_external]
-            ends += [(_INCOMING[e.kind], e.source) for e in into[path]]
-            ends.sort(key=lambda end: (RELATIONS.index(end[0]), end[1]))
-            for relation, other in ends[:MAX_NEIGHBOURS]:
-                yield _Step((repository, other), relation, step.hops + 1, step.of)
+        repository = step.file[0]
+        ends = [(_OUTGOING[e.kind], e.target) for e in out[step.file] if not e.is_external]
+        ends += [(_INCOMING[e.kind], e.source) for e in into[step.file]]
+        ends.sort(key=lambda end: (RELATIONS.index(end[0]), end[1]))
+        found += [
+            _Step((repository, other), relation, step.hops + 1, step.of)
+            for relation, other in ends[:MAX_NEIGHBOURS]
+        ]
+    return found
 
 
 async def _siblings(
     starts: Sequence[FileKey], query: SearchQuery, chunks: ChunkSearch
 ) -> list[_Step]:
-    """Files of the best hits' folders that hold words of the query."""
-    folders: dict[FileKey, str] = {}
+    """Return files in the folders of the best hits that hold words of the query."""
+    folders: dict[tuple[RepositoryName, str], str] = {}
     for repository, path in starts:
         folders.setdefault((repository, path.rpartition("/")[0]), path)
-    asked = list(folders.items())[:MAX_FOLDERS]
-    found = await asyncio.gather(*(_in_folder(folder, query, chunks) for folder, _ in asked))
+    searched = list(folders.items())[:MAX_FOLDERS]
+    found = await asyncio.gather(*(_in_folder(folder, query, chunks) for folder, _ in searched))
     return [
-        _Step((repository, path), Relation.SIBLING, 1, of)
-        for ((repository, _), of), paths in zip(asked, found, strict=True)
+        _Step((repository, path), FileRelation.SIBLING, 1, of)
+        for ((repository, _), of), paths in zip(searched, found, strict=True)
         for path in paths
     ]
 
 
 async def _in_folder(folder: FileKey, query: SearchQuery, chunks: ChunkSearch) -> list[str]:
-    """Paths directly in the folder, best first."""
+    """Return paths directly in the folder, best first."""
     repository, parent = folder
     glob = f"{parent}/*" if parent else "*"
     inside = replace(query.filters, repositories=(repository,), paths=(glob,), symbols=(), kinds=())
     asked = HybridQuery(query.text, None, inside, SIBLING_CHUNKS, visible=query.visible)
     paths = dict.fromkeys(candidate.chunk.path for candidate in await chunks.hybrid(asked))
-    # A folder's own name may hold `*`, which is no wildcard there.
+    # The name of a folder may contain `*`, which the glob reads as a wildcard.
     return [path for path in paths if path.rpartition("/")[0] == parent]
 
 
-def _distinct(steps: Iterable[_Step], *, but: Iterable[FileKey]) -> list[_Step]:
-    seen = set(but)
-    distinct = []
-    for step in steps:
-        if step.place not in seen:
-            seen.add(step.place)
-            distinct.append(step)
-    return distinct
-
-
 def _as_test(found: Related) -> Related:
-    """A test that imports the hit is a test for it, also where no edge says so."""
+    """Relabel a test that imports the hit as a test for it, even if no edge says so."""
     is_test = found.chunks[0].category is Category.TEST
-    if is_test and found.relation is Relation.IMPORTED_BY and found.hops == 1:
-        return replace(found, relation=Relation.TEST_FOR)
+    if is_test and found.relation is FileRelation.IMPORTED_BY and found.hops == 1:
+        return replace(found, relation=FileRelation.TEST_FOR)
     return found

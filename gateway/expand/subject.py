@@ -1,80 +1,137 @@
-"""What is asked about uses, and what is read to answer it.
+"""Find what a graph query or an explanation is about, and read what several answers need.
 
-The text of the stored chunks says where a name stands and in which definition, so that nothing but
-names is stored for it.
+A subject is a file when the index holds one of that path, otherwise a symbol. The graph and the
+symbol table know files of whichever ref was indexed last, so every path is checked against the
+index at the ref that is asked about. Where a name is used is read from the text of stored chunks;
+only the names themselves are stored for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from codelode import relations
-from codelode.model import Chunk, EdgeKind, LocatedSymbol, ReferenceKind, RefName, RepositoryName
-from gateway.expand.links import Place
+from codelode.errors import NotFound
+from codelode.model import (
+    Chunk,
+    EdgeKind,
+    FileKey,
+    LocatedSymbol,
+    ReferenceKind,
+    RefName,
+    RepositoryName,
+)
+from gateway.expand.passages import lines
 from gateway.state import Backends
 
 CALLS = (ReferenceKind.CALL, ReferenceKind.MEMBER, ReferenceKind.CLASS)
 
+NO_SYMBOLS = (
+    "no symbol table is configured: only files can be explained, by what their chunks define"
+)
+
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The subject, and how far to go."""
+class Subject:
+    """A file, or a symbol with its definitions."""
+
+    files: Mapping[FileKey, Sequence[Chunk]]  # the file, or the files that define the symbol
+    definitions: tuple[LocatedSymbol, ...] = ()  # empty: the subject is a file
+    name: str = ""  # of the symbol, unqualified
+
+    @property
+    def kind(self) -> str:
+        return "symbol" if self.definitions else "file"
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectQuery:
+    """A subject in one repository, and how far to follow its links."""
 
     repository: RepositoryName
-    paths: tuple[str, ...]
-    definitions: tuple[LocatedSymbol, ...]  # none: the subject is the files
+    paths: tuple[str, ...]  # the file, or the files that define the symbol
+    definitions: tuple[LocatedSymbol, ...]  # empty: the subject is the files
     name: str
     depth: int
+    reverse: bool
     limit: int
     ref: RefName
+    visible: tuple[RepositoryName, ...]  # where links across repositories may lead
+
+
+async def find_subject(
+    text: str, *, repositories: Sequence[RepositoryName], ref: RefName, backends: Backends
+) -> Subject:
+    """Find the file or the symbol in the repositories. Raises NotFound when there is neither."""
+    keys = [(repository, text) for repository in repositories]
+    held = await backends.chunks.files(keys, ref)
+    file = next((key for key in keys if held[key]), None)
+    if file is not None:
+        return Subject({file: held[file]})
+    found = await _definitions(text, repositories, backends)
+    keys = list(dict.fromkeys((at.repository, at.path) for at in found))
+    held = await backends.chunks.files(keys, ref)
+    found = tuple(at for at in found if held[at.repository, at.path])
+    if not found:
+        reason = f" ({NO_SYMBOLS})" if backends.symbols is None else ""
+        raise NotFound(
+            f"no file and no symbol {text[:100]!r} is indexed at this ref{reason}; "
+            "`codelode search` finds names that are alike"
+        )
+    return Subject({key: held[key] for key in keys if held[key]}, found, _last(text))
+
+
+async def _definitions(
+    name: str, repositories: Sequence[RepositoryName], backends: Backends
+) -> tuple[LocatedSymbol, ...]:
+    """Look up the definitions of a name or of a qualified name: `get`, `Client.get`."""
+    if backends.symbols is None:
+        return ()
+    found = await asyncio.to_thread(backends.symbols.lookup, _last(name), repositories=repositories)
+    return tuple(at for at in found if relations.named(at.symbol.qualified_name, name))
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def files_imported(
     repository: RepositoryName, paths: Sequence[str], backends: Backends
 ) -> dict[str, set[str]]:
-    """The files that each imports, and those that these pass on."""
+    """Return the files that each file imports, also through files that re-export theirs."""
     if backends.graph is None:
         return {path: set() for path in paths}
-    out = backends.graph.outgoing(repository, paths)
-    own = {
+    imported = {
         path: {e.target for e in edges if e.kind is EdgeKind.IMPORTS and not e.is_external}
-        for path, edges in out.items()
+        for path, edges in backends.graph.outgoing(repository, paths).items()
     }
-    passing = sorted({t for some in own.values() for t in some if relations.passes_on(t)})
-    further = backends.graph.outgoing(repository, passing)
-    for some in own.values():
+    exporting = sorted({t for some in imported.values() for t in some if relations.passes_on(t)})
+    further = backends.graph.outgoing(repository, exporting)
+    for some in imported.values():
         for target in [one for one in some if one in further]:
             some |= {e.target for e in further[target] if not e.is_external}
-    return own
+    return imported
 
 
-async def stored(
-    asked: Asked, paths: Sequence[str], backends: Backends
+async def stored_chunks(
+    query: SubjectQuery, paths: Sequence[str], backends: Backends
 ) -> dict[str, tuple[Chunk, ...]]:
-    places = [(asked.repository, path) for path in dict.fromkeys(paths)]
-    held = await backends.chunks.files(places, asked.ref)
-    return {path: held[repository, path] for repository, path in places}
+    """Return the chunks of each file at the ref of the query."""
+    keys = [(query.repository, path) for path in dict.fromkeys(paths)]
+    held = await backends.chunks.files(keys, query.ref)
+    return {path: held[repository, path] for repository, path in keys}
 
 
-async def lines_of(
-    asked: Asked, paths: Sequence[str], backends: Backends
+async def stored_lines(
+    query: SubjectQuery, paths: Sequence[str], backends: Backends
 ) -> dict[str, dict[int, str]]:
-    """The lines of each file, by number, as far as they are stored."""
-    chunks = await stored(asked, paths, backends)
-    return {
-        path: {
-            number: line
-            for chunk in some
-            for number, line in enumerate(chunk.content.splitlines(), chunk.start_line)
-        }
-        for path, some in chunks.items()
-    }
+    """Return the stored lines of each file, by line number."""
+    chunks = await stored_chunks(query, paths, backends)
+    return {path: lines(some) for path, some in chunks.items()}
 
 
-def place_of(at: LocatedSymbol) -> Place:
-    return Place(at.repository, at.path, at.symbol.qualified_name, at.symbol.start_line)
-
-
-def key(at: LocatedSymbol) -> tuple[str, str, int]:
+def symbol_key(at: LocatedSymbol) -> tuple[str, str, int]:
+    """Identify a definition within its repository."""
     return at.path, at.symbol.qualified_name, at.symbol.start_line

@@ -24,6 +24,6 @@ async def explain(
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     names = await asyncio.to_thread(catalog.known_or_all, request.repository)
     ref = await asyncio.to_thread(catalog.ref, request.ref, names)
-    found = await pipeline.about(subject, repositories=names, ref=ref, backends=backends)
+    found = await pipeline.explain(subject, repositories=names, ref=ref, backends=backends)
     note(subject_kind=found.kind, definitions=len(found.definitions))
     return explain_answer(found)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from codelode import model
 from codelode.model import Category, ChunkId, Kind, LanguageHealth, Match, RepositoryName, Run
 from gateway.assemble.context import Context
-from gateway.expand.explain import About
+from gateway.expand.explain import Explanation
 from gateway.expand.links import Link
 from gateway.pipeline import Timing
 from gateway.service.coverage import Coverage
 from gateway.service.dependencies import Queue
-from gateway.state import Entity, FoundFile, ImportLink, Passage, Relation, SearchState
+from gateway.state import Entity, FileRelation, FoundFile, ImportLink, Passage, SearchState
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class RelatedFile:
 
     repository: RepositoryName
     path: str
-    relation: Relation
+    relation: FileRelation
     hops: int
     of: str  # the hit's path
 
@@ -252,15 +252,15 @@ def context_answer(made: Context, search: SearchAnswer) -> ContextAnswer:
     )
 
 
-def explain_answer(about: About) -> ExplainAnswer:
+def explain_answer(found: Explanation) -> ExplainAnswer:
     return ExplainAnswer(
-        subject_kind=about.kind,
-        summary=about.summary,
-        definitions=tuple(map(_definition, about.definitions)),
-        imports=about.imports,
-        imported_by=about.imported_by,
-        tests=about.tests,
-        notices=about.notices,
+        subject_kind=found.kind,
+        summary=found.summary,
+        definitions=tuple(map(_definition, found.definitions)),
+        imports=found.imports,
+        imported_by=found.imported_by,
+        tests=found.tests,
+        notices=found.notices,
     )
 
 

@@ -16,11 +16,11 @@ from gateway.options import Assemble, Options
 from gateway.rank.fused import by_similarity
 from gateway.state import (
     Backends,
+    FileRelation,
     ImportLink,
     Mark,
     Passage,
     Related,
-    Relation,
     SearchQuery,
     SearchState,
     estimated_tokens,
@@ -89,7 +89,7 @@ async def test_related_files_and_edges_follow_the_hits(make_chunk):
     near = Related(
         HTTP,
         "src/clock.py",
-        Relation.IMPORTED_BY,
+        FileRelation.IMPORTED_BY,
         1,
         "src/0.py",
         (make_chunk("src/clock.py", code(7)),),

@@ -19,7 +19,7 @@ from gateway.expand.imports import MAX_LINKS, chains
 from gateway.expand.passages import enclosing, lines, passage
 from gateway.options import Expand, Options
 from gateway.rank.fused import by_similarity
-from gateway.state import Backends, Mark, Relation, SearchQuery, SearchState
+from gateway.state import Backends, FileRelation, Mark, SearchQuery, SearchState
 
 HTTP = RepositoryName("acme/http")
 IMPORTS, CALLS, INHERITS, TESTS = (
@@ -86,13 +86,13 @@ async def test_files_near_a_hit_have_one_of_the_relations(project, backends):
     state = await expanded(backends, project, related=20, hops=1)
 
     assert {found.path: found.relation for found in state.related} == {
-        "src/clock.py": Relation.IMPORTS,
-        "src/client.py": Relation.IMPORTED_BY,
-        "lib/base.py": Relation.INTERFACE_OF,
-        "lib/log.py": Relation.CALLS,
-        "tests/test_named.py": Relation.TEST_FOR,
-        "tests/test_retry.py": Relation.TEST_FOR,
-        "src/backoff.py": Relation.SIBLING,
+        "src/clock.py": FileRelation.IMPORTS,
+        "src/client.py": FileRelation.IMPORTED_BY,
+        "lib/base.py": FileRelation.INTERFACE_OF,
+        "lib/log.py": FileRelation.CALLS,
+        "tests/test_named.py": FileRelation.TEST_FOR,
+        "tests/test_retry.py": FileRelation.TEST_FOR,
+        "src/backoff.py": FileRelation.SIBLING,
     }
     assert {(found.of, found.hops) for found in state.related} == {("src/retry.py", 1)}
 
@@ -104,7 +104,10 @@ async def test_the_nearest_come_first_and_their_number_is_bounded(project, backe
     hops = [found.hops for found in state.related]
     assert hops == sorted(hops)
     assert [(found.path, found.hops) for found in state.related][-1] == ("far.py", 2)
-    assert [found.relation for found in few.related] == [Relation.TEST_FOR, Relation.INTERFACE_OF]
+    assert [found.relation for found in few.related] == [
+        FileRelation.TEST_FOR,
+        FileRelation.INTERFACE_OF,
+    ]
 
 
 async def test_the_keys_of_the_graph_are_those_of_the_hits(project, backends):

@@ -25,7 +25,8 @@ from codelode.model import (
     locate,
 )
 from codelode.v1 import search_pb2, search_pb2_grpc
-from gateway.expand.explain import NO_SYMBOLS, about
+from gateway.expand.explain import explain
+from gateway.expand.subject import NO_SYMBOLS
 from gateway.service.coverage import (
     FRESH_S,
     LATELY_S,
@@ -555,7 +556,7 @@ async def test_definitions_are_those_of_the_ref_whatever_another_one_has(
 
 @pytest.mark.usefixtures("indexed")
 async def test_without_a_symbol_table_the_definitions_are_those_of_the_chunks(backends):
-    found = await about(
+    found = await explain(
         "src/retry.py",
         repositories=[HTTP],
         ref=DEFAULT_REF,
