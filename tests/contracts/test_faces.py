@@ -1,0 +1,448 @@
+"""Every face gives the answers and errors of the service layer, in its own format.
+
+A face is a class whose methods take the service's requests and return what it shows as plain JSON
+values. It may leave fields out, but what it shows must equal what the service says. To add a face,
+add a row to FACES.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from contextlib import ExitStack
+from dataclasses import asdict
+
+import pytest
+import structlog
+
+from codelode.cli import main
+from codelode.client import Client
+from codelode.errors import CodelodeError
+from codelode.settings import Settings
+from gateway import service
+from gateway.access import SharedToken
+from gateway.app import Gateway
+from gateway.service.requests import (
+    ExplainRequest,
+    FailuresRequest,
+    GivenFilters,
+    GivenOptions,
+    GraphRequest,
+    SearchRequest,
+    SimilarRequest,
+)
+from tests.worlds import World
+
+HTTP = {
+    "package.json": '{"name": "@acme/http"}',
+    "src/client.js": "import { retry } from './retry'\n\n"
+    "export class Client {\n  get(url) {\n    return retry(() => fetch(url))\n  }\n}\n",
+    "src/retry.js": "export function retry(call) {\n  return call()\n}\n",
+    "docs/guide.md": "# Guide\n\nHow to retry a call.\n",
+}
+WEB = {
+    "src/app.js": "import { Client } from '@acme/http'\n\n"
+    "export function start() {\n  return new Client().get('/')\n}\n",
+}
+
+
+class Running:
+    """A gateway over a world in memory, in a thread with an event loop of its own."""
+
+    def __init__(self, folder):
+        settings = Settings(listen="127.0.0.1:0", data=folder, local_paths=str(folder))
+        world = World(settings)
+        world.index("acme/http", HTTP, failed={"bad.js": "too deep"}, skipped={"a.bin": "binary"})
+        world.index("acme/web", WEB, ref="stable", failed={"worse.js": "too long"})
+        self.dependencies, self._loop = world.dependencies, asyncio.new_event_loop()
+        self._quiet = ExitStack()  # what the command line prints must be its own
+        self._quiet.enter_context(structlog.testing.capture_logs())
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.gateway = self.do(self._started())
+        self.address = f"127.0.0.1:{self.gateway.port}"
+
+    def do(self, awaitable):
+        return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(60)
+
+    def close(self):
+        self.do(self.gateway.stop(grace_s=0))
+        self.do(self.dependencies.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._quiet.close()
+
+    async def _started(self):
+        gateway = Gateway(self.dependencies)
+        await gateway.start()
+        return gateway
+
+
+def plain(value):
+    """The value as JSON has it."""
+    return json.loads(json.dumps(value, default=asdict))
+
+
+class ServiceLayer:
+    """The service functions themselves: what the faces are compared with."""
+
+    def __init__(self, running):
+        self._running = running
+
+    def ask(self, function, request):
+        call, given = getattr(service, function), self._running.dependencies
+        principal = SharedToken("").principal(None)
+        args = () if request is None else (request,)
+        return self._shown(function, plain(self._running.do(call(given, principal, *args))))
+
+    def _shown(self, function, answer):
+        if function == "context":
+            return {**answer, "notices": answer["search"]["notices"]}
+        if function == "repositories":
+            return [self._repository(one) for one in answer]
+        if function == "status":
+            found = [self._repository(one) for one in answer["repositories"]]
+            return {**answer, "repositories": found}
+        return answer
+
+    @staticmethod
+    def _repository(one):
+        return {**one, "patterns": {"include": one["include"], "exclude": one["exclude"]}}
+
+
+def repository_of(one):
+    """A repository with the commits of its refs under the service's name for them."""
+    for ref in one["refs"]:
+        ref["revision"] = ref.pop("indexed", None) or ref.get("revision") or ""
+    return one
+
+
+class PythonClient:
+    """The gRPC face, through the Python client."""
+
+    def __init__(self, running, *_):
+        self._client = Client(running.address)
+
+    def ask(self, function, request):
+        return plain(getattr(self, f"_{function}")(request))
+
+    def _search(self, request):
+        filters = asdict(request.filters)
+        found = self._client.search(
+            request.query,
+            **filters,
+            top_k=request.top_k,
+            explain=request.explain,
+            preset=request.options.preset,
+            options=staged(request.options.values),
+            page=request.page_token,
+        )
+        return self._shown(found)
+
+    def _context(self, request):
+        found = self._client.context(request.query, top_k=request.top_k, **asdict(request.filters))
+        search = {**self._shown(found.search), "next_page_token": ""}
+        return {**asdict(found), "search": search}
+
+    def _similar(self, request):
+        found = self._client.similar(
+            request.path,
+            request.line,
+            repository=request.repository,
+            snippet=request.snippet,
+            ref=request.ref,
+            top_k=request.top_k,
+            repositories=request.filters.repositories,
+        )
+        return self._shown(found)
+
+    def _explain(self, request):
+        found = asdict(self._client.explain(**asdict(request)))
+        return {"subject_kind": found.pop("kind"), **found}
+
+    def _graph(self, request):
+        given = {name: one for name, one in asdict(request).items() if one}
+        return self._client.graph(**given)
+
+    def _repositories(self, _):
+        return [self._repository(one) for one in self._client.repositories()]
+
+    def _status(self, _):
+        found = self._client.status()
+        repositories = [self._repository(one) for one in found.repositories]
+        return {**asdict(found), "repositories": repositories}
+
+    def _failures(self, request):
+        found = self._client.failures(
+            request.repository or None,
+            include_skipped=request.include_skipped,
+            include_partial=request.include_partial,
+        )
+        return {"failures": list(found)}
+
+    @staticmethod
+    def _shown(result):
+        shown = asdict(result)
+        shown["next_page_token"] = shown.pop("next_page")
+        for hit in shown["hits"]:
+            hit["explain"] = [{"name": name, "value": value} for name, value in hit["explain"]]
+        return shown
+
+    @staticmethod
+    def _repository(one):
+        kept = ("ref", "indexed", "files", "skipped", "failed", "chunks", "indexed_at", "health")
+        refs = [{name: asdict(ref)[name] for name in kept} for ref in one.refs]
+        return repository_of({**asdict(one.repository), "refs": refs})
+
+
+class CommandLine:
+    """The command line, run in this process with `--json`."""
+
+    def __init__(self, running, capsys, monkeypatch):
+        monkeypatch.setenv("CODELODE_SERVER", running.address)
+        self._capsys = capsys
+
+    def ask(self, function, request):
+        with pytest.raises(SystemExit) as ended:
+            main([str(part) for part in getattr(self, f"_{function}")(request)])
+        captured = self._capsys.readouterr()
+        if ended.value.code == 2 and not captured.out:
+            raise Complaint(captured.err.strip())
+        return self._shown(function, json.loads(captured.out))
+
+    def _shown(self, function, answer):
+        if function == "explain":
+            answer["subject_kind"] = answer.pop("kind")
+        if function == "failures":
+            return {"failures": answer}
+        if function == "repositories":
+            return [repository_of(one) for one in answer]
+        if function == "status":
+            found = [repository_of(one) for one in answer["repositories"]]
+            return {**answer, "repositories": found}
+        if function in ("search", "similar") and "next_page" in answer:
+            answer["next_page_token"] = answer.pop("next_page")
+        answer.pop("explain", None)  # of the whole answer: what it says is compared elsewhere
+        return answer
+
+    def _search(self, request):
+        values = request.options.values.items()
+        yield from ("search", request.query, "--json", *filter_arguments(request.filters))
+        yield from ("--top-k", request.top_k or 10)
+        yield from ("--preset", request.options.preset or "balanced")
+        yield from ("--page", request.page_token)
+        yield from ["--explain"] if request.explain else []
+        for name, value in values:
+            yield from ("--set", f"{name}={json.dumps(value)}")
+
+    def _context(self, request):
+        return ("context", request.query, "--json", *filter_arguments(request.filters))
+
+    def _similar(self, request):
+        yield from ("similar", f"{request.path}:{request.line}", "--json")
+        yield from ("--repo", request.repository, "--ref", request.ref, "--top-k", request.top_k)
+        for name in request.filters.repositories:
+            yield from ("--in", name)
+
+    def _explain(self, request):
+        where = ("--repo", request.repository, "--ref", request.ref)
+        return ("explain", request.subject, "--json", *where)
+
+    def _graph(self, request):
+        yield from ("graph", request.subject, "--json", "--repo", request.repository)
+        yield from ("--ref", request.ref, "--depth", request.depth or 3)
+        yield from ["--reverse"] if request.reverse else []
+        for relation in request.relations:
+            yield from ("--relation", relation)
+
+    def _repositories(self, _):
+        return ("repos", "--json")
+
+    def _status(self, _):
+        return ("status", "--json")
+
+    def _failures(self, request):
+        yield from ("failures", *filter(None, [request.repository]), "--json")
+        yield from ["--all"] if request.include_skipped else []
+        yield from ["--partial"] if request.include_partial else []
+
+
+class Complaint(Exception):
+    """What the command line wrote about an error."""
+
+
+FACES = {"python client": PythonClient, "command line": CommandLine}
+
+_ARGUMENTS = {
+    "repositories": "--repo",
+    "languages": "--language",
+    "paths": "--path",
+    "kinds": "--kind",
+    "symbols": "--symbol",
+    "categories": "--category",
+    "block_types": "--block-type",
+}
+
+
+def filter_arguments(filters):
+    for name, option in _ARGUMENTS.items():
+        for value in getattr(filters, name):
+            yield from (option, value)
+    if filters.ref:
+        yield from ("--ref", filters.ref)
+
+
+def staged(values):
+    """`{"expand.related": 5}` → `{"expand": {"related": 5}}`"""
+    found = {}
+    for name, value in values.items():
+        stage, _, option = name.partition(".")
+        found.setdefault(stage, {})[option] = value
+    return found
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    started = Running(tmp_path_factory.mktemp("faces"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(params=FACES.values(), ids=FACES.keys())
+def face(request, running, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("CODELODE_DATA", str(tmp_path))
+    return request.param(running, capsys, monkeypatch)
+
+
+QUESTIONS = {
+    "words": ("search", SearchRequest("how to retry a call", top_k=3)),
+    "one hit of several": ("search", SearchRequest("retry", top_k=1)),
+    "filters": (
+        "search",
+        SearchRequest(
+            "retry",
+            GivenFilters(
+                ("acme/http",),
+                ("js",),
+                ("src/*",),
+                ("function",),
+                ("re*",),
+                ("source",),
+                ref="main",
+            ),
+            top_k=5,
+        ),
+    ),
+    "options": (
+        "search",
+        SearchRequest(
+            "retry",
+            top_k=2,
+            options=GivenOptions(
+                "thorough", {"expand.related": 5, "expand.imports": 2, "expand.enclosing": True}
+            ),
+        ),
+    ),
+    "why": ("search", SearchRequest("Client.get", top_k=3, explain=True)),
+    "nothing": ("search", SearchRequest("retry", GivenFilters(paths=("x/[a]",)), top_k=3)),
+    "context": ("context", SearchRequest("how to retry a call", top_k=20)),
+    "similar": ("similar", SimilarRequest("", "acme/http", "src/retry.js", 1, top_k=3)),
+    "similar elsewhere": (
+        "similar",
+        SimilarRequest(
+            "", "acme/http", "src/retry.js", 1, filters=GivenFilters(("acme/web",)), top_k=3
+        ),
+    ),
+    "a file": ("explain", ExplainRequest("src/client.js")),
+    "a symbol": ("explain", ExplainRequest("retry", "acme/http", "main")),
+    "dependencies": ("graph", GraphRequest("src/client.js", "acme/http")),
+    "dependants": ("graph", GraphRequest("src/client.js", "acme/http", reverse=True)),
+    "one relation": ("graph", GraphRequest("retry", relations=("callers",), depth=1)),
+    "repositories": ("repositories", None),
+    "status": ("status", None),
+    "failures": ("failures", FailuresRequest()),
+    "failures of one": ("failures", FailuresRequest("acme/http", include_skipped=True)),
+}
+
+#: What every face must show, by function.
+REQUIRED = {
+    "search": {"hits", "notices"},
+    "context": {"text", "tokens", "left_out"},
+    "similar": {"hits", "notices"},
+    "explain": {"subject_kind", "summary", "definitions", "imports", "imported_by", "tests"},
+    "graph": {"subject_kind", "repository", "links", "notices"},
+    "status": {"version", "repositories", "runs", "chunks", "queues", "embedder", "store"},
+    "failures": {"failures"},
+}
+
+#: What differs from call to call, and what a run has for the workers alone.
+PASSING = {"took_ms", "cached", "stages", "resolved", "reprocess"}
+
+
+def agrees(shown, said):
+    """Whether all that the face shows is what the service says."""
+    if isinstance(shown, dict) and isinstance(said, dict):
+        compared = shown.keys() - PASSING
+        return compared <= said.keys() and all(agrees(shown[at], said[at]) for at in compared)
+    if isinstance(shown, list) and isinstance(said, list):
+        return len(shown) == len(said) and all(map(agrees, shown, said))
+    return (shown or None) == (said or None)
+
+
+@pytest.mark.parametrize(("function", "request_"), QUESTIONS.values(), ids=QUESTIONS.keys())
+def test_a_face_shows_what_the_service_says(running, face, function, request_):
+    said = ServiceLayer(running).ask(function, request_)
+    shown = face.ask(function, request_)
+
+    assert agrees(shown, said), (shown, said)
+    assert said
+    if function in REQUIRED:
+        assert shown.keys() >= REQUIRED[function]
+
+
+def test_pages_go_on_where_the_face_says(running, face):
+    first = face.ask("search", SearchRequest("retry", top_k=1))
+    second = SearchRequest("retry", top_k=1, page_token=first["next_page_token"])
+
+    shown = face.ask("search", second)
+
+    assert shown["hits"] != first["hits"]
+    assert agrees(shown, ServiceLayer(running).ask("search", second))
+
+
+WRONG = {
+    "no words": ("search", SearchRequest(" ", top_k=5)),
+    "too many hits": ("search", SearchRequest("x", top_k=201)),
+    "a repository": ("search", SearchRequest("x", GivenFilters(("acme/htp",)), 5)),
+    "a language": ("search", SearchRequest("x", GivenFilters(languages=("pythn",)), 5)),
+    "a kind": ("search", SearchRequest("x", GivenFilters(kinds=("klass",)), 5)),
+    "a path": ("search", SearchRequest("x", GivenFilters(paths=("/src",)), 5)),
+    "a ref": ("search", SearchRequest("x", GivenFilters(ref="mian"), 5)),
+    "an option": (
+        "search",
+        SearchRequest("x", top_k=5, options=GivenOptions("", {"retrieve.window": 5_000})),
+    ),
+    "a page": ("search", SearchRequest("x", top_k=5, page_token="bm9uZQ==")),
+    "a line": ("similar", SimilarRequest("", "acme/http", "src/retry.js", 99, top_k=5)),
+    "a place": ("similar", SimilarRequest("", "acme/http", "gone.js", 1, top_k=5)),
+    "whose place": ("similar", SimilarRequest("", "", "src/retry.js", 1, top_k=5)),
+    "a subject": ("explain", ExplainRequest("Nowhere")),
+    "a subject of the graph": ("graph", GraphRequest("Nowhere")),
+    "depth": ("graph", GraphRequest("retry", depth=6)),
+    "failures of nobody": ("failures", FailuresRequest("acme/htp")),
+}
+
+
+@pytest.mark.parametrize(("function", "request_"), WRONG.values(), ids=WRONG.keys())
+def test_an_error_names_the_same_field_and_remedy(running, face, function, request_):
+    with pytest.raises(CodelodeError) as said:
+        ServiceLayer(running).ask(function, request_)
+    with pytest.raises((CodelodeError, Complaint)) as shown:
+        face.ask(function, request_)
+
+    assert str(said.value) in str(shown.value)
+    if isinstance(shown.value, CodelodeError):
+        assert type(shown.value) is type(said.value)
+        assert vars(shown.value) == vars(said.value)

@@ -1,0 +1,50 @@
+"""Answers as protos: every field that callers are promised has a value of the same name."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from codelode.model import Run
+from codelode.v1 import graph_pb2, index_pb2, search_pb2
+from gateway.api.rpc.convert import message
+from gateway.service import results
+
+PAIRS = [
+    (results.SearchAnswer, search_pb2.SearchResponse),
+    (results.ContextAnswer, search_pb2.ContextResponse),
+    (results.ExplainAnswer, search_pb2.ExplainResponse),
+    (results.GraphAnswer, graph_pb2.GetGraphResponse),
+    (results.Repository, index_pb2.Repository),
+    (results.Status, index_pb2.GetStatusResponse),
+    (results.Failures, index_pb2.ListFailuresResponse),
+    (Run, index_pb2.Run),
+]
+
+
+def missing(value, of, at=""):
+    """Fields of the message, and of those inside it, that the values have no name for."""
+    hints = typing.get_type_hints(value)
+    for field in of.DESCRIPTOR.fields:
+        if field.name not in hints:
+            yield f"{at}{field.name}"
+        elif field.message_type is not None:
+            inner = [hints[field.name], *typing.get_args(hints[field.name])]
+            part = next(one for one in inner if is_dataclass(one))
+            yield from missing(part, field.message_type._concrete_class, f"{at}{field.name}.")
+
+
+@pytest.mark.parametrize(("value", "of"), PAIRS, ids=[of.__name__ for _, of in PAIRS])
+def test_every_field_of_a_message_has_a_value_of_its_name(value, of):
+    assert list(missing(value, of)) == []
+
+
+def test_values_that_a_message_does_not_have_are_not_for_callers():
+    answer = results.SearchAnswer(ranking="abc", tokens=3, notices=("a",), cached=True)
+
+    made = message(answer, search_pb2.SearchResponse)
+
+    assert made == search_pb2.SearchResponse(tokens=3, notices=["a"], cached=True)
+    assert "ranking" in {field.name for field in fields(answer)}
