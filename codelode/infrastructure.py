@@ -1,7 +1,7 @@
-"""Which kind of infrastructure file a path names: the families that share one file format.
+"""Families of infrastructure files, recognised by their path.
 
-A family is what tells a workflow of GitHub Actions from a Compose file: both are YAML. Kubernetes
-and Argo CD have no names of their own; their files are known by what is in them.
+A family separates files of one format: a GitHub workflow and a Compose file are both YAML. Files of
+Kubernetes and Argo CD have no names of their own and are recognised by their content.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from enum import StrEnum
 
 
 class Family(StrEnum):
+    """A kind of infrastructure file."""
+
     GITHUB_WORKFLOW = "github_workflow"
     GITHUB_ACTION = "github_action"
     GITLAB_CI = "gitlab_ci"
@@ -22,8 +24,7 @@ class Family(StrEnum):
     KUBERNETES = "kubernetes"  # by content only
 
 
-#: The first that matches counts. What a file of the name does not hold is not found in it, so a
-#: glob may be wide.
+#: The first match counts. Patterns may be wide: no blocks are found in a file without any.
 _PATHS = (
     (Family.GITHUB_WORKFLOW, r"(?:.*/)?\.(?:github|gitea|forgejo)/workflows/[^/]+\.ya?ml"),
     (Family.GITHUB_ACTION, r"(?:.*/)?action\.ya?ml"),
@@ -36,7 +37,7 @@ _PATHS = (
 )
 _BY_PATH = tuple((family, re.compile(pattern, re.DOTALL)) for family, pattern in _PATHS)
 
-#: Ends of all of these paths, to answer for nearly every file without a pattern.
+#: Ends of all of these paths, which exclude nearly every file without a pattern.
 _ENDS = (".yml", ".yaml", ".tpl", ".gotmpl", "kustomization")
 
 
@@ -57,12 +58,12 @@ PersistentVolumeClaim StorageClass NetworkPolicy HorizontalPodAutoscaler PodDisr
 CustomResourceDefinition Application ApplicationSet AppProject Kustomization HelmRelease
 """
 
-#: What blocks are usually: others occur, for HCL and Kubernetes let authors name their own.
+#: Common types of blocks. Others occur, because authors of HCL and Kubernetes define their own.
 BLOCK_TYPES = tuple(dict.fromkeys(_BLOCK_TYPES.split()))
 
 
 def family_of(path: str) -> Family | None:
-    """The family that the path alone tells, or None."""
+    """Return the family of a path, or None."""
     lower = path.lower()
     if not lower.endswith(_ENDS):
         return None

@@ -1,18 +1,18 @@
-"""The vocabulary of the reference index: one text per use, its kind told by the first characters.
+"""The entries of the reference index: one text per use, whose first character is its kind.
 
 c load      calls a function of this name        m load      calls a member of this name
-n Client    makes one of this class              i Base      inherits or implements it
+n Client    instantiates this class              i Base      inherits or implements it
 d load      exports it by default
-> =src/x    waits for a file                     p npm:react takes from a published package
+> =src/x    waits for a file                     p npm:react imports from a published package
 
-A use under a name that an import of the file gives has the mark as a capital, and two more texts
-that say how it is written and where what is imported lies. Of what lies outside of the repository
-nothing is kept but that the name is used:
+A use under a name that an import gives has a capital letter, and two more entries that say how it
+is written and which file the name is from. If that is outside the repository, only the name is
+stored:
 
-C load      calls it under another name          = c load read     written `read`
-M run       calls it as a member of what is      = m run u.run     written `u.run`
-            imported under another name          @ u src/util.py   which this file is
-x norm      any of these, of a package
+C load      calls it under another name          = c load read     is written `read`
+M run       calls it as a member of an import    = m run u.run     is written `u.run`
+            with another name                    @ u src/util.py   `u` is this file
+x norm      uses it in one of these ways, from a package
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from codelode.model import Reference, ReferenceKind
-from codelode.relations import stem
+from codelode.name_resolution import stem
 
-#: Names of one file; a file with more is a table of data.
+#: Most entries of one file; a file with more is a table of data.
 MAX_NAMES = 4_000
 
 _MARKS = {
@@ -34,22 +34,22 @@ _MARKS = {
     ReferenceKind.DEFAULT: "d",
 }
 _KINDS = {mark: kind for kind, mark in _MARKS.items()}
-#: What an import may give a name besides single names: the module itself, or its default export.
+#: Imported names that stand for the module itself, and for its default export.
 MODULE, DEFAULT = "*", "default"
 
 _FIRST = re.compile(r"[\w$]+")
 
 
 def of_use(reference: Reference) -> str:
-    """`Reference("load", MEMBER)` → `m load`, and `M load` where it is written another way."""
+    """Return the entry of a use: `m load`, or `M load` if it is written under another name."""
     mark = _MARKS[reference.kind]
     return f"{mark.upper() if reference.written else mark} {reference.name}"
 
 
 def of_uses(uses: Iterable[Reference], sources: Mapping[str, str]) -> Iterator[str]:
-    """All that is kept of a file's uses.
+    """Yield all entries of a file's uses.
 
-    `sources`: names that its imports give, with the file of the repository that each is from.
+    `sources` maps each name that its imports give to the file of the repository that it is from.
     """
     for use in uses:
         if not use.written:
@@ -60,52 +60,52 @@ def of_uses(uses: Iterable[Reference], sources: Mapping[str, str]) -> Iterator[s
             yield f"x {use.name}"
             continue
         if use.name == DEFAULT and stem(sources[own]) == own:
-            continue  # the definition has the name of its file
+            continue  # the default export has the name of its file
         yield of_use(use)
         yield f"= {_MARKS[use.kind]} {use.name} {use.written}"
         yield f"@ {own} {sources[own]}"
 
 
 def given(use: Reference) -> str:
-    """The name that an import gives, with which a use begins: `np.load` → `np`."""
+    """Return the name from an import that a use begins with: `np.load` → `np`."""
     found = _FIRST.match(use.written)
     return found.group() if found else ""
 
 
 def sources(names: Iterable[str]) -> dict[str, str]:
-    """What a file's names say of names that its imports give: the file that each is from."""
+    """Return the file of each name that a file's imports give, by the file's entries."""
     found = (name.split(" ", 2) for name in names if name.startswith("@ "))
     return {own: path for _, own, path in found}
 
 
 def default_of(names: Iterable[str]) -> str:
-    """What a file with these names exports by default; empty when that has no name."""
+    """Return what a file with these entries exports by default; empty if that has no name."""
     return next((name[2:] for name in names if name.startswith("d ")), "")
 
 
 def source_of(use: Reference, files: Mapping[str, str]) -> str:
-    """The file that a use is from by its import, of `sources`; empty where none renames it."""
+    """Return the file that a use's import names, from `sources`; empty if no import renames it."""
     return files.get(given(use), "") if use.written else ""
 
 
 def of_waiting(key: str) -> str:
-    """The name under which a file waits for another."""
+    """Return the entry of a file that waits for another file."""
     return f"> {key}"
 
 
 def of_package(key: str) -> str:
-    """The name under which a file takes from a package: `npm:react` → `p npm:react`."""
+    """Return the entry of a file that imports from a package: `npm:react` → `p npm:react`."""
     return f"p {key}"
 
 
 def uses_of(name: str) -> tuple[str, ...]:
-    """Every way in which a symbol may be used."""
+    """Return the entries of every way in which a symbol may be used."""
     marks = (*_KINDS, *map(str.upper, _KINDS), "x")
     return tuple(f"{mark} {name}" for mark in marks)
 
 
 def uses(names: Iterable[str]) -> tuple[Reference, ...]:
-    """Those of a file's names that are uses of symbols."""
+    """Return the uses of symbols among a file's entries."""
     found: list[Reference] = []
     for name in names:
         if name[:1] in _KINDS:
@@ -117,10 +117,10 @@ def uses(names: Iterable[str]) -> tuple[Reference, ...]:
 
 
 def packages(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of a file's names that are packages: `npm:react`."""
+    """Return the packages among a file's entries: `npm:react`."""
     return tuple(name[2:] for name in names if name.startswith("p "))
 
 
 def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names as an index keeps them: sorted, each once, one line each, not too many."""
+    """Return the entries as an index stores them: sorted, distinct, one line each, not too many."""
     return tuple(sorted({name for name in names if "\n" not in name})[:MAX_NAMES])

@@ -7,9 +7,9 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from codelode import relations
+from codelode import name_resolution
 from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName, Symbol
-from codelode.relations import Confidence, Meant, meant
+from codelode.name_resolution import Confidence, ResolvedUse, resolve_use
 from gateway.expand.aliases import uses_in
 from gateway.expand.links import GraphNode, Link, node_of
 from gateway.expand.subject import CALLS, SubjectQuery, files_imported, stored_lines, symbol_key
@@ -90,7 +90,7 @@ async def _uses_of_files(
         for use, some in found.items():
             for one in some:
                 written[path, node_of(one.definition)].add(_LAST.split(use.written or use.name)[-1])
-        for one in relations.best(m for some in found.values() for m in some):
+        for one in name_resolution.by_confidence(m for some in found.values() for m in some):
             if one.definition.path == path and relation == "calls":
                 continue
             link = Link(
@@ -104,7 +104,7 @@ async def _uses_of_files(
     return {link: written[at] for at, link in links.items()}
 
 
-_Resolved = Mapping[str, Mapping[Reference, tuple[Meant, ...]]]  # by path, then by use
+_Resolved = Mapping[str, Mapping[Reference, tuple[ResolvedUse, ...]]]  # by path, then by use
 
 
 def _resolved(
@@ -120,9 +120,9 @@ def _resolved(
     wanted = sorted({use.reference.name for use in uses})
     definitions = backends.symbols.lookup_all(wanted, repository=repository)
     imported = files_imported(repository, paths, backends)
-    resolved: dict[str, dict[Reference, tuple[Meant, ...]]] = {path: {} for path in paths}
+    resolved: dict[str, dict[Reference, tuple[ResolvedUse, ...]]] = {path: {} for path in paths}
     for path, use, source in uses:
-        resolved[path][use] = meant(
+        resolved[path][use] = resolve_use(
             use,
             path=path,
             imported=imported[path],
@@ -134,12 +134,12 @@ def _resolved(
 
 async def _called(
     level: Sequence[LocatedSymbol], query: SubjectQuery, backends: Backends
-) -> list[tuple[LocatedSymbol, Meant]]:
+) -> list[tuple[LocatedSymbol, ResolvedUse]]:
     """Return what each definition calls within its own lines."""
     paths = list(dict.fromkeys(at.path for at in level))
     resolved = await asyncio.to_thread(_resolved, query.repository, paths, CALLS, backends)
     texts = await stored_lines(query, paths, backends)
-    found: list[tuple[LocatedSymbol, Meant]] = []
+    found: list[tuple[LocatedSymbol, ResolvedUse]] = []
     for at in level:
         uses = resolved[at.path]
         called = _called_names(at, texts[at.path], [use.written for use in uses if use.written])
@@ -150,7 +150,7 @@ async def _called(
             for one in meanings
             if not _is_inside(one.definition, at)
         ]
-        found += [(at, one) for one in relations.best(some)]
+        found += [(at, one) for one in name_resolution.by_confidence(some)]
     return found
 
 
@@ -169,7 +169,7 @@ def _called_names(at: LocatedSymbol, lines: Mapping[int, str], members: Iterable
     """
     symbol = at.symbol
     text = "\n".join(lines.get(line, "") for line in range(symbol.start_line, symbol.end_line + 1))
-    is_bare = relations.scope(at.path).has_bare_calls
+    is_bare = name_resolution.scope(at.path).has_bare_calls
     found: set[str] = set()
     for member in sorted(members, key=len, reverse=True):
         if member.isidentifier():

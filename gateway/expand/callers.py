@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from codelode.model import Chunk, LocatedSymbol, ReferenceKind
-from codelode.relations import Confidence, meant
+from codelode.name_resolution import Confidence, resolve_use
 from gateway.expand.aliases import uses_of
 from gateway.expand.links import GraphNode, Link
 from gateway.expand.subject import CALLS, SubjectQuery, files_imported, stored_chunks, symbol_key
@@ -114,7 +114,7 @@ def _using_files(
         if path not in imported:
             continue
         own = names[use.name]
-        meanings = meant(
+        meanings = resolve_use(
             use,
             path=path,
             imported=imported[path],

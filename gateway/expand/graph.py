@@ -16,8 +16,8 @@ from functools import partial
 from codelode import references
 from codelode.graph import walk
 from codelode.model import Edge, EdgeKind, RefName, RepositoryName
+from codelode.name_resolution import Confidence
 from codelode.ports import PackageIndex, ReferenceIndex
-from codelode.relations import Confidence
 from gateway.expand.callees import bases, callees
 from gateway.expand.callers import callers, subclasses
 from gateway.expand.links import GraphNode, Link, node_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codelode.model import LocatedSymbol, RepositoryName
-from codelode.relations import Confidence
+from codelode.name_resolution import Confidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codelode import relations
 from codelode.errors import NotFound
 from codelode.model import (
     Chunk,
@@ -23,6 +22,7 @@ from codelode.model import (
     RefName,
     RepositoryName,
 )
+from codelode.name_resolution import is_named, reexports
 from gateway.expand.passages import lines
 from gateway.state import Backends
 
@@ -90,7 +90,7 @@ async def _definitions(
     if backends.symbols is None:
         return ()
     found = await asyncio.to_thread(backends.symbols.lookup, _last(name), repositories=repositories)
-    return tuple(at for at in found if relations.named(at.symbol.qualified_name, name))
+    return tuple(at for at in found if is_named(at.symbol.qualified_name, name))
 
 
 def _last(name: str) -> str:
@@ -107,7 +107,7 @@ def files_imported(
         path: {e.target for e in edges if e.kind is EdgeKind.IMPORTS and not e.is_external}
         for path, edges in backends.graph.outgoing(repository, paths).items()
     }
-    exporting = sorted({t for some in imported.values() for t in some if relations.passes_on(t)})
+    exporting = sorted({t for some in imported.values() for t in some if reexports(t)})
     further = backends.graph.outgoing(repository, exporting)
     for some in imported.values():
         for target in [one for one in some if one in further]:

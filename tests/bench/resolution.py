@@ -22,7 +22,7 @@ from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.references import MemoryReferences
 from codelode.backends.memory.symbols import MemorySymbols
 from codelode.model import EdgeKind, ReferenceKind, RepositoryName
-from codelode.relations import Confidence, meant, passes_on
+from codelode.name_resolution import Confidence, reexports, resolve_use
 from gateway.expand.aliases import uses_in
 from workers.parse import imports, parse
 from workers.parse.imports.resolve import resolve
@@ -175,7 +175,7 @@ class Indexed:
         found = {}
         for _, use, source in uses_in(NAME, [path], [kind], self.references):
             if written in (use.written, use.name):
-                meanings = meant(
+                meanings = resolve_use(
                     use,
                     path=path,
                     imported=self.imported(path),
@@ -187,7 +187,7 @@ class Indexed:
 
     def imported(self, path):
         own = self._targets(path)
-        return own | {t for one in own if passes_on(one) for t in self._targets(one)}
+        return own | {t for one in own if reexports(one) for t in self._targets(one)}
 
     def _targets(self, path):
         edges = self.graph.outgoing(NAME, [path])[path]

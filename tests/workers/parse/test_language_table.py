@@ -50,7 +50,7 @@ class Counter
 '''
 PROGRAM = """
 import json, sys
-from codelode.relations import scope
+from codelode.name_resolution import scope
 from workers.parse import imports, parse
 
 parsed = parse(sys.stdin.buffer.read(), path="src/counter.pony")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from codelode.model import Import
-from codelode.relations import stem
+from codelode.name_resolution import stem
 from workers.parse.ecosystems.layout import (
     Layout,
     likely,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codelode.model import Category, Edge, EdgeKind, ParsedFile
+from codelode.name_resolution import stem
 from codelode.references import distinct_names, of_package, of_uses, of_waiting
-from codelode.relations import stem
 from workers.parse.ecosystems.layout import Layout
 from workers.parse.imports.resolve import packages, resolve
 from workers.parse.imports.subjects import subjects_of

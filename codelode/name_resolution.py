@@ -1,8 +1,8 @@
-"""Who is meant by a name: definitions of it, weighed by what the file that uses it imports.
+"""Resolve uses of names to definitions, by what the using file imports.
 
-Names are resolved when they are asked for and not when a file is stored, so that an answer is true
-in whatever order files were indexed, and storing stays cheap. There are no types here: a call of a
-member is every member of that name, and its confidence says how much that is worth.
+Names are resolved when they are queried, not when a file is stored, so that answers do not depend
+on the order in which files were indexed, and storing stays cheap. Types are unknown: a call of a
+member may mean every member of that name, and its confidence says so.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from codelode.model import Category, Kind, LocatedSymbol, Reference, ReferenceKi
 
 
 class Confidence(StrEnum):
-    """How sure it is that a definition is meant; the surest first."""
+    """How sure a resolution is, the surest first."""
 
-    EXACT = "exact"  # defined in the same file, or nowhere else and imported
-    IMPORTED = "imported"  # in a file or package that is imported
-    NAME = "name"  # it has the name, and nothing speaks against it
+    EXACT = "exact"  # defined in the same file, or imported and defined nowhere else
+    IMPORTED = "imported"  # defined in a file or package that is imported
+    NAME = "name"  # has the name, and nothing rules it out
 
 
-#: Definitions told of a name that nothing but the name points to.
+#: Most definitions of a use that only the name points to.
 MAX_BY_NAME = 5
 
 _TYPES = frozenset({Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.ENUM, Kind.TRAIT, Kind.TYPE})
 _CALLED = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.MACRO, Kind.CLASS, Kind.STRUCT, Kind.TYPE})
-_MEANT = {
+_KINDS = {
     ReferenceKind.CALL: _CALLED,
     ReferenceKind.MEMBER: _CALLED,
     ReferenceKind.CLASS: _TYPES | {Kind.MODULE},
@@ -43,31 +43,31 @@ _VALUES = frozenset({Kind.CONSTANT, Kind.FUNCTION})
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
-    """A definition that a use may mean."""
+class ResolvedUse:
+    """A definition that a use may mean, with the confidence."""
 
     definition: LocatedSymbol
     confidence: Confidence
 
 
-def meant(
+def resolve_use(
     use: Reference,
     *,
     path: str,
     imported: Collection[str],
     definitions: Sequence[LocatedSymbol],
     source: str = "",
-) -> tuple[Meant, ...]:
-    """The definitions that a use in the file may mean: those of the best confidence only.
+) -> tuple[ResolvedUse, ...]:
+    """Return the definitions that a use in the file may mean, those of the best confidence only.
 
-    `imported`: files that it imports, those that they pass on among them. `source`: the one that
-    gives the use the name under which it is written, if any does; then the file's own definitions
-    are not meant.
+    `imported` are the files that it imports, with files that those re-export. `source` is the file
+    whose import gives the use the name under which it is written, if any; the using file's own
+    definitions are then ruled out.
     """
     possible = [at for at in definitions if _fits(use, path, at)]
     own = [at for at in possible if at.path == path]
     if own and source in ("", path):
-        return tuple(Meant(at, Confidence.EXACT) for at in own)
+        return tuple(ResolvedUse(at, Confidence.EXACT) for at in own)
     others = [at for at in possible if at.path != path]
     near = [at for at in others if _is_from(source, at)] or [
         at for at in others if at.path in imported or is_same_package(path, at.path)
@@ -75,35 +75,35 @@ def meant(
     if near:
         is_only = len({at.path for at in possible}) == 1 and use.kind is not ReferenceKind.MEMBER
         sure = Confidence.EXACT if is_only else Confidence.IMPORTED
-        return tuple(Meant(at, sure) for at in near)
-    named = [at for at in others if at.symbol.kind in _MEANT[use.kind]]
-    return tuple(Meant(at, Confidence.NAME) for at in named[:MAX_BY_NAME])
+        return tuple(ResolvedUse(at, sure) for at in near)
+    named = [at for at in others if at.symbol.kind in _KINDS[use.kind]]
+    return tuple(ResolvedUse(at, Confidence.NAME) for at in named[:MAX_BY_NAME])
 
 
 def _fits(use: Reference, path: str, at: LocatedSymbol) -> bool:
     kind, own = at.symbol.kind, scope(path)
     if own is not scope(at.path):
         return False
-    if kind not in _MEANT[use.kind] and not (own.has_function_values and kind in _VALUES):
+    if kind not in _KINDS[use.kind] and not (own.has_function_values and kind in _VALUES):
         return False
     if use.kind is ReferenceKind.CALL and kind is Kind.METHOD and not own.has_implicit_receiver:
         return False
-    return apart(at.path) in ("", apart(path))
+    return separate_category(at.path) in ("", separate_category(path))
 
 
 def _is_from(source: str, at: LocatedSymbol) -> bool:
-    """Whether it lies in the file, or in the package of the file where that is what is imported."""
+    """Whether the definition is in the source file, or in its package if packages are imported."""
     return at.path == source or (bool(source) and is_same_package(source, at.path))
 
 
 @lru_cache(maxsize=65_536)
-def apart(path: str) -> str:
-    """`test`, `vendored` or `generated` for files of which only their like mean the names."""
+def separate_category(path: str) -> str:
+    """Return the category if only files of the same category see its names, else the empty text."""
     category = languages.category(path)
-    return str(category) if category in _APART else ""
+    return str(category) if category in _SEPARATE else ""
 
 
-_APART = (Category.TEST, Category.VENDORED, Category.GENERATED)
+_SEPARATE = (Category.TEST, Category.VENDORED, Category.GENERATED)
 
 
 @lru_cache(maxsize=65_536)
@@ -113,44 +113,42 @@ def scope(path: str) -> Scope:
 
 
 def is_same_package(path: str, other: str) -> bool:
-    """Whether the files see one another without an import."""
+    """Whether the files see each other's names without an import."""
     return (
         scope(path).is_folder and posixpath.dirname(path) == posixpath.dirname(other)
     ) or _package_path(path) == _package_path(other) != ""
 
 
 def _package_path(path: str) -> str:
-    """`x/src/test/java/a/b/C.java` → `a/b`: tests lie in the package of what they test."""
+    """Return the folder below a source root: `x/src/test/java/a/b/C.java` → `a/b`.
+
+    Tests are in the same package as what they test, below another root.
+    """
     cut = (f"/{path}".partition(f"/{root}/") for root in scope(path).source_roots)
     return next((posixpath.dirname(inner) for _, found, inner in cut if found), "")
 
 
-#: Files that pass on what they import: `__init__.py`, `index.ts`, `mod.rs`, `lib.rs`.
-_PASSING = ("__init__", "index", "mod", "lib", "prelude")
+#: Names of files that re-export what they import: `__init__.py`, `index.ts`, `mod.rs`, `lib.rs`.
+_REEXPORTING = ("__init__", "index", "mod", "lib", "prelude")
 
 
-def passes_on(path: str) -> bool:
-    """Whether importing the file is to import what it imports."""
-    return stem(path) in _PASSING
+def reexports(path: str) -> bool:
+    """Whether a file that imports this one also gets what this one imports."""
+    return stem(path) in _REEXPORTING
 
 
 def stem(path: str) -> str:
-    """The name of a file up to its first full stop: `src/http/client.test.ts` → `client`."""
+    """Return the name of a file up to its first dot: `src/http/client.test.ts` → `client`."""
     return posixpath.basename(path).partition(".")[0]
 
 
-def is_called(kind: Kind) -> bool:
-    """Whether a symbol of the kind can be called or made."""
-    return kind in _CALLED
-
-
-def named(qualified: str, name: str) -> bool:
-    """Whether a symbol goes by the name: `Client.get` by `get` and by `Client.get`."""
+def is_named(qualified: str, name: str) -> bool:
+    """Whether a qualified name ends with the name: `Client.get` with `get` and `Client.get`."""
     return qualified == name or qualified.endswith(f".{name}")
 
 
-def best(found: Iterable[Meant]) -> list[Meant]:
-    """Surest first, then by place."""
+def by_confidence(found: Iterable[ResolvedUse]) -> list[ResolvedUse]:
+    """Sort by confidence, the surest first, then by path and line."""
     order = list(Confidence)
     return sorted(
         found,

@@ -1,11 +1,11 @@
-"""Who is meant by a name, by what the file that uses it imports."""
+"""Uses of names are resolved by what the using file imports."""
 
 from __future__ import annotations
 
 import pytest
 
 from codelode.model import Kind, LocatedSymbol, Reference, ReferenceKind, Symbol
-from codelode.relations import MAX_BY_NAME, Confidence, meant, passes_on
+from codelode.name_resolution import MAX_BY_NAME, Confidence, reexports, resolve_use
 
 CALL, MEMBER = ReferenceKind.CALL, ReferenceKind.MEMBER
 
@@ -16,7 +16,9 @@ def at(path, kind=Kind.FUNCTION, name="load", line=1):
 
 
 def means(kind, path, *definitions, imported=(), name="load"):
-    found = meant(Reference(name, kind), path=path, imported=imported, definitions=definitions)
+    found = resolve_use(
+        Reference(name, kind), path=path, imported=imported, definitions=definitions
+    )
     return [(one.definition.path, one.confidence) for one in found]
 
 
@@ -45,7 +47,7 @@ CASES = [
     [case[1:] for case in CASES],
     ids=[case[0] for case in CASES],
 )
-def test_the_surest_definitions_are_meant(kind, path, defined, imported, expected):
+def test_a_use_resolves_to_the_surest_definitions(kind, path, defined, imported, expected):
     assert means(kind, path, *map(at, defined), imported=imported) == expected
 
 
@@ -66,40 +68,40 @@ RENAMED = [
     [case[1:] for case in RENAMED],
     ids=[case[0] for case in RENAMED],
 )
-def test_what_an_import_renames_is_meant_where_it_is_from(
+def test_a_renamed_import_resolves_to_the_file_it_is_from(
     path, defined, imported, source, expected
 ):
     use = Reference("load", CALL, "read")
-    found = meant(
+    found = resolve_use(
         use, path=path, imported=imported, definitions=list(map(at, defined)), source=source
     )
     assert [(one.definition.path, one.confidence) for one in found] == expected
 
 
-def test_a_bare_call_is_no_method_where_members_are_named_by_their_object():
+def test_a_bare_call_is_no_method_unless_the_receiver_may_be_implicit():
     method = at("b.py", Kind.METHOD)
     assert means(CALL, "a.py", method) == []
     assert means(MEMBER, "a.py", method) == [("b.py", NAME)]
     assert means(CALL, "a.rb", at("b.rb", Kind.METHOD)) == [("b.rb", NAME)]
 
 
-def test_a_base_is_a_type():
+def test_a_base_resolves_to_types_only():
     base = ReferenceKind.IMPLEMENTATION
     assert means(base, "a.py", at("b.py"), imported=["b.py"]) == []
     assert means(base, "a.py", at("b.py", Kind.CLASS), imported=["b.py"]) == [("b.py", EXACT)]
 
 
-def test_a_constant_may_hold_a_function_where_it_is_imported():
+def test_an_imported_constant_may_hold_a_function():
     constant = at("b.ts", Kind.CONSTANT)
     assert means(CALL, "a.ts", constant, imported=["b.ts"]) == [("b.ts", EXACT)]
     assert means(CALL, "a.ts", constant) == []
 
 
-def test_of_a_common_name_some_definitions_are_told():
+def test_a_common_name_resolves_to_a_bounded_number_of_definitions():
     found = means(MEMBER, "a.py", *(at(f"b{number}.py", Kind.METHOD) for number in range(50)))
     assert len(found) == MAX_BY_NAME
 
 
-def test_files_that_stand_for_their_folder_pass_on_what_they_import():
-    assert all(map(passes_on, ["a/__init__.py", "web/index.ts", "src/lib.rs", "m/mod.rs"]))
-    assert not passes_on("a/init_db.py")
+def test_files_that_stand_for_their_folder_reexport_what_they_import():
+    assert all(map(reexports, ["a/__init__.py", "web/index.ts", "src/lib.rs", "m/mod.rs"]))
+    assert not reexports("a/init_db.py")
