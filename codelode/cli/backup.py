@@ -1,4 +1,4 @@
-"""`codelode backup` and `codelode restore`: the whole cluster in a folder, and back."""
+"""`codelode backup` and `codelode restore`: save a whole cluster to a folder, and restore it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ folder_argument = click.argument("folder", type=Folder())
 
 @click.command()
 @folder_argument
-@click.option("--mirrors", is_flag=True, help="The git mirrors too, which can be cloned again.")
+@click.option(
+    "--mirrors",
+    is_flag=True,
+    help="Save the git mirrors as well, which could also be cloned again.",
+)
 @data_option
 def backup(*, folder: Path, mirrors: bool, data: Path | None) -> None:
-    """Save index, ledger, graph and symbol table into FOLDER, which must be new or empty.
+    """Save index, ledger, graph, and symbol table to FOLDER, which must be new or empty.
 
     Run it on a machine that reaches the stores, with the settings of the workers. The cluster may
-    run: searches go on, and the workers' writes wait for a moment. Chunks in Weaviate are saved by
-    the server, into its own backup folder; keep that together with this one.
+    run: searches continue, and writes of the workers wait for a moment. Weaviate saves its chunks
+    to the backup folder of its server; keep that folder together with FOLDER.
 
     \b
     Examples:
@@ -45,13 +49,13 @@ def backup(*, folder: Path, mirrors: bool, data: Path | None) -> None:
 
 @click.command()
 @folder_argument
-@click.option("--force", is_flag=True, help="Replace what is indexed here.")
+@click.option("--force", is_flag=True, help="Replace the index that is here.")
 @data_option
 def restore(*, folder: Path, force: bool, data: Path | None) -> None:
-    """Bring back what `codelode backup` saved into FOLDER. The cluster must be stopped.
+    """Restore what `codelode backup` saved to FOLDER; the cluster must be stopped.
 
-    Nothing is changed before the whole backup was checked. Runs that were under way begin again
-    when the cluster starts; `codelode index` brings repositories up to date.
+    The whole backup is checked before anything changes. Runs that were under way start again with
+    the cluster; `codelode index` brings repositories up to date.
 
     \b
     Examples:
@@ -64,7 +68,7 @@ def restore(*, folder: Path, force: bool, data: Path | None) -> None:
 
 
 def _content(made: Manifest) -> str:
-    """`12 repositories, 34,567 chunks of 2026-11-21 17:04`."""
+    """Return `12 repositories, 34,567 chunks of 2026-11-21 17:04`."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(made.made_at))
     repositories, chunks = counted(made.repositories, "repository"), counted(made.chunks, "chunk")
     return f"{repositories}, {chunks} of {when}"

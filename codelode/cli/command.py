@@ -1,4 +1,8 @@
-"""The `codelode` command: its subcommands, and how every one of them ends."""
+"""The `codelode` command: its subcommands, and how each of them ends.
+
+A subcommand's module is imported when it runs, because the libraries of all of them together take
+longer to import than a search takes. The table therefore holds what the help lists.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +11,130 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import click
 
-from codelode.cli.asking import context, explain, similar
-from codelode.cli.backup import backup, restore
-from codelode.cli.demo import demo
-from codelode.cli.doctor import doctor
-from codelode.cli.evaluate import evaluate
-from codelode.cli.graph import graph
-from codelode.cli.index import cancel, enrich, failures, index, remove, retry
-from codelode.cli.printing import complain
-from codelode.cli.reindex import reindex
-from codelode.cli.search import search
-from codelode.cli.status import repos, settings, status
-from codelode.cli.up import up
+from codelode import __version__
 from codelode.errors import CodelodeError
 
 ERROR = 2
 INTERRUPTED = 130
 
 
+class Subcommand(NamedTuple):
+    """Where a subcommand is defined, and its line in the help."""
+
+    module: str  # in this package
+    summary: str  # the first sentence of the command's own help
+    function: str = ""  # empty: it has the name of the command
+
+
+#: The subcommands by section of the help.
+SECTIONS = {
+    "Search": {
+        "search": Subcommand(
+            "search", "Search all indexed code for words, an identifier, or a piece of code."
+        ),
+        "context": Subcommand(
+            "context", "Print the code that answers QUERY as one Markdown text, for an agent."
+        ),
+        "similar": Subcommand(
+            "search",
+            "Find code like the code at PATH:LINE, or with `-` like the code on standard input.",
+        ),
+        "explain": Subcommand(
+            "graph", "Show what is known about a file or a symbol; SUBJECT is its path or name."
+        ),
+        "graph": Subcommand(
+            "graph",
+            "Show what a file or a symbol depends on, or with --reverse what depends on it.",
+        ),
+    },
+    "Index": {
+        "index": Subcommand(
+            "index", "Bring the index of git repositories up to date, registering new ones."
+        ),
+        "repos": Subcommand("status", "List the repositories and their indexed refs."),
+        "failures": Subcommand(
+            "failures", "List the files that could not be indexed, each with its reason."
+        ),
+        "retry": Subcommand(
+            "index", "Try failed files again, those of the repository NAME or of all repositories."
+        ),
+        "enrich": Subcommand(
+            "index", "Write missing summaries, for the repository NAME or for all repositories."
+        ),
+        "cancel": Subcommand(
+            "index", "End the run with the id RUN; what it has indexed so far stays in the index."
+        ),
+        "remove": Subcommand(
+            "index", "Remove the repository NAME and everything that is indexed of it."
+        ),
+    },
+    "Operate": {
+        "up": Subcommand(
+            "up",
+            "Run the whole cluster on this machine until Ctrl-C: Redis, workers, gateway, Flower.",
+        ),
+        "status": Subcommand(
+            "status",
+            "Show repositories, parse results by language, recent runs, queues, and workers.",
+        ),
+        "settings": Subcommand(
+            "settings", "List every setting: its environment variable, default, range, and meaning."
+        ),
+        "doctor": Subcommand(
+            "doctor",
+            "Compare ledger, chunk index, graph, symbol table, and mirrors; report differences.",
+        ),
+        "reindex": Subcommand(
+            "reindex", "Rebuild the index for another embedding model while searches go on."
+        ),
+        "backup": Subcommand(
+            "backup",
+            "Save index, ledger, graph, and symbol table to FOLDER, which must be new or empty.",
+        ),
+        "restore": Subcommand(
+            "backup", "Restore what `codelode backup` saved to FOLDER; the cluster must be stopped."
+        ),
+        "eval": Subcommand(
+            "evaluate", "Measure the answers to the judged queries of FILE.", "evaluate"
+        ),
+        "demo": Subcommand(
+            "demo", "Index a repository on a fresh cluster, search it three times, clean up."
+        ),
+    },
+}
+SUBCOMMANDS = {name: one for section in SECTIONS.values() for name, one in section.items()}
+
+
 class ReaderGone(Exception):
-    """Whoever read the output has seen enough: `codelode search … | head -1`."""
+    """The reader of the output has closed it, as in `codelode search … | head -1`."""
 
 
 class Commands(click.Group):
-    """Raises ReaderGone where Click would end the process with status 1, "nothing found"."""
+    """The group of subcommands; imports one when it is used.
+
+    Raises ReaderGone where Click would end the process with status 1, "nothing found".
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*SUBCOMMANDS, *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = SUBCOMMANDS.get(cmd_name)
+        if found is None:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(f"codelode.cli.{found.module}")
+        command: click.Command = getattr(module, found.function or cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, one.summary) for name, one in commands.items()])
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _reader_may_go():
@@ -56,7 +156,7 @@ def _reader_may_go() -> Iterator[None]:
 @click.group(
     cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(package_name="codelode")
+@click.version_option(__version__)
 def codelode() -> None:
     """Find code across all the repositories of an organisation.
 
@@ -66,15 +166,6 @@ def codelode() -> None:
       codelode index . --wait              elsewhere: index the repository you are in
       codelode search "retry with back-off"
     """
-
-
-COMMANDS = (
-    *(up, index, search, context, similar, explain, graph),
-    *(repos, status, failures, retry, enrich, cancel, remove, reindex, settings, evaluate, demo),
-    *(doctor, backup, restore),
-)
-for command in COMMANDS:
-    codelode.add_command(command)
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -122,13 +213,15 @@ def _help_of(exc: click.ClickException) -> str:
 
 
 def _complain(message: str, *, hint: str = "") -> int:
+    from codelode.cli.printing import complain
+
     with suppress(BrokenPipeError):
         complain(f"{message} ({hint})" if hint else message)
     return ERROR
 
 
 def _forget_unread() -> None:
-    """Drop what nobody reads any more: Python would try once more to write it, and complain."""
+    """Drop output that nobody reads; Python would try to write it again at exit, and complain."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,7 +1,7 @@
-"""`codelode demo`: the main job once, from an empty folder to code that was found.
+"""`codelode demo`: index a repository on a temporary cluster and search it.
 
-Everything it does is what a user would type: it runs `codelode up` as a process of its own and
-talks to it over gRPC. The data folder is temporary, so nothing of a demo stays.
+It does what a user would type: it runs `codelode up` as a process of its own and talks to it over
+gRPC. The data folder is temporary, so nothing of a demo stays.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ HITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and in which files."""
+    """A query and the files it is limited to."""
 
     query: str
     paths: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
-        """What a user would type for it."""
+        """The command that a user would type for it."""
         options = [word for glob in self.paths for word in ("--path", glob)]
         return shlex.join(["codelode", "search", self.query, *options, "--top-k", str(HITS)])
 
 
-#: To codelode's own source: in words, a name, and who uses it. The folders keep this file out of
-#: the answers, where every question would find itself.
+#: Questions to codelode's own source: in words, a name, and its uses. The folders exclude this
+#: file, where every question would find itself.
 OWN_QUESTIONS = (
     Question(
         "how are the rankings of two searches fused into one", ("gateway/**", "codelode/*.py")
@@ -64,7 +64,7 @@ OWN_QUESTIONS = (
     Question("where is embedding_text called", ("workers/**", "gateway/**")),
 )
 
-#: Finds something to ask another repository about.
+#: Finds a symbol to ask another repository about.
 ANY_QUERY = "main entry point"
 
 
@@ -94,7 +94,7 @@ def demo(repositories: tuple[str, ...]) -> None:
 
 @contextmanager
 def _cluster(data: Path) -> Iterator[data_folder.Cluster]:
-    """A running cluster with its data in the folder, stopped at the end."""
+    """Run a cluster with its data in the folder, and stop it at the end."""
     up = (sys.executable, "-P", "-m", "codelode", "up", f"--data={data}")
     # A session of its own: on Ctrl-C it is stopped below, in order, not by the terminal.
     with subprocess.Popen(
@@ -137,7 +137,7 @@ def _index(client: Client, url: str) -> Run:
 
 
 def _search(client: Client, questions: tuple[Question, ...]) -> None:
-    """Show the hits of each question. Raises NotFound when one has none."""
+    """Print the hits of each question. Raises NotFound when one has none."""
     for question in questions:
         result = client.search(question.query, paths=question.paths, top_k=HITS)
         click.echo(click.style(f"\n$ {question.command}", bold=True))
@@ -148,7 +148,7 @@ def _search(client: Client, questions: tuple[Question, ...]) -> None:
 
 
 def _questions(client: Client, run: Run) -> tuple[Question, ...]:
-    """The same three kinds of question for every repository, about names it really has."""
+    """Return the same three kinds of question for every repository, about names that it has."""
     if client.search("chunk_id", paths=["codelode/model.py"], top_k=1):
         return OWN_QUESTIONS
     name = run.repository.rpartition("/")[2]
@@ -158,7 +158,7 @@ def _questions(client: Client, run: Run) -> tuple[Question, ...]:
 
 
 def _checkout(here: Path) -> Path:
-    """The top of the git checkout that holds the folder."""
+    """Return the root of the git checkout that holds the folder."""
     for candidate in (here, *here.parents):
         if (candidate / ".git").exists():
             return candidate

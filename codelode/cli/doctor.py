@@ -1,4 +1,4 @@
-"""`codelode doctor`: do ledger, index, graph, symbol table and mirrors agree, and make them so."""
+"""`codelode doctor`: check that ledger, index, graph, symbol table, and mirrors agree."""
 
 from __future__ import annotations
 
@@ -19,17 +19,21 @@ FOUND = 1
 
 
 @click.command()
-@click.option("--repair", is_flag=True, help="Remove what belongs to nobody, index what was lost.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object for machines.")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Remove what belongs to no repository, and index again what was lost.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @data_option
 @click.pass_context
 def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | None) -> None:
-    """Compare ledger, chunk index, graph, symbol table and mirrors; say what does not fit.
+    """Compare ledger, chunk index, graph, symbol table, and mirrors; report differences.
 
     Run it on a machine that reaches the stores, with the settings of the workers; the cluster may
-    run or not. Repositories that are being indexed are left out. With --repair, what belongs to
-    nobody is removed, and files that the index lost are marked and indexed by a new run, as soon
-    as workers are there. Exit status: 0 healthy or repaired, 1 something was found, 2 error.
+    run or not. Repositories that are being indexed are skipped. With --repair, what belongs to no
+    repository is removed, and a new run indexes the files that the index has lost once workers
+    run. Exit status: 0 healthy or repaired, 1 something was found, 2 error.
 
     \b
     Examples:
@@ -73,7 +77,7 @@ def _examined(settings: Settings, *, is_repairing: bool) -> Report:
 
 
 class _Store:
-    """The write side of the published index, opened when something is to be removed."""
+    """The write side of the published index, opened only if something has to be removed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -89,7 +93,7 @@ class _Store:
 
 @dataclass(frozen=True)
 class _Indexes:
-    """Indexes that nobody builds or reads; one that is half built is not among them."""
+    """The indexes that are neither published nor being built."""
 
     settings: Settings
 
@@ -114,13 +118,13 @@ def _show(report: Report, *, is_repairing: bool) -> None:
         mark = "repaired" if finding.is_repaired else "found"
         click.echo(printing.plain(f"{mark:<9} {finding}"))
     for run in report.runs:
-        click.echo(f"begun     run {run}, which indexes again what was lost")
+        click.echo(f"started   run {run}, which indexes again what was lost")
     if report.busy:
-        printing.note(f"not looked at, being indexed: {', '.join(report.busy)}")
+        printing.note(f"skipped, being indexed: {', '.join(report.busy)}")
     if not report.findings:
         printing.note("healthy: ledger, index, graph, symbol table and mirrors agree")
     elif not is_repairing:
-        printing.note("`codelode doctor --repair` puts this right")
+        printing.note("`codelode doctor --repair` repairs this")
 
 
 def _plain(report: Report) -> dict[str, object]:

@@ -1,23 +1,29 @@
-"""`codelode eval`: how good the answers are, and whether they got worse."""
+"""`codelode eval`: measure how good the answers are, and whether they got worse."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from codelode.cli import printing
-from codelode.cli.options import server_option
-from codelode.cli.search import PRESETS
-from codelode.cli.tuning import Chosen, set_option
-from codelode.client import Client
+from codelode.cli.options import (
+    PRESETS,
+    SearchOptions,
+    json_option,
+    server_option,
+    set_option,
+)
 from codelode.counts import counted
 from codelode.errors import InvalidSettings
 from codelode.operations.evaluation import grep, history, judged
 from codelode.operations.evaluation.metrics import SourceLocation
+
+if TYPE_CHECKING:
+    from codelode.client import Client
 
 WORSE = 1
 
@@ -31,7 +37,7 @@ SCOPES = ("repository", "all")
     type=click.Choice(PRESETS),
     default="balanced",
     show_default=True,
-    help="How each query is asked, as with `codelode search --preset`.",
+    help="Ask each query with this preset; see `codelode search --preset`.",
 )
 @set_option
 @click.option(
@@ -39,51 +45,51 @@ SCOPES = ("repository", "all")
     type=click.Choice(SCOPES),
     default="repository",
     show_default=True,
-    help="Where each query is asked: in its own repository, or in all, where every other competes.",
+    help="Search each query's own repository, or all repositories at once, which is harder.",
 )
 @click.option(
     "--grep",
     "checkouts",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Compare with grepping and reading the files: a folder of the repositories by name, "
-    "checked out or bare.",
+    help="Compare with grep over the files. DIRECTORY holds the repositories by name, checked out "
+    "or bare.",
 )
 @click.option(
-    "--save", type=click.Path(path_type=Path), help="Write the figures to this file, as JSON."
+    "--save", type=click.Path(path_type=Path), help="Write the results to this file, as JSON."
 )
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Compare with figures that --save wrote before; see --max-drop.",
+    help="Compare with results that --save wrote earlier; see --max-drop.",
 )
 @click.option(
     "--max-drop",
     type=click.FloatRange(0, 1),
     default=0.05,
     show_default=True,
-    help="Share of the baseline's NDCG@10 that may be lost before the exit status is 1.",
+    help="Exit with status 1 if more than this share of the baseline's NDCG@10 is lost.",
 )
 @click.option(
     "--from-history",
     "checkout",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Instead of measuring, write FILE from the last commits of this checkout: the subject of "
-    "each is a query, the files it changed are the answer.",
+    help="Do not measure, but write FILE from the last commits of this checkout: each subject is a "
+    "query, the files that the commit changed are its answer.",
 )
 @click.option(
     "--repo",
     default="",
     metavar="NAME",
-    help="With --from-history: the repository's name in the index. Default: the folder's.",
+    help="With --from-history, name the repository as the index does. Default: the folder's name.",
 )
 @click.option(
     "--commits",
     type=click.IntRange(1, 10_000),
     default=200,
     show_default=True,
-    help="With --from-history: how many of the last commits are read.",
+    help="With --from-history, read this many of the last commits.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
+@json_option
 @server_option
 @click.pass_context
 def evaluate(
@@ -93,7 +99,7 @@ def evaluate(
     client: Client,
     file: Path,
     preset: str,
-    tuned: Chosen,
+    overrides: SearchOptions,
     scope: str,
     checkouts: Path | None,
     save: Path | None,
@@ -125,7 +131,7 @@ def evaluate(
     queries = judged.read(file)
     if not queries:
         raise InvalidSettings(f"{file} holds no queries")
-    found = judged.report(list(judged.ask_all(queries, _asking(client, preset, scope, tuned))))
+    found = judged.report(list(judged.ask_all(queries, _asking(client, preset, scope, overrides))))
     if checkouts is not None:
         found["grep"] = judged.report(list(judged.ask_all(queries, _grepping(checkouts))))
     if save is not None:
@@ -135,7 +141,7 @@ def evaluate(
         context.exit(_gate(found, baseline, max_drop))
 
 
-def _asking(client: Client, preset: str, scope: str, options: Chosen) -> judged.Ask:
+def _asking(client: Client, preset: str, scope: str, options: SearchOptions) -> judged.Ask:
     def ask(query: judged.Query) -> Sequence[judged.Shown]:
         result = client.search(
             query.text,
@@ -186,7 +192,7 @@ def _write_history(file: Path, checkout: Path, name: str, commits: int) -> None:
 
 
 def _text(found: dict[str, Any]) -> str:
-    """Metrics as a table, grep beside search where it was asked for."""
+    """Return the metrics as a table, with those of grep if it was asked for."""
     other = found.get("grep")
     header = ("", "search", *(("grep",) if other else ()))
     rows = [
@@ -213,7 +219,7 @@ def _gate(found: dict[str, Any], baseline: Path, max_drop: float) -> int:
     try:
         lost = judged.drop(found, json.loads(baseline.read_text("utf-8")))
     except (ValueError, KeyError, TypeError) as exc:
-        raise InvalidSettings(f"{baseline} holds no figures of `codelode eval --save`") from exc
+        raise InvalidSettings(f"{baseline} was not written by `codelode eval --save`") from exc
     is_worse = lost > max_drop
     verdict = "worse than allowed" if is_worse else "within what is allowed"
     printing.note(f"{judged.GATED} fell by {lost:.1%}, {verdict} ({max_drop:.0%})")

@@ -1,18 +1,19 @@
-"""`codelode graph`: what depends on what, around a file or a symbol."""
+"""`codelode graph` and `codelode explain`: what surrounds a file or a symbol."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from codelode.cli import printing
-from codelode.cli.asking import json_option
-from codelode.cli.options import server_option
-from codelode.cli.search import FOUND, NOTHING
-from codelode.client import Client, Graph, GraphLink, GraphPlace
+from codelode.cli.options import FOUND, NOTHING, json_option, ref_option, server_option
 from codelode.client.request import MOST
 from codelode.counts import counted
+
+if TYPE_CHECKING:
+    from codelode.client import About, Client, Graph, GraphLink, GraphPlace
 
 RELATIONS = (
     *("imports", "importers", "calls", "callers", "inherits", "subclasses", "definitions"),
@@ -20,28 +21,46 @@ RELATIONS = (
 )
 
 
+repository_option = click.option(
+    "--repo",
+    "-r",
+    "repository",
+    default="",
+    metavar="NAME",
+    help="Look in this repository. Default: the only one that has such a file or symbol.",
+)
+
+
 @click.command()
 @click.argument("subject", metavar="FILE|SYMBOL")
-@click.option("--repo", "-r", "repository", default="", metavar="NAME", help="Where it is.")
+@repository_option
 @click.option(
-    "--depth", type=int, default=3, show_default=True, help=f"Steps, 1 to {MOST['depth']}."
+    "--depth",
+    type=int,
+    default=3,
+    show_default=True,
+    help=f"Follow edges up to this many steps, 1 to {MOST['depth']}.",
 )
-@click.option("--reverse", is_flag=True, help="What depends on it, instead of on what it depends.")
+@click.option(
+    "--reverse",
+    is_flag=True,
+    help="Show what depends on FILE|SYMBOL instead of what it depends on.",
+)
 @click.option(
     "--relation",
     "relations",
     multiple=True,
     type=click.Choice(RELATIONS),
-    help="Only this. Default: those of the direction.",
+    help="Show only this relation; repeatable. Default: all relations of the direction.",
 )
 @click.option(
     "--limit",
     type=int,
     default=200,
     show_default=True,
-    help=f"Links of each relation, 1 to {MOST['limit']:,}.",
+    help=f"Show at most this many edges of each relation, 1 to {MOST['limit']:,}.",
 )
-@click.option("--ref", default="", help="Branch or tag. Default: the repository's default.")
+@ref_option
 @json_option
 @server_option
 @click.pass_context
@@ -61,9 +80,9 @@ def graph(
 ) -> None:
     """Show what a file or a symbol depends on, or with --reverse what depends on it.
 
-    Imports and calls are followed up to --depth steps, also into other repositories. How sure a
-    link is stands behind it: exact, imported, or name alone. Exit status: 0 found, 1 nothing
-    found, 2 error.
+    Imports and calls are followed up to --depth steps, also into other repositories. An edge that
+    is not certain has its confidence behind it: imported, or name alone. Exit status: 0 found, 1
+    nothing found, 2 error.
 
     \b
     Examples:
@@ -88,8 +107,43 @@ def graph(
     context.exit(FOUND if found.links else NOTHING)
 
 
+@click.command()
+@click.argument("subject")
+@repository_option
+@ref_option
+@json_option
+@server_option
+def explain(*, client: Client, subject: str, repository: str, ref: str, as_json: bool) -> None:
+    """Show what is known about a file or a symbol; SUBJECT is its path or name.
+
+    \b
+    Examples:
+      codelode explain src/http/client.py
+      codelode explain Client.get --repo acme/http
+      codelode explain Client --json | jq '.imported_by[]'
+    """
+    about = client.explain(subject, repository=repository, ref=ref)
+    if as_json:
+        click.echo(printing.to_json(_explain_json(about)))
+        return
+    click.echo(printing.plain(about.summary))
+    for one in about.definitions:
+        location = f"{one.path}:{one.start_line}-{one.end_line}"
+        click.echo(printing.plain(f"{one.kind:<10} {one.name}  {location}"))
+    relations = (
+        ("imports", about.imports),
+        ("imported by", about.imported_by),
+        ("tested by", about.tests),
+    )
+    for name, paths in relations:
+        for path in paths:
+            click.echo(printing.plain(f"{name:<11} {path}"))
+    for notice in about.notices:
+        printing.note(f"note: {notice}")
+
+
 def show(found: Graph) -> None:
-    """One link a line, indented by its distance."""
+    """Print one edge per line, indented by its distance."""
     for link in found.links:
         click.echo(printing.plain(_line(link, found.repository)))
     for notice in found.notices:
@@ -100,15 +154,27 @@ def show(found: Graph) -> None:
 def _line(link: GraphLink, home: str) -> str:
     indent = "  " * (link.depth - 1)
     sure = "" if link.confidence == "exact" else f"  ({link.confidence})"
-    source, target = _place(link.source, home), _place(link.target, home)
+    source, target = _node(link.source, home), _node(link.target, home)
     ends = target if link.relation == "definitions" else f"{source} → {target}"
     return f"{link.relation:<16} {indent}{ends}{sure}"
 
 
-def _place(place: GraphPlace, home: str) -> str:
-    """`src/a.py:12 Client.get`; of another repository with its name before it."""
-    if not place.repository:
-        return f"{place.symbol} (external)"
-    at = f"{place.path}:{place.line}" if place.line else place.path
-    named = " ".join(part for part in (at, place.symbol) if part)
-    return named if place.repository == home else f"{place.repository} {named}".strip()
+def _node(node: GraphPlace, home: str) -> str:
+    """Return `src/a.py:12 Client.get`, after the repository's name if it is another one."""
+    if not node.repository:
+        return f"{node.symbol} (external)"
+    at = f"{node.path}:{node.line}" if node.line else node.path
+    named = " ".join(part for part in (at, node.symbol) if part)
+    return named if node.repository == home else f"{node.repository} {named}".strip()
+
+
+def _explain_json(about: About) -> dict[str, object]:
+    return {
+        "kind": about.kind,
+        "summary": about.summary,
+        "definitions": [asdict(one) for one in about.definitions],
+        "imports": list(about.imports),
+        "imported_by": list(about.imported_by),
+        "tests": list(about.tests),
+        "notices": list(about.notices),
+    }

@@ -1,57 +1,64 @@
-"""`codelode index`, `retry`, `cancel`, `remove`, `failures`: what changes or explains the index.
+"""`codelode index`, `retry`, `enrich`, `cancel`, `remove`: what changes the index.
 
-Runs happen in the workers. A command that waits only watches, so an interrupted `--wait` leaves
-the run going.
+Runs happen in the workers. A command that waits only watches, so interrupting `--wait` does not
+stop the run.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from codelode.cli import printing
+from codelode.cli.failures import FAILED, report_troubles
 from codelode.cli.options import Name, server_option
-from codelode.cli.progress import Progress
-from codelode.cli.standing import left_out, troubles
-from codelode.client import Client, Status, watching
+from codelode.cli.progress import Progress, run_state
+from codelode.client import watching
 from codelode.counts import counted
 from codelode.errors import CodelodeError, Unavailable
 from codelode.model import Run, RunState
 
-FAILED = 2
+if TYPE_CHECKING:
+    from codelode.client import Client
 
 wait_option = click.option(
-    "--wait", is_flag=True, help="Show progress until it is done; without, return at once."
+    "--wait", is_flag=True, help="Show progress until the run is over instead of returning at once."
 )
 
 
 @click.command()
 @click.argument("urls", nargs=-1, required=True, metavar="URL_OR_PATH...")
-@click.option("--name", default="", help="Name of the repository. Default: the URL's end.")
-@click.option("--ref", default="", help="Branch, tag or commit. Default: the default branch.")
+@click.option(
+    "--name",
+    default="",
+    help="Register the repository under this name. Default: the end of the URL.",
+)
+@click.option(
+    "--ref", default="", help="Index this branch, tag, or commit. Default: the default branch."
+)
 @click.option(
     "--include",
     multiple=True,
     metavar="PATTERN",
-    help="Index only files that match this pattern of a .gitignore, or another of them: src/, "
-    "*.py. May be given again.",
+    help="Index only files that match this pattern, written as in a .gitignore, for example src/ "
+    "or *.py; repeatable.",
 )
 @click.option(
     "--exclude",
     multiple=True,
     metavar="PATTERN",
-    help="Leave such files out, whatever else says to take them; '!PATTERN' forces files in that "
-    "a pattern before it or the repository leaves out. May be given again.",
+    help="Leave out files that match this pattern, whatever else includes them; '!PATTERN' "
+    "includes files that an earlier pattern or the repository leaves out; repeatable.",
 )
 @click.option(
     "--no-patterns",
     is_flag=True,
-    help="Forget the patterns given before, on both sides; those of this call count.",
+    help="Discard the include and exclude patterns of earlier calls; those of this call count.",
 )
 @wait_option
 @server_option
@@ -68,17 +75,17 @@ def index(
     no_patterns: bool,
     wait: bool,
 ) -> None:
-    """Bring the index of git repositories up to date; new ones are registered.
+    """Bring the index of git repositories up to date, registering new ones.
 
-    Only what changed since the last time is worked on. A path is one on this machine, and the
+    Only what changed since the last run is processed. A path is a path on this machine, and the
     server must be allowed to read it. Exit status: 0 done (or started, without --wait), 2 error.
 
-    Patterns are kept with the repository: all its refs follow them, each with its next run, until
-    the same option is given again. What --exclude names is out, what no --include matches is out,
-    what --exclude '!PATTERN' or else .codelodeignore forces in is in, and other files are judged by
-    their folders (node_modules and the like) and .gitignore. When no --include matches any file,
-    that is an error and the index stays as it is. `codelode repos` shows the patterns,
-    `codelode failures --all` what they leave out.
+    Patterns are stored with the repository. They apply to all its refs, to each from its next run
+    on, until the same option is given again. A file that --exclude matches or that no --include
+    matches is left out; a file that --exclude '!PATTERN' or .codelodeignore forces in is indexed;
+    otherwise its folders (node_modules and the like) and .gitignore decide. If no file matches any
+    --include, the run fails and the index does not change. `codelode repos` shows the patterns,
+    `codelode failures --all` the files they leave out.
 
     \b
     Examples:
@@ -89,7 +96,7 @@ def index(
       codelode index https://host/acme/monorepo --no-patterns
     """
     if name and len(urls) > 1:
-        raise click.UsageError("--name is the name of one repository; index the others apart")
+        raise click.UsageError("--name is the name of one repository; index the others separately")
     starts = [
         partial(
             client.index,
@@ -111,10 +118,10 @@ def index(
 @server_option
 @click.pass_context
 def retry(context: click.Context, *, client: Client, name: str | None, wait: bool) -> None:
-    """Try the files that failed once more, of the repository NAME or of all.
+    """Try failed files again, those of the repository NAME or of all repositories.
 
-    Exit status: 0 done (or started, without --wait, or nothing has failed), 2 error: also when no
-    file has failed, but the last run of a repository has.
+    Exit status: 0 done (or started, without --wait, or nothing has failed), 2 error, or no file
+    but a whole run has failed.
 
     \b
     Examples:
@@ -123,7 +130,9 @@ def retry(context: click.Context, *, client: Client, name: str | None, wait: boo
     """
     runs = client.retry(name)
     if not runs:
-        context.exit(_tell(client.status(), name, good="no file has failed; nothing to retry"))
+        context.exit(
+            report_troubles(client.status(), name, good="no file has failed; nothing to retry")
+        )
     context.exit(_run_all(client, [_already(run) for run in runs], wait=wait))
 
 
@@ -133,10 +142,10 @@ def retry(context: click.Context, *, client: Client, name: str | None, wait: boo
 @server_option
 @click.pass_context
 def enrich(context: click.Context, *, client: Client, name: str | None, wait: bool) -> None:
-    """Have the language model describe what it has not described yet, of NAME or of all.
+    """Write missing summaries, for the repository NAME or for all repositories.
 
-    Needs a cluster with a language model: CODELODE_LANGUAGE_MODEL. What is described already, here
-    or in a copy of the same code, is not asked for again.
+    Needs a cluster with a language model (CODELODE_LANGUAGE_MODEL). Code that was summarised
+    before, here or in a copy, is not sent to the model again.
 
     \b
     Examples:
@@ -153,7 +162,7 @@ def enrich(context: click.Context, *, client: Client, name: str | None, wait: bo
 @click.argument("run")
 @server_option
 def cancel(*, client: Client, run: str) -> None:
-    """End the run with the id RUN; what it has indexed so far stays.
+    """End the run with the id RUN; what it has indexed so far stays in the index.
 
     `codelode status` lists the recent runs.
     """
@@ -162,77 +171,28 @@ def cancel(*, client: Client, run: str) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @server_option
 def remove(*, client: Client, name: str, yes: bool) -> None:
-    """Forget the repository NAME and everything indexed of it."""
+    """Remove the repository NAME and everything that is indexed of it."""
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError("nobody is there to confirm; give --yes")
+            raise click.UsageError("there is no terminal to confirm on; give --yes")
         click.confirm(f"Remove {name} from the index?", abort=True, err=True)
     client.remove(name)
     printing.note(f"removed {name}")
 
 
-@click.command()
-@click.argument("name", required=False, type=Name())
-@click.option("--all", "include_skipped", is_flag=True, help="Files left out by rule as well.")
-@click.option(
-    "--partial",
-    "include_partial",
-    is_flag=True,
-    help="Indexed files as well that the grammar could not read whole, or that have a note.",
-)
-@click.option("--json", "as_json", is_flag=True, help="A JSON list for machines.")
-@server_option
-@click.pass_context
-def failures(
-    context: click.Context,
-    *,
-    client: Client,
-    name: str | None,
-    include_skipped: bool,
-    include_partial: bool,
-    as_json: bool,
-) -> None:
-    """List the files that could not be indexed, with the reason of each.
-
-    Exit status: 0 listed, 2 error: also when the last run of a repository failed as a whole.
-
-    \b
-    Examples:
-      codelode failures
-      codelode failures acme/http --all --json
-      codelode failures acme/http --partial
-    """
-    found = client.failures(name, include_skipped=include_skipped, include_partial=include_partial)
-    if as_json:
-        click.echo(printing.to_json([asdict(failure) for failure in found]))
-        context.exit(_tell(client.status(), name))
-    count = 0
-    for failure in found:
-        count += 1
-        place = f"{failure.repository} {failure.ref} {failure.path}"
-        click.echo(printing.plain(f"{place}  {failure.state}: {' '.join(failure.reason.split())}"))
-    state = client.status()
-    rest = "" if include_skipped else left_out(state, name)
-    if count:
-        printing.note("; ".join(filter(None, (counted(count, "file"), rest))))
-        context.exit(_tell(state, name))
-    good = _good_news(include_skipped=include_skipped, include_partial=include_partial)
-    context.exit(_tell(state, name, good="; ".join(filter(None, (good, rest)))))
-
-
 def locator(url: str) -> str:
-    """A local path made absolute, for the server's working folder is another; URLs as they are."""
-    # An empty text would be the folder one is in, and is a variable that a script did not set.
+    """Return a local path as an absolute one, because the server runs elsewhere; keep URLs."""
+    # An empty text would mean the current folder, but it is a variable that a script did not set.
     looks_local = url.startswith((".", "/", "~")) or (url != "" and Path(url).is_dir())
     return str(Path(url).expanduser().resolve()) if looks_local else url
 
 
 def run_line(run: Run) -> str:
-    """`acme/http  complete  120 files, 3 skipped, 1 failed  at 1a2b3c4d5e6f  run 7f…`."""
-    parts = [run.repository, printing.run_state(run)]
+    """Return `acme/http  complete  120 files, 3 skipped, 1 failed  at 1a2b3c4d5e6f  run 7f…`."""
+    parts = [run.repository, run_state(run)]
     if run.state.is_over:
         counts = [counted(run.done, "file"), f"{run.skipped:,} skipped", f"{run.failed:,} failed"]
         parts.append(", ".join(counts))
@@ -244,24 +204,8 @@ def run_line(run: Run) -> str:
     return printing.plain("  ".join(parts))
 
 
-def _tell(state: Status, name: str | None, *, good: str = "") -> int:
-    """Complain of repositories that are in trouble, or give the good news; the exit status."""
-    found = troubles(state, name)
-    for trouble in found:
-        printing.complain(trouble)
-    if not found and good:
-        printing.note(good)
-    return FAILED if found else 0
-
-
-def _good_news(*, include_skipped: bool, include_partial: bool) -> str:
-    if include_skipped:
-        return "every file is indexed" + ", and was read whole" * include_partial
-    return "no file has failed" + " or was read in part" * include_partial
-
-
 def _given(patterns: tuple[str, ...], *, no_patterns: bool) -> tuple[str, ...] | None:
-    """None: those that are kept stay."""
+    """Return the patterns to send; None keeps those that are stored."""
     return patterns if patterns or no_patterns else None
 
 
@@ -270,7 +214,7 @@ def _already(run: Run) -> Callable[[], Run]:
 
 
 def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool) -> int:
-    """Start every run before waiting for the first; one that fails does not stop the others."""
+    """Start every run before waiting for the first; a failed one does not stop the others."""
     runs: list[Run] = []
     status = 0
     for start in starts:

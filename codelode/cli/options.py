@@ -1,25 +1,37 @@
-"""What several commands share: the `--server` option and how its default is found; folders."""
+"""Options, argument types, and exit statuses that several commands share."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from codelode import settings
-from codelode.cli.data_folder import running_cluster
-from codelode.client import Client
+from codelode.client.request import MOST, Filters
+from codelode.environment import DEFAULT_SERVER, client_settings
+
+if TYPE_CHECKING:
+    from codelode.client import Client
+
+#: Exit statuses of commands that search; errors end with 2.
+FOUND, NOTHING = 0, 1
+
+PRESETS = ("fast", "balanced", "thorough")
+MODES = ("hybrid", "staged")
 
 Command = TypeVar("Command", bound=Callable[..., object])
+
+#: Options of a search by stage and name, as the client takes them.
+SearchOptions = dict[str, dict[str, object]]
 
 
 class Name(click.types.StringParamType):
     """The type of a repository's name where leaving it out means all repositories.
 
-    An empty one is a variable that a script did not set, and does not mean all.
+    An empty name is usually a variable that a script did not set, so it does not mean all.
     """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -42,14 +54,17 @@ class Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
+# The gateway
+
+
 def server_option(command: Command) -> Command:
-    """Adds `--server`, which reaches the command as `client`, closed when it ends."""
+    """Add `--server`, which reaches the command as `client`, closed when the command ends."""
     return click.option(
         "--server",
         "client",
         metavar="HOST:PORT",
         callback=_client,
-        help="Gateway to talk to. Default: CODELODE_SERVER, else the cluster that "
+        help="Talk to the gateway at this address. Default: CODELODE_SERVER, else the cluster that "
         "`codelode up` runs on this machine.",
     )(command)
 
@@ -59,14 +74,168 @@ def _client(context: click.Context, _: click.Parameter, address: str | None) -> 
 
 
 def connected(address: str) -> Client:
-    """A client that brings the token of the settings."""
-    return Client(address, token=settings.load().token.get_secret_value())
+    """Return a client that sends the token of the environment."""
+    from codelode.client import Client
+
+    return Client(address, token=client_settings().token)
 
 
 def default_server() -> str:
-    """CODELODE_SERVER; else the running cluster of the data folder; else the default port."""
-    values = settings.load()
-    if "server" in values.model_fields_set:
-        return values.server
-    cluster = running_cluster(values.data_dir)
-    return cluster.grpc if cluster is not None else values.server
+    """Return CODELODE_SERVER, else the running cluster of the data folder, else the default."""
+    from codelode.cli.data_folder import running_cluster
+
+    found = client_settings()
+    if found.server is not None:
+        return found.server
+    cluster = running_cluster(found.data)
+    return cluster.grpc if cluster is not None else DEFAULT_SERVER
+
+
+# What a question is about, and how it is answered
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object, for machines."
+)
+ref_option = click.option(
+    "--ref", default="", help="Use this branch or tag. Default: each repository's default ref."
+)
+top_k_option = click.option(
+    "--top-k",
+    "-k",
+    type=int,
+    default=10,
+    show_default=True,
+    help=f"Return this many hits, 1 to {MOST['top_k']}.",
+)
+preset_option = click.option(
+    "--preset",
+    type=click.Choice(PRESETS, case_sensitive=False),
+    default="balanced",
+    show_default=True,
+    help="Choose how much work a search may do; thorough adds synonyms, more candidates, related "
+    "files, import chains, and whole definitions.",
+)
+mode_option = click.option(
+    "--mode",
+    type=click.Choice(MODES, case_sensitive=False),
+    help="Choose how candidates are found; staged compares the query with file summaries first and "
+    "then searches inside the best files.",
+)
+
+_FILTERS = (
+    click.option(
+        "--repo",
+        "-r",
+        "repositories",
+        multiple=True,
+        metavar="NAME",
+        help="Search only this repository; repeatable.",
+    ),
+    click.option(
+        "--language",
+        "-l",
+        "languages",
+        multiple=True,
+        metavar="NAME",
+        help="Search only files in this language, for example python; repeatable.",
+    ),
+    click.option(
+        "--path",
+        "-p",
+        "paths",
+        multiple=True,
+        metavar="GLOB",
+        help="Search only files whose whole path matches this pattern; repeatable.",
+    ),
+    click.option(
+        "--kind",
+        "kinds",
+        multiple=True,
+        metavar="KIND",
+        help="Search only chunks of this kind (function, method, class, interface, struct, enum, "
+        "trait, type, module, constant, macro, block, text); repeatable.",
+    ),
+    click.option(
+        "--symbol",
+        "symbols",
+        multiple=True,
+        metavar="GLOB",
+        help="Search only chunks whose symbol's name matches this pattern; repeatable.",
+    ),
+    click.option(
+        "--category",
+        "categories",
+        multiple=True,
+        metavar="CATEGORY",
+        help="Search only files of this category (source, test, vendored, generated, docs, "
+        "configuration); repeatable.",
+    ),
+    click.option(
+        "--block-type",
+        "block_types",
+        multiple=True,
+        metavar="TYPE",
+        help="Search only infrastructure blocks of this type, for example resource, job, service, "
+        "stage, or Deployment; repeatable.",
+    ),
+    ref_option,
+)
+
+
+def filter_options(command: Command) -> Command:
+    """Add `--repo`, `--language`, … `--ref`."""
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command
+
+
+def filters_of(values: dict[str, tuple[str, ...]]) -> Filters:
+    """Return the values of `filter_options` as the client takes them."""
+    found: Filters = {**values}  # type: ignore[typeddict-item]
+    return found
+
+
+# Every option of the API by its name
+
+
+def set_option(command: Command) -> Command:
+    """Add `--set`, which reaches the command as `overrides`."""
+    return click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="STAGE.NAME=VALUE",
+        callback=_read_overrides,
+        help="Set any search option of the API, for example rank.reranker=judge or "
+        "expand.after_lines=5; overrides the preset and other options; repeatable.",
+    )(command)
+
+
+def merged(chosen: SearchOptions, overrides: SearchOptions) -> SearchOptions:
+    """Merge two sets of options; `overrides` win."""
+    stages = dict.fromkeys((*chosen, *overrides))
+    return {stage: {**chosen.get(stage, {}), **overrides.get(stage, {})} for stage in stages}
+
+
+def _read_overrides(
+    _context: click.Context, _option: click.Parameter, given: Sequence[str]
+) -> SearchOptions:
+    overrides: SearchOptions = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        stage, dot, option = name.strip().partition(".")
+        if not (equals and dot and stage and option):
+            raise click.BadParameter(
+                f"{one!r} is not STAGE.NAME=VALUE, for example rank.reranker=judge"
+            )
+        overrides.setdefault(stage, {})[option] = _value(value.strip())
+    return overrides
+
+
+def _value(text: str) -> object:
+    """Read JSON numbers and booleans as such; everything else is text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float) else text

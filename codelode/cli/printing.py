@@ -1,7 +1,7 @@
-"""How results look on a terminal and as JSON.
+"""Format results for a terminal and as JSON.
 
-Repository content is somebody else's: control characters in it are shown, never sent to the
-terminal, where an escape sequence could do more than show.
+Repository content is not trusted: control characters in it are printed as text, because the
+terminal would execute an escape sequence.
 """
 
 from __future__ import annotations
@@ -13,52 +13,54 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import click
 
-from codelode.client import Hit, ImportLink, SearchResult
 from codelode.counts import counted
-from codelode.model import Run, RunState
 from codelode.tokens import terms
 
-#: Lines of a hit shown on a terminal; a chunk has up to a hundred or so, and of a longer one an
-#: excerpt is shown, which together with the notes of what was left out is as long.
+if TYPE_CHECKING:
+    from codelode.client import Hit, ImportLink, SearchResult
+
+#: Lines of a hit shown on a terminal. A chunk has up to a hundred or so; of a longer one an excerpt
+#: is shown, which has as many lines together with the notes of what was left out.
 MAX_LINES = 12
 EXCERPT_LINES = 10
-#: Lines of an excerpt before the first that has to do with the query.
+#: Lines of an excerpt before the first line that matches the query.
 LEAD_LINES = 2
-#: A longer line is cut: of a minified file one line is a page.
+#: Longer lines are cut: one line of a minified file fills a page.
 MAX_COLUMNS = 200
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def plain(text: str) -> str:
-    """`text` with control characters except tab and newline written as `\\xNN`."""
+    """Return `text` with control characters except tab and newline written as `\\xNN`."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
 
 
 def note(text: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     click.echo(plain(text), err=True)
 
 
 def complain(message: str) -> None:
-    """An error as one plain line on stderr."""
+    """Print an error as one plain line on stderr."""
     note(f"codelode: {' '.join(message.split())}")
 
 
 def hit_text(hit: Hit, query: str = "") -> str:
-    """The place of a hit, then its numbered lines: all, or the part with most of the query."""
-    place = f"{hit.path}:{hit.start_line}-{hit.end_line}"
-    head = [plain(hit.repository), click.style(plain(place), fg="green")]
+    """Return the location of a hit and its numbered lines, or those that match the query best."""
+    location = f"{hit.path}:{hit.start_line}-{hit.end_line}"
+    head = [plain(hit.repository), click.style(plain(location), fg="green")]
     symbol = f"  {click.style(plain(hit.symbol), bold=True)}" if hit.symbol else ""
     found = click.style(f"  ({hit.score:.4g}, {hit.match})", dim=True)
     return "\n".join([" ".join(head) + symbol + found, *_numbered(hit, query)])
 
 
 def around(result: SearchResult) -> str:
-    """Related files, import chains and copies, one a line; empty without any."""
+    """Return related files, import chains, and copies, one per line; empty without any."""
     lines = [
         *(f"related  {one.path} ({one.relation} {one.of})" for one in result.related),
         *(f"import   {'  ' * (one.depth - 1)}{_link(one)}" for one in result.imports),
@@ -94,9 +96,10 @@ def _numbered(hit: Hit, query: str) -> list[str]:
 
 
 def _best_start(code: Sequence[str], wanted: frozenset[str], *, size: int) -> int:
-    """Where the excerpt with most of the wanted terms begins; a term of many lines counts less.
+    """Return where the excerpt begins that has most of the wanted terms.
 
-    Of excerpts that are equal in this, the one with the best line near its top.
+    A term that occurs in many lines counts less. Of equal excerpts, the one with the best line near
+    its top wins.
     """
     found = [wanted.intersection(terms(line)) for line in code]
     lines_with = Counter(chain.from_iterable(found))
@@ -125,12 +128,12 @@ def _clipped(line: str) -> str:
 
 
 def explanation(hit: Hit) -> str:
-    """Why the hit ranks where it does, one step a line."""
+    """Return how the score of the hit was made, one step per line."""
     return "\n".join(f"    {plain(name)} = {value:.4g}" for name, value in hit.explain)
 
 
-def reading(result: SearchResult) -> Iterator[str]:
-    """How the query was read and what of its repositories is indexed, one fact a line."""
+def query_facts(result: SearchResult) -> Iterator[str]:
+    """Yield how the query was understood and how far its repositories are indexed."""
     facts = {
         "intent": result.intent,
         "names": ", ".join(f"{one.text} ({one.kind})" for one in result.entities),
@@ -147,9 +150,9 @@ def reading(result: SearchResult) -> Iterator[str]:
 
 
 def search_json(result: SearchResult, *, explain: bool) -> str:
-    """The documented object of `search --json`; traces only with `explain`.
+    """Return the documented object of `search --json`; traces only with `explain`.
 
-    What an option adds has its key only where there is something. The notices always have theirs:
+    A field that an option adds is left out when it is empty. The notices are always there, because
     they say where the answer is less than it could be.
     """
     hits = [_hit_json(hit, explain=explain) for hit in result]
@@ -203,12 +206,12 @@ def _hit_json(hit: Hit, *, explain: bool) -> dict[str, object]:
 
 
 def to_json(value: object) -> str:
-    """ASCII, so that no terminal or locale can spoil it."""
+    """Return JSON in ASCII, which no terminal or locale can garble."""
     return json.dumps(value, indent=2)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Left-aligned columns under bold headings."""
+    """Return left-aligned columns under bold headings."""
     cells = [list(header), *([plain(str(cell)) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
@@ -218,14 +221,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([click.style(lines[0], bold=True), *lines[1:]])
 
 
-def run_state(run: Run) -> str:
-    """`indexing`, `complete`, `complete without 303 summaries`."""
-    missing = run.summaries_missing
-    if run.state is not RunState.COMPLETE or not missing:
-        return run.state.value
-    return f"{run.state.value} without {counted(missing, 'summary')}"
-
-
 def moment(seconds: float) -> str:
-    """Local date and time, or a dash for never."""
+    """Return local date and time, or a dash for never."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) if seconds else "-"

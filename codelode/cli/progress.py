@@ -1,4 +1,4 @@
-"""A run's progress on stderr: one redrawn line on a terminal, a line per change elsewhere."""
+"""Show a run's progress on stderr: a redrawn line on a terminal, a line per change elsewhere."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Self
 
 import click
 
-from codelode.cli.printing import note, plain, run_state
-from codelode.counts import plural
+from codelode.cli.printing import note, plain
+from codelode.counts import counted, plural
 from codelode.model import Run, RunState
 
 BAR_CHARS = 24
@@ -27,7 +27,7 @@ class Progress:
         self._shown_at = 0.0
         self._state: RunState | None = None
         self._started_at = time.monotonic()
-        self._told: set[str] = set()  # what the run waited for, since it went on last
+        self._told: set[str] = set()  # what the run has waited for since it last made progress
 
     def __call__(self, run: Run) -> None:
         if not run.waits_for:
@@ -45,7 +45,7 @@ class Progress:
         click.echo(f"\r{line}\x1b[K" if self._is_terminal else line, err=True, nl=self._is_log)
 
     def note(self, text: str) -> None:
-        """One line of its own, below the progress so far."""
+        """Print a line of its own below the progress so far."""
         self._end_line()
         self._state = None
         note(text)
@@ -70,8 +70,16 @@ class Progress:
         return not self._is_terminal
 
 
+def run_state(run: Run) -> str:
+    """Return `indexing`, `complete`, `complete without 303 summaries`."""
+    missing = run.summaries_missing
+    if run.state is not RunState.COMPLETE or not missing:
+        return run.state.value
+    return f"{run.state.value} without {counted(missing, 'summary')}"
+
+
 def progress_line(run: Run, *, elapsed_s: float) -> str:
-    """`acme/http  indexing  [######------]  120/240 files, 60/s`."""
+    """Return `acme/http  indexing  [######------]  120/240 files, 60/s`."""
     parts = [plain(run.repository), run_state(run)]
     if run.total:
         through = min(run.done + run.failed, run.total)
@@ -84,6 +92,6 @@ def progress_line(run: Run, *, elapsed_s: float) -> str:
 
 
 def bar(done: int, total: int) -> str:
-    """`[######------]`."""
+    """Return `[######------]`."""
     filled = BAR_CHARS * done // total
     return f"[{'#' * filled}{'-' * (BAR_CHARS - filled)}]"

@@ -1,8 +1,7 @@
-"""`codelode reindex`: another embedder for the index while searches go on.
+"""`codelode reindex`: rebuild the index for another embedder while searches go on.
 
-The work is done by `python -m workers.reindex` on this machine, which has to reach the store, Redis
-and the model; this command starts it with the right settings and shows how far it is. How the
-swap works is told there (`workers/reindex`).
+`python -m workers.reindex` does the work on this machine, which has to reach the store, Redis, and
+the model. This command starts it with the right settings and shows its progress.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from codelode.counts import counted, plural
 from codelode.errors import CodelodeError, Corrupt
 from codelode.settings import Settings, load
 
-#: Settings of an embedder that say nothing: its usual model, and as many dimensions as that has.
+#: Values of an embedder's settings that mean its default model and the dimensions of that model.
 _UNSET = ("", "0")
 
 _WORKER = (sys.executable, "-P", "-m", "workers.reindex")
@@ -37,24 +36,29 @@ _WORKER = (sys.executable, "-P", "-m", "workers.reindex")
 @click.option(
     "--embedder",
     type=click.Choice(registry.choices("embedder")),
-    help="Embedding model: built in, of an Ollama server, or of any server of OpenAI's interface. "
+    help="Embed with the built-in model, an Ollama server, or a server with the OpenAI API. "
     "Default: CODELODE_EMBEDDER.",
 )
 @click.option(
-    "--model", metavar="NAME", help="Model of that server. Default: CODELODE_EMBEDDING_MODEL."
+    "--model",
+    metavar="NAME",
+    help="Use this model of the server. Default: CODELODE_EMBEDDING_MODEL.",
 )
 @click.option(
     "--dim",
     type=click.IntRange(0, 16_384),
-    help="Dimensions asked for; 0: what the model has. Default: CODELODE_EMBEDDING_DIM.",
+    help="Ask for vectors of this many dimensions; 0 takes what the model has. Default: "
+    "CODELODE_EMBEDDING_DIM.",
 )
 @data_option
 @click.option(
     "--skip-missing",
     is_flag=True,
-    help="Publish also without the files and summaries that cannot be brought over.",
+    help="Publish even if some files or summaries cannot be carried over.",
 )
-@click.option("--drop", is_flag=True, help="Remove what an interrupted reindex left, and end.")
+@click.option(
+    "--drop", is_flag=True, help="Remove what an interrupted reindex left behind, and exit."
+)
 @click.pass_context
 def reindex(
     context: click.Context,
@@ -66,13 +70,12 @@ def reindex(
     skip_missing: bool,
     drop: bool,
 ) -> None:
-    """Build the index anew for another embedder, beside the old one, and swap them.
+    """Rebuild the index for another embedding model while searches go on.
 
-    Searches are answered from the old index until the new one is complete; then all processes
-    change to the new index and its embedder by themselves. Nothing is parsed or summarised again
-    that is known. The cluster has to run. Run it on a machine that reaches the store, Redis, the
-    mirrors and the model, with the settings of the workers. Interrupted, the same command goes on
-    where it was, until --drop removes what it left.
+    Builds a shadow index and swaps it in when it is complete; then all processes switch to it and
+    its embedder by themselves. Cached parses and summaries are reused. The cluster has to run. Run
+    it on a machine that reaches the store, Redis, the mirrors, and the model, with the settings of
+    the workers. After an interruption, the same command continues; --drop gives up.
 
     \b
     Examples:
@@ -89,7 +92,7 @@ def reindex(
 def _settings(
     data: Path | None, *, embedder: str | None, model: str | None, dim: int | None
 ) -> Settings:
-    """Those of the environment, of the cluster that runs on the folder, and of the options."""
+    """Return the settings of the environment, of the running cluster, and of the options."""
     base = load(**({} if data is None else {"data": data}))
     cluster = running_cluster(base.data_dir)
     if cluster is None:
@@ -108,7 +111,7 @@ def _settings(
 
 
 def _run(settings: Settings, options: list[str]) -> Iterator[Mapping[str, Any]]:
-    """What the process tells, until it ends. Raises the error it ended with."""
+    """Yield what the process reports, until it ends."""
     with subprocess.Popen(
         [*_WORKER, *options], env=settings.environment(), stdout=subprocess.PIPE, text=True
     ) as process:
@@ -118,13 +121,13 @@ def _run(settings: Settings, options: list[str]) -> Iterator[Mapping[str, Any]]:
         except KeyboardInterrupt:
             process.send_signal(signal.SIGINT)
             printing.note(
-                "interrupted: the same command goes on; `codelode reindex --drop` ends it"
+                "interrupted: the same command continues; `codelode reindex --drop` gives up"
             )
             raise
 
 
 def _shown(told: Iterator[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The last thing told, after progress was shown on stderr."""
+    """Show progress on stderr and return the last report. Raises the error it holds."""
     last: Mapping[str, Any] = {}
     with _Bar() as shown:
         for last in told:
@@ -132,12 +135,12 @@ def _shown(told: Iterator[Mapping[str, Any]]) -> Mapping[str, Any]:
     if "error" in last:
         raise CodelodeError(last["error"])
     if "state" not in last:
-        raise Corrupt("the rebuild ended without a word; run the command again to go on")
+        raise Corrupt("the rebuild ended without a result; run the command again to continue")
     return last
 
 
 def _outcome(end: Mapping[str, Any]) -> str:
-    """`published for nomic-embed-text…; removed at-1a2b3c4d5e`."""
+    """Return `published for nomic-embed-text…; removed at-1a2b3c4d5e`."""
     removed = f"; removed {', '.join(end['dropped'])}" if end["dropped"] else ""
     if end["state"] == "dropped":
         return f"removed {', '.join(end['dropped'])}" if removed else "nothing was left over"
@@ -151,7 +154,7 @@ def _outcome(end: Mapping[str, Any]) -> str:
 
 
 def _half_built(choice: Mapping[str, str]) -> str:
-    """How the rebuild for the embedder of these settings goes on, or ends."""
+    """Return how to continue or drop the half-built index for these settings."""
     flags = {"embedder": "--embedder", "embedding_model": "--model", "embedding_dim": "--dim"}
     given = (f"{flag} {choice[name]}" for name, flag in flags.items() if choice[name] not in _UNSET)
     return (
@@ -161,7 +164,7 @@ def _half_built(choice: Mapping[str, str]) -> str:
 
 
 class _Bar:
-    """One redrawn line on a terminal, a line every few seconds elsewhere."""
+    """Shows one redrawn line on a terminal, a line every few seconds elsewhere."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()

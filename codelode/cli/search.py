@@ -1,79 +1,32 @@
-"""`codelode search`, and the filters that every command shares which searches."""
+"""`codelode search` and `codelode similar`: ranked code for words, a place, or a snippet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from codelode.cli import printing
-from codelode.cli.options import server_option
-from codelode.cli.tuning import Chosen, merged, set_option
-from codelode.client import Client, SearchResult
-from codelode.client.request import MOST, Filters
+from codelode.cli.options import (
+    FOUND,
+    NOTHING,
+    SearchOptions,
+    filter_options,
+    filters_of,
+    json_option,
+    merged,
+    mode_option,
+    preset_option,
+    ref_option,
+    server_option,
+    set_option,
+    top_k_option,
+)
 from codelode.counts import counted
-from codelode.model import Category, Kind
 
-FOUND, NOTHING = 0, 1
-
-PRESETS = ("fast", "balanced", "thorough")
-MODES = ("hybrid", "staged")
-
-Command = TypeVar("Command", bound=Callable[..., object])
-
-_FILTERS = (
-    click.option(
-        "--repo", "-r", "repositories", multiple=True, metavar="NAME", help="Only in this."
-    ),
-    click.option(
-        "--language", "-l", "languages", multiple=True, metavar="NAME", help="python, go …"
-    ),
-    click.option(
-        "--path", "-p", "paths", multiple=True, metavar="GLOB", help="Over the whole path."
-    ),
-    click.option("--kind", "kinds", multiple=True, metavar="KIND", help=f"{', '.join(Kind)}."),
-    click.option("--symbol", "symbols", multiple=True, metavar="GLOB", help="Over symbol names."),
-    click.option(
-        "--category", "categories", multiple=True, metavar="C", help=f"{', '.join(Category)}."
-    ),
-    click.option(
-        "--block-type",
-        "block_types",
-        multiple=True,
-        metavar="TYPE",
-        help="Of infrastructure: resource, job, service, stage, Deployment …",
-    ),
-    click.option("--ref", default="", help="Branch or tag. Default: each repository's default."),
-)
-
-top_k_option = click.option(
-    "--top-k",
-    "-k",
-    type=int,
-    default=10,
-    show_default=True,
-    help=f"How many hits, 1 to {MOST['top_k']}.",
-)
-preset_option = click.option(
-    "--preset",
-    type=click.Choice(PRESETS, case_sensitive=False),
-    default="balanced",
-    show_default=True,
-    help="thorough: synonyms, a wider window, related files, import chains, whole definitions.",
-)
-mode_option = click.option(
-    "--mode",
-    type=click.Choice(MODES, case_sensitive=False),
-    help="staged: files by their summaries first, then the chunks inside them.",
-)
-
-
-def filter_options(command: Command) -> Command:
-    """Adds `--repo`, `--language`, … `--ref`."""
-    for option in reversed(_FILTERS):
-        command = option(command)
-    return command
+if TYPE_CHECKING:
+    from codelode.client import Client, SearchResult
 
 
 @click.command()
@@ -86,16 +39,25 @@ def filter_options(command: Command) -> Command:
     "--similarity",
     type=float,
     metavar="COSINE",
-    help="Staged: least similarity of files and chunks. Default: the embedder's.",
+    help="With --mode staged, drop files and chunks whose similarity to the query is lower. "
+    "Default: a threshold that suits the embedding model.",
 )
 @click.option(
-    "--alpha", type=float, help="Weight of meaning against words, 0 to 1; the fused ranker."
+    "--alpha",
+    type=float,
+    help="With rank.ranker=fused, weigh vectors against keywords: 0 is keywords only, 1 vectors "
+    "only.",
 )
-@click.option("--compact", is_flag=True, help="Places and signatures without code.")
+@click.option("--compact", is_flag=True, help="Return locations and signatures without code.")
 @set_option
-@click.option("--page", default="", metavar="TOKEN", help="Go on after a previous answer.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
-@click.option("--explain", is_flag=True, help="Show why each hit ranks where it does.")
+@click.option(
+    "--page",
+    default="",
+    metavar="TOKEN",
+    help="Return the hits after those of a previous answer, which printed this token.",
+)
+@json_option
+@click.option("--explain", is_flag=True, help="Show how the score of each hit was made.")
 @server_option
 @click.pass_context
 def search(
@@ -110,15 +72,15 @@ def search(
     similarity: float | None,
     alpha: float | None,
     compact: bool,
-    tuned: Chosen,
+    overrides: SearchOptions,
     page: str,
     as_json: bool,
     explain: bool,
     **filters: tuple[str, ...],
 ) -> None:
-    """Search all indexed code with words, an identifier or a piece of code.
+    """Search all indexed code for words, an identifier, or a piece of code.
 
-    Filters of one option are alternatives, different options must all hold. Exit status: 0
+    Values of one filter are alternatives; different filters must all match. Exit status: 0
     found, 1 nothing found, 2 error.
 
     \b
@@ -137,17 +99,17 @@ def search(
         "file_similarity": similarity,
         "chunk_similarity": similarity,
     }
-    chosen: Chosen = {
+    chosen: SearchOptions = {
         "retrieve": {name: value for name, value in retrieve.items() if value is not None},
         "assemble": {"compact": True} if compact else {},
     }
     result = client.search(
         query,
-        **asked(filters),
+        **filters_of(filters),
         top_k=top_k,
         explain=explain,
         preset=preset,
-        options=merged(chosen, tuned),
+        options=merged(chosen, overrides),
         page=page,
     )
     if as_json:
@@ -157,14 +119,79 @@ def search(
     context.exit(FOUND if result else NOTHING)
 
 
-def asked(filters: dict[str, tuple[str, ...]]) -> Filters:
-    """The values of `filter_options` as the client takes them."""
-    found: Filters = {**filters}  # type: ignore[typeddict-item]
-    return found
+@click.command()
+@click.argument("place", metavar="PATH:LINE")
+@click.option(
+    "--repo",
+    "-r",
+    "repository",
+    default="",
+    metavar="NAME",
+    help="Read PATH:LINE in this repository. Default: the only one that is indexed.",
+)
+@click.option(
+    "--in",
+    "repositories",
+    multiple=True,
+    metavar="NAME",
+    help="Search only this repository; repeatable.",
+)
+@click.option(
+    "--language",
+    "-l",
+    "languages",
+    multiple=True,
+    metavar="NAME",
+    help="Search only files in this language, for example python; repeatable.",
+)
+@ref_option
+@top_k_option
+@json_option
+@server_option
+@click.pass_context
+def similar(
+    ctx: click.Context,
+    /,
+    *,
+    client: Client,
+    place: str,
+    repository: str,
+    repositories: tuple[str, ...],
+    languages: tuple[str, ...],
+    ref: str,
+    top_k: int,
+    as_json: bool,
+) -> None:
+    """Find code like the code at PATH:LINE, or with `-` like the code on standard input.
+
+    The most similar code comes first. Exit status: 0 found, 1 nothing found, 2 error.
+
+    \b
+    Examples:
+      codelode similar src/http/retry.py:42
+      git show HEAD~3:retry.py | codelode similar -
+      codelode similar src/http/retry.py:42 --repo acme/http --in acme/web
+    """
+    path, line, snippet = _source(place)
+    result = client.similar(
+        path,
+        line,
+        snippet=snippet,
+        repository=repository,
+        repositories=repositories,
+        languages=languages,
+        ref=ref,
+        top_k=top_k,
+    )
+    if as_json:
+        click.echo(printing.search_json(result, explain=False))
+    else:
+        show(result, query="", explain=False)
+    ctx.exit(FOUND if result else NOTHING)
 
 
 def show(result: SearchResult, *, query: str, explain: bool) -> None:
-    """The hits, then what was found around them and what the answer says of itself."""
+    """Print the hits, what was found around them, and the notes of the answer."""
     for number, hit in enumerate(result):
         click.echo(("\n" if number else "") + printing.hit_text(hit, query))
         if explain and hit.explain:
@@ -176,7 +203,7 @@ def show(result: SearchResult, *, query: str, explain: bool) -> None:
     if explain:
         stages = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in result.stages)
         printing.note(f"{result.query_kind} query: {stages or 'no stages reported'}")
-        for line in printing.reading(result):
+        for line in printing.query_facts(result):
             printing.note(line)
     if result.next_page:
         printing.note(f"more: --page {result.next_page}")
@@ -188,3 +215,17 @@ def _summary(result: SearchResult) -> str:
         return "nothing found; try other words, or fewer filters"
     cached = ", from the cache" if result.cached else ""
     return f"{counted(len(result), 'hit')} in {result.took_ms:.1f} ms{cached}"
+
+
+def _source(text: str) -> tuple[str, int, str]:
+    """Return path and line, or the snippet on standard input."""
+    if text == "-":
+        return "", 0, sys.stdin.read()
+    return (*_location(text), "")
+
+
+def _location(text: str) -> tuple[str, int]:
+    path, _, line = text.rpartition(":")
+    if not path or not line.isascii() or not line.isdecimal():
+        raise click.BadParameter(f"{text!r} is not PATH:LINE, for example src/a.py:42")
+    return path, int(line)

@@ -1,21 +1,22 @@
-"""`codelode repos`, `status` and `settings`: what there is."""
+"""`codelode repos` and `codelode status`: what is indexed and what the cluster does."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
-from pydantic.fields import FieldInfo
 
-from codelode.backends import registry
 from codelode.cli import printing
-from codelode.cli.options import server_option
-from codelode.client import Client, IndexedRepository, Status
+from codelode.cli.options import json_option, server_option
+from codelode.cli.progress import run_state
 from codelode.counts import counted
 from codelode.model import FilePatterns, LanguageHealth, Run
-from codelode.settings import BACKENDS, Settings
+
+if TYPE_CHECKING:
+    from codelode.client import Client, IndexedRepository, Status
 
 _REPOSITORY_COLUMNS = (
     *("repository", "ref", "commit", "files", "chunks", "failed", "indexed"),
@@ -23,14 +24,13 @@ _REPOSITORY_COLUMNS = (
 )
 _RUN_COLUMNS = ("run", "repository", "ref", "state", "files", "failed", "started", "error")
 _HEALTH_COLUMNS = ("language", "files", "ok", "partial", "error", "unsupported")
-_SETTING_COLUMNS = ("variable", "default", "range", "description")
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="A JSON list for machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, for machines.")
 @server_option
 def repos(*, client: Client, as_json: bool) -> None:
-    """List the repositories and what of them is indexed."""
+    """List the repositories and their indexed refs."""
     repositories = client.repositories()
     if as_json:
         click.echo(printing.to_json([_repository_json(each) for each in repositories]))
@@ -41,12 +41,12 @@ def repos(*, client: Client, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for machines.")
+@json_option
 @server_option
 def status(*, client: Client, as_json: bool) -> None:
-    """Show repositories, how well each language was read, recent runs, queues and workers.
+    """Show repositories, parse results by language, recent runs, queues, and workers.
 
-    A run whose server is away says so in the last column.
+    The last column says what a run waits for, for example a model server that does not answer.
 
     \b
     Examples:
@@ -55,19 +55,6 @@ def status(*, client: Client, as_json: bool) -> None:
     """
     state = client.status()
     click.echo(printing.to_json(_status_json(state)) if as_json else _status_text(state))
-
-
-@click.command()
-@click.option("--markdown", is_flag=True, help="As a Markdown table.")
-def settings(*, markdown: bool) -> None:
-    """List every setting: an environment variable, its default, range and meaning.
-
-    \b
-    Example:
-      CODELODE_MAX_FILE_BYTES=2000000 codelode up
-    """
-    rows = [_setting_row(name, field) for name, field in Settings.model_fields.items()]
-    click.echo(_markdown(rows) if markdown else printing.table(_SETTING_COLUMNS, rows))
 
 
 def _status_text(state: Status) -> str:
@@ -101,13 +88,13 @@ def _repository_rows(
 
 
 def _options(patterns: FilePatterns) -> str:
-    """The patterns as they are typed: `--include src/ --exclude '*.snap'`."""
+    """Return the patterns as a user types them: `--include src/ --exclude '*.snap'`."""
     sides = (("--include", patterns.include), ("--exclude", patterns.exclude))
     return shlex.join(word for option, some in sides for one in some for word in (option, one))
 
 
 def _health(repositories: tuple[IndexedRepository, ...]) -> list[LanguageHealth]:
-    """Of all repositories at their default refs together, most files first."""
+    """Sum the parse results of all default refs by language, most files first."""
     sums: dict[str, LanguageHealth] = {}
     for one in (one for each in repositories for ref in each.refs[:1] for one in ref.health):
         sums[one.language] = one + sums.get(one.language, LanguageHealth(one.language))
@@ -122,7 +109,7 @@ def _run_row(run: Run) -> tuple[object, ...]:
     files = f"{run.done + run.failed}/{run.total}"
     started = printing.moment(run.started_at)
     error = " ".join((run.error or run.waits_for).split())
-    state = printing.run_state(run)
+    state = run_state(run)
     return run.id, run.repository, run.ref, state, files, run.failed, started, error
 
 
@@ -153,32 +140,3 @@ def _status_json(state: Status) -> dict[str, object]:
         "runs": [asdict(run) for run in state.runs],
         "queues": [asdict(queue) for queue in state.queues],
     }
-
-
-def _setting_row(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
-    default = str(field.default)
-    return f"CODELODE_{name.upper()}", default, _range(name, field), field.description or ""
-
-
-def _range(name: str, field: FieldInfo) -> str:
-    literals = getattr(field.annotation, "__args__", ())
-    if known := registry.choices(name) if name in BACKENDS else literals:
-        return " | ".join(map(str, known))
-    bounds = {
-        sign: value
-        for limit in field.metadata
-        for sign in ("ge", "le")
-        if (value := getattr(limit, sign, None)) is not None
-    }
-    return f"{bounds['ge']:,} to {bounds['le']:,}" if len(bounds) == 2 else ""
-
-
-def _markdown(rows: list[tuple[str, str, str, str]]) -> str:
-    head = [f"| {' | '.join(_SETTING_COLUMNS)} |", "|---" * len(_SETTING_COLUMNS) + "|"]
-    body = [
-        f"| `{variable}` | {f'`{default}`' if default else ''} | {range_} | {description} |"
-        for variable, default, range_, description in (
-            tuple(cell.replace("|", "\\|") for cell in row) for row in rows
-        )
-    ]
-    return "\n".join(head + body)

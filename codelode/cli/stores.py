@@ -1,8 +1,7 @@
-"""What commands share that work beside the stores: whose settings they take, and which Redis.
+"""Reach the stores of a cluster from a command that works on them directly.
 
-The embedded cluster's Redis runs only while the cluster does. When that is down, it is started here
-for the length of the command, with the data folder locked, so that `codelode up` and the command
-cannot meet.
+The embedded cluster's Redis runs only while the cluster does. If the cluster is down, this module
+starts Redis for the duration of the command and locks the data folder against `codelode up`.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from codelode.cli.options import Folder
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.settings import Settings, load, require_alike
 
-#: What says which stores are meant; the workers tell theirs.
+#: The settings that say where the stores are; workers publish theirs.
 PLACE = ("store", "organisation", "data", "weaviate_url", "weaviate_collection")
 
-#: What the embedded cluster's Redis keeps, below the data folder.
+#: Folder of the embedded cluster's Redis, below the data folder.
 _REDIS = "redis"
 
 _STOP_S = 30.0
@@ -37,20 +36,20 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def data_option(command: Command) -> Command:
-    """Adds `--data`, the folder of an embedded cluster."""
+    """Add `--data`, the folder of an embedded cluster."""
     return click.option(
         "--data",
         type=Folder(),
-        help="Folder of the cluster that `codelode up` runs here. Default: CODELODE_DATA.",
+        help="Use the cluster in this data folder of `codelode up`. Default: CODELODE_DATA.",
     )(command)
 
 
 @contextmanager
 def stores(data: Path | None, *, is_stopped: bool = False) -> Iterator[Settings]:
-    """Settings with which all stores can be reached; those of the workers, where they run.
+    """Yield settings that reach all stores.
 
-    `is_stopped`: a cluster on the data folder must not run, and there need not be one yet. Raises
-    InvalidSettings when it does, when there is none, and when the workers have other stores.
+    With `is_stopped`, no cluster may run on the data folder, and there need not be one yet. Raises
+    InvalidSettings when one runs, when there is none, and when the workers use other stores.
     """
     with _warnings_on_stderr():
         yield from _reached(data, is_stopped=is_stopped)
@@ -71,7 +70,7 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
             require_data(settings, named=data)
         yield settings
     else:
-        if not is_stopped:  # a restoration makes what it needs
+        if not is_stopped:  # a restoration creates what it needs
             _require_there(settings.data_dir, holds=_REDIS)
         with data_folder.locked(settings.data_dir):
             yield from _with_own_redis(settings)
@@ -89,14 +88,14 @@ def require_redis(settings: Settings) -> None:
 
 
 def require_data(settings: Settings, *, named: Path | None) -> None:
-    """Raise InvalidSettings when the data folder is missing that was named, or holds the index."""
+    """Raise InvalidSettings if the data folder was named, or holds the index, and is missing."""
     if named is not None or "data" in registry.STORES[settings.store].location:
         _require_there(settings.data_dir)
 
 
 @contextmanager
 def _warnings_on_stderr() -> Iterator[None]:
-    """What the stores log would be among the results."""
+    """Send the logs of the stores to stderr, apart from the results."""
     before = structlog.get_config()
     structlog.configure(
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -124,9 +123,9 @@ def _with_own_redis(settings: Settings) -> Iterator[Settings]:
 
 
 def _require_there(data: Path, *, holds: str = "") -> None:
-    """Raise InvalidSettings unless a cluster left its state in the folder.
+    """Raise InvalidSettings unless the folder holds the state of a cluster.
 
-    Without it a misspelt folder would be made, and found healthy.
+    Otherwise a misspelt folder would be created, and found healthy.
     """
     if (data / holds).is_dir():
         return
@@ -138,7 +137,7 @@ def _require_there(data: Path, *, holds: str = "") -> None:
 
 
 def _require_alike(own: Settings, workers: Mapping[str, str]) -> None:
-    """Raise InvalidSettings when the workers run with other stores than this command."""
+    """Raise InvalidSettings when the workers use other stores than this command."""
     told = {name: workers[name] for name in PLACE if name in workers}
     require_alike({name: str(getattr(own, name)) for name in told}, told)
 

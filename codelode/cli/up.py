@@ -1,7 +1,7 @@
-"""`codelode up`: the embedded cluster in the foreground.
+"""`codelode up`: run the embedded cluster in the foreground.
 
-Where it listens, what its children's settings are, and when it starts, is ready and ends. Which
-processes it has is in `children`; keeping them alive is the supervisor's part.
+This module decides the addresses, the settings of the child processes, and when the cluster is
+ready and ends. `children` lists the processes; `supervisor` keeps them alive.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from codelode.client.channel import is_host_and_port
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings, load, require_private, unread
 
-#: How often children are looked at, seconds: while they start, and later.
+#: How often children are checked while they start, and later, seconds.
 STARTING_LOOK_S = 0.02
 RUNNING_LOOK_S = 0.2
 
-#: After this long without being ready, and as often again, the user hears what is missing.
+#: How often the user is told which processes are not ready yet, seconds.
 STILL_STARTING_S = 20.0
 
-#: With an arena per thread, glibc keeps what the threads of a worker once needed. Threads that
-#: compare vectors run in circles while they wait unless told otherwise: beside other work that
-#: took 7.8 ms of processor time for 121,000 vectors instead of 4.0.
+#: With one arena per thread, glibc keeps the memory that each thread of a worker once needed.
+#: OpenMP threads that compare vectors spin while they wait unless told otherwise: under load,
+#: 121,000 vectors took 7.8 ms of processor time instead of 4.0.
 CHILD_ENVIRONMENT = {"MALLOC_ARENA_MAX": "2", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
 class Interrupts:
-    """Counts SIGINT, SIGTERM and SIGHUP instead of dying of them."""
+    """Counts SIGINT, SIGTERM, and SIGHUP instead of ending the process."""
 
     def __init__(self) -> None:
         self.count = 0
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._count)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else somebody said nohup
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else it runs under nohup
             signal.signal(signal.SIGHUP, self._count)
 
     def _count(self, _number: int, _frame: FrameType | None) -> None:
@@ -62,7 +62,7 @@ class Interrupts:
         return self.count > 0
 
     def many(self) -> bool:
-        """Somebody insists: end without waiting."""
+        """Return whether the user insists: end without waiting."""
         return self.count > 1
 
 
@@ -70,26 +70,27 @@ class Interrupts:
 @click.option(
     "--data",
     type=Folder(),
-    help="Folder of all state. Default: CODELODE_DATA, else ~/.local/share/codelode.",
+    help="Keep all state in this folder. Default: CODELODE_DATA, else ~/.local/share/codelode.",
 )
 @click.option(
     "--workers",
     "parsers",
     type=click.IntRange(1, 1024),
     metavar="N",
-    help="Processes that parse. Default: one per core.",
+    help="Parse in N processes. Default: one per core.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
-    help="Of the gRPC gateway; 0: any free one. Default: that of CODELODE_LISTEN, else 50051.",
+    help="Listen for gRPC on this port; 0 takes a free one. Default: the port of CODELODE_LISTEN, "
+    "else 50051.",
 )
 @click.option(
     "--http-port",
     type=click.IntRange(0, 65_535),
     default=8080,
     show_default=True,
-    help="Of Flower, which shows the jobs; 0: any free one.",
+    help="Serve Flower, which shows the jobs, on this port; 0 takes a free one.",
 )
 @click.option(
     "--allow-path",
@@ -97,10 +98,10 @@ class Interrupts:
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
     metavar="DIR",
-    help="Index local repositories below this folder only. Default: CODELODE_LOCAL_PATHS, "
-    "else every repository that you own.",
+    help="Index local repositories only below this folder; repeatable. Default: "
+    "CODELODE_LOCAL_PATHS, else every repository that you own.",
 )
-@click.option("--verbose", "-v", is_flag=True, help="Show the logs of all processes here too.")
+@click.option("--verbose", "-v", is_flag=True, help="Print the logs of all processes here as well.")
 def up(
     *,
     data: Path | None,
@@ -112,14 +113,14 @@ def up(
 ) -> None:
     """Run the whole cluster on this machine until Ctrl-C: Redis, workers, gateway, Flower.
 
-    Everything it knows is in the data folder, so the next start goes on where this one stopped.
-    Logs are in DATA/logs.
+    All state is in the data folder, so the next start continues where this one stopped. Logs are
+    in DATA/logs.
 
     \b
     Examples:
       codelode up
       codelode up --data /srv/codelode --workers 8 --allow-path /srv/git
-      codelode up --port 0 --http-port 0         on free ports, which it prints
+      codelode up --port 0 --http-port 0         use free ports and print them
     """
     base = load(**({} if data is None else {"data": data}))
     for name, nearest in unread().items():
@@ -180,7 +181,7 @@ def _run(
 
 
 def _await_ready(supervisor: Supervisor, interrupts: Interrupts) -> bool:
-    """True when all children are; False when the user has had enough before."""
+    """Return whether all children got ready before the user interrupted."""
     tell_at = time.monotonic() + STILL_STARTING_S
     while missing := supervisor.not_ready():
         if interrupts.any():
@@ -215,7 +216,7 @@ def _listen_address(listen: str, port: int | None) -> str:
 
 
 def _port(host: str, port: int, option: str) -> int:
-    """The port, or a free one for 0. Raises InvalidSettings when it cannot be had."""
+    """Return the port, or a free one for 0. Raises InvalidSettings when it cannot be bound."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -238,11 +239,11 @@ def _local_paths(settings: Settings, allowed: tuple[Path, ...]) -> str:
 
 
 def _cores() -> int:
-    # The cores this process may use: in a container fewer than the machine has.
+    # Only the cores that this process may use; a container has fewer than the machine.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _announce(line: str) -> None:
-    # A terminal that was closed must not keep the cluster from ending in order.
+    # A terminal that was closed must not prevent an orderly shutdown.
     with suppress(OSError):
         click.echo(line, err=True)

@@ -10,12 +10,14 @@ import click
 import pytest
 
 from codelode.cli import data_folder
+from codelode.cli.command import SUBCOMMANDS
 from codelode.cli.command import codelode as group
 from codelode.cli.options import default_server
+from codelode.model import Category, Kind
 from codelode.v1 import index_pb2
 
 
-@pytest.mark.parametrize("command", sorted(group.commands))
+@pytest.mark.parametrize("command", sorted(SUBCOMMANDS))
 def test_every_command_explains_itself(codelode, command):
     answer = codelode(command, "--help")
 
@@ -34,23 +36,93 @@ def test_every_command_of_importance_gives_examples_of_itself(codelode, command)
     assert f"Examples:\n    codelode {command}" in codelode(command, "--help").out
 
 
-@pytest.mark.parametrize("command", sorted(group.commands))
-def test_every_option_says_what_it_is_for(command):
-    silent = [
-        one.name
-        for one in group.commands[command].params
-        if isinstance(one, click.Option) and not one.help
-    ]
-    assert silent == []
+def made(command: str) -> click.Command:
+    found = group.get_command(click.Context(group), command)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("command", sorted(SUBCOMMANDS))
+def test_every_option_says_in_a_sentence_what_it_does(command):
+    helps = {one.name: one.help for one in made(command).params if isinstance(one, click.Option)}
+
+    assert [
+        name for name, text in helps.items() if not text or text[0].islower() or text[-1] != "."
+    ] == []
+
+
+@pytest.mark.parametrize("command", sorted(SUBCOMMANDS))
+def test_the_list_of_commands_has_the_first_sentence_of_each(command):
+    first, *_ = (made(command).help or "").split("\n\n")
+
+    assert SUBCOMMANDS[command].summary == " ".join(first.split())
+
+
+def test_the_help_lists_every_command_under_its_section(codelode):
+    listed = codelode("--help").out
+
+    assert all(f"\n  {name} " in listed for name in SUBCOMMANDS)
+    assert listed.index("Search:") < listed.index("Index:") < listed.index("Operate:")
+
+
+def test_the_filters_name_every_kind_and_category(codelode):
+    shown = codelode("search", "--help").out
+
+    assert [one.value for one in (*Kind, *Category) if one.value not in shown] == []
+
+
+#: What only the server needs, and what takes longer to import than a search takes.
+SERVER_LIBRARIES = (
+    *("celery", "git", "httpx", "numpy", "ollama", "pydantic", "redis", "simsimd", "sqlite3"),
+    *("structlog", "tantivy", "tree_sitter", "weaviate", "codelode.backends", "codelode.settings"),
+    *("codelode.model", "gateway", "workers"),
+)
+
+
+@pytest.mark.parametrize(
+    ("args", "too_much"),
+    [
+        (["--version"], (*SERVER_LIBRARIES, "grpc", "google.protobuf")),
+        (["--help"], (*SERVER_LIBRARIES, "grpc", "google.protobuf")),
+        (["search", "--help"], (*SERVER_LIBRARIES, "grpc")),
+        (["search", "retry"], SERVER_LIBRARIES),
+        (["context", "retry"], SERVER_LIBRARIES),
+        (["similar", "a.py:1"], SERVER_LIBRARIES),
+        (["explain", "a.py"], SERVER_LIBRARIES),
+    ],
+    ids=lambda args: " ".join(args[:2]) if isinstance(args, list) else "",
+)
+def test_a_command_of_the_client_imports_nothing_of_the_server(gateway, tmp_path, args, too_much):
+    script = (
+        "import sys\n"
+        "from codelode.cli import main\n"
+        "try:\n"
+        f"    main({args!r})\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        f"print([name for name in {too_much!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    environment = {**os.environ, "CODELODE_SERVER": gateway.address, "CODELODE_DATA": str(tmp_path)}
+
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert ended.stderr.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("search", "How many hits, 1 to 200."),
-        ("similar", "How many hits, 1 to 200."),
-        ("context", "Hits to choose from, 1 to 200."),
-        ("context", "Budget of the text, 100 to 200,000."),
+        ("search", "Return this many hits, 1 to 200."),
+        ("similar", "Return this many hits, 1 to 200."),
+        ("context", "Choose from this many hits, 1 to 200."),
+        ("context", "Fit the text into this many tokens, 100 to 200,000."),
     ],
 )
 def test_an_option_with_bounds_says_them(codelode, command, says):
@@ -88,7 +160,7 @@ def test_a_mistake_is_one_line_and_status_two(codelode, args, said):
 def test_a_wrong_setting_is_one_line_that_names_the_variable(codelode, monkeypatch):
     monkeypatch.setenv("CODELODE_WINDOW", "none")
 
-    answer = codelode("repos")
+    answer = codelode("doctor")
 
     assert answer.status == 2
     assert answer.err.startswith("codelode: CODELODE_WINDOW='none'")

@@ -223,9 +223,9 @@ def _type(field):
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ("judge", "is no STAGE.NAME=VALUE"),
-        ("rank.reranker", "is no STAGE.NAME=VALUE"),
-        ("rerank=judge", "is no STAGE.NAME=VALUE"),
+        ("judge", "is not STAGE.NAME=VALUE"),
+        ("rank.reranker", "is not STAGE.NAME=VALUE"),
+        ("rerank=judge", "is not STAGE.NAME=VALUE"),
         ("ranking.reranker=judge", "options.ranking: is no stage"),
         ("rank.model=judge", "options.rank.model"),
         ("rank.confidence=high", "options.rank.confidence"),

@@ -1,0 +1,123 @@
+"""`codelode failures`: the files and repositories that are not indexed, and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from codelode.cli import printing
+from codelode.cli.options import Name, server_option
+from codelode.counts import counted
+from codelode.model import Run, RunState
+
+if TYPE_CHECKING:
+    from codelode.client import Client, IndexedRepository, Status
+
+FAILED = 2
+
+
+@click.command()
+@click.argument("name", required=False, type=Name())
+@click.option(
+    "--all", "include_skipped", is_flag=True, help="List the files left out by rule as well."
+)
+@click.option(
+    "--partial",
+    "include_partial",
+    is_flag=True,
+    help="List the indexed files that were not parsed in full, or that have a note, as well.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, for machines.")
+@server_option
+@click.pass_context
+def failures(
+    context: click.Context,
+    *,
+    client: Client,
+    name: str | None,
+    include_skipped: bool,
+    include_partial: bool,
+    as_json: bool,
+) -> None:
+    """List the files that could not be indexed, each with its reason.
+
+    Exit status: 0 listed, 2 error, or the last run of a repository failed as a whole.
+
+    \b
+    Examples:
+      codelode failures
+      codelode failures acme/http --all --json
+      codelode failures acme/http --partial
+    """
+    found = client.failures(name, include_skipped=include_skipped, include_partial=include_partial)
+    if as_json:
+        click.echo(printing.to_json([asdict(failure) for failure in found]))
+        context.exit(report_troubles(client.status(), name))
+    count = 0
+    for failure in found:
+        count += 1
+        file = f"{failure.repository} {failure.ref} {failure.path}"
+        click.echo(printing.plain(f"{file}  {failure.state}: {' '.join(failure.reason.split())}"))
+    state = client.status()
+    rest = "" if include_skipped else _left_out(state, name)
+    if count:
+        printing.note("; ".join(filter(None, (counted(count, "file"), rest))))
+        context.exit(report_troubles(state, name))
+    good = _good_news(include_skipped=include_skipped, include_partial=include_partial)
+    context.exit(report_troubles(state, name, good="; ".join(filter(None, (good, rest)))))
+
+
+def report_troubles(state: Status, name: str | None, *, good: str = "") -> int:
+    """Print what is wrong with the repositories, or else `good`; return the exit status.
+
+    A repository that cannot even be cloned has no failed file, so files alone do not tell.
+    """
+    found = _troubles(state, name)
+    for trouble in found:
+        printing.complain(trouble)
+    if not found and good:
+        printing.note(good)
+    return FAILED if found else 0
+
+
+def _troubles(state: Status, name: str | None) -> list[str]:
+    """Return what is wrong with the named repository or all, one line for each."""
+    last: dict[str, Run] = {}
+    for run in state.runs:  # newest first
+        last.setdefault(run.repository, run)
+    found = ((each, last.get(each.repository.name)) for each in _asked_for(state, name))
+    return [
+        f"{each.repository.name}: {text}" for each, run in found if (text := _trouble(each, run))
+    ]
+
+
+def _left_out(state: Status, name: str | None) -> str:
+    """Return `8 were left out on purpose: …`; empty when no file was."""
+    count = sum(ref.skipped for each in _asked_for(state, name) for ref in each.refs)
+    if not count:
+        return ""
+    were, them = ("was", "it") if count == 1 else ("were", "them")
+    command = " ".join(filter(None, ("codelode failures", name, "--all")))
+    return f"{count:,} {were} left out on purpose: `{command}` lists {them}"
+
+
+def _asked_for(state: Status, name: str | None) -> list[IndexedRepository]:
+    return [each for each in state.repositories if not name or each.repository.name == name]
+
+
+def _trouble(repository: IndexedRepository, last: Run | None) -> str:
+    if last is not None and last.state is RunState.FAILED:
+        return f"its last run failed: {last.error}; `codelode index` tries again"
+    if last is not None and last.state is RunState.CANCELLED:
+        return "its last run was cancelled; `codelode index` goes on"
+    if last is None and not any(ref.indexed for ref in repository.refs):
+        return "nothing of it is indexed yet; `codelode index` does it"
+    return ""
+
+
+def _good_news(*, include_skipped: bool, include_partial: bool) -> str:
+    if include_skipped:
+        return "every file is indexed" + ", and was read whole" * include_partial
+    return "no file has failed" + " or was read in part" * include_partial
