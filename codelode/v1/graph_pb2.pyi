@@ -30,21 +30,21 @@ class GetGraphRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     REF_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
-    """Where the subject is; may be left out where one repository is indexed, or only one holds it."""
+    """Repository of the subject. Optional if only one repository is indexed or has the subject."""
     subject: _builtins.str
-    """A path of the repository, or the name of a symbol: "src/app.py", "Client.get"."""
+    """Path of a file, or name of a symbol: "src/app.py", "Client.get"."""
     depth: _builtins.int
     """Steps along imports and calls, 1 to 5. 0 means 3."""
     reverse: _builtins.bool
-    """Follow edges against their direction: who depends on it?"""
+    """Follow edges backwards, to what depends on the subject."""
     limit: _builtins.int
-    """Links of each relation, 1 to 1,000. 0 means 200."""
+    """Maximum links per relation, 1 to 1,000. 0 means 200."""
     ref: _builtins.str
     """Branch or tag; empty means the repository's default ref."""
     @_builtins.property
     def relations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Any of imports, importers, calls, callers, inherits, subclasses, definitions, references,
-        tests, cross_repository. Empty: those of the direction.
+        tests, cross_repository. Empty: the default relations of the direction.
         """
 
     def __init__(
@@ -75,15 +75,15 @@ class GetGraphResponse(_message.Message):
     LINKS_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
     subject_kind: _builtins.str
-    """file or symbol."""
+    """"file" or "symbol"."""
     repository: _builtins.str
     @_builtins.property
     def links(self) -> _containers.RepeatedCompositeFieldContainer[Global___GraphLink]:
-        """By relation, then nearest first."""
+        """Grouped by relation, nearest first."""
 
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What was cut or is not configured, in plain words."""
+        """What was cut off or is not configured, in plain words."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ Global___GetGraphResponse: _TypeAlias = GetGraphResponse  # noqa: Y015
 
 @_typing.final
 class GraphLink(_message.Message):
-    """One edge. It leads from the file or symbol that depends to what it depends on."""
+    """One edge, from a file or symbol to what it depends on."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -115,9 +115,9 @@ class GraphLink(_message.Message):
     relation: _builtins.str
     """As in GetGraphRequest.relations."""
     depth: _builtins.int
-    """Steps from the subject, from 1 on."""
+    """Steps from the subject, 1 or more."""
     confidence: _builtins.str
-    """exact, imported or name."""
+    """"exact", "imported", or "name": how certain the link is."""
     @_builtins.property
     def source(self) -> Global___GraphPlace: ...
     @_builtins.property
@@ -148,11 +148,12 @@ class GraphPlace(_message.Message):
     SYMBOL_FIELD_NUMBER: _builtins.int
     LINE_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
-    """Empty for what is outside of all indexed repositories."""
+    """Empty for a node outside all indexed repositories."""
     path: _builtins.str
-    """Empty for a name outside, or for a whole repository."""
+    """Empty for a node outside all indexed repositories, or for a whole repository.
+    Qualified name; empty for a file. For a node outside, its name as imported.
+    """
     symbol: _builtins.str
-    """Qualified name; empty for a file. Of what is outside, its name as it is imported."""
     line: _builtins.int
     """1-based; 0 for a file."""
     def __init__(

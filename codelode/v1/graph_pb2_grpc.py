@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class GraphServiceStub(object):
-    """Follows dependencies between files, symbols and repositories.
+    """Follows dependencies between files, symbols, and repositories.
     """
 
     def __init__(self, channel):
@@ -43,11 +43,11 @@ class GraphServiceStub(object):
 
 
 class GraphServiceServicer(object):
-    """Follows dependencies between files, symbols and repositories.
+    """Follows dependencies between files, symbols, and repositories.
     """
 
     def GetGraph(self, request, context):
-        """What is around a file or a symbol in the dependency graph.
+        """Returns the neighbourhood of a file or a symbol in the dependency graph.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -70,7 +70,7 @@ def add_GraphServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class GraphService(object):
-    """Follows dependencies between files, symbols and repositories.
+    """Follows dependencies between files, symbols, and repositories.
     """
 
     @staticmethod

@@ -28,21 +28,22 @@ class StartRunRequest(_message.Message):
     INCLUDE_FIELD_NUMBER: _builtins.int
     EXCLUDE_FIELD_NUMBER: _builtins.int
     url: _builtins.str
-    """https:// or ssh:// URL, host:path, or an absolute local path that the server allows."""
+    """An https:// or ssh:// URL, host:path, or an absolute local path that the server allows."""
     name: _builtins.str
-    """Letters, digits, ".", "_", "-", "/"; empty: taken from the end of the URL."""
+    """Letters, digits, ".", "_", "-", "/"; empty: derived from the end of the URL."""
     ref: _builtins.str
-    """Branch, tag or commit; empty: the remote's default branch."""
+    """Branch, tag, or commit; empty: the default branch of the remote."""
     @_builtins.property
     def include(self) -> Global___Patterns:
-        """Only files that match one of them are indexed, at every ref; at most 100.
-        Absent: what the repository has stays. Empty: all files.
+        """Index only files that match one of these patterns, at every ref; at most 100 patterns.
+        Absent: keep the patterns of the repository. Empty: index all files.
         """
 
     @_builtins.property
     def exclude(self) -> Global___Patterns:
-        """Files left out, at every ref, whatever the repository says; "!pattern" brings in what its own
-        rules leave out. At most 100. Absent: what the repository has stays. Empty: none.
+        """Skip files that match, at every ref; "!pattern" includes files that the ignore files of the
+        repository exclude. At most 100 patterns. Absent: keep the patterns of the repository. Empty:
+        skip none.
         """
 
     def __init__(
@@ -64,7 +65,7 @@ Global___StartRunRequest: _TypeAlias = StartRunRequest  # noqa: Y015
 
 @_typing.final
 class Patterns(_message.Message):
-    """Lines of a .gitignore at the root of the repository, each at most 500 characters."""
+    """Patterns as in a .gitignore at the root of the repository, each at most 500 characters long."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -126,26 +127,27 @@ class Run(_message.Message):
     id: _builtins.str
     repository: _builtins.str
     ref: _builtins.str
-    """As asked for; "HEAD" when no ref was named."""
+    """As requested; "HEAD" if the request named none."""
     state: _builtins.str
-    """queued, pulling, indexing, complete, failed, cancelled."""
+    """"queued", "pulling", "indexing", "complete", "failed", or "cancelled"."""
     revision: _builtins.str
-    """The commit, 40 hex digits; empty until it is resolved."""
+    """The commit, 40 hex digits; empty until the ref is resolved."""
     total: _builtins.int
-    """Files to index or remove, and how many of them are through."""
+    """Files to index or remove, and how many of them are done or have failed."""
     done: _builtins.int
     failed: _builtins.int
     skipped: _builtins.int
-    """Files left out by rule; ListFailures gives the reasons."""
+    """Files skipped by rule; ListFailures gives the reasons."""
     error: _builtins.str
     """Why the run failed."""
     started_at: _builtins.float
+    """Seconds since the epoch."""
     finished_at: _builtins.float
     summaries: _builtins.int
-    """Summaries that the language model made, and those it owes."""
+    """Summaries that the language model made, and summaries that are missing."""
     summaries_missing: _builtins.int
     waits_for: _builtins.str
-    """Why work was put off last: the server that is away. Empty when a file has come through since."""
+    """Why work is postponed: the server that does not answer. Empty again once a file is done."""
     def __init__(
         self,
         *,
@@ -303,7 +305,7 @@ class Repository(_message.Message):
     def refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefStatus]: ...
     @_builtins.property
     def include(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """As given to StartRun. A ref follows them with its next run."""
+        """As given to StartRun. They apply to a ref from its next run on."""
 
     @_builtins.property
     def exclude(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
@@ -339,7 +341,7 @@ class RefStatus(_message.Message):
     HEALTH_FIELD_NUMBER: _builtins.int
     ref: _builtins.str
     revision: _builtins.str
-    """The commit that is indexed; empty while the first run is under way."""
+    """The indexed commit; empty during the first run."""
     files: _builtins.int
     skipped: _builtins.int
     failed: _builtins.int
@@ -348,7 +350,7 @@ class RefStatus(_message.Message):
     """Seconds since the epoch."""
     @_builtins.property
     def health(self) -> _containers.RepeatedCompositeFieldContainer[Global___LanguageHealth]:
-        """Of the indexed files, by language."""
+        """How well the indexed files could be parsed, by language."""
 
     def __init__(
         self,
@@ -372,7 +374,7 @@ Global___RefStatus: _TypeAlias = RefStatus  # noqa: Y015
 
 @_typing.final
 class LanguageHealth(_message.Message):
-    """How many files of a language the grammar read."""
+    """Number of indexed files of a language, by how well the grammar could parse them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -383,13 +385,13 @@ class LanguageHealth(_message.Message):
     UNSUPPORTED_FIELD_NUMBER: _builtins.int
     language: _builtins.str
     ok: _builtins.int
-    """Whole."""
+    """Parsed without errors."""
     partial: _builtins.int
-    """With errors left; their chunks are complete all the same."""
+    """Parsed with syntax errors; the chunks still cover the whole file."""
     error: _builtins.int
-    """Not at all: cut as text."""
+    """Not parsed; chunked as text."""
     unsupported: _builtins.int
-    """There is no grammar: cut as text."""
+    """No grammar for the language; chunked as text."""
     def __init__(
         self,
         *,
@@ -535,13 +537,13 @@ class ListFailuresRequest(_message.Message):
     repository: _builtins.str
     """Empty: all repositories."""
     include_skipped: _builtins.bool
-    """Files left out by rule as well, not only those that failed."""
+    """Also list files skipped by rule."""
     page_size: _builtins.int
     """At most 1,000; 0 means 200."""
     page_token: _builtins.str
-    """From the previous response."""
+    """next_page_token of the previous response."""
     include_partial: _builtins.bool
-    """Indexed files that something is wrong with as well: the grammar left errors, or a note."""
+    """Also list indexed files with syntax errors or a warning."""
     def __init__(
         self,
         *,
@@ -566,7 +568,7 @@ class ListFailuresResponse(_message.Message):
     FAILURES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """Empty: this was the last page."""
+    """Empty on the last page."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileFailure]: ...
     def __init__(
@@ -595,8 +597,8 @@ class FileFailure(_message.Message):
     repository: _builtins.str
     ref: _builtins.str
     path: _builtins.str
+    """"failed" or "skipped"; for an indexed file its health: "ok", "partial", "error", "unsupported"."""
     state: _builtins.str
-    """failed or skipped; of an indexed file its health: ok, partial, error, unsupported."""
     reason: _builtins.str
     def __init__(
         self,

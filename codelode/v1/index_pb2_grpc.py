@@ -87,21 +87,21 @@ class IndexServiceServicer(object):
     """
 
     def StartRun(self, request, context):
-        """Starts indexing a repository at a ref, registering it when it is new.
+        """Starts a run that indexes a repository at a ref; registers the repository if it is new.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchRun(self, request, context):
-        """The state of a run now and whenever it changes, until it is over.
+        """Streams the state of a run: now, and at each change until the run is over.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelRun(self, request, context):
-        """Ends a run; what it has indexed so far stays.
+        """Ends a run. Files that it has indexed so far stay in the index.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -114,35 +114,35 @@ class IndexServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetStatus(self, request, context):
-        """Repositories, recent runs, queues and workers in one picture.
+        """Returns repositories, recent runs, queues, and workers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RemoveRepository(self, request, context):
-        """Forgets a repository and everything indexed of it.
+        """Removes a repository and all its data.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListFailures(self, request, context):
-        """Files that are not in the index, each with its reason.
+        """Lists files that are not in the index, with the reasons.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RetryFailures(self, request, context):
-        """Tries the failed files of one or all repositories again.
+        """Starts runs that retry the failed files of one or all repositories.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EnrichRepository(self, request, context):
-        """Makes the summaries that earlier runs left out.
+        """Starts runs that make the summaries missing from earlier runs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,22 +34,22 @@ class IndexServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> IndexServiceAsyncStub: ...
     StartRun: _grpc.UnaryUnaryMultiCallable[_index_pb2.StartRunRequest, _index_pb2.StartRunResponse]
-    """Starts indexing a repository at a ref, registering it when it is new."""
+    """Starts a run that indexes a repository at a ref; registers the repository if it is new."""
     WatchRun: _grpc.UnaryStreamMultiCallable[_index_pb2.WatchRunRequest, _index_pb2.WatchRunResponse]
-    """The state of a run now and whenever it changes, until it is over."""
+    """Streams the state of a run: now, and at each change until the run is over."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_index_pb2.CancelRunRequest, _index_pb2.CancelRunResponse]
-    """Ends a run; what it has indexed so far stays."""
+    """Ends a run. Files that it has indexed so far stay in the index."""
     ListRepositories: _grpc.UnaryUnaryMultiCallable[_index_pb2.ListRepositoriesRequest, _index_pb2.ListRepositoriesResponse]
     GetStatus: _grpc.UnaryUnaryMultiCallable[_index_pb2.GetStatusRequest, _index_pb2.GetStatusResponse]
-    """Repositories, recent runs, queues and workers in one picture."""
+    """Returns repositories, recent runs, queues, and workers."""
     RemoveRepository: _grpc.UnaryUnaryMultiCallable[_index_pb2.RemoveRepositoryRequest, _index_pb2.RemoveRepositoryResponse]
-    """Forgets a repository and everything indexed of it."""
+    """Removes a repository and all its data."""
     ListFailures: _grpc.UnaryUnaryMultiCallable[_index_pb2.ListFailuresRequest, _index_pb2.ListFailuresResponse]
-    """Files that are not in the index, each with its reason."""
+    """Lists files that are not in the index, with the reasons."""
     RetryFailures: _grpc.UnaryUnaryMultiCallable[_index_pb2.RetryFailuresRequest, _index_pb2.RetryFailuresResponse]
-    """Tries the failed files of one or all repositories again."""
+    """Starts runs that retry the failed files of one or all repositories."""
     EnrichRepository: _grpc.UnaryUnaryMultiCallable[_index_pb2.EnrichRepositoryRequest, _index_pb2.EnrichRepositoryResponse]
-    """Makes the summaries that earlier runs left out."""
+    """Starts runs that make the summaries missing from earlier runs."""
 
 @_typing.type_check_only
 class IndexServiceAsyncStub(IndexServiceStub):
@@ -57,22 +57,22 @@ class IndexServiceAsyncStub(IndexServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StartRun: _aio.UnaryUnaryMultiCallable[_index_pb2.StartRunRequest, _index_pb2.StartRunResponse]  # type: ignore[assignment]
-    """Starts indexing a repository at a ref, registering it when it is new."""
+    """Starts a run that indexes a repository at a ref; registers the repository if it is new."""
     WatchRun: _aio.UnaryStreamMultiCallable[_index_pb2.WatchRunRequest, _index_pb2.WatchRunResponse]  # type: ignore[assignment]
-    """The state of a run now and whenever it changes, until it is over."""
+    """Streams the state of a run: now, and at each change until the run is over."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_index_pb2.CancelRunRequest, _index_pb2.CancelRunResponse]  # type: ignore[assignment]
-    """Ends a run; what it has indexed so far stays."""
+    """Ends a run. Files that it has indexed so far stay in the index."""
     ListRepositories: _aio.UnaryUnaryMultiCallable[_index_pb2.ListRepositoriesRequest, _index_pb2.ListRepositoriesResponse]  # type: ignore[assignment]
     GetStatus: _aio.UnaryUnaryMultiCallable[_index_pb2.GetStatusRequest, _index_pb2.GetStatusResponse]  # type: ignore[assignment]
-    """Repositories, recent runs, queues and workers in one picture."""
+    """Returns repositories, recent runs, queues, and workers."""
     RemoveRepository: _aio.UnaryUnaryMultiCallable[_index_pb2.RemoveRepositoryRequest, _index_pb2.RemoveRepositoryResponse]  # type: ignore[assignment]
-    """Forgets a repository and everything indexed of it."""
+    """Removes a repository and all its data."""
     ListFailures: _aio.UnaryUnaryMultiCallable[_index_pb2.ListFailuresRequest, _index_pb2.ListFailuresResponse]  # type: ignore[assignment]
-    """Files that are not in the index, each with its reason."""
+    """Lists files that are not in the index, with the reasons."""
     RetryFailures: _aio.UnaryUnaryMultiCallable[_index_pb2.RetryFailuresRequest, _index_pb2.RetryFailuresResponse]  # type: ignore[assignment]
-    """Tries the failed files of one or all repositories again."""
+    """Starts runs that retry the failed files of one or all repositories."""
     EnrichRepository: _aio.UnaryUnaryMultiCallable[_index_pb2.EnrichRepositoryRequest, _index_pb2.EnrichRepositoryResponse]  # type: ignore[assignment]
-    """Makes the summaries that earlier runs left out."""
+    """Starts runs that make the summaries missing from earlier runs."""
 
 class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
     """Registers repositories and keeps their index up to date."""
@@ -83,7 +83,7 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.StartRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.StartRunResponse, _abc.Awaitable[_index_pb2.StartRunResponse]]:
-        """Starts indexing a repository at a ref, registering it when it is new."""
+        """Starts a run that indexes a repository at a ref; registers the repository if it is new."""
 
     @_abc_1.abstractmethod
     def WatchRun(
@@ -91,7 +91,7 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.WatchRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_index_pb2.WatchRunResponse], _abc.AsyncIterator[_index_pb2.WatchRunResponse]]:
-        """The state of a run now and whenever it changes, until it is over."""
+        """Streams the state of a run: now, and at each change until the run is over."""
 
     @_abc_1.abstractmethod
     def CancelRun(
@@ -99,7 +99,7 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.CancelRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.CancelRunResponse, _abc.Awaitable[_index_pb2.CancelRunResponse]]:
-        """Ends a run; what it has indexed so far stays."""
+        """Ends a run. Files that it has indexed so far stay in the index."""
 
     @_abc_1.abstractmethod
     def ListRepositories(
@@ -114,7 +114,7 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.GetStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.GetStatusResponse, _abc.Awaitable[_index_pb2.GetStatusResponse]]:
-        """Repositories, recent runs, queues and workers in one picture."""
+        """Returns repositories, recent runs, queues, and workers."""
 
     @_abc_1.abstractmethod
     def RemoveRepository(
@@ -122,7 +122,7 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.RemoveRepositoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.RemoveRepositoryResponse, _abc.Awaitable[_index_pb2.RemoveRepositoryResponse]]:
-        """Forgets a repository and everything indexed of it."""
+        """Removes a repository and all its data."""
 
     @_abc_1.abstractmethod
     def ListFailures(
@@ -130,7 +130,7 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.ListFailuresRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.ListFailuresResponse, _abc.Awaitable[_index_pb2.ListFailuresResponse]]:
-        """Files that are not in the index, each with its reason."""
+        """Lists files that are not in the index, with the reasons."""
 
     @_abc_1.abstractmethod
     def RetryFailures(
@@ -138,7 +138,7 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.RetryFailuresRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.RetryFailuresResponse, _abc.Awaitable[_index_pb2.RetryFailuresResponse]]:
-        """Tries the failed files of one or all repositories again."""
+        """Starts runs that retry the failed files of one or all repositories."""
 
     @_abc_1.abstractmethod
     def EnrichRepository(
@@ -146,6 +146,6 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.EnrichRepositoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.EnrichRepositoryResponse, _abc.Awaitable[_index_pb2.EnrichRepositoryResponse]]:
-        """Makes the summaries that earlier runs left out."""
+        """Starts runs that make the summaries missing from earlier runs."""
 
 def add_IndexServiceServicer_to_server(servicer: IndexServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -30,15 +30,15 @@ class SearchRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """Words, an identifier, or a code snippet. 1 to 8,192 characters."""
+    """Words, an identifier, or a code snippet; 1 to 8,192 characters."""
     top_k: _builtins.int
-    """How many hits, 1 to 200. 0 means 10."""
+    """Number of hits, 1 to 200. 0 means 10."""
     explain: _builtins.bool
     """Fill Hit.explain and SearchResponse.stages."""
     skip_cache: _builtins.bool
-    """Neither read nor write the query cache."""
+    """Do not read or write the query cache."""
     page_token: _builtins.str
-    """From the previous response: the hits after those."""
+    """next_page_token of the previous response, for the hits that follow."""
     @_builtins.property
     def filters(self) -> Global___Filters: ...
     @_builtins.property
@@ -64,7 +64,7 @@ Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
 
 @_typing.final
 class SearchOptions(_message.Message):
-    """What a request switches and tunes. A field that is not set keeps the preset's value."""
+    """Options of the search pipeline. A field that is not set has the value of the preset."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -75,7 +75,7 @@ class SearchOptions(_message.Message):
     EXPAND_FIELD_NUMBER: _builtins.int
     ASSEMBLE_FIELD_NUMBER: _builtins.int
     preset: _builtins.str
-    """fast, balanced or thorough; empty means balanced."""
+    """"fast", "balanced", or "thorough"; empty means "balanced"."""
     @_builtins.property
     def analyze(self) -> Global___AnalyzeOptions: ...
     @_builtins.property
@@ -112,11 +112,11 @@ class AnalyzeOptions(_message.Message):
     INFER_FILTERS_FIELD_NUMBER: _builtins.int
     REWRITE_FIELD_NUMBER: _builtins.int
     synonyms: _builtins.bool
-    """Search for synonyms of the query's words as well."""
+    """Also search for synonyms of the words in the query."""
     infer_filters: _builtins.bool
-    """"in python", "function that …" limit language and kind."""
+    """Derive filters from the query: "in python" limits the language, "function that …" the kind."""
     rewrite: _builtins.bool
-    """Two alternates by the language model, each searched as well."""
+    """Also search for two alternative queries that the language model writes."""
     def __init__(
         self,
         *,
@@ -156,19 +156,19 @@ class RetrieveOptions(_message.Message):
     CHUNK_SIMILARITY_FIELD_NUMBER: _builtins.int
     MAX_CHUNKS_FIELD_NUMBER: _builtins.int
     mode: _builtins.str
-    """hybrid: chunks; staged: files by their summaries, then the chunks inside them, with import
-    chains of depth 3 and near copies above 0.92 collapsed where nothing else is set.
+    """"hybrid" searches chunks. "staged" searches files by their summaries and then the chunks in
+    them; its defaults include import chains of depth 3 and collapse near-duplicates above 0.92.
     """
     window: _builtins.int
-    """Candidates of each side, 10 to 500; of both together, and at least 100, in Weaviate."""
+    """Keyword and vector candidates each, 10 to 500; in Weaviate both together, at least 100."""
     fusion: _builtins.str
-    """rrf (k = 60) or relative. For the fused ranker, which it chooses when none is set."""
+    """"rrf" (k = 60) or "relative". Used by the fused ranker; selects that ranker if none is set."""
     alpha: _builtins.float
-    """Weight of the vector side, 0 to 1, also in what Weaviate brings of both; not set: by the kind
-    of query. Chooses the ranker likewise.
+    """Weight of vector results, 0 to 1, also for the candidates that Weaviate fuses. Not set: chosen
+    by the kind of query. Selects the fused ranker likewise.
     """
     file_similarity: _builtins.float
-    """Staged: files and chunks below these cosines are left out; at most so many of them."""
+    """For "staged": minimum cosine and maximum number of files, and of chunks."""
     max_files: _builtins.int
     chunk_similarity: _builtins.float
     max_chunks: _builtins.int
@@ -234,16 +234,16 @@ class RankOptions(_message.Message):
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     DUPLICATE_SIMILARITY_FIELD_NUMBER: _builtins.int
     ranker: _builtins.str
-    """linear: the fitted features; fused: the fused score with the definition boost."""
+    """"linear": a fitted linear model of features; "fused": the fused score and a definition boost."""
     definition_boost: _builtins.float
     centrality: _builtins.str
-    """off, rrf or blend."""
+    """"off", "rrf", or "blend"."""
     reranker: _builtins.str
-    """none, cross_encoder or judge."""
+    """"none", "cross_encoder", or "judge"."""
     confidence: _builtins.float
-    """Abstain when the best similarity is below this cosine; 0: never."""
+    """Return no hits if the best cosine similarity is below this value; 0: never."""
     duplicate_similarity: _builtins.float
-    """Collapse chunks whose cosine is above this; 1: none."""
+    """Collapse chunks whose cosine similarity is above this value; 1: never."""
     def __init__(
         self,
         *,
@@ -298,15 +298,15 @@ class ExpandOptions(_message.Message):
     MAX_LINES_FIELD_NUMBER: _builtins.int
     MAX_LINE_CHARS_FIELD_NUMBER: _builtins.int
     related: _builtins.int
-    """Files near the hits in the dependency graph, 0 to 50."""
+    """Maximum number of files near the hits in the dependency graph, 0 to 50."""
     hops: _builtins.int
-    """1 or 2."""
+    """Maximum distance of those files, 1 or 2 edges."""
     imports: _builtins.int
     """Depth of the import chains, 0 to 5."""
     enclosing: _builtins.bool
-    """The whole function or class around each hit."""
+    """Return the whole function or class around each hit."""
     before_lines: _builtins.int
-    """Lines of the file around each hit, 0 to 200."""
+    """Lines of the file before and after each hit, 0 to 200."""
     after_lines: _builtins.int
     max_lines: _builtins.int
     max_line_chars: _builtins.int
@@ -371,14 +371,14 @@ class AssembleOptions(_message.Message):
     COMPACT_FIELD_NUMBER: _builtins.int
     MIN_QUALITY_FIELD_NUMBER: _builtins.int
     budget_tokens: _builtins.int
-    """Tokens of a context, and how many of them are left to the caller."""
+    """Token budget of a context, and the part of it that is left to the caller."""
     reserved_tokens: _builtins.int
     exact_tokens: _builtins.bool
-    """Count with the embedder's tokeniser instead of characters / 4."""
+    """Count tokens with the tokeniser of the embedder instead of estimating characters / 4."""
     compact: _builtins.bool
-    """Places and signatures without code."""
+    """Return locations and signatures without code."""
     min_quality: _builtins.float
-    """Chunks of lower quality are left out of a context, 0 to 1."""
+    """Leave chunks of lower quality out of a context, 0 to 1."""
     def __init__(
         self,
         *,
@@ -417,7 +417,7 @@ Global___AssembleOptions: _TypeAlias = AssembleOptions  # noqa: Y015
 
 @_typing.final
 class Filters(_message.Message):
-    """Limits a search. An empty field means all; values inside one field are alternatives."""
+    """The filters of a search. An empty field matches all; values of one field are alternatives."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -430,10 +430,10 @@ class Filters(_message.Message):
     REF_FIELD_NUMBER: _builtins.int
     BLOCK_TYPES_FIELD_NUMBER: _builtins.int
     ref: _builtins.str
-    """Branch or tag; empty means each repository's default ref."""
+    """Branch or tag; empty means the default ref of each repository."""
     @_builtins.property
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names as ListRepositories gives them."""
+        """Names as in ListRepositories."""
 
     @_builtins.property
     def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -441,7 +441,7 @@ class Filters(_message.Message):
 
     @_builtins.property
     def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Globs over the whole path: "src/**/*.py". "[" is an ordinary character."""
+        """Globs that match the whole path: "src/**/*.py". "[" is an ordinary character."""
 
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -449,7 +449,7 @@ class Filters(_message.Message):
 
     @_builtins.property
     def symbols(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Globs over names and qualified names: "User*", "Client.get"."""
+        """Globs that match names or qualified names: "User*", "Client.get"."""
 
     @_builtins.property
     def categories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -457,7 +457,7 @@ class Filters(_message.Message):
 
     @_builtins.property
     def block_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Types of infrastructure blocks as written: "resource", "job", "service", "stage", "Deployment"."""
+        """Types of infrastructure blocks: "resource", "job", "service", "stage", "Deployment"."""
 
     def __init__(
         self,
@@ -503,17 +503,17 @@ class SearchResponse(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     took_ms: _builtins.float
     cached: _builtins.bool
-    """True when the answer came from the query cache."""
+    """Whether the answer came from the query cache."""
     query_kind: _builtins.str
-    """natural_language, identifier or code."""
+    """"natural_language", "identifier", or "code"."""
     intent: _builtins.str
-    """find_definition, find_usage, understand_module, find_similar or general."""
+    """"find_definition", "find_usage", "understand_module", "find_similar", or "general"."""
     abstained: _builtins.bool
-    """True when no hit was similar enough: the gate held everything back."""
+    """Whether the hits were withheld because none was similar enough; see RankOptions.confidence."""
     tokens: _builtins.int
-    """Tokens of all hits together, estimated."""
+    """Estimated number of tokens of all hits."""
     next_page_token: _builtins.str
-    """Empty: this was the last page."""
+    """Empty on the last page."""
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]: ...
     @_builtins.property
@@ -522,7 +522,7 @@ class SearchResponse(_message.Message):
 
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What was degraded or limited, in plain words; empty when nothing was."""
+        """What was degraded or limited, in plain words; empty if nothing was."""
 
     @_builtins.property
     def related(self) -> _containers.RepeatedCompositeFieldContainer[Global___Related]:
@@ -534,27 +534,27 @@ class SearchResponse(_message.Message):
 
     @_builtins.property
     def duplicates(self) -> _containers.RepeatedCompositeFieldContainer[Global___Duplicate]:
-        """Chunks left out as near copies of a hit."""
+        """Chunks collapsed as near-duplicates of a hit."""
 
     @_builtins.property
     def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]:
-        """What of the searched repositories is indexed."""
+        """State of the index of each searched repository."""
 
     @_builtins.property
     def entities(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entity]:
-        """Names and paths that the query writes; only with explain."""
+        """Names and paths found in the query; only with explain."""
 
     @_builtins.property
     def synonyms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words that were searched beside the query's own."""
+        """Words that were searched in addition to those of the query."""
 
     @_builtins.property
     def alternates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Queries by the language model that were searched as well."""
+        """Alternative queries by the language model that were searched as well."""
 
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___FoundFile]:
-        """Staged: the files that were searched, most similar first."""
+        """For "staged": the files that were searched, most similar first."""
 
     def __init__(
         self,
@@ -595,7 +595,7 @@ class Entity(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """path, pascal_case, camel_case or snake_case."""
+    """"path", "pascal_case", "camel_case", or "snake_case"."""
     text: _builtins.str
     def __init__(
         self,
@@ -613,7 +613,7 @@ Global___Entity: _TypeAlias = Entity  # noqa: Y015
 
 @_typing.final
 class FoundFile(_message.Message):
-    """A file whose summary is like the query."""
+    """A file whose summary is similar to the query."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -628,10 +628,10 @@ class FoundFile(_message.Message):
     similarity: _builtins.float
     summary: _builtins.str
     tokens: _builtins.int
-    """Of the whole file, estimated."""
+    """Estimated number of tokens of the whole file."""
     @_builtins.property
     def symbols(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it defines and shows to others."""
+        """Symbols that it defines and exports."""
 
     def __init__(
         self,
@@ -665,11 +665,11 @@ class Related(_message.Message):
     repository: _builtins.str
     path: _builtins.str
     relation: _builtins.str
-    """imports, imported_by, test_for, interface_of, sibling or calls."""
+    """"imports", "imported_by", "test_for", "interface_of", "sibling", or "calls"."""
     hops: _builtins.int
-    """Edges between them, 1 or 2."""
+    """Number of edges between them, 1 or 2."""
     of: _builtins.str
-    """The hit's path."""
+    """Path of the hit."""
     def __init__(
         self,
         *,
@@ -689,7 +689,7 @@ Global___Related: _TypeAlias = Related  # noqa: Y015
 
 @_typing.final
 class ImportLink(_message.Message):
-    """One step of an import chain, depth first."""
+    """One step of an import chain, in depth-first order."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -703,7 +703,7 @@ class ImportLink(_message.Message):
     target: _builtins.str
     depth: _builtins.int
     mark: _builtins.str
-    """internal, external, circular or truncated."""
+    """"internal", "external", "circular", or "truncated"."""
     def __init__(
         self,
         *,
@@ -736,7 +736,7 @@ class Duplicate(_message.Message):
     start_line: _builtins.int
     end_line: _builtins.int
     of_rank: _builtins.int
-    """1-based rank of the hit that stands for it."""
+    """1-based rank of the hit that it duplicates."""
     similarity: _builtins.float
     def __init__(
         self,
@@ -768,7 +768,7 @@ class Coverage(_message.Message):
     repository: _builtins.str
     ref: _builtins.str
     revision: _builtins.str
-    """The commit that is indexed; empty while the first run is under way."""
+    """The indexed commit; empty during the first run."""
     pending: _builtins.int
     failed: _builtins.int
     def __init__(
@@ -795,8 +795,8 @@ class ContextRequest(_message.Message):
     SEARCH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def search(self) -> Global___SearchRequest:
-        """top_k 0 means 20; where nothing else is set 10 related files are added and chunks of a quality
-        below 0.3 left out.
+        """top_k 0 means 20. By default, 10 related files are added and chunks of a quality below 0.3 are
+        left out.
         """
 
     def __init__(
@@ -824,10 +824,10 @@ class ContextResponse(_message.Message):
     """Markdown with paths and line ranges."""
     tokens: _builtins.int
     left_out: _builtins.int
-    """Hits that did not fit."""
+    """Number of hits that did not fit into the budget."""
     @_builtins.property
     def search(self) -> Global___SearchResponse:
-        """What it was made from."""
+        """The search that the text was made from."""
 
     def __init__(
         self,
@@ -857,13 +857,13 @@ class SimilarRequest(_message.Message):
     TOP_K_FIELD_NUMBER: _builtins.int
     REF_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
-    """A place in the index, or else a snippet."""
+    """A location in the index, or instead of it a snippet."""
     path: _builtins.str
     line: _builtins.int
     snippet: _builtins.str
     top_k: _builtins.int
     ref: _builtins.str
-    """Where the place is looked for; the filters' ref says where copies are."""
+    """Ref of the location; the ref of the filters is the one that is searched."""
     @_builtins.property
     def filters(self) -> Global___Filters: ...
     def __init__(
@@ -894,7 +894,7 @@ class ExplainRequest(_message.Message):
     REF_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
     subject: _builtins.str
-    """A path of the repository, or the name of a symbol."""
+    """Path of a file, or name of a symbol."""
     ref: _builtins.str
     def __init__(
         self,
@@ -923,7 +923,7 @@ class ExplainResponse(_message.Message):
     TESTS_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
     subject_kind: _builtins.str
-    """file or symbol."""
+    """"file" or "symbol"."""
     summary: _builtins.str
     """One paragraph in plain words."""
     @_builtins.property
@@ -1026,30 +1026,30 @@ class Hit(_message.Message):
     end_line: _builtins.int
     language: _builtins.str
     symbol: _builtins.str
-    """Qualified name of what the chunk mainly defines; may be empty. Where the query or the filter of
-    symbols names exactly another definition that begins in it, the name of that.
+    """Qualified name of the main definition in the chunk; may be empty. If the query or the symbol
+    filter is exactly the name of another definition that starts in the chunk, that name.
     """
     kind: _builtins.str
-    """Of what the chunk mainly defines."""
+    """Kind of the main definition in the chunk."""
     category: _builtins.str
     score: _builtins.float
     """Higher is better; comparable within one response only."""
     match: _builtins.str
-    """semantic, keyword or both: which side of the index found it."""
+    """"semantic", "keyword", or "both": whether vectors, keywords, or both found it."""
     content: _builtins.str
     header: _builtins.str
     """Signature lines of the enclosing definitions."""
     summary: _builtins.str
-    """One sentence by a language model; empty: none was made."""
+    """One sentence by a language model; empty: there is none."""
     block_type: _builtins.str
-    """Of infrastructure: "resource", "job", "Deployment"; empty for everything else."""
+    """Type of infrastructure block: "resource", "job", "Deployment"; otherwise empty."""
     @_builtins.property
     def explain(self) -> _containers.RepeatedCompositeFieldContainer[Global___Trace]:
-        """Why it ranks where it does, in pipeline order; only with explain."""
+        """How its rank came about, in pipeline order; only with explain."""
 
     @_builtins.property
     def passage(self) -> Global___Passage:
-        """The lines around it that were asked for; content stays the chunk's own."""
+        """The requested lines around the hit; `content` is still the chunk alone."""
 
     def __init__(
         self,
@@ -1092,8 +1092,8 @@ class Passage(_message.Message):
     start_line: _builtins.int
     end_line: _builtins.int
     content: _builtins.str
+    """Whether lines or ends of lines were cut off."""
     truncated: _builtins.bool
-    """Lines or line ends were cut."""
     def __init__(
         self,
         *,

@@ -62,28 +62,28 @@ class SearchServiceServicer(object):
     """
 
     def Search(self, request, context):
-        """The chunks that answer a query best, ranked.
+        """Returns the chunks that best answer a query, ranked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Context(self, request, context):
-        """The same as one text for an agent, filled up to a budget of tokens.
+        """Returns the best chunks as one text for an agent, within a token budget.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Similar(self, request, context):
-        """Code like the code at a place or like a snippet.
+        """Returns code that is similar to the code at a location or to a snippet.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Explain(self, request, context):
-        """What is known about a file or a symbol.
+        """Returns what is known about a file or a symbol.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

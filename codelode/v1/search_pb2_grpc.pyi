@@ -34,13 +34,13 @@ class SearchServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SearchServiceAsyncStub: ...
     Search: _grpc.UnaryUnaryMultiCallable[_search_pb2.SearchRequest, _search_pb2.SearchResponse]
-    """The chunks that answer a query best, ranked."""
+    """Returns the chunks that best answer a query, ranked."""
     Context: _grpc.UnaryUnaryMultiCallable[_search_pb2.ContextRequest, _search_pb2.ContextResponse]
-    """The same as one text for an agent, filled up to a budget of tokens."""
+    """Returns the best chunks as one text for an agent, within a token budget."""
     Similar: _grpc.UnaryUnaryMultiCallable[_search_pb2.SimilarRequest, _search_pb2.SearchResponse]
-    """Code like the code at a place or like a snippet."""
+    """Returns code that is similar to the code at a location or to a snippet."""
     Explain: _grpc.UnaryUnaryMultiCallable[_search_pb2.ExplainRequest, _search_pb2.ExplainResponse]
-    """What is known about a file or a symbol."""
+    """Returns what is known about a file or a symbol."""
 
 @_typing.type_check_only
 class SearchServiceAsyncStub(SearchServiceStub):
@@ -48,13 +48,13 @@ class SearchServiceAsyncStub(SearchServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Search: _aio.UnaryUnaryMultiCallable[_search_pb2.SearchRequest, _search_pb2.SearchResponse]  # type: ignore[assignment]
-    """The chunks that answer a query best, ranked."""
+    """Returns the chunks that best answer a query, ranked."""
     Context: _aio.UnaryUnaryMultiCallable[_search_pb2.ContextRequest, _search_pb2.ContextResponse]  # type: ignore[assignment]
-    """The same as one text for an agent, filled up to a budget of tokens."""
+    """Returns the best chunks as one text for an agent, within a token budget."""
     Similar: _aio.UnaryUnaryMultiCallable[_search_pb2.SimilarRequest, _search_pb2.SearchResponse]  # type: ignore[assignment]
-    """Code like the code at a place or like a snippet."""
+    """Returns code that is similar to the code at a location or to a snippet."""
     Explain: _aio.UnaryUnaryMultiCallable[_search_pb2.ExplainRequest, _search_pb2.ExplainResponse]  # type: ignore[assignment]
-    """What is known about a file or a symbol."""
+    """Returns what is known about a file or a symbol."""
 
 class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     """Finds code across all indexed repositories."""
@@ -65,7 +65,7 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_pb2.SearchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.SearchResponse, _abc.Awaitable[_search_pb2.SearchResponse]]:
-        """The chunks that answer a query best, ranked."""
+        """Returns the chunks that best answer a query, ranked."""
 
     @_abc_1.abstractmethod
     def Context(
@@ -73,7 +73,7 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_pb2.ContextRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.ContextResponse, _abc.Awaitable[_search_pb2.ContextResponse]]:
-        """The same as one text for an agent, filled up to a budget of tokens."""
+        """Returns the best chunks as one text for an agent, within a token budget."""
 
     @_abc_1.abstractmethod
     def Similar(
@@ -81,7 +81,7 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_pb2.SimilarRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.SearchResponse, _abc.Awaitable[_search_pb2.SearchResponse]]:
-        """Code like the code at a place or like a snippet."""
+        """Returns code that is similar to the code at a location or to a snippet."""
 
     @_abc_1.abstractmethod
     def Explain(
@@ -89,6 +89,6 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_pb2.ExplainRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.ExplainResponse, _abc.Awaitable[_search_pb2.ExplainResponse]]:
-        """What is known about a file or a symbol."""
+        """Returns what is known about a file or a symbol."""
 
 def add_SearchServiceServicer_to_server(servicer: SearchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
