@@ -1,4 +1,4 @@
-# Everything starts from a bare machine with Python ≥ 3.11, git and make.
+# All targets need only Python ≥ 3.11, git, and make.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -20,37 +20,37 @@ check: $(READY)  ## style, types, import rules; changes nothing
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > .venv/imports.log || { cat .venv/imports.log; exit 1; }
 
-fix: $(READY)  ## let ruff repair what it can
+fix: $(READY)  ## apply ruff's automatic fixes
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
-generate: $(READY)  ## code from protos
+generate: $(READY)  ## generate code from the protos
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos \
 		--python_out=. --grpc_python_out=. --mypy_out=quiet:. --mypy_grpc_out=quiet:. $(PROTOS)
 
-lock:  ## pin the dependencies of pyproject.toml again (needs uv)
+lock:  ## update the pinned dependencies (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header --extra dev pyproject.toml -o requirements.lock
 
-services: $(READY)  ## real Weaviate and Ollama for tests and development
+services: $(READY)  ## start real Weaviate and Ollama servers for tests and development
 	@deploy/services.sh up
 	@. .services/env && $(BIN)/python deploy/test_models.py "$$CODELODE_OLLAMA_URL"
 
-services-down:  ## stop them and remove what they wrote
+services-down:  ## stop them and remove their data
 	@deploy/services.sh down
 
-bench: $(READY)  ## speed and memory of the embedded cluster
+bench: $(READY)  ## measure speed and memory of the embedded cluster
 	@$(BIN)/python tests/bench/load.py
 
-bench-quality: $(READY)  ## ranking quality: EVAL=dev.json CORPORA=folder
-	@test -e "$(EVAL)" || { echo "no judged queries at EVAL='$(EVAL)'; name their file" >&2; exit 2; }
-	@test -d "$(CORPORA)" || { echo "no folder CORPORA='$(CORPORA)'; name that of the repositories" >&2; exit 2; }
+bench-quality: $(READY)  ## measure ranking quality: EVAL=dev.json CORPORA=folder
+	@test -e "$(EVAL)" || { echo "there is no file EVAL='$(EVAL)'; set EVAL to a file with judged queries" >&2; exit 2; }
+	@test -d "$(CORPORA)" || { echo "there is no folder CORPORA='$(CORPORA)'; set CORPORA to the folder of the repositories" >&2; exit 2; }
 	@$(BIN)/python tests/bench/quality.py --eval $(EVAL) --corpora $(CORPORA)
 
-up: $(READY)  ## the embedded cluster in the foreground
+up: $(READY)  ## run the embedded cluster in the foreground
 	@$(BIN)/codelode up
 
-help:  ## what there is to make
+help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 clean:  ## remove the virtual environment and caches

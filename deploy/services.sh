@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Real Weaviate and Ollama on loopback, for tests and development.
+# Start real Weaviate and Ollama servers on loopback, for tests and development.
 #
 #   deploy/services.sh up [weaviate] [ollama]    start both, or the named ones
-#   deploy/services.sh down                      stop them and remove all they wrote
+#   deploy/services.sh down                      stop them and remove all their data
 #   deploy/services.sh status
-#   deploy/services.sh binary weaviate|ollama    the program's path, got if need be
+#   deploy/services.sh binary weaviate|ollama    print the program's path; install it if necessary
 #   deploy/services.sh versions
 #
-# Each server comes from the first of these that works: one that the environment names, Docker
+# A server comes from the first of these sources that works: an address in the environment, Docker
 # Compose, a program on PATH or in the cache, the project's release for this platform, a build from
-# source with Go. SERVICES_WAYS="cache release" limits that to the ways named. Addresses and
-# Weaviate's key go to .services/env, which a shell can source; a second `up` finds what runs.
-# SERVICES_STATE names another folder than .services, new or empty: `down` removes it.
-# Versions are the images' in docker-compose.yml. Models for tests are made in a running Ollama by
-# deploy/test_models.py.
+# source with Go. SERVICES_WAYS="cache release" restricts the sources. Addresses and the API key of
+# Weaviate are written to .services/env, which a shell can source. A second `up` uses running servers.
+# SERVICES_STATE sets another state folder than .services, new or empty; `down` removes it.
+# Versions are those of the images in docker-compose.yml. deploy/test_models.py creates models for
+# tests in a running Ollama.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -32,8 +32,8 @@ quietly() { "$@" >>"$state/log" 2>&1; }
 
 # --- the state folder --------------------------------------------------------------------------
 
-# `down` removes the folder with all that is in it, so one that others put something into is neither
-# used nor removed, whatever SERVICES_STATE says.
+# `down` removes the folder with all its contents. Therefore a folder with files of others is neither
+# used nor removed, even if SERVICES_STATE names it.
 claim() {
   is_own || refuse
   mkdir -p "$state"
@@ -42,7 +42,7 @@ claim() {
 
 is_own() { [ "${state%/}" = "$root/.services" ] || [ -f "$state/$mark" ] || is_free; }
 
-# New or empty. In a process of its own, for what it makes patterns match.
+# Succeeds if the folder is new or empty. Runs in a subshell because it changes shell options.
 is_free() (
   [ -e "$state" ] || exit 0
   shopt -s nullglob dotglob
@@ -51,12 +51,12 @@ is_free() (
 )
 
 refuse() {
-  say "$state is no folder of this script's (no $mark in it) and stays as it is:" \
-    "name a new or an empty one in SERVICES_STATE"
+  say "$state was not created by this script (it has no $mark), so it is left alone:" \
+    "set SERVICES_STATE to a new or an empty folder"
   exit 1
 }
 
-# --- where a program comes from; each prints its path, or fails -------------------------------
+# --- sources of a program; each prints its path, or fails --------------------------------------
 
 program() { case $1 in weaviate) echo weaviate-server ;; ollama) echo ollama ;; esac }
 cached() { local v="$1_version"; echo "$cache/$1-${!v}/$(program "$1")"; }
@@ -94,8 +94,8 @@ from_go() {
   say "$1: building from source takes about 4 minutes"
   case $1 in
     weaviate) quietly built "$folder" "github.com/weaviate/weaviate/cmd/weaviate-server@v${!v}" ;;
-    # Without these flags Ollama computes four times as slowly. Go does not build the folder with
-    # its code for AMX, which a processor that has AMX would have it ask for.
+    # Without these flags Ollama is four times as slow. -U__AMX_INT8__: `go install` does not build
+    # Ollama's code for AMX, so a build on a processor with AMX would not link.
     ollama) local flags="-O3 -march=native -U__AMX_INT8__ -D_GNU_SOURCE"
       CGO_ENABLED=1 CGO_CFLAGS=$flags CGO_CXXFLAGS=$flags quietly built "$folder" "github.com/ollama/ollama@v${!v}" ;;
   esac || return 1
@@ -112,8 +112,8 @@ go_at_least() {
 
 built() { mkdir -p "$1" && GOBIN=$1 nice -n 10 go install "$2"; }
 
-# Into the cache in one step: a build that was cut off is never taken for a program, nor is half of
-# one that comes from another file system.
+# `keep SERVER FILE`: moves the program into the cache atomically, so that an interrupted build or
+# copy never counts as a program.
 keep() {
   local draft; draft=$(cached "$1").$$
   [ -n "$2" ] && [ -f "$2" ] || return 1
@@ -123,7 +123,7 @@ keep() {
   fi
 }
 
-# Tries the ways that yield a program and no others: not `configured`, not `compose`.
+# Tries only the sources that yield a program, so neither `configured` nor `compose`.
 binary() {
   local way
   for way in $ways; do
@@ -133,14 +133,14 @@ binary() {
   return 1
 }
 
-# `nothing_worked SERVER WAY…`: in one line, what was tried and what to do about it.
+# `nothing_worked SERVER WAY…`: reports in one line what was tried, and the remedy.
 nothing_worked() {
   local way reasons="" v="$1_version" needed log="" limit="" tried="${*:2}"
   for way in $tried; do reasons="$reasons${reasons:+; }$way: $(reason "$1" "$way")"; done
   case $1 in weaviate) needed="Go 1.26" ;; ollama) needed="Go and a C compiler" ;; esac
-  [ -z "${SERVICES_WAYS:-}" ] || limit=" and name that way in SERVICES_WAYS"
+  [ -z "${SERVICES_WAYS:-}" ] || limit=" and add that source to SERVICES_WAYS"
   [ ! -s "$state/log" ] || log=" (more in $state/log)"
-  say "$1: no way to get this server worked ($tried): $reasons$log." \
+  say "$1: no source of this server worked ($tried): $reasons$log." \
     "Put $(program "$1") ${!v} on PATH or install $needed$limit"
 }
 
@@ -148,12 +148,12 @@ reason() {
   local name; name=$(variable "$1")
   case $2 in
     configured) if [ -n "${!name:-}" ]; then echo "$name is not ready"; else echo "$name is not set"; fi ;;
-    compose) echo "no Docker Compose that starts it" ;;
+    compose) echo "Docker Compose is missing or does not start it" ;;
     path) if from_path "$1" >/dev/null; then echo "$(from_path "$1") does not start"; else echo "no $(program "$1")"; fi ;;
     cache) if from_cache "$1" >/dev/null; then echo "$(cached "$1") does not start"; else echo "no $(cached "$1")"; fi ;;
-    release) echo "none that can be fetched and starts" ;;
-    go) if has_go "$1"; then echo "no build that succeeds and starts"; elif command -v go >/dev/null; then echo "too old"; else echo "no Go on PATH"; fi ;;
-    *) echo "no such way" ;;
+    release) echo "it cannot be downloaded or does not start" ;;
+    go) if has_go "$1"; then echo "the build fails or does not start"; elif command -v go >/dev/null; then echo "too old"; else echo "no Go on PATH"; fi ;;
+    *) echo "unknown source" ;;
   esac
 }
 
@@ -194,7 +194,7 @@ answers() {
   curl --fail --silent --max-time 3 --noproxy '*' --output /dev/null "$2$path"
 }
 
-# `record SERVER URL`: what a shell needs to use it, each variable once, for the user's eyes only.
+# `record SERVER URL`: writes the variables for clients to the env file, readable by the user only.
 record() {
   local name draft; name=$(variable "$1") draft=$(mktemp "$state/env.XXXXXX")
   {
@@ -208,7 +208,7 @@ record() {
   mv -f "$draft" "$state/env"
 }
 
-# What was recorded of a server that is this script's own is not true of another one.
+# Removes the recorded port and key of a server that this script started, before another one is used.
 forget() { [ "$1" != weaviate ] || rm -f "$state/grpc_port" "$state/weaviate.key"; }
 
 free_ports() {
@@ -221,7 +221,7 @@ print(*(one.getsockname()[1] for one in held))
 PY
 }
 
-# The first of the keys that the environment wants the server to take, else one made for it.
+# Prints the API key: the first one that the environment allows, or else a new random key.
 weaviate_key() {
   local file=$state/weaviate.key wanted=${AUTHENTICATION_APIKEY_ALLOWED_KEYS:-}
   (
@@ -234,12 +234,12 @@ weaviate_key() {
   ) && cat "$file"
 }
 
-# Version 1.39.2 binds gRPC and the cluster's data port to all interfaces, and no setting changes
-# that: whoever reaches them needs a key.
+# Version 1.39.2 binds gRPC and the data port of the cluster to all interfaces, and no setting changes
+# that. Therefore both require a key.
 start_weaviate() {
   local http grpc gossip data raft internal key folder=$state/weaviate
   mkdir -p "$folder"
-  # A server that is started again keeps its ports and its key, so that clients find it.
+  # A server that is started again keeps its ports and its key, so that its clients can reconnect.
   key=$(weaviate_key) || return 1
   [ -s "$state/weaviate.ports" ] || free_ports 6 >"$state/weaviate.ports"
   read -r http grpc gossip data raft internal <"$state/weaviate.ports"
@@ -256,7 +256,7 @@ start_weaviate() {
     CLUSTER_HOSTNAME=node1 CLUSTER_ADVERTISE_ADDR=127.0.0.1 CLUSTER_BIND_ADDR=127.0.0.1
     CLUSTER_GOSSIP_BIND_PORT=$gossip CLUSTER_DATA_BIND_PORT=$data RAFT_PORT=$raft
     RAFT_INTERNAL_RPC_PORT=$internal RAFT_BOOTSTRAP_EXPECT=1
-    RAFT_TIMEOUTS_MULTIPLIER=1 # one node has nobody to wait for: ready in 3 s instead of 10
+    RAFT_TIMEOUTS_MULTIPLIER=1 # a single node waits for no others: ready in 3 s instead of 10
     ENABLE_MODULES=backup-filesystem BACKUP_FILESYSTEM_PATH=$state/weaviate-backups
     start weaviate "$1" --host 127.0.0.1 --port "$http" --scheme http
   )
@@ -266,13 +266,13 @@ start_weaviate() {
 start_ollama() {
   local port
   port=$(free_ports 1)
-  # It writes a key into its home folder, which is to be left as it was.
+  # Ollama writes a key into its home folder, so it gets one of its own.
   HOME=$state/ollama-home OLLAMA_HOST=127.0.0.1:$port OLLAMA_MODELS=$state/ollama OLLAMA_NOPRUNE=1 \
     start ollama "$1" serve
   await ollama "http://127.0.0.1:$port" 30
 }
 
-# `start SERVER PROGRAM ARGUMENTS…`: in a session of its own, so that Ctrl-C here does not end it.
+# `start SERVER PROGRAM ARGUMENTS…`: starts it in a new session, so that Ctrl-C does not end it.
 start() {
   local server=$1; shift
   if command -v setsid >/dev/null; then set -- setsid "$@"; fi
@@ -289,7 +289,7 @@ await() {
   echo "$2"
 }
 
-# A process that ended is listed until its parent asks, in a container perhaps for ever.
+# A zombie counts as dead: in a container its parent may never reap it.
 lives() {
   kill -0 "$1" 2>/dev/null && case $(ps -o stat= -p "$1" 2>/dev/null) in Z*) return 1 ;; esac
 }
@@ -297,7 +297,7 @@ lives() {
 stop() {
   local pid tenths=200
   pid=$(cat "$state/$1.pid" 2>/dev/null) || return 0
-  # A number that was given to another process since must not be ended.
+  # The process id may have been reused: end only a process that runs this program.
   if ps -o args= -p "$pid" 2>/dev/null | grep -q "$(program "$1")"; then
     kill "$pid" 2>/dev/null || true
     while lives "$pid" && [ $((tenths -= 1)) -gt 0 ]; do sleep 0.1; done
@@ -309,8 +309,8 @@ stop() {
 
 # --- Docker Compose ----------------------------------------------------------------------------
 
-# A project of its own for each state folder, which remembers its name: one checkout does not take
-# down what another started.
+# Each state folder has its own Compose project and stores its name, so that one checkout does not
+# stop the servers of another.
 compose() {
   local project; project=$(cat "$state/composed")
   docker compose --project-name "${project:-codelode-services}" --project-directory "$root" \
@@ -321,7 +321,7 @@ compose_up() {
   local port url
   docker info >/dev/null 2>&1 && docker compose version >/dev/null 2>&1 || return 1
   export WEAVIATE_VERSION=$weaviate_version OLLAMA_VERSION=$ollama_version
-  # Before: a container that does not get ready is there all the same.
+  # Stored before `up`: a container that does not become ready must be taken down as well.
   [ -e "$state/composed" ] || echo "codelode-services-$(cksum <<<"$state" | sed 's| .*||')" >"$state/composed"
   quietly compose up --detach --wait "$1" || return 1
   forget "$1"
@@ -330,7 +330,7 @@ compose_up() {
     ollama) port=11434 ;;
   esac
   url=http://127.0.0.1:$(compose port "$1" $port | sed 's/.*://')
-  # An engine on another machine publishes there.
+  # A Docker engine on another machine publishes the port there, where it is of no use.
   answers "$1" "$url" && echo "$url"
 }
 
@@ -355,7 +355,8 @@ up() {
   return $failed
 }
 
-# What Docker Compose did not take down is found by the project's name alone: then nothing is removed.
+# If Docker Compose fails, the state folder is kept: it has the only record of the project's name.
+
 down() {
   local failed=0
   is_own || refuse

@@ -69,7 +69,7 @@ def test_where_nothing_works_it_says_what_was_tried(services, tmp_path):
     done = services("up", "weaviate", SERVICES_WAYS="compose cache", XDG_CACHE_HOME=str(tmp_path))
 
     assert done.returncode == 1
-    assert "no way to get this server worked (compose cache)" in done.stderr
+    assert "no source of this server worked (compose cache)" in done.stderr
     assert f"cache: no {tmp_path}/codelode/servers/weaviate-" in done.stderr
 
 
@@ -80,7 +80,7 @@ def test_a_program_that_is_nowhere_is_told_in_one_line_with_the_remedy(services,
     (line,) = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (1, "")
     assert "(path cache): path: no weaviate-server; cache: no " in line
-    assert line.endswith("on PATH or install Go 1.26 and name that way in SERVICES_WAYS")
+    assert line.endswith("on PATH or install Go 1.26 and add that source to SERVICES_WAYS")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_program_that_is_nowhere_is_told_in_one_line_with_the_remedy(services,
         pytest.param(
             '[ "$1" = env ] && echo go1.26.0',
             2,
-            "go: no build that succeeds and starts",
+            "go: the build fails or does not start",
             id="failing",
         ),
     ],
@@ -105,7 +105,7 @@ def test_a_build_that_cannot_be_is_told(services, bare, tmp_path, go, said, reas
 
     lines = done.stderr.splitlines()
     assert (done.returncode, done.stdout, len(lines)) == (1, "", said)
-    assert f"no way to get this server worked (go): {reason}" in lines[-1]
+    assert f"no source of this server worked (go): {reason}" in lines[-1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the sockets of a process from /proc")

@@ -560,8 +560,8 @@ def test_a_folder_with_the_files_of_others_is_left_as_it_is(machine, ready_serve
 
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
-    assert f"{home} is no folder of this script's" in line
-    assert line.endswith("name a new or an empty one in SERVICES_STATE")
+    assert f"{home} was not created by this script" in line
+    assert line.endswith("set SERVICES_STATE to a new or an empty folder")
     assert [path for path in home.rglob("*") if path.is_file()] == [mine]
     assert mine.read_text() == str(os.getpid())
 
@@ -780,7 +780,7 @@ def test_a_build_that_fails_leaves_nothing_in_the_cache_and_is_done_again(machin
     (machine.folder / "breaks").touch()
     done = machine.run("binary", server, SERVICES_WAYS="cache go")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "go: no build that succeeds and starts" in done.stderr
+    assert "go: the build fails or does not start" in done.stderr
     assert not (machine.folder / "cache").exists()
 
     (machine.folder / "breaks").unlink()
