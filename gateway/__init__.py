@@ -1,1 +1,1 @@
-"""The read side: analyze → retrieve → rank → expand → assemble."""
+"""The read side: faces (`api`) over the service layer (`service`) over the search pipeline."""

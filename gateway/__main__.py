@@ -1,4 +1,4 @@
-"""`python -m gateway`: serve until SIGTERM or SIGINT."""
+"""Serve until SIGTERM or SIGINT: `python -m gateway`."""
 
 from gateway.app import main
 

@@ -14,15 +14,16 @@ from codelode.model import RepositoryName, Run
 from codelode.settings import Settings
 from gateway.service.dependencies import Queue
 
-#: Long enough for workers on one machine or network to answer, short enough for a status page.
+#: How long workers may take to say which queues they listen to, seconds: enough on one network,
+#: short enough for a status page.
 _INSPECT_TIMEOUT_S = 0.5
 
-#: A call must fail while somebody still waits for it.
+#: A call must fail while its caller still waits, seconds.
 _TIMEOUT_S = 3.0
 
 
 class CeleryJobs:
-    """Jobs over the broker that the workers listen to."""
+    """Sends jobs over the broker that the workers listen to."""
 
     def __init__(self, settings: Settings) -> None:
         self._app = Celery("gateway", set_as_current=False)
@@ -53,7 +54,7 @@ class CeleryJobs:
         self._app.close()
 
     def _send(self, task: str, queue: str, kwargs: Mapping[str, object], *, label: str) -> None:
-        """`label` is what a monitor shows instead of the arguments."""
+        """Send a task. Monitors show `label` instead of the arguments."""
         with _translated():
             self._app.send_task(
                 task,
@@ -65,7 +66,7 @@ class CeleryJobs:
             )
 
     def _workers(self) -> dict[str, int]:
-        """How many workers listen to each queue, of those that answer in time."""
+        """Count the workers that listen to each queue and answer in time."""
         replies = self._app.control.inspect(timeout=_INSPECT_TIMEOUT_S).active_queues() or {}
         counts: dict[str, int] = {}
         for queues in replies.values():

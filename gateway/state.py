@@ -1,6 +1,6 @@
-"""What the stages pass on: one immutable value that each of them returns with more in it.
+"""The state of a search: one immutable value that each stage returns with its part added.
 
-It lies beside the pipeline and not inside it, so that a stage imports its vocabulary without
+The module lies next to the pipeline and not inside it, so that a stage can import its types without
 importing the other stages.
 """
 
@@ -34,17 +34,17 @@ from codelode.ports import (
 )
 from gateway.options import Options
 
-#: Characters of code and prose per token, the usual rule of thumb for models of language.
+#: Characters of code or prose per token, the usual rule of thumb for language models.
 CHARS_PER_TOKEN = 4
 
 
 def estimated_tokens(text: str) -> int:
-    """About how many tokens a language model sees in the text."""
+    """Estimate how many tokens a language model sees in the text."""
     return -(-len(text) // CHARS_PER_TOKEN)
 
 
 class QueryKind(StrEnum):
-    """How a query is written, which decides how its two sides are weighed."""
+    """The form of a query, which decides how keyword and vector results are weighed."""
 
     NATURAL_LANGUAGE = "natural_language"
     IDENTIFIER = "identifier"
@@ -52,7 +52,7 @@ class QueryKind(StrEnum):
 
 
 class Intent(StrEnum):
-    """What the asker is after."""
+    """The purpose of a query."""
 
     FIND_DEFINITION = "find_definition"
     FIND_USAGE = "find_usage"
@@ -62,7 +62,7 @@ class Intent(StrEnum):
 
 
 class EntityKind(StrEnum):
-    """How a name in a query is written."""
+    """The spelling of a name in a query."""
 
     PATH = "path"
     PASCAL_CASE = "pascal_case"
@@ -71,7 +71,7 @@ class EntityKind(StrEnum):
 
 
 class FileRelation(StrEnum):
-    """How a related file is near a hit; both directions of `tests`, `inherits` and `calls`."""
+    """The relation of a file to a hit. `tests`, `inherits` and `calls` count in both directions."""
 
     IMPORTS = "imports"
     IMPORTED_BY = "imported_by"
@@ -82,24 +82,24 @@ class FileRelation(StrEnum):
 
 
 class Mark(StrEnum):
-    """Where a link of an import chain leads."""
+    """The kind of target that a link of an import chain has."""
 
     INTERNAL = "internal"
     EXTERNAL = "external"
-    CIRCULAR = "circular"  # back to a file that the chain came through
+    CIRCULAR = "circular"  # a file that the chain has already passed
     TRUNCATED = "truncated"  # the target imports more, which is not followed
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A checked request. Everything that shapes the answer is here, so it is the cache key."""
+    """A checked request. It holds everything that shapes the answer, so it is the cache key."""
 
     text: str
     top_k: int = 10
     filters: Filters = field(default_factory=Filters)
     options: Options = field(default_factory=Options)
-    offset: int = 0  # hits of the pages before
-    visible: Visibility = field(kw_only=True)  # what the asker may see
+    offset: int = 0  # number of hits on the pages before
+    visible: Visibility = field(kw_only=True)  # outer bound of every read
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Entity:
     text: str
 
 
-#: Words that ask for files which otherwise stand back behind source code.
+#: Words of a query that ask for files which otherwise rank below source code.
 ASKED_BY = {
     Category.TEST: frozenset({"test", "tests", "testing", "spec", "mock", "fixture", "fixtures"}),
     Category.DOCS: frozenset(
@@ -123,18 +123,19 @@ ASKED_BY = {
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What the words of a query say about it."""
+    """The result of reading the words of a query."""
 
     kind: QueryKind
     words: tuple[str, ...]  # distinct index terms without stop words, in order
     identifiers: tuple[str, ...]  # what is written like code, as written: `Client.get`
     intent: Intent = Intent.GENERAL
     entities: tuple[Entity, ...] = ()
-    synonyms: tuple[str, ...] = ()  # words to search for besides
+    synonyms: tuple[str, ...] = ()  # additional words to search for
 
     def alpha(self, chosen: float | None) -> float:
-        """Weight of the vector side where none was chosen: names are matched by words, prose by
-        meaning. The usual values of hybrid code search.
+        """The chosen weight of the vector results, or the usual one of hybrid code search.
+
+        Names are matched by words, prose by meaning.
         """
         if chosen is not None:
             return chosen
@@ -142,7 +143,7 @@ class Analysis:
 
     @property
     def unasked(self) -> frozenset[Category]:
-        """The kinds of files that the query's words do not ask for."""
+        """The categories of files that no word of the query asks for."""
         return frozenset(
             category for category, asking in ASKED_BY.items() if asking.isdisjoint(self.words)
         )
@@ -150,7 +151,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The candidates of an alternate query."""
+    """An alternate wording of the query, with its candidates."""
 
     text: str
     analysis: Analysis
@@ -158,21 +159,21 @@ class Found:
 
 
 class Ranked(NamedTuple):
-    """A candidate at its place in the ranking. A tuple for the reason that a candidate is one.
+    """A candidate with its score in the ranking. A tuple, like a candidate, because many are made.
 
-    Of the linear ranker the parts sum to the score; each step after it adds the one number that it
+    The parts of the linear ranker sum to the score. Each later step adds the number that it
     decided by.
     """
 
     candidate: Candidate
     score: float
-    names: tuple[str, ...]  # of the parts: "rank.definition"
+    names: tuple[str, ...]  # names of the parts: "rank.definition"
     parts: tuple[float, ...]  # what each of them adds to the score
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A chunk that was left out for a better one that is nearly the same."""
+    """A chunk that was left out because a better one is nearly the same."""
 
     chunk: Chunk
     of: ChunkId
@@ -187,8 +188,8 @@ class FoundFile:
     path: str
     similarity: float
     summary: str
-    symbols: tuple[str, ...]  # what it shows to others
-    tokens: int  # of the whole file, estimated
+    symbols: tuple[str, ...]  # names that it exports
+    tokens: int  # estimate for the whole file
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ class Related:
     relation: FileRelation
     hops: int
     of: str  # the hit's path
-    chunks: tuple[Chunk, ...] = ()  # all of the file's
+    chunks: tuple[Chunk, ...] = ()  # all chunks of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ class ImportLink:
     repository: RepositoryName
     path: str
     target: str
-    depth: int  # 1: the hit's own imports
+    depth: int  # 1 for the imports of the hit itself
     mark: Mark
 
 
@@ -231,7 +232,7 @@ class SearchState:
     query: SearchQuery
     analysis: Analysis = Analysis(QueryKind.NATURAL_LANGUAGE, (), ())
     alternates: tuple[Found, ...] = ()  # other wordings, each searched as well
-    candidates: tuple[Candidate, ...] = ()  # of both sides, in any order
+    candidates: tuple[Candidate, ...] = ()  # keyword and vector results, in any order
     files: tuple[FoundFile, ...] = ()  # staged: the files that were searched, best first
     ranking: tuple[Ranked, ...] = ()  # best first
     duplicates: tuple[Duplicate, ...] = ()
@@ -240,28 +241,28 @@ class SearchState:
     imports: tuple[ImportLink, ...] = ()  # depth first
     passages: Mapping[ChunkId, Passage] = field(default_factory=dict)
     hits: tuple[Hit, ...] = ()  # best first
-    tokens: int = 0  # of all hits together, estimated
-    notices: tuple[str, ...] = ()  # what was degraded this time, in plain words
-    remarks: tuple[str, ...] = ()  # what limits the answer as long as the index is the same
+    tokens: int = 0  # estimate for all hits together
+    notices: tuple[str, ...] = ()  # what was degraded this time; such an answer is not cached
+    remarks: tuple[str, ...] = ()  # what limits the answer as long as the index stays the same
 
     @property
     def page(self) -> tuple[Ranked, ...]:
-        """The part of the ranking that is answered."""
+        """The part of the ranking that this page shows."""
         start = self.query.offset
         return self.ranking[start : start + self.query.top_k]
 
     def noticed(self, *notices: str) -> SearchState:
-        """The state that says so, and whose answer is not kept."""
+        """Return the state with notices, which keep its answer out of the cache."""
         return replace(self, notices=(*self.notices, *notices)) if notices else self
 
     def remarked(self, *remarks: str) -> SearchState:
-        """The state that says so."""
+        """Return the state with remarks, which are cached with its answer."""
         return replace(self, remarks=(*self.remarks, *remarks)) if remarks else self
 
 
 @dataclass(frozen=True, slots=True)
 class Backends:
-    """What the stages may ask. What is None is not configured."""
+    """The ports that the stages use. A port that is None is not configured."""
 
     chunks: ChunkSearch
     embedder: Embedder

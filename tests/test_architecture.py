@@ -88,3 +88,25 @@ def test_code_and_documents_speak_of_no_machine() -> None:
     ]
     pattern = re.compile(r"/(work|root)/|pypi\.org|proxy\.golang\.org|registry\.npmjs")
     assert [str(path) for path in text_files if pattern.search(path.read_text("utf-8"))] == []
+
+
+def test_principals_and_the_sight_of_everything_come_from_few_places() -> None:
+    """A face or a service function that made its own could read what its caller may not see."""
+    sources = [
+        path
+        for folder in ("codelode", "gateway", "workers")
+        for path in (ROOT / folder).rglob("*.py")
+        if path != ROOT / "codelode/access.py"
+    ]
+
+    def holding(pattern: str) -> set[str]:
+        found = (path for path in sources if re.search(pattern, path.read_text()))
+        return {str(path.relative_to(ROOT)) for path in found}
+
+    assert holding(r"\bPrincipal\(") == {"gateway/access/__init__.py"}
+    assert holding(r"\bVisibility(\.of)?\(") == set()
+    assert holding(r"\bEVERYTHING\b") == {
+        "gateway/access/__init__.py",
+        "gateway/app.py",  # health: does the store answer?
+        "codelode/backends/weaviate/engine.py",  # likewise
+    }

@@ -7,6 +7,7 @@ from dataclasses import replace
 import grpc
 import pytest
 
+from codelode.access import EVERYTHING
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.errors import SchemaMismatch, Superseded
 from codelode.model import FileChunks, Repository, RepositoryName
@@ -159,3 +160,29 @@ async def test_a_model_that_is_not_the_indexs_own_has_the_gateway_look_for_anoth
         after, _ = await asked(opened)
     await gateway.stop(grace_s=0)
     assert after.hits[0].match == "both"
+
+
+async def counted(backends, calls, *, fails_after):
+    """Items of an index; one that was superseded fails after so many."""
+    calls.append(backends)
+    for number in range(3):
+        if number == fails_after:
+            await backends.chunks.count(EVERYTHING)
+        yield number, backends.embedder.identity
+
+
+async def test_a_stream_starts_again_only_until_it_has_yielded(indexes):
+    indexes.swap()
+    for fails_after, expected in ((0, [(n, "other-64") for n in range(3)]), (1, None)):
+        published, calls = Published(indexes.old, indexes.look), []
+
+        def read(backends, calls=calls, fails_after=fails_after):
+            return counted(backends, calls, fails_after=fails_after)
+
+        if expected is None:
+            with pytest.raises(Superseded):
+                [item async for item in published.stream(read)]
+        else:
+            assert [item async for item in published.stream(read)] == expected
+        await published.close()
+        assert [one is indexes.old for one in calls] == [True, False][: 1 + (fails_after == 0)]

@@ -32,7 +32,7 @@ from gateway.service.audit import note
 REQUEST_ID = "x-request-id"
 AUTHORIZATION = "authorization"
 
-#: An id from outside goes into our logs: short and without control characters, or not at all.
+#: Request ids from outside go into the logs, so only short ones without control characters do.
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 log = structlog.get_logger("gateway")
@@ -94,8 +94,7 @@ class Calls(aio.ServerInterceptor):
         async def call(request: Any, context: CallContext) -> Any:
             with self._counted(), _line(method, request_id, context) as outcome:
                 try:
-                    _caller.set(self._access.principal(authorization))
-                    _check_deadline(context)
+                    self._admit(authorization, context)
                     return await behaviour(request, context)
                 except Exception as error:  # noqa: BLE001 - the process meets the world here
                     await _abort(context, error, outcome)
@@ -112,14 +111,20 @@ class Calls(aio.ServerInterceptor):
         async def call(request: Any, context: CallContext) -> AsyncIterator[Any]:
             with self._counted(), _line(method, request_id, context) as outcome:
                 try:
-                    _caller.set(self._access.principal(authorization))
-                    _check_deadline(context)
+                    self._admit(authorization, context)
                     async for response in behaviour(request, context):
                         yield response
                 except Exception as error:  # noqa: BLE001 - the process meets the world here
                     await _abort(context, error, outcome)
 
         return call
+
+    def _admit(self, authorization: object, context: CallContext) -> None:
+        """Establish the principal of the call. Raises Unauthenticated, TimedOut."""
+        principal = self._access.principal(authorization)
+        _caller.set(principal)
+        note(principal=principal.name)
+        _check_deadline(context)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -178,7 +183,7 @@ def _check_deadline(context: CallContext) -> None:
 
 
 def _cancelled(context: CallContext) -> grpc.StatusCode:
-    """Cancellation by the caller and by the deadline reach a handler the same way."""
+    """The status of a cancelled call. The deadline cancels a handler just as the caller does."""
     remaining: float | None = context.time_remaining()
     if remaining is not None and remaining <= 0:
         return grpc.StatusCode.DEADLINE_EXCEEDED
