@@ -1,8 +1,8 @@
-"""The contract between those who enqueue jobs and those who run them: queues, names, broker.
+"""The contract between the senders of jobs and the workers: queues, task names, broker settings.
 
-The gateway sends tasks by name and never imports the workers; both read this module. Every
-per-file task takes `run`, `repository`, `path`, `blob` and `size`; a pull takes `run`. Messages
-carry names, never content: a message is what Flower shows and what Redis keeps.
+The gateway sends tasks by name and never imports the workers; both read this module. The task of a
+file stage takes `run`, `repository`, `path`, `blob`, and `size`; a pull takes `run`. Messages carry
+names and never content: Flower shows them, and Redis keeps them.
 """
 
 from __future__ import annotations
@@ -11,23 +11,17 @@ from typing import Any
 
 from kombu.transport import TRANSPORT_ALIASES
 
+from codelode import stages
 from codelode.settings import Settings
 
-CONTROL = "control"
-PULL = "pull"
-PARSE = "parse"
-ENRICH = "enrich"  # passed only when a language model is configured
-EMBED = "embed"
-STORE = "store"
+CONTROL = stages.CONTROL
+PULL = stages.PULL.name
+STORE = stages.LAST.name
 
-#: Queues in the order in which a file passes them.
-QUEUES = (CONTROL, PULL, PARSE, ENRICH, EMBED, STORE)
+#: All queues, in pipeline order.
+QUEUES = stages.queues()
 
-PULL_TASK = "workers.pull"
-PARSE_TASK = "workers.parse"
-ENRICH_TASK = "workers.enrich"
-EMBED_TASK = "workers.embed"
-STORE_TASK = "workers.store"
+PULL_TASK = stages.PULL.task
 FORGET_TASK = "workers.forget"  # remove what is stored of a repository
 DROP_MIRROR_TASK = "workers.drop_mirror"
 REAP_TASK = "workers.reap"

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from codelode import jobs
 from codelode.access import Visibility
 from codelode.model import (
     BlobId,
@@ -84,16 +83,11 @@ class WorkItem:
     path: str
     blob: BlobId
     size_bytes: int = 0
-    stage: str = ""  # the stage to continue at; empty: the first one
+    stage: str = ""  # where it continues; empty: it has not begun, see `stages.begins_at`
 
     @property
     def is_removal(self) -> bool:
         return not self.blob
-
-    @property
-    def queue(self) -> str:
-        """Return the queue in which its message waits."""
-        return self.stage or (jobs.STORE if self.is_removal else jobs.PARSE)
 
 
 @dataclass(frozen=True, slots=True)

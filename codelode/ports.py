@@ -360,8 +360,10 @@ class StageOutputs(Protocol):
     def put(self, run: RunId, parts: Mapping[str, Mapping[str, bytes]]) -> None:
         """Store the parts (path → part name → bytes), in one round trip."""
 
-    def get(self, run: RunId, paths: Sequence[str], part: str) -> tuple[bytes | None, ...]:
-        """Return one part for each path, or None if it is gone, in one round trip."""
+    def get(
+        self, run: RunId, paths: Sequence[str], parts: Sequence[str]
+    ) -> tuple[Mapping[str, bytes], ...]:
+        """Return those of the parts that are there, for each path, in one round trip."""
 
     def drop(self, run: RunId, paths: Sequence[str]) -> None:
         """Remove all parts of the paths."""

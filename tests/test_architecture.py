@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from codelode import jobs
-
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 
@@ -50,14 +48,6 @@ def test_the_settings_page_is_what_the_command_prints() -> None:
     ).stdout
     page = (ROOT / "docs/settings.md").read_text()
     assert page[page.index("| variable") :] == printed, "run codelode settings --markdown"
-
-
-def test_every_queue_has_a_worker() -> None:
-    source = (ROOT / "workers/delivery/app.py").read_text()
-    shapes = re.search(r"WORKERS = \{(.*?)\n\}", source, re.DOTALL)
-    assert shapes is not None
-    listened = set(re.findall(r"jobs\.([A-Z]+)", shapes.group(1)))
-    assert {getattr(jobs, name) for name in listened} == set(jobs.QUEUES)
 
 
 def test_only_settings_read_the_environment() -> None:

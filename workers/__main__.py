@@ -1,42 +1,46 @@
-"""`python -m workers NAME`: run one worker group, or beat.
+"""`python -m workers NAME`: run the workers of one stage, or beat, which sends the periodic jobs.
 
-NAME is pull, parse, enrich, embed, store or beat; see `workers.delivery.app.WORKERS`.
+NAME is beat or the name of a row in `codelode.stages.STAGES`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
-from workers.delivery.app import WORKERS, app
+from codelode.stages import STAGES, served
+from workers.delivery.app import app
+
+BY_NAME = {stage.name: stage for stage in STAGES}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
-    parser.add_argument("name", choices=[*WORKERS, "beat"])
-    parser.add_argument("--concurrency", type=int, help="pool size; default: the group's own")
+    parser.add_argument("name", choices=[*BY_NAME, "beat"])
+    parser.add_argument("--concurrency", type=int, help="pool size; default: the stage's own")
     args = parser.parse_args()
     app.start(_arguments(args.name, args.concurrency))
 
 
 def _arguments(name: str, concurrency: int | None) -> list[str]:
-    # --quiet: without the banner, for a log is JSON from its first line.
+    # --quiet: no banner, so that the log is JSON from its first line.
     if name == "beat":
         Path(app.conf.beat_schedule_filename).parent.mkdir(parents=True, exist_ok=True)
         return ["--quiet", "beat", "--pidfile="]
-    shape = WORKERS[name]
-    app.conf.broker_transport_options["gathers_s"] = shape.gathers_s
+    stage = BY_NAME[name]
+    app.conf.broker_transport_options["gathers_s"] = stage.gathers_s
     return [
         "--quiet",
         "worker",
         f"--hostname={name}@%h",
-        f"--queues={','.join(shape.queues)}",
-        f"--pool={shape.pool}",
-        f"--concurrency={concurrency or shape.concurrency}",
-        f"--prefetch-multiplier={shape.prefetch}",
+        f"--queues={','.join(served(stage))}",
+        f"--pool={stage.pool}",
+        f"--concurrency={concurrency or stage.concurrency or os.cpu_count() or 2}",
+        f"--prefetch-multiplier={stage.prefetch}",
         "--without-gossip",
         "--without-mingle",
-        *(["--task-events"] if shape.is_watched else []),
+        *(["--task-events"] if stage.is_watched else []),
     ]
 
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelode.backends import registry
 from codelode.errors import SchemaMismatch, Unavailable
+from codelode.languages import QUERIES_FOLDER
 from codelode.ledger import Ledger
+from codelode.model import DEFAULT_REF, EdgeKind, RefName, RepositoryName, Revision, Run
 from codelode.ports import (
     ChunkStore,
     DependencyGraph,
@@ -28,13 +30,13 @@ from codelode.ports import (
     SymbolTable,
 )
 from codelode.settings import Settings, load
+from workers import wire
 from workers.enrich import Enricher
+from workers.parse import OwnQueries, imports, own_queries
 from workers.pull import GitBlobs, Mirrors
-from workers.turns import Turns
 
 if TYPE_CHECKING:
     from codelode.backends.redis.index_swap import RedisIndexSwap
-    from codelode.backends.redis.queues import RedisQueues
 
 #: How old a worker's knowledge may be of which index is the published one, seconds. A stage that
 #: embeds for an old one is put right by the stage that stores.
@@ -62,11 +64,18 @@ def identity() -> str:
 
 
 class Index:
-    """The published index as this process knows it: an embedder and the store of its vectors."""
+    """The published index as this process knows it: an embedder and the store of its vectors.
+
+    A replaced index is closed when the last thread that uses its store leaves `in_use`: closing
+    connections under a write would fail that write's files.
+    """
 
     def __init__(self, published: registry.Published) -> None:
         self.published = published
         self.known_since = time.monotonic()
+        self._lock = threading.Lock()
+        self._users = 0
+        self._is_retired = False
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -76,7 +85,32 @@ class Index:
     def store(self) -> ChunkStore:
         return registry.chunk_store(self.published.settings, self.embedder)
 
-    def close(self) -> None:
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the store open inside."""
+        with self._lock:
+            self._users += 1
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def retire(self) -> None:
+        """Close the store as soon as nobody uses it."""
+        with self._lock:
+            self._is_retired = True
+            is_unused = self._users == 0
+        if is_unused:
+            self._close()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            is_last = self._is_retired and self._users == 0
+        if is_last:
+            self._close()
+
+    def _close(self) -> None:
         if "store" in vars(self):
             self.store.close()
 
@@ -86,37 +120,40 @@ class Services:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.store_turns = Turns(store_writers(settings))  # alone: whoever does more than write
         self._looking = threading.Lock()
         self._index: Index | None = None
         self._looked_at = 0.0
+        self._layouts = imports.Layouts()
+        self._held = threading.local()
+        self.queries = lru_cache(maxsize=64)(self._queries)
+        self.parse_version = lru_cache(maxsize=64)(self._parse_version)
+        self.refs = lru_cache(maxsize=256)(self._refs)
 
     @property
     def index(self) -> Index:
-        """What is published. Do not ask while one of `store_turns`."""
+        """The published index; inside `writing`, the one that is being written to."""
+        held: Index | None = getattr(self._held, "index", None)
+        if held is not None:
+            return held
         with self._looking:
             now = before = self._index
             if now is None or time.monotonic() - self._looked_at > FOLLOW_S:
                 now = self._index = self._look(before)
         if before is not None and before is not now:
-            self._part_with(before)
+            before.retire()
         return now
 
     def invalidate(self, index: Index) -> None:
-        """Have whoever asks for the index next ask the embedding model what it is.
+        """Have the next user of the index ask the embedding model for its identity again.
 
-        An index that is younger than FOLLOW_S is left alone: where the models of two workers
-        differ for good, each file would invalidate it. Do not call it while holding `store_turns`.
+        An index that is younger than FOLLOW_S stays: where the models of two workers differ for
+        good, every file would invalidate it.
         """
         with self._looking:
             if self._index is not index or time.monotonic() - index.known_since < FOLLOW_S:
                 return
             self._index = Index(index.published)
-        self._part_with(index)
-
-    def _part_with(self, index: Index) -> None:
-        with self.store_turns.alone():
-            index.close()
+        index.retire()
 
     def _look(self, known: Index | None) -> Index:
         try:
@@ -130,23 +167,73 @@ class Services:
 
     @contextmanager
     def writing(self) -> Iterator[Index]:
-        """The published index, which no other takes the place of meanwhile.
+        """Hold the published index: no other one takes its place inside.
 
         Raises Unavailable when one has done so just before, or is about to.
         """
         index = self.index
         try:
-            with self.swap.writing(identity()):
-                yield index
+            with self.swap.writing(identity()), index.in_use():
+                self._held.index = index
+                try:
+                    yield index
+                finally:
+                    self._held.index = None
         except SchemaMismatch as exc:
             self._looked_at = 0.0
             if self.index is index:
                 raise
-            raise Unavailable(f"the index was swapped; the job is repeated ({exc})") from exc
+            raise Unavailable(f"the index was replaced; the job is repeated ({exc})") from exc
 
     def close(self) -> None:
         if self._index is not None:
-            self._index.close()
+            self._index.retire()
+
+    # Facts about a commit that several stages need
+
+    @cached_property
+    def operators_queries(self) -> OwnQueries:
+        """The queries in the folder that the settings name, read once."""
+        return own_queries.of_operator(self.settings.queries)
+
+    def _queries(self, run: Run) -> OwnQueries:
+        """The queries that replace built-in ones: the repository's, then the operator's."""
+        if run.revision is None:
+            return self.operators_queries
+        files = self.blobs.folder(
+            run.repository, run.revision, QUERIES_FOLDER, max_bytes=own_queries.MAX_QUERY_BYTES
+        )
+        return own_queries.of_repository(files, operators=self.operators_queries)
+
+    def _parse_version(self, run: Run) -> str:
+        """What parsing in the run depends on besides the file. Cached: it costs a digest."""
+        return wire.parsed_by(self.queries(run))
+
+    def _refs(self, run: Run) -> tuple[RefName, ...]:
+        """The ref that the run indexes, with DEFAULT_REF when it is the repository's default."""
+        repository = self.ledger.get(run.repository)
+        is_default = repository is not None and repository.default_ref == run.resolved
+        return tuple({run.resolved, DEFAULT_REF} if is_default else {run.resolved})
+
+    def layout(self, repository: RepositoryName, revision: Revision) -> imports.Layout:
+        """Return what decides the meaning of imports in a commit."""
+
+        def make() -> imports.Layout:
+            content = partial(self.blobs.read, repository)
+            listing = self.blobs.listing(repository, revision)
+            return imports.read_layout(listing, content, name=repository)
+
+        return self._layouts.get(repository, revision, make)
+
+    def importers(self, repository: RepositoryName, paths: Sequence[str]) -> dict[str, int]:
+        """Count the stored files that import each path."""
+        incoming = self.graph.incoming(repository, paths)
+        return {
+            path: sum(edge.kind is EdgeKind.IMPORTS for edge in edges)
+            for path, edges in incoming.items()
+        }
+
+    # Backends
 
     @cached_property
     def swap(self) -> RedisIndexSwap:
@@ -170,10 +257,6 @@ class Services:
     @cached_property
     def stage_outputs(self) -> StageOutputs:
         return registry.stage_outputs(self.settings)
-
-    @cached_property
-    def queues(self) -> RedisQueues:
-        return registry.queues(self.settings)
 
     @cached_property
     def derivations(self) -> Derivations:

@@ -1,6 +1,7 @@
-"""How parsed files and vectors look on their way between stages: JSON and half floats, deflated.
+"""The encoding of parsed files, summaries, and vectors between stages: JSON and half floats.
 
-Half precision costs no rank here (a cosine moves by less than 0.001) and halves what Redis holds.
+JSON is deflated. Half precision changes no ranking here (a cosine moves by less than 0.001) and
+halves what Redis holds.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 import json
 import zlib
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -20,7 +21,7 @@ from workers.parse import PARSER_VERSION, OwnQueries, own_queries
 _PARSED = TypeAdapter(ParsedFile)
 _SUMMARIES = TypeAdapter(Summaries)
 
-#: Parsed files that a process remembers: about as many as are in flight.
+#: Parsed files that a process keeps decoded: about as many as are in flight.
 LOADED = 256
 
 
@@ -38,7 +39,7 @@ PARSED_SHAPE = hashlib.sha256(
 
 
 def parsed_by(queries: OwnQueries) -> str:
-    """Names all that a dumped parsed file depends on besides its content and its path."""
+    """Return a version of all that an encoded parsed file depends on besides content and path."""
     return f"{PARSER_VERSION} {PARSED_SHAPE} {own_queries.digest(queries)}".rstrip()
 
 
@@ -48,8 +49,7 @@ def dump_parsed(parsed: ParsedFile) -> bytes:
 
 @lru_cache(maxsize=LOADED)
 def load_parsed(data: bytes) -> ParsedFile:
-    """Remembered: a file whose content is known from before is read where it is sent off and, in
-    the same process, where it is stored."""
+    """Decode a parsed file. Cached: one process may need it to route a file and to store it."""
     return _PARSED.validate_json(zlib.decompress(data))
 
 
@@ -57,8 +57,26 @@ def dump_vectors(vectors: Vectors) -> bytes:
     return vectors.astype(np.float16).tobytes()
 
 
+class Origin(NamedTuple):
+    """What vectors were made with: the embedder's identity, and the index they were made for."""
+
+    embedder: str
+    made_for: str
+
+
+def dump_vectors_of(origin: Origin, vectors: Vectors) -> bytes:
+    """Encode vectors with their origin: a line of JSON, then the rows."""
+    return json.dumps(origin).encode() + b"\n" + dump_vectors(vectors)
+
+
+def split_vectors(data: bytes) -> tuple[Origin, bytes]:
+    """Return the origin of encoded vectors, and the rows for `load_vectors`."""
+    origin, _, rows = data.partition(b"\n")
+    return Origin(*json.loads(origin)), rows
+
+
 def load_vectors(data: bytes, *, dim: int) -> Vectors:
-    """(chunks, dim), unit length again after the rounding."""
+    """Decode to (chunks, dim), scaled to unit length again after the rounding."""
     vectors = np.frombuffer(data, np.float16).astype(np.float32).reshape(-1, dim)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Vectors = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from codelode.backends.models.served import Limits
     from codelode.backends.redis.dump import RedisKeys
     from codelode.backends.redis.index_swap import RedisIndexSwap
-    from codelode.backends.redis.queues import RedisQueues
     from codelode.backends.redis.table_inventory import RedisTableInventory
     from codelode.backends.weaviate import Address, TenantIndex
     from codelode.ledger import Ledger
@@ -427,13 +426,6 @@ def stage_outputs(settings: Settings) -> StageOutputs:
     from codelode.backends.redis.stage_outputs import RedisStageOutputs
 
     return RedisStageOutputs(_redis(settings))
-
-
-def queues(settings: Settings) -> RedisQueues:
-    """Return the queues of the workers' messages."""
-    from codelode.backends.redis.queues import RedisQueues
-
-    return RedisQueues(_redis(settings))
 
 
 def graph(settings: Settings) -> DependencyGraph:

@@ -10,7 +10,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from codelode.cli import redis_server
@@ -18,6 +18,7 @@ from codelode.cli.supervisor import Child
 from codelode.client import Client
 from codelode.errors import Unavailable
 from codelode.settings import Settings
+from codelode.stages import STAGES, Stage, passed
 
 LOOPBACK = "127.0.0.1"
 
@@ -48,14 +49,16 @@ def redis_child(settings: Settings, port: int) -> Child:
     )
 
 
-def worker_children(settings: Settings, *, parsers: int) -> tuple[Child, ...]:
-    """One process group per stage that files pass, and the clock of periodic jobs."""
+def worker_children(
+    settings: Settings, *, parsers: int, stages: Sequence[Stage] = STAGES
+) -> tuple[Child, ...]:
+    """One worker process per stage that files pass, those of later stages first, and beat."""
+    sizes = {stage.name: parsers for stage in stages if stage.pool == "prefork"}
     return (
-        _worker("store", settings),
-        _worker("parse", settings, "--concurrency", str(parsers)),
-        *([_worker("enrich", settings)] if settings.language_model != "none" else []),
-        _worker("embed", settings),
-        _worker("pull", settings),
+        *(
+            _worker(stage.name, settings, concurrency=sizes.get(stage.name))
+            for stage in reversed(passed(settings, stages))
+        ),
         _beat(settings),
     )
 
@@ -97,7 +100,8 @@ def reachable(listen: str) -> str:
     return f"{LOOPBACK if host in ('0.0.0.0', '[::]', '') else host}:{port}"
 
 
-def _worker(name: str, settings: Settings, *arguments: str) -> Child:
+def _worker(name: str, settings: Settings, *, concurrency: int | None) -> Child:
+    arguments = ("--concurrency", str(concurrency)) if concurrency else ()
     return Child(
         name=name,
         command=_python("workers", name, *arguments),

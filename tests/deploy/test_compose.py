@@ -14,6 +14,7 @@ import yaml
 from celery.beat import PersistentScheduler
 
 from codelode.settings import Settings, load
+from codelode.stages import STAGES
 
 ROOT = Path(__file__).parents[2]
 FILES = ("docker-compose.yml", "deploy/services.compose.yml")
@@ -49,17 +50,18 @@ def test_every_image_is_pinned(file):
     assert not any("latest" in image for image in images)
 
 
-def test_every_part_of_the_cluster_is_there(services):
-    stages = {"pull", "parse", "enrich", "embed", "store", "beat"}
+def test_the_services_are_the_stages_of_the_table_beat_and_the_servers(services):
+    workers = {stage.name for stage in STAGES} | {"beat"}
     servers = {"weaviate", "broker", "cache", "ollama", "gateway", "flower"}
-    assert set(services) == stages | servers
+    assert set(services) == workers | servers
+    for name in workers:
+        assert services[name]["command"] == ["python", "-m", "workers", name]
 
 
-def test_every_stage_has_a_worker(services):
-    from workers.delivery.app import WORKERS
-
-    commands = {tuple(service.get("command", ())) for service in services.values()}
-    assert {("python", "-m", "workers", name) for name in (*WORKERS, "beat")} <= commands
+def test_the_worker_of_a_stage_is_asked_whether_it_takes_jobs(services):
+    for stage in STAGES:
+        assert services[stage.name]["environment"]["WORKER"] == stage.name
+        assert "$${WORKER}@" in services[stage.name]["healthcheck"]["test"][1]
 
 
 def test_every_service_is_bounded_and_looked_after(services):

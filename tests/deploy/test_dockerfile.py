@@ -41,7 +41,7 @@ def test_the_install_steps_make_a_program_without_the_tools_of_development(tmp_p
         [installed / "codelode", "--help"], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert "Usage: codelode" in shown.stdout
-    script = "import gateway.app, workers.delivery.pipeline, codelode.backends.weaviate"
+    script = "import gateway.app, workers.delivery.tasks, codelode.backends.weaviate"
     subprocess.run([installed / "python", "-P", "-c", script], check=True, cwd=tmp_path)
     assert not (installed / "pytest").exists()
 

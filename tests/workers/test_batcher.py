@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from workers.delivery.batcher import Batcher, Turn, made_once, only_once
+from workers.delivery.batcher import Batcher, made_once
 
 
 def batcher_of(
@@ -172,24 +172,6 @@ def test_work_never_runs_twice_at_a_time() -> None:
     batcher = batcher_of(work, max_items=2, max_wait_s=0)
     for future in [batcher.submit(number) for number in range(50)]:
         future.result(timeout=10)
-
-
-def test_the_same_job_delivered_again_while_it_runs_is_dropped() -> None:
-    with only_once("job") as first, only_once("job") as again, only_once("other") as other:
-        assert (first, again, other) == (Turn.MINE, Turn.COPY, Turn.MINE)
-    with only_once("job") as afterwards:
-        assert afterwards is Turn.MINE
-
-
-def test_another_message_about_a_job_that_runs_has_to_wait() -> None:
-    with (
-        only_once("job", message=1),
-        only_once("job", message=2) as other,
-        only_once("job", message=1) as copy,
-    ):
-        assert (other, copy) == (Turn.LATER, Turn.COPY)
-    with only_once("job", message=2) as afterwards:
-        assert afterwards is Turn.MINE
 
 
 def test_what_is_made_once_is_made_once_for_threads_that_ask_at_the_same_time() -> None:

@@ -1,8 +1,8 @@
-"""The Celery application: configuration, worker shapes, beat and signals.
+"""The Celery application: configuration, beat, and signals.
 
-One worker process group per queue, each with the pool that fits its work: `parse` needs processes
-that may be killed (a grammar can loop or crash), the others wait for git, the model or the store
-and use threads. The `store` worker exists once per embedded store: one process writes.
+One worker process group per stage, each with the pool that fits its work: `parse` needs processes
+that may be killed (a grammar can loop or crash); the others wait for git, a model, or the store,
+and use threads. With the embedded store there is one `store` worker: one process writes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -35,58 +35,26 @@ from codelode import garbage, jobs, logs
 from codelode.backends import registry
 from codelode.errors import Unavailable
 from codelode.settings import Settings
+from codelode.stages import STAGES, Stage, queues
 from workers.services import close_services, identity, name_worker, settings, shaping
 
 log = structlog.get_logger("workers")
 
-#: Job events wait for each other this long; Celery alone publishes nearly every one by itself.
+#: Job events gather this long; by default Celery publishes nearly every one by itself.
 EVENTS_FLUSH_S = 0.2
 
-#: Messages of the stages of a file come one by one, and taking them so costs up to twice as much
-#: processor time. Less than the lulls that end a batch, and than it takes to parse what is held.
-GATHERS_S = 0.05
-
-#: Address space of a parse process: a file that needs more is one failed file, not a dead machine.
+#: Address space of a pool process: a file that needs more fails by itself and spares the machine.
 PARSE_MEMORY_BYTES = 4 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How a worker runs: its queues, its pool and the pool's size.
-
-    `is_watched`: it reports each job to Flower, at about twice the main process's cost; one stage
-    is enough to see every file. `gathers_s`: how long messages gather in their queue before more
-    are taken. `prefetch`: messages taken ahead for each process or thread.
-    """
-
-    queues: tuple[str, ...]
-    pool: str
-    concurrency: int
-    is_watched: bool = False
-    gathers_s: float = 0.0
-    prefetch: int = 1
-
-
-#: `store` has a thread for each file that a run has in flight: a batch is written while the next,
-#: as large, gathers.
-WORKERS = {
-    "pull": Shape((jobs.CONTROL, jobs.PULL), "threads", 8, is_watched=True),
-    "parse": Shape((jobs.PARSE,), "prefork", os.cpu_count() or 2, True, GATHERS_S, prefetch=8),
-    "enrich": Shape((jobs.ENRICH,), "threads", 32, gathers_s=GATHERS_S),
-    "embed": Shape((jobs.EMBED,), "threads", 64, gathers_s=GATHERS_S),
-    "store": Shape((jobs.STORE,), "threads", 256, gathers_s=GATHERS_S),
-}
-
-
-def create_app(settings: Settings) -> Celery:
-    """The configured application. Tasks are in `planning`, `pipeline` and `upkeep`."""
-    tasks = ["workers.delivery.planning", "workers.delivery.pipeline", "workers.delivery.upkeep"]
-    created = Celery("codelode", include=tasks)
+def create_app(settings: Settings, stages: Sequence[Stage] = STAGES) -> Celery:
+    """Make the configured application, with a queue for each stage."""
+    created = Celery("codelode", include=["workers.delivery.tasks", "workers.delivery.upkeep"])
     created.conf.update(
         **jobs.broker_settings(settings),
         task_default_queue=jobs.CONTROL,
         task_create_missing_queues=False,
-        task_queues=[Queue(name) for name in jobs.QUEUES],
+        task_queues=[Queue(name) for name in queues(stages)],
         task_acks_late=True,
         task_reject_on_worker_lost=True,  # redelivered; the ledger bounds the attempts
         task_acks_on_failure=True,
@@ -109,7 +77,7 @@ def create_app(settings: Settings) -> Celery:
 
 
 def _every(interval_s: float, task: str, queue: str) -> dict[str, Any]:
-    """A beat entry whose messages do not pile up while nobody consumes them."""
+    """Return a beat entry whose messages expire, so they do not pile up without a consumer."""
     return {
         "task": task,
         "schedule": interval_s,
@@ -127,7 +95,7 @@ app = create_app(settings)
 def _configure_logging(**_: object) -> None:
     logs.configure(settings)
     if settings.log_level != "debug":
-        # Two lines per file and stage; the ledger and Flower know them all.
+        # Two lines per file and stage; the ledger and Flower have them all.
         for chatty in ("celery.worker.strategy", "celery.app.trace"):
             logging.getLogger(chatty).setLevel(logging.WARNING)
 
@@ -141,7 +109,7 @@ def _announce(sender: object = None, **_: object) -> None:
 
 @worker_ready.connect
 def _gather_events(sender: Any, **_: object) -> None:
-    """Publish job events by the dozen: one by one they take half of a main process's time."""
+    """Publish job events in batches: one by one they take half of the main process's time."""
     if sender.event_dispatcher is None:
         return
     sender.on_send_event_buffered = None  # for dispatchers made after a lost connection
@@ -150,7 +118,7 @@ def _gather_events(sender: Any, **_: object) -> None:
 
 
 def _heartbeat() -> None:
-    """Say that this worker lives, until the process ends."""
+    """Report this worker as alive until the process ends."""
     ledger = registry.ledger(settings)
     pause = threading.Event()
     is_announced = False
@@ -167,7 +135,7 @@ def _heartbeat() -> None:
 
 @worker_process_init.connect
 def _confine(**_: object) -> None:
-    """A pool process dies with its parent and cannot take all of the machine's memory."""
+    """Let a pool process die with its parent, and bound its memory."""
     resource.setrlimit(resource.RLIMIT_AS, (PARSE_MEMORY_BYTES, PARSE_MEMORY_BYTES))
     if sys.platform == "linux":
         pr_set_pdeathsig = 1

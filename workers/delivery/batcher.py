@@ -1,9 +1,9 @@
-"""Per-file jobs, batched work: many task threads submit, few call the model or the store.
+"""Batches the work of jobs for single files: many task threads submit, few call the model or store.
 
-Each file stays a job of its own (acknowledged, retried and shown by itself) while the expensive
-call sees many files at once: measured 132 against 24 files/s for a model with a fixed cost per
-call. When a batch fails, its halves are tried, so that one bad item fails alone and, where a server
-was away, the rest goes on in large calls.
+Each file stays a job of its own (acknowledged, retried, and shown by itself) while the expensive
+call gets many files at once: measured 132 against 24 files/s for a model with a fixed cost per
+call. When a batch fails, its halves are tried, so that a bad item fails alone and, after a server
+was away, the rest continues in large calls.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from enum import Enum
 from functools import wraps
 from typing import Generic, TypeVar
 
@@ -22,12 +20,14 @@ T = TypeVar("T")
 
 
 class Batcher(Generic[T]):
-    """Calls `work` with up to `max_items` items: those that came until none came for `lull_s`, or
-    until `max_wait_s` after the first. So a lone item goes at once, and a stream in large calls.
-    `expects_more` of those gathered says that a lull ends nothing: the next are on their way.
+    """Calls `work` with up to `max_items` items.
 
-    Before that `admit` sees each item once and says whether it goes on, or why it fails. Both run
-    in `at_once` threads: while one works the next gathers.
+    A batch ends when no item came for `lull_s`, or `max_wait_s` after its first item: a lone item
+    goes at once, a stream goes in large calls. A lull does not end a batch for which `expects_more`
+    answers true.
+
+    Before that, `admit` judges each item once: true lets it in, false drops it, an error fails it.
+    Both functions run in `at_once` threads: while one works, the next batch gathers.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Batcher(Generic[T]):
             threading.Thread(target=self._loop, name="batcher", daemon=True).start()
 
     def submit(self, item: T) -> Future[None]:
-        """A future that resolves when the item's batch is done, or raises what its work raised."""
+        """Return a future that resolves when the item's batch is done, or raises its error."""
         future: Future[None] = Future()
         self._queue.put((item, future))
         return future
@@ -109,9 +109,9 @@ class Batcher(Generic[T]):
 
 
 def made_once(make: Callable[[], T]) -> Callable[[], T]:
-    """`make`, called by the first who asks; all get what it made.
+    """Call `make` once and return the same value to every caller.
 
-    Unlike `functools.cache`, which calls it once for each thread that asks before it is through.
+    `functools.cache` would call it once for each thread that asks before the first call ends.
     """
     lock = threading.Lock()
     made: list[T] = []
@@ -124,33 +124,3 @@ def made_once(make: Callable[[], T]) -> Callable[[], T]:
             return made[0]
 
     return found
-
-
-class Turn(Enum):
-    """Whose turn a job is."""
-
-    MINE = "mine"
-    COPY = "copy"  # nobody's: this message is being worked on
-    LATER = "later"  # another message about the same job is being worked on
-
-
-_running: dict[Hashable, Hashable] = {}
-_running_lock = threading.Lock()
-
-
-@contextmanager
-def only_once(key: Hashable, *, message: Hashable = None) -> Iterator[Turn]:
-    """Whether this thread of the process is the only one in the block with the key.
-
-    The broker delivers the message of a long job again while it still runs: that copy is dropped
-    and does not count as an attempt. A further message about the job is none; it has to wait.
-    """
-    with _running_lock:
-        is_first = key not in _running
-        turn = Turn.COPY if _running.setdefault(key, message) == message else Turn.LATER
-    try:
-        yield Turn.MINE if is_first else turn
-    finally:
-        if is_first:
-            with _running_lock:
-                del _running[key]

@@ -1,4 +1,4 @@
-"""Tasks that no file asks for: lost work is sent again, indexes are folded, the removed leaves."""
+"""Periodic and clean-up tasks: send lost work again, fold indexes, remove what was unregistered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from codelode import jobs
 from codelode.ledger import Advance
 from codelode.model import RepositoryName
 from workers.delivery.app import app
-from workers.delivery.dispatch import publish, send_pull
+from workers.delivery.tasks import delivery, outbox
 from workers.services import services
 
 log = structlog.get_logger("workers")
@@ -20,25 +20,19 @@ def reap() -> None:
     ledger, waiting = services().ledger, _waiting()
     for run, items in ledger.reap(waiting=waiting).items():
         log.warning("files_requeued", run=run, files=len(items))
-        publish(run, Advance(items))
+        delivery().publish(run, Advance(items))
     for run in ledger.stalled() if not waiting[jobs.PULL] else ():
         log.warning("pull_requeued", run=run)
-        send_pull(run)
+        outbox.pull(delivery().existing(run))
     for name in ledger.being_removed() if not waiting[jobs.STORE] else ():
-        app.send_task(
-            jobs.FORGET_TASK,
-            kwargs={"repository": name},
-            queue=jobs.STORE,
-            argsrepr="",
-            kwargsrepr=name,
-        )
+        outbox.forget(name)
 
 
 @app.task(name=jobs.MAINTAIN_TASK)
 def maintain() -> None:
     """Fold recent writes into the indexes."""
     index = services().index
-    with services().store_turns.alone():
+    with index.in_use():
         index.store.maintain()
 
 
@@ -49,20 +43,14 @@ def forget(repository: str) -> None:
     ledger = services().ledger
     if name not in ledger.being_removed():
         return
-    with services().writing() as index, services().store_turns.alone():
+    with services().writing() as index:
         index.store.remove_repository(name)
     services().graph.remove_repository(name)
     services().symbols.remove_repository(name)
     services().references.remove_repository(name)
     services().packages.remove_repository(name)
     ledger.removal_finished(name)
-    app.send_task(
-        jobs.DROP_MIRROR_TASK,
-        kwargs={"repository": name},
-        queue=jobs.PULL,
-        argsrepr="",
-        kwargsrepr=name,
-    )
+    outbox.drop_mirror(name)
 
 
 @app.task(name=jobs.DROP_MIRROR_TASK)

@@ -11,13 +11,13 @@ from workers.pull.blobs import GitBlobs
 from workers.pull.changes import plan
 from workers.pull.ignore import VERSION as RULES_VERSION
 from workers.pull.mirror import Mirrors
-from workers.pull.preparation import Leaving, Prepared, prepare
+from workers.pull.preparation import BeingRemoved, Prepared, prepare
 from workers.pull.recent import recently_changed
 
 __all__ = [
     "RULES_VERSION",
+    "BeingRemoved",
     "GitBlobs",
-    "Leaving",
     "Mirrors",
     "Prepared",
     "plan",

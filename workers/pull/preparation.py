@@ -30,7 +30,7 @@ from workers.pull.changes import plan
 from workers.pull.mirror import Mirrors
 
 
-class Leaving(Unavailable):
+class BeingRemoved(Unavailable):
     """The repository is still being removed: what comes after that waits."""
 
 
@@ -53,13 +53,13 @@ def prepare(
     """Bring the mirror up to date and compare; what the run is to reprocess counts as changed.
 
     Raises what `Mirrors.sync` and `Mirrors.resolve` raise; NotFound when the repository is gone,
-    Leaving while it goes.
+    BeingRemoved while it goes.
     """
     repository = ledger.get(run.repository)
     if repository is None:
         raise NotFound(f"repository {run.repository} was removed")
     if repository.name in ledger.being_removed():
-        raise Leaving(f"{run.repository} is still being removed")
+        raise BeingRemoved(f"{run.repository} is still being removed")
     mirrors.sync(repository)
     ref, revision = mirrors.resolve(repository.name, run.ref)
     abandoned = _settle_default(repository, run.ref, ref, ledger=ledger)

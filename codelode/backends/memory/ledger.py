@@ -34,6 +34,7 @@ from codelode.model import (
     RunId,
     RunState,
 )
+from codelode.stages import FILE_STAGES, Stage, begins_at
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -82,12 +83,14 @@ class MemoryLedger:
         lease_s: float = 300.0,
         worker_ttl_s: float = 9.0,
         now: Callable[[], float] = time.time,
+        stages: Sequence[Stage] = FILE_STAGES,
     ) -> None:
         self._window = window
         self._requeue_s = requeue_s
         self._lease_s = lease_s
         self._worker_ttl_s = worker_ttl_s
         self._now = now
+        self._stages = stages
         self._lock = threading.RLock()
         self._repositories: dict[RepositoryName, Repository] = {}
         self._refs: dict[RepositoryName, dict[RefName, RefStatus]] = {}
@@ -469,13 +472,14 @@ class MemoryLedger:
             and self._age(entry.since) < self._lease_s
         )
 
-    def _is_lost(self, entry: _InFlight, waiting: Mapping[str, int]) -> bool:
-        age = self._age(entry.since)
-        if entry.worker:
-            return age > self._lease_s or not self._is_alive(entry.worker)
-        return age > self._requeue_s and not waiting.get(
-            replace(entry.item, stage=entry.stage).queue
-        )
+    def _is_lost(self, flying: _InFlight, waiting: Mapping[str, int]) -> bool:
+        age = self._age(flying.since)
+        if flying.worker:
+            return age > self._lease_s or not self._is_alive(flying.worker)
+        return age > self._requeue_s and not waiting.get(flying.stage or self._entry(flying.item))
+
+    def _entry(self, item: WorkItem) -> str:
+        return begins_at(is_removal=item.is_removal, stages=self._stages).name
 
     def _leaves(self, run: RunId, path: str) -> bool:
         return self._plans[run].in_flight.pop(path, None) is not None

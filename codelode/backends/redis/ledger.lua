@@ -328,14 +328,16 @@ redis.call('INCR', key('generation'))
 return advance(run, window)
 
 --- reap
--- requeue_ms, lease_ms, window, then stages whose queue holds messages
+-- requeue_ms, lease_ms, the stages at which a file and a removal begin, then stages whose queue
+-- holds messages
 -- -> run, path, blob, size, stage, ...
-local requeue, lease, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local requeue, lease = tonumber(ARGV[1]), tonumber(ARGV[2])
+local first, last = ARGV[3], ARGV[4]
 local busy, found = {}, {}
-for i = 4, #ARGV do busy[ARGV[i]] = true end
+for i = 5, #ARGV do busy[ARGV[i]] = true end
 local function queue_of(entry)
   if entry[2] ~= '' then return entry[2] end
-  return entry[5] == '' and 'store' or 'parse'
+  return entry[5] == '' and last or first
 end
 local function is_lost(entry, age)
   if entry[4] ~= '' then return age > lease or not is_alive(entry[4]) end

@@ -37,6 +37,7 @@ from codelode.model import (
     RunId,
     RunState,
 )
+from codelode.stages import FILE_STAGES, Stage, begins_at
 
 #: Elements per script call: long calls block every other client of the server.
 BATCH = 500
@@ -69,6 +70,7 @@ class RedisLedger:
         requeue_s: float = 20.0,
         lease_s: float = 300.0,
         worker_ttl_s: float = 9.0,
+        stages: Sequence[Stage] = FILE_STAGES,
     ) -> None:
         self._client = client
         self._prefix = prefix
@@ -76,6 +78,7 @@ class RedisLedger:
         self._requeue_ms = int(requeue_s * 1000)
         self._lease_ms = int(lease_s * 1000)
         self._worker_ttl_ms = int(worker_ttl_s * 1000)
+        self._entries = [begins_at(is_removal=one, stages=stages).name for one in (False, True)]
         sources = scripts.load("ledger.lua")
         self._scripts = {name: client.register_script(text) for name, text in sources.items()}
 
@@ -272,7 +275,7 @@ class RedisLedger:
 
     def reap(self, *, waiting: Mapping[str, int]) -> Mapping[RunId, tuple[WorkItem, ...]]:
         busy = [stage for stage, messages in waiting.items() if messages]
-        flat = self._run_script("reap", self._requeue_ms, self._lease_ms, self._window, *busy)
+        flat = self._run_script("reap", self._requeue_ms, self._lease_ms, *self._entries, *busy)
         found: dict[RunId, list[WorkItem]] = {}
         for run, *item in _rows(flat, 5):
             found.setdefault(RunId(run.decode()), []).append(_item(item))

@@ -35,12 +35,20 @@ class RedisStageOutputs:
                 pipe.expire(key, self._ttl_s)
             pipe.execute()
 
-    def get(self, run: RunId, paths: Sequence[str], part: str) -> tuple[bytes | None, ...]:
+    def get(
+        self, run: RunId, paths: Sequence[str], parts: Sequence[str]
+    ) -> tuple[Mapping[str, bytes], ...]:
+        if not parts:
+            return ({},) * len(paths)
         with translated():
             pipe = self._client.pipeline(transaction=False)
             for path in paths:
-                pipe.hget(self._key(run, path), part)
-            return tuple(cast("list[bytes | None]", pipe.execute()))
+                pipe.hmget(self._key(run, path), list(parts))
+            found = cast("list[list[bytes | None]]", pipe.execute())
+        return tuple(
+            {part: value for part, value in zip(parts, values, strict=True) if value is not None}
+            for values in found
+        )
 
     def drop(self, run: RunId, paths: Sequence[str]) -> None:
         if paths:

@@ -281,8 +281,8 @@ def test_what_stages_left_of_a_run_that_ended_long_ago_goes(world):
     assert world.found() == [(Trouble.HANDOVER, "", "", ("never",))]
     later = world.doctor(clock=lambda: world.ledger.run(over).finished_at + 3600, is_repairing=True)
     assert later().findings[0].names == tuple(sorted(("never", over)))
-    assert world.stage_outputs.get(going, ["a.py"], "parsed") == (b"x",)
-    assert world.stage_outputs.get(over, ["a.py"], "parsed") == (None,)
+    assert world.stage_outputs.get(going, ["a.py"], ["parsed"]) == ({"parsed": b"x"},)
+    assert world.stage_outputs.get(over, ["a.py"], ["parsed"]) == ({},)
 
 
 def test_a_repository_that_is_being_indexed_is_left_out_and_named(world):

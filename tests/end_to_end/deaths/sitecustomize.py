@@ -33,13 +33,13 @@ def worker_name():
 def lie_in_wait(worker):
     """From now on the calls that hand work over look for orders."""
     from codelode.backends.redis.ledger import RedisLedger
-    from codelode.backends.redis.queues import RedisQueues
+    from workers.delivery.outbox import CeleryOutbox
 
     for owner, name in (
         (RedisLedger, "plan"),
         (RedisLedger, "pass_on"),
         (RedisLedger, "done"),
-        (RedisQueues, "push"),
+        (CeleryOutbox, "push"),
     ):
         setattr(owner, name, mortal(getattr(owner, name), worker))
 

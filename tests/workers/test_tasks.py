@@ -20,13 +20,15 @@ from codelode.model import (
     RunState,
 )
 from codelode.settings import load
+from codelode.stages import FILE_STAGES
 from workers import services
-from workers.delivery import pipeline, planning, stages
-from workers.delivery.dispatch import Job
-from workers.pull import Leaving
+from workers.delivery import tasks
+from workers.delivery.files import Job
+from workers.pull import BeingRemoved
 
 APP = RepositoryName("acme/app")
 BLOB = BlobId("a" * 40)
+PARSE = FILE_STAGES[0]
 
 
 @pytest.fixture
@@ -36,16 +38,16 @@ def own(redis_url, redis, tmp_path, monkeypatch):
     monkeypatch.setitem(services._services, os.getpid(), own)
     monkeypatch.setattr(services, "_identity", "this")
     own.ledger.heartbeat("this")
+    use_broker(redis_url, monkeypatch)
     return own
 
 
 @pytest.fixture
-def messages(own, redis_url, monkeypatch):
+def messages(own):
     """`messages(queue)`: arguments of what waits there, and how often each was tried before."""
-    use_broker(redis_url, monkeypatch)
 
     def waiting(queue):
-        with planning.app.connection_for_read() as connection:
+        with tasks.app.connection_for_read() as connection:
             found = iter(lambda: connection.default_channel.basic_get(queue, no_ack=True), None)
             return [(one.decode()[1], one.headers["retries"]) for one in found]
 
@@ -53,9 +55,9 @@ def messages(own, redis_url, monkeypatch):
 
 
 def use_broker(url, monkeypatch):
-    monkeypatch.setattr(planning.app.conf, "broker_url", url)
-    monkeypatch.setattr(planning.app, "_pool", None)
-    monkeypatch.setattr(planning.app.amqp, "_producer_pool", None)
+    monkeypatch.setattr(tasks.app.conf, "broker_url", url)
+    monkeypatch.setattr(tasks.app, "_pool", None)
+    monkeypatch.setattr(tasks.app.amqp, "_producer_pool", None)
 
 
 class Away:
@@ -72,8 +74,8 @@ def start(own):
 
 def test_a_job_that_fails_after_its_repository_was_removed_raises_nothing(own):
     gone = Job(RunId("gone"), APP, "a.py", BLOB)
-    stages.fail(gone, "its repository was removed", queue=jobs.PARSE)
-    assert own.stage_outputs.get(gone.run, [gone.path], "outcome") != (None,)
+    tasks.delivery().fail(gone, "its repository was removed", stage=PARSE)
+    assert own.stage_outputs.get(gone.run, [gone.path], ["outcome"]) != ({},)
 
 
 def test_a_file_whose_server_is_away_waits_for_any_worker_and_that_is_no_attempt(own, monkeypatch):
@@ -88,16 +90,16 @@ def test_a_file_whose_server_is_away_waits_for_any_worker_and_that_is_no_attempt
 
     for _ in range(own.settings.max_attempts + 1):
         with pytest.raises(Unavailable, match="away"):
-            pipeline.parse_file(**Job(run, APP, "a.py", BLOB).arguments)
+            tasks.TASKS["parse"](**Job(run, APP, "a.py", BLOB).arguments)
 
-    assert own.ledger.begin(run, ["a.py"], worker="another", stage=jobs.PARSE) == (1,)
+    assert own.ledger.begin(run, ["a.py"], worker="another", stage="parse") == (1,)
 
 
 def test_a_pull_whose_remote_is_away_waits_for_any_worker(own, messages, monkeypatch):
     run = start(own)
     monkeypatch.setitem(vars(own), "mirrors", Away())
 
-    planning.pull_run(run)
+    tasks.pull(run)
 
     assert messages(jobs.PULL) == [({"run": run}, 1)]
     assert own.ledger.run(run).state is RunState.PULLING
@@ -110,7 +112,7 @@ def test_a_pull_that_cannot_be_left_to_another_worker_keeps_its_message(own, mon
     use_broker("redis://127.0.0.1:1/0", monkeypatch)
 
     with pytest.raises(Reject) as rejected:
-        planning.pull_run(run)
+        tasks.pull(run)
 
     assert rejected.value.requeue
 
@@ -119,23 +121,23 @@ def test_a_run_waits_until_its_repository_has_left_however_long_that_takes(own, 
     own.ledger.mark_for_removal(APP)
     run = start(own)
 
-    for _ in range(planning.MAX_RETRIES + 1):
-        planning.pull_run(run)
+    for _ in range(tasks.MAX_PULL_RETRIES + 1):
+        tasks.pull(run)
 
-    assert messages(jobs.PULL) == [({"run": run}, 0)] * (planning.MAX_RETRIES + 1)
+    assert messages(jobs.PULL) == [({"run": run}, 0)] * (tasks.MAX_PULL_RETRIES + 1)
     assert own.ledger.run(run).state is RunState.PULLING
     assert own.ledger.claim(run, worker="another")
 
 
 def test_a_run_whose_repository_is_removed_meanwhile_is_dropped(own, messages, monkeypatch):
     run = start(own)
-    monkeypatch.setattr(planning, "_pull", lambda run: remove(own, run))
+    monkeypatch.setattr(tasks, "_plan", lambda run: remove(own, run))
 
-    planning.pull_run(run)
+    tasks.pull(run)
 
     assert messages(jobs.PULL) == []
 
 
 def remove(own, run):
-    own.ledger.remove(APP)
-    raise Leaving(f"{run} waits for {APP}")
+    own.ledger.unregister(APP)
+    raise BeingRemoved(f"{run} waits for {APP}")

@@ -1,0 +1,166 @@
+"""The stages of indexing, one row each, in the order in which a file passes them.
+
+To add a stage, add a row here and write the function that it names. Everything else derives from
+the rows: queues, Celery tasks and their routing, the worker processes of `codelode up`, the worker
+services that docker-compose.yml must have, and what the ledger knows of stages.
+
+The table is in the kernel because the gateway (queue depths) and the command line (processes) need
+the names. Functions are named as `module:function`; only the workers import them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from codelode.settings import Settings
+
+#: The queue of periodic jobs, which the workers of the first row serve as well.
+CONTROL = "control"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """How files gather for one call of a stage's function.
+
+    A batch ends with `files` files, when none came for `lull_s`, or `wait_s` after the first. One
+    that `fills` does not end at a lull while its runs have more files under way.
+    """
+
+    files: int
+    lull_s: float
+    wait_s: float
+    fills: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One stage: a queue, a Celery task, and a worker process of the same name.
+
+    `work`: the function that does the work, see `workers.stages`; that of the first row, which
+    works on whole runs, is in `workers.planning`. `known`: the function that finds earlier results,
+    so that a file can skip the stage. `needs`: stage outputs without which a file starts over at
+    the first stage; `takes`: those that are used when they are there. `batch`: None calls the
+    function for each file by itself. `is_exclusive`: the published index must not change during the
+    call. `is_passed`: whether files pass the stage under these settings.
+
+    `concurrency`: processes or threads of the pool; 0: one per core. `prefetch`: messages taken
+    ahead for each of them. `gathers_s`: how long messages gather in the queue before more are
+    taken. `is_watched`: each job is reported to Flower, at about twice the processor time of the
+    worker's main process. `timeout_setting`: the setting with the longest time for a job; the pool
+    kills the process after it, so only "prefork" has one.
+    """
+
+    name: str
+    work: str
+    pool: Literal["threads", "prefork"]
+    concurrency: int
+    known: str = ""
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    batch: Batch | None = None
+    is_exclusive: bool = False
+    is_passed: Callable[[Settings], bool] = lambda _: True
+    prefetch: int = 1
+    gathers_s: float = 0.0
+    is_watched: bool = False
+    timeout_setting: str = ""
+
+    @property
+    def task(self) -> str:
+        """The name of the stage's Celery task."""
+        return f"workers.{self.name}"
+
+
+def has_language_model(settings: Settings) -> bool:
+    """Return whether summaries are written."""
+    return settings.language_model != "none"
+
+
+#: Messages of the file stages arrive one by one, and taking each by itself costs up to twice the
+#: processor time. Shorter than the lulls that end a batch, and than the parsing of what is held.
+GATHERS_S = 0.05
+
+#: `embed`: with a lull of 0.03 s batches have 6 files, and each call has a few round trips of its
+#: own. `store`: each call is a commit; 16 files take 3.4 ms of processor time each, 128 take 1.5.
+#: Its pool has a thread for each file of the default window: a batch is written while the next
+#: gathers.
+STAGES = (
+    Stage(
+        name="pull",
+        work="workers.planning:plan",
+        pool="threads",
+        concurrency=8,
+        is_watched=True,
+    ),
+    Stage(
+        name="parse",
+        work="workers.stages:parse_file",
+        known="workers.stages:parsed_before",
+        pool="prefork",
+        concurrency=0,
+        prefetch=8,
+        gathers_s=GATHERS_S,
+        is_watched=True,
+        timeout_setting="parse_timeout_s",
+    ),
+    Stage(
+        name="enrich",
+        work="workers.stages:enrich_files",
+        needs=("parsed",),
+        batch=Batch(files=8, lull_s=0.05, wait_s=0.05),
+        is_passed=has_language_model,
+        pool="threads",
+        concurrency=32,
+        gathers_s=GATHERS_S,
+    ),
+    Stage(
+        name="embed",
+        work="workers.stages:embed_files",
+        known="workers.stages:embedded_before",
+        needs=("parsed",),
+        takes=("summaries",),
+        batch=Batch(files=64, lull_s=0.1, wait_s=0.5),
+        pool="threads",
+        concurrency=64,
+        gathers_s=GATHERS_S,
+    ),
+    Stage(
+        name="store",
+        work="workers.stages:store_files",
+        needs=("parsed", "vectors"),
+        takes=("summaries",),
+        batch=Batch(files=128, lull_s=0.03, wait_s=1.5, fills=True),
+        is_exclusive=True,
+        pool="threads",
+        concurrency=256,
+        gathers_s=GATHERS_S,
+    ),
+)
+
+PULL = STAGES[0]
+
+#: Files begin at the first of these. Removals, and files that are left out, only pass the last one.
+FILE_STAGES = STAGES[1:]
+LAST = FILE_STAGES[-1]
+
+
+def passed(settings: Settings, stages: Sequence[Stage] = FILE_STAGES) -> tuple[Stage, ...]:
+    """Return the stages that files pass under these settings."""
+    return tuple(stage for stage in stages if stage.is_passed(settings))
+
+
+def begins_at(*, is_removal: bool, stages: Sequence[Stage] = FILE_STAGES) -> Stage:
+    """Return the stage at which a file of a run begins."""
+    return stages[-1] if is_removal else stages[0]
+
+
+def queues(stages: Sequence[Stage] = STAGES) -> tuple[str, ...]:
+    """Return the names of all queues, in pipeline order."""
+    return (CONTROL, *(stage.name for stage in stages))
+
+
+def served(stage: Stage) -> tuple[str, ...]:
+    """Return the queues that the stage's worker process takes messages from."""
+    return (CONTROL, stage.name) if stage is PULL else (stage.name,)

@@ -1,0 +1,394 @@
+"""Files pass the stages of the table, whatever is said twice, lost or fails; all in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+import threading
+import types
+from collections import Counter, deque
+
+import pytest
+
+from codelode.backends.memory.derivations import MemoryDerivations
+from codelode.backends.memory.graph import MemoryGraph
+from codelode.backends.memory.ledger import MemoryLedger
+from codelode.backends.memory.references import MemoryReferences
+from codelode.backends.memory.stage_outputs import MemoryStageOutputs
+from codelode.backends.memory.symbols import MemorySymbols
+from codelode.cli.children import worker_children
+from codelode.errors import NotFound, Unavailable
+from codelode.ledger import FileManifest, WorkItem
+from codelode.model import (
+    BlobId,
+    FileState,
+    RefName,
+    Repository,
+    RepositoryName,
+    Revision,
+    RunState,
+)
+from codelode.settings import load
+from codelode.stages import FILE_STAGES, STAGES, Stage, passed, queues
+from tests.waiting import wait_until
+from workers import services as process
+from workers.delivery.app import create_app
+from workers.delivery.files import Delivery
+from workers.services import Services
+from workers.stages import Onward
+
+APP = RepositoryName("acme/app")
+MAIN = RefName("main")
+LONG_S = 10
+
+
+class Blobs(dict):
+    """The contents of a repository by blob id; its tree is empty."""
+
+    def add(self, text):
+        blob = BlobId(hashlib.sha1(text.encode()).hexdigest())
+        self[blob] = text.encode()
+        return blob
+
+    def read(self, repository, blob):
+        if blob not in self:
+            raise NotFound(f"no blob {blob}")
+        return self[blob]
+
+    def folder(self, repository, revision, prefix, *, max_bytes):
+        return ()
+
+    def listing(self, repository, revision):
+        return iter(())
+
+
+class Queues:
+    """The queues of the stages in memory: implements the port Outbox."""
+
+    def __init__(self):
+        self.waiting = deque()
+        self.sent = Counter()
+
+    def push(self, stage, files):
+        self.waiting.extend((stage, job) for job in files)
+        self.sent[stage] += len(files)
+
+    def pull(self, run, *, in_s=0.0, retries=0):
+        pass
+
+    def maintain(self):
+        pass
+
+
+class NoSwap:
+    """Nobody replaces the index."""
+
+    writing = staticmethod(contextlib.nullcontext)
+
+
+class World:
+    """One worker for all stages, on in-memory twins and the embedded store."""
+
+    def __init__(self, folder, stages=FILE_STAGES):
+        self.stages = {stage.name: stage for stage in stages}
+        self.services = Services(load(data=folder))
+        self.blobs = Blobs()
+        self.ledger = MemoryLedger(stages=passed(self.services.settings, stages))
+        vars(self.services).update(
+            ledger=self.ledger,
+            stage_outputs=MemoryStageOutputs(),
+            derivations=MemoryDerivations(max_bytes=1 << 20),
+            graph=MemoryGraph(),
+            symbols=MemorySymbols(),
+            references=MemoryReferences(),
+            blobs=self.blobs,
+            swap=NoSwap(),
+        )
+        self.queues = Queues()
+        self.delivery = Delivery(self.services, self.queues, stages=stages)
+        self.ledger.register(Repository(APP, "https://example.org/app", MAIN))
+        self.ledger.heartbeat("this")
+
+    def start(self, files):
+        """A run of these files, by path; None: the file left the ref."""
+        items = [
+            WorkItem(path, BlobId("") if text is None else self.blobs.add(text))
+            for path, text in files.items()
+        ]
+        run = self.ledger.create(APP, MAIN).id
+        manifest = FileManifest(Revision("1" * 40), tuple(items))
+        self.delivery.publish(run, self.ledger.plan(run, manifest, ref=MAIN, fingerprint="f"))
+        return run
+
+    def take(self, name=""):
+        """Work on the next message, or on the next of a stage."""
+        at = next(n for n, (stage, _) in enumerate(self.queues.waiting) if name in ("", stage))
+        stage, job = self.queues.waiting[at]
+        del self.queues.waiting[at]
+        self.handle(stage, job)
+
+    def handle(self, stage, job):
+        row = self.stages[stage]
+        try:
+            self.delivery.handle(job, lambda job: self.delivery.work_alone(row, job))
+        except Unavailable:
+            self.queues.push(stage, [job])
+        except Exception as exc:  # noqa: BLE001 - as a task does
+            self.delivery.fail(job, str(exc), stage=row)
+
+    def drain(self):
+        while self.queues.waiting:
+            self.take()
+
+    def index(self, files):
+        run = self.start(files)
+        self.drain()
+        return self.ledger.run(run)
+
+    def record(self, path):
+        return self.ledger.records(APP, MAIN, [path]).get(path)
+
+    def chunks(self):
+        return list(self.services.index.store.ids(APP, MAIN))
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "_identity", "this")
+    made = []
+
+    def world(stages=FILE_STAGES):
+        made.append(World(tmp_path / str(len(made)), stages))
+        return made[-1]
+
+    yield world
+    for one in made:
+        one.services.close()
+
+
+@pytest.fixture
+def world(make):
+    return make()
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """`written(**functions)`: a module with them, as a row names it."""
+
+    def write(**functions):
+        module = types.ModuleType("stage_under_test")
+        vars(module).update(functions)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    return write
+
+
+SEEN = Stage(
+    name="look", work="stage_under_test:look", needs=("parsed",), pool="threads", concurrency=2
+)
+
+
+def with_row(row, *, after):
+    at = [stage.name for stage in FILE_STAGES].index(after) + 1
+    return (*FILE_STAGES[:at], row, *FILE_STAGES[at:])
+
+
+def test_a_row_in_the_table_adds_a_stage_that_files_pass(make, written):
+    seen = []
+
+    def look(run, files, services):
+        seen.extend((run.repository, file.path, sorted(file.parts)) for file in files)
+        return [Onward({"looked": b"1"}) for _ in files]
+
+    written(look=look)
+    world = make(with_row(SEEN, after="parse"))
+    end = world.index({"a.py": "def a(): pass\n"})
+
+    assert end.state is RunState.COMPLETE
+    assert seen == [(APP, "a.py", ["parsed"])]
+    assert list(world.queues.sent) == ["parse", "look", "embed", "store"]
+    assert len(world.chunks()) == 1
+
+
+def test_a_row_in_the_table_has_a_queue_and_a_worker_process(tmp_path):
+    settings = load(data=tmp_path)
+    stages = (STAGES[0], *with_row(SEEN, after="parse"))
+    app = create_app(settings, stages)
+    children = [child.name for child in worker_children(settings, parsers=1, stages=stages)]
+    app.close()
+    assert queues(stages).index("look") == queues(stages).index("parse") + 1
+    assert "look" in app.amqp.queues
+    assert children == ["store", "embed", "look", "parse", "pull", "beat"]
+
+
+def test_every_row_names_functions_that_exist():
+    from pkgutil import resolve_name
+
+    for stage in STAGES:
+        for name in filter(None, (stage.work, stage.known)):
+            assert callable(resolve_name(name)), name
+
+
+def test_a_file_passes_all_stages_and_is_counted_once(world):
+    end = world.index({"a.py": "import b\n", "b.py": "def b(): pass\n"})
+    assert (end.state, end.done, end.total) == (RunState.COMPLETE, 2, 2)
+    assert world.record("a.py").state is FileState.INDEXED
+    assert len(world.chunks()) == 2
+    assert world.services.stage_outputs._parts == {}
+
+
+def test_a_file_of_known_content_goes_straight_to_the_store(world):
+    world.index({"a.py": "def a(): pass\n"})
+    world.queues.sent.clear()
+    end = world.index({"a.py": "def a(): pass\n"})
+    assert end.done == 1
+    assert world.queues.sent == {"store": 1}
+
+
+def test_a_removed_file_and_a_binary_one_leave_the_index_through_the_last_stage(world):
+    world.index({"a.py": "def a(): pass\n", "b.py": "def b(): pass\n"})
+    end = world.index({"a.py": None, "b.py": "\0\0\0"})
+    assert (end.state, end.skipped) == (RunState.COMPLETE, 1)
+    assert world.record("a.py") is None
+    assert world.record("b.py").state is FileState.SKIPPED
+    assert world.chunks() == []
+
+
+def test_a_file_that_fails_is_recorded_and_leaves_the_index(world):
+    world.index({"a.py": "def a(): pass\n"})
+    run = world.start({"a.py": "def other(): pass\n"})
+    world.blobs.clear()
+    world.drain()
+    end = world.ledger.run(run)
+    assert (end.state, end.failed) == (RunState.COMPLETE, 1)
+    assert world.record("a.py").state is FileState.FAILED
+    assert "no blob" in world.record("a.py").reason
+    assert world.chunks() == []
+
+
+def test_a_file_whose_parts_were_lost_starts_over(world):
+    run = world.start({"a.py": "def a(): pass\n"})
+    world.take("parse")
+    world.services.stage_outputs.drop(run, ["a.py"])
+    world.drain()
+    assert world.queues.sent["parse"] == 2
+    assert world.ledger.run(run).done == 1
+
+
+def test_a_message_that_comes_twice_counts_its_file_once(world):
+    run = world.start({"a.py": "def a(): pass\n", "b.py": "def b(): pass\n"})
+    world.queues.waiting.extend(list(world.queues.waiting))
+    world.drain()
+    end = world.ledger.run(run)
+    assert (end.state, end.done) == (RunState.COMPLETE, 2)
+    assert len(world.chunks()) == 2
+
+
+def test_a_message_that_comes_again_while_its_file_is_at_work_is_dropped(make, written):
+    begun, ends, calls = threading.Event(), threading.Event(), []
+
+    def look(run, files, services):
+        calls.append(1)
+        begun.set()
+        assert ends.wait(LONG_S)
+        return [Onward() for _ in files]
+
+    written(look=look)
+    world = make(with_row(SEEN, after="parse"))
+    run = world.start({"a.py": "def a(): pass\n"})
+    world.take("parse")
+    ((stage, job),) = world.queues.waiting
+    world.queues.waiting.clear()
+    at_work = threading.Thread(target=world.handle, args=(stage, job))
+    at_work.start()
+    assert begun.wait(LONG_S)
+    for _ in range(world.services.settings.max_attempts + 1):
+        world.handle(stage, job)
+    ends.set()
+    at_work.join(LONG_S)
+    world.drain()
+
+    assert calls == [1]
+    assert (world.ledger.run(run).done, world.ledger.run(run).failed) == (1, 0)
+
+
+def test_a_stage_may_send_a_file_to_itself(make, written):
+    from workers.stages import Again
+
+    answers = [Again(), Onward()]
+    taken = threading.Event()
+
+    def look(run, files, services):
+        return [answers.pop(0)]
+
+    written(look=look)
+    world = make(with_row(SEEN, after="parse"))
+    run = world.start({"a.py": "def a(): pass\n"})
+    world.take("parse")
+
+    def push(stage, files, plain=world.queues.push):
+        """Deliver at once, while the sender has not returned yet."""
+        if stage == "look" and len(answers) == 1:
+            other = threading.Thread(target=world.handle, args=(stage, *files))
+            other.start()
+            other.join(LONG_S)
+            taken.set()
+        else:
+            plain(stage, files)
+
+    world.queues.push = push
+    world.drain()
+    assert taken.is_set()
+    assert world.ledger.run(run).done == 1
+
+
+def test_a_file_that_kills_its_worker_again_and_again_fails(world):
+    run = world.start({"a.py": "def a(): pass\n"})
+    for _ in range(world.services.settings.max_attempts):
+        world.ledger.begin(run, ["a.py"], worker="this", stage="parse")
+    world.drain()
+    assert world.ledger.run(run).failed == 1
+    assert "died 3 times at stage parse" in world.record("a.py").reason
+
+
+def test_a_file_that_another_worker_holds_is_left_to_it(world):
+    run = world.start({"a.py": "def a(): pass\n"})
+    world.ledger.heartbeat("another")
+    world.ledger.begin(run, ["a.py"], worker="another", stage="parse")
+    world.drain()
+    assert world.ledger.run(run).done == 0
+    assert world.queues.sent == {"parse": 1}
+
+
+def test_a_file_of_a_cancelled_run_leaves_nothing_behind(world):
+    run = world.start({"a.py": "def a(): pass\n"})
+    world.take("parse")
+    world.ledger.end(run, RunState.CANCELLED)
+    world.drain()
+    assert world.services.stage_outputs._parts == {}
+    assert world.chunks() == []
+
+
+def test_an_index_that_is_replaced_is_closed_when_the_last_write_is_through(world):
+    index = world.services.index
+    world.index({"a.py": "def a(): pass\n"})
+    inside, leave = threading.Event(), threading.Event()
+
+    def write():
+        with index.in_use():
+            inside.set()
+            assert leave.wait(LONG_S)
+            index.store.maintain()
+            done.append(1)
+
+    done = []
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert inside.wait(LONG_S)
+    index.retire()
+    assert index.store._connection is not None
+    leave.set()
+    writer.join(LONG_S)
+    assert done
+    wait_until(lambda: index.store._connection is None, "the index to be closed", seconds=LONG_S)

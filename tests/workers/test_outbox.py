@@ -1,0 +1,61 @@
+"""Messages reach their queue, in order, with what Flower shows of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from celery import Celery
+from redis import Redis
+
+from codelode import jobs
+from codelode.errors import Unavailable
+from codelode.model import BlobId, RepositoryName, RunId
+from codelode.settings import load
+from workers.delivery.files import Job
+from workers.delivery.outbox import CeleryOutbox
+
+FILES = [
+    Job(RunId("r1"), RepositoryName("acme/app"), path, BlobId("0" * 40), 5)
+    for path in ("src/ä b.py", "b.py", "c.py")
+]
+
+
+def app_at(url: str) -> Celery:
+    made = Celery("test", set_as_current=False)
+    made.conf.update(**jobs.broker_settings(load(redis_url=url)))
+    return made
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[Celery]:
+    made = app_at(redis_url)
+    yield made
+    made.close()
+
+
+def waiting(redis: Redis, queue: str) -> list[dict[str, Any]]:
+    """The messages of a queue in the order in which they will be taken."""
+    stored: Any = redis.lrange(f"{jobs.KEY_PREFIX}{queue}", 0, -1)
+    return [json.loads(one) for one in reversed(stored)]
+
+
+def test_files_wait_in_the_queue_of_their_stage_in_order(app: Celery, redis: Redis) -> None:
+    CeleryOutbox(app).push("parse", FILES)
+    sent = waiting(redis, "parse")
+    bodies = [json.loads(base64.b64decode(one["body"])) for one in sent]
+    assert [kwargs for _, kwargs, _ in bodies] == [job.arguments for job in FILES]
+    assert [one["headers"]["kwargsrepr"] for one in sent] == [job.title for job in FILES]
+    assert {one["headers"]["task"] for one in sent} == {"workers.parse"}
+    assert len({one["headers"]["id"] for one in sent}) == len(FILES)
+
+
+def test_a_broker_that_is_away_is_unavailable() -> None:
+    app = app_at("redis://127.0.0.1:1/0")
+    app.conf.update(task_publish_retry=False, broker_connection_timeout=1)
+    with pytest.raises(Unavailable, match="broker"):
+        CeleryOutbox(app).push("parse", FILES)
+    app.close()

@@ -1,0 +1,332 @@
+"""Takes files through the stages: claim, load, call the stage's function, act on its outcomes.
+
+What pulling found waits in the ledger; a window of it is in flight as messages, and every file that
+is counted hands out the next. There is no chord and no result backend: the ledger knows what is
+missing. A job may run twice or die at any point, so its result is stored under the file's name, the
+ledger hears of the next stage, and the next message is sent, all before the job's own message is
+acknowledged.
+
+Files that will not be in the index (skipped, failed, removed) pass the last stage too, because an
+earlier content of theirs may be in it.
+
+Nothing here depends on Celery: messages leave through an `Outbox`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pkgutil import resolve_name
+from typing import Protocol
+
+import structlog
+
+from codelode.errors import CodelodeError, NotFound, Rejected, Unavailable
+from codelode.ledger import NOT_IN_FLIGHT, Advance
+from codelode.model import BlobId, FileRecord, FileState, RepositoryName, Run, RunId
+from codelode.stages import FILE_STAGES, Stage, begins_at, passed
+from workers.delivery.running import Running
+from workers.services import Services, identity
+from workers.stages import Afresh, Again, File, LeftOut, Onward, Outcome, Parts, Stored
+
+#: The part of the stage outputs that says how a file is recorded that is not indexed.
+OUTCOME = "outcome"
+
+log = structlog.get_logger("workers")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file of a run at a stage; the arguments of every task of a file stage."""
+
+    run: RunId
+    repository: RepositoryName
+    path: str
+    blob: BlobId  # empty: the file left the ref
+    size: int = 0
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The fields of a log line about the job."""
+        return {"run": self.run, "repository": self.repository, "path": self.path}
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        """The keyword arguments of the task."""
+        return {**self.names, "blob": self.blob, "size": self.size}
+
+    @property
+    def title(self) -> str:
+        """What Flower shows instead of the arguments."""
+        return f"{self.repository} {self.path}"
+
+
+class Outbox(Protocol):
+    """Where messages leave. Raises Unavailable when the broker does not answer."""
+
+    def push(self, stage: str, jobs: Sequence[Job]) -> None:
+        """Send one message per file to the queue of a stage."""
+
+    def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
+        """Start a run in so many seconds; it was tried so many times before."""
+
+    def maintain(self) -> None:
+        """Have recent writes folded into the indexes."""
+
+
+class Delivery:
+    """Moves the files of runs through `stages`. One per process, safe to share between threads."""
+
+    def __init__(
+        self, services: Services, outbox: Outbox, *, stages: Sequence[Stage] = FILE_STAGES
+    ) -> None:
+        self.services = services
+        self.outbox = outbox
+        self.running = Running()
+        self._stages = passed(services.settings, stages)
+        self._planned = lru_cache(maxsize=256)(self.existing)
+
+    def handle(self, job: Job, work: Callable[[Job], None]) -> None:
+        """Do the work of a message, unless the message is a copy of one at work.
+
+        When a server is away, any worker may take the file with its next message. That message may
+        wait in a worker for the server too, so the file counts as lost no sooner than a claim.
+        """
+        with self.running.once((job.run, job.path)) as is_first:
+            if not is_first:
+                return
+            try:
+                work(job)
+            except Unavailable as exc:
+                with suppress(Unavailable):  # the ledger is away: the claim ends with its lease
+                    self.services.ledger.put_off(
+                        job.run,
+                        [job.path],
+                        worker=identity(),
+                        for_s=self.services.settings.lease_s,
+                        reason=str(exc),
+                    )
+                raise
+
+    def work_alone(self, stage: Stage, job: Job) -> None:
+        """Claim the file and work on it in a call of its own."""
+        (verdict,) = self.claim(stage, [job])
+        if isinstance(verdict, Exception):
+            raise verdict
+        if verdict:
+            self.work(stage, [job])
+
+    def claim(self, stage: Stage, batch: Sequence[Job]) -> list[bool | Exception]:
+        """Return whether each file goes on; one that died with its worker too often fails.
+
+        Parts of a file that is not in flight any more are dropped: its run was cancelled, or its
+        message came twice and the other one got through.
+        """
+        verdicts: dict[Job, bool | Exception] = {}
+        for run, jobs in by_run(dict.fromkeys(batch)):
+            paths = [job.path for job in jobs]
+            attempts = self.services.ledger.begin(run, paths, worker=identity(), stage=stage.name)
+            found = list(zip(jobs, attempts, strict=True))
+            verdicts |= {job: self._verdict(attempt, stage) for job, attempt in found}
+            gone = [job.path for job, attempt in found if attempt == NOT_IN_FLIGHT]
+            self.services.stage_outputs.drop(run, gone)
+        return [verdicts[job] for job in batch]
+
+    def _verdict(self, attempt: int, stage: Stage) -> bool | Exception:
+        if attempt > self.services.settings.max_attempts:
+            return Rejected(f"its worker died {attempt - 1} times at stage {stage.name}")
+        return attempt > 0
+
+    def expects_more(self, batch: Sequence[Job]) -> bool:
+        """Return whether a run of these files has more in flight, so that waiting saves a commit.
+
+        Half of the window is enough: the other half keeps the earlier stages busy meanwhile.
+        """
+        half = self.services.settings.window // 2
+        try:
+            return any(len(group) < min(self._left(run), half) for run, group in by_run(batch))
+        except CodelodeError:  # the stage meets the same error and reports it
+            return False
+
+    def _left(self, run: RunId) -> int:
+        """Files that are not counted yet."""
+        now = self.existing(run)
+        return now.total - now.done - now.failed
+
+    def work(self, stage: Stage, batch: Sequence[Job]) -> None:
+        """Call the stage's function with claimed files, and act on the outcomes."""
+        for run, group in by_run(batch):
+            self._work(stage, self._planned(run), group)
+
+    def _work(self, stage: Stage, run: Run, group: Sequence[Job]) -> None:
+        left_out = self._left_out(run.id, group) if stage == self._stages[-1] else {}
+        files = self._files(stage, run, group, left_out)
+        ready = {job: file for job, file in files.items() if file is not None}
+        with self.services.writing() if stage.is_exclusive else nullcontext():
+            found: Sequence[Outcome] = resolve_name(stage.work)(
+                run, list(ready.values()), self.services
+            )
+            outcomes = dict.fromkeys(group, Afresh()) | dict(zip(ready, found, strict=True))
+            records = [one.record for one in outcomes.values() if isinstance(one, Stored)]
+            records = [left_out.get(record.path, record) for record in records]
+            advance = self.services.ledger.done(run.id, records) if records else Advance()
+        self._send_on(stage, run.id, outcomes)
+        self.publish(run.id, advance)
+        self.services.stage_outputs.drop(run.id, [record.path for record in records])
+
+    def _files(
+        self,
+        stage: Stage,
+        run: Run,
+        group: Sequence[Job],
+        left_out: Mapping[str, FileRecord],
+    ) -> dict[Job, File | None]:
+        """Load the parts of each file; None where one that the stage needs is gone."""
+        paths = [job.path for job in group]
+        loaded = self.services.stage_outputs.get(run.id, paths, (*stage.needs, *stage.takes))
+        files: dict[Job, File | None] = {}
+        for job, parts in zip(group, loaded, strict=True):
+            if not job.blob or job.path in left_out:
+                files[job] = File(job.repository, job.path, BlobId(""))
+            elif all(need in parts for need in stage.needs):
+                files[job] = File(job.repository, job.path, job.blob, parts)
+            else:
+                files[job] = None
+        return files
+
+    def _send_on(self, stage: Stage, run: RunId, outcomes: Mapping[Job, Outcome]) -> None:
+        """Store the parts, then send each file to the stage where it continues."""
+        parts: dict[str, Parts] = {}
+        to: dict[str, list[Job]] = defaultdict(list)
+        for job, outcome in outcomes.items():
+            match outcome:
+                case Onward(made):
+                    parts[job.path] = made
+                    to[self._after(stage).name].append(job)
+                case Again(made):
+                    parts[job.path] = made
+                    to[stage.name].append(job)
+                case Afresh():
+                    to[self._stages[0].name].append(job)
+                case LeftOut(state, reason):
+                    parts[job.path] = {OUTCOME: json.dumps([state, reason]).encode()}
+                    to[self._stages[-1].name].append(job)
+        self.services.stage_outputs.put(run, parts)
+        for name, jobs in to.items():
+            self._pass_on(run, jobs, name)
+
+    def _after(self, stage: Stage) -> Stage:
+        return self._stages[self._stages.index(stage) + 1]
+
+    def _pass_on(self, run: RunId, jobs: Sequence[Job], stage: str) -> None:
+        """Send files of a run to a stage; from here on nobody holds them but its queue."""
+        if jobs:
+            self.services.ledger.pass_on(run, [job.path for job in jobs], stage=stage)
+            self.running.release((job.run, job.path) for job in jobs)
+            self.outbox.push(stage, jobs)
+
+    def publish(self, run: RunId, advance: Advance) -> None:
+        """Send what a step of a run handed out."""
+        if advance.items:
+            repository = self.existing(run).repository
+            waiting: dict[str, list[Job]] = defaultdict(list)
+            for item in advance.items:
+                job = Job(run, repository, item.path, item.blob, item.size_bytes)
+                begins = begins_at(is_removal=item.is_removal, stages=self._stages)
+                waiting[item.stage or begins.name].append(job)
+            for name, jobs in waiting.items():
+                to_do = self._skip_known(run, jobs) if name == self._stages[0].name else jobs
+                if to_do:
+                    self.outbox.push(name, to_do)
+        if advance.is_over:
+            log.info("run_complete", run=run)
+            self.outbox.maintain()
+        if advance.next_run:
+            self.outbox.pull(self.existing(advance.next_run))
+
+    def _skip_known(self, run: RunId, jobs: Sequence[Job]) -> list[Job]:
+        """Send files to the first stage that has something to do; return those for the first one.
+
+        A second copy of an indexed file so costs one message instead of three.
+        """
+        planned = self._planned(run)
+        files = {job: File(job.repository, job.path, job.blob) for job in jobs}
+        parts: dict[str, dict[str, bytes]] = {}
+        stops: dict[str, list[Job]] = {}
+        for stage in self._stages:
+            found = self._known(stage, planned, list(files.values()))
+            stops[stage.name] = [job for job, one in zip(files, found, strict=True) if one is None]
+            files = {
+                job: replace(file, parts={**file.parts, **one})
+                for (job, file), one in zip(files.items(), found, strict=True)
+                if one is not None
+            }
+            parts |= {job.path: dict(file.parts) for job, file in files.items()}
+            if not files:
+                break
+        self.services.stage_outputs.put(run, parts)
+        first, *others = stops
+        for name in others:
+            self._pass_on(run, stops[name], name)
+        return stops[first]
+
+    def _known(self, stage: Stage, run: Run, files: Sequence[File]) -> Sequence[Parts | None]:
+        if not stage.known or not files:
+            return [None] * len(files)
+        known: Sequence[Parts | None] = resolve_name(stage.known)(run, files, self.services)
+        return known
+
+    def _left_out(self, run: RunId, group: Sequence[Job]) -> dict[str, FileRecord]:
+        """Return the records of the files that are not to be indexed."""
+        loaded = self.services.stage_outputs.get(run, [job.path for job in group], (OUTCOME,))
+        records = {}
+        for job, parts in zip(group, loaded, strict=True):
+            if OUTCOME in parts:
+                state, reason = json.loads(parts[OUTCOME])
+                records[job.path] = FileRecord(job.path, job.blob, FileState(state), reason)
+        return records
+
+    def fail(self, job: Job, reason: str, *, stage: Stage) -> None:
+        """Record the file as failed, and remove what the index holds of an earlier content.
+
+        The last stage does both, unless that is where the file fails once more. What the index
+        holds of the very content stays: only doing it again has failed.
+        """
+        log.warning("file_failed", stage=stage.name, reason=reason, **job.names)
+        kept = self._kept(job)
+        is_last = stage == self._stages[-1]
+        if not kept and not (is_last and self._left_out(job.run, [job])):
+            self._send_on(stage, job.run, {job: LeftOut(FileState.FAILED, reason)})
+            return
+        record = kept or FileRecord(job.path, job.blob, FileState.FAILED)
+        failed = replace(record, state=FileState.FAILED, reason=reason, is_due=False)
+        self.publish(job.run, self.services.ledger.done(job.run, [failed]))
+        self.services.stage_outputs.drop(job.run, [job.path])
+
+    def _kept(self, job: Job) -> FileRecord | None:
+        """Return the file's record when the index holds this content from an earlier run."""
+        run = self.services.ledger.run(job.run)
+        if run is None:  # its repository was removed
+            return None
+        records = self.services.ledger.records(job.repository, run.resolved, [job.path])
+        record = records.get(job.path)
+        return record if record and record.is_due else None
+
+    def existing(self, run: RunId) -> Run:
+        """Return the run as it is now. Raises NotFound when its repository was removed."""
+        found = self.services.ledger.run(run)
+        if found is None:
+            raise NotFound(f"run {run} was removed")
+        return found
+
+
+def by_run(batch: Iterable[Job]) -> Iterable[tuple[RunId, list[Job]]]:
+    """Group jobs by their run."""
+    groups: dict[RunId, list[Job]] = defaultdict(list)
+    for job in batch:
+        groups[job.run].append(job)
+    return groups.items()

@@ -1,0 +1,79 @@
+"""Sends messages to the workers' queues, with Celery's own producer.
+
+All messages of a call leave in one round trip (`Producer.batch`). A batch that fails may have been
+delivered in part; the ledger sends what is missing again (`Feeder.reap`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from celery import Celery
+from kombu.exceptions import BatchPublishError, OperationalError
+
+from codelode import jobs
+from codelode.errors import Unavailable
+from codelode.model import RepositoryName, Run
+from workers.delivery.files import Job
+
+#: An index optimisation that waited longer is not needed: the next one is on its way, seconds.
+MAINTAIN_EXPIRES_S = 60
+
+#: Messages in one round trip at most.
+BATCH_MESSAGES = 1000
+
+
+class CeleryOutbox:
+    """Implements the port Outbox over Celery."""
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+
+    def push(self, stage: str, files: Sequence[Job]) -> None:
+        task = f"workers.{stage}"
+        with (
+            _translated(),
+            self._app.producer_or_acquire() as producer,
+            producer.batch(max_size=BATCH_MESSAGES),
+        ):
+            for job in files:
+                self._send(task, stage, job.arguments, job.title, producer=producer)
+
+    def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
+        again = {"countdown": in_s or None, "retries": retries}
+        self._send(jobs.PULL_TASK, jobs.PULL, {"run": run.id}, run.repository, **again)
+
+    def maintain(self) -> None:
+        self._send(jobs.MAINTAIN_TASK, jobs.STORE, {}, "", expires=MAINTAIN_EXPIRES_S)
+
+    def forget(self, name: RepositoryName) -> None:
+        """Have what is stored of a removed repository deleted."""
+        self._send(jobs.FORGET_TASK, jobs.STORE, {"repository": name}, name)
+
+    def drop_mirror(self, name: RepositoryName) -> None:
+        """Have the mirror of a removed repository deleted."""
+        self._send(jobs.DROP_MIRROR_TASK, jobs.PULL, {"repository": name}, name)
+
+    def _send(
+        self, task: str, queue: str, arguments: dict[str, object], title: str, **options: Any
+    ) -> None:
+        """Send a message that belongs to no other task; `title` is what Flower shows of it."""
+        with _translated():
+            self._app.send_task(
+                task,
+                kwargs=arguments,
+                queue=queue,
+                argsrepr="",
+                kwargsrepr=title,
+                **options,
+            )
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (BatchPublishError, OperationalError, ConnectionError, TimeoutError) as exc:
+        raise Unavailable(f"the job broker does not answer: {exc}") from exc

@@ -1,0 +1,194 @@
+"""The Celery tasks of the stages: one per row of `codelode.stages.STAGES`.
+
+A server that is away puts the job off, any other error is the file's outcome, and so is a parser
+that stalled.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import lru_cache, partial
+from pkgutil import resolve_name
+from typing import Any
+
+import structlog
+from billiard.exceptions import TimeLimitExceeded
+from celery import Task
+from celery.exceptions import Reject
+from celery.signals import task_failure
+
+from codelode.errors import CodelodeError, NotFound, Unavailable
+from codelode.model import Run, RunId, RunState
+from codelode.stages import FILE_STAGES, PULL, Stage
+from workers.delivery.app import app
+from workers.delivery.batcher import Batcher, made_once
+from workers.delivery.files import Delivery, Job
+from workers.delivery.outbox import CeleryOutbox
+from workers.pull import BeingRemoved
+from workers.services import Services, identity, services, settings, store_writers
+
+log = structlog.get_logger("workers")
+
+#: How often the job of a file, and the pull of a run, is tried again while a server is away.
+MAX_RETRIES = 8
+MAX_PULL_RETRIES = 4
+
+#: Longest pause before a job is tried again, seconds.
+MAX_BACKOFF_S = 20.0
+
+#: Pause before a run looks again whether its repository is removed completely, seconds.
+REMOVAL_PAUSE_S = 2.0
+
+outbox = CeleryOutbox(app)
+
+
+@lru_cache(maxsize=1)
+def _delivery(of: Services) -> Delivery:
+    return Delivery(of, outbox)
+
+
+def delivery() -> Delivery:
+    """The delivery of the calling process."""
+    return _delivery(services())
+
+
+def backoff(retries: int) -> float:
+    """Seconds before a job is tried again: 1, 2, 4 …, jittered."""
+    return min(MAX_BACKOFF_S, 2.0**retries) * random.uniform(0.5, 1.0)
+
+
+def declare(stage: Stage) -> Task:
+    """Make the Celery task of a file stage."""
+    work = _batched(stage) if stage.batch else partial(_alone, stage)
+    limit = getattr(settings, stage.timeout_setting) if stage.timeout_setting else None
+
+    @app.task(name=stage.task, bind=True, max_retries=MAX_RETRIES, time_limit=limit)
+    def task(self: Task, **kwargs: Any) -> None:
+        job, retries = Job(**kwargs), self.request.retries
+        try:
+            delivery().handle(job, work)
+        except Unavailable as exc:
+            if retries < MAX_RETRIES:
+                raise self.retry(exc=exc, countdown=backoff(retries)) from exc
+            delivery().fail(job, str(exc), stage=stage)
+        except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
+            delivery().fail(job, _reason(exc, job, stage), stage=stage)
+
+    return task
+
+
+def _alone(stage: Stage, job: Job) -> None:
+    delivery().work_alone(stage, job)
+
+
+def _batched(stage: Stage) -> Callable[[Job], None]:
+    """Work on the file in a batch, which is made when the first one comes: after the fork."""
+    shape = stage.batch
+    assert shape is not None
+
+    @made_once
+    def batcher() -> Batcher[Job]:
+        own = delivery()
+        return Batcher(
+            partial(own.work, stage),
+            admit=partial(own.claim, stage),
+            max_items=shape.files,
+            lull_s=shape.lull_s,
+            max_wait_s=shape.wait_s,
+            expects_more=own.expects_more if shape.fills else lambda _: False,
+            at_once=store_writers(settings) if stage.is_exclusive else 1,
+        )
+
+    def work(job: Job) -> None:
+        batcher().submit(job).result()
+
+    return work
+
+
+def _reason(exc: Exception, job: Job, stage: Stage) -> str:
+    """Return what the record of a failed file says. Unforeseen errors are logged in full."""
+    if isinstance(exc, CodelodeError):
+        return str(exc)
+    if isinstance(exc, (MemoryError, RecursionError)):
+        # Left to itself, a MemoryError stops one Celery worker after another.
+        return f"{type(exc).__name__} at stage {stage.name}"
+    log.exception("job_failed", stage=stage.name, **job.names)
+    return f"{type(exc).__name__}: {exc}"
+
+
+TASKS = {stage.name: declare(stage) for stage in FILE_STAGES}
+
+
+@task_failure.connect
+def record_stalled(
+    sender: Task | None = None,
+    kwargs: dict[str, Any] | None = None,
+    exception: BaseException | None = None,
+    **_: object,
+) -> None:
+    """Record a file whose process was killed at its time limit. Runs in the parent process.
+
+    A process that died by itself is not reported here: its message comes back, and `claim` counts
+    the attempts.
+    """
+    stage = next((one for one in FILE_STAGES if sender and one.task == sender.name), None)
+    if stage and kwargs and isinstance(exception, TimeLimitExceeded):
+        limit_s = getattr(settings, stage.timeout_setting)
+        reason = f"stage {stage.name} took longer than {limit_s} s"
+        delivery().fail(Job(**kwargs), reason, stage=stage)
+
+
+@app.task(name=PULL.task, bind=True, max_retries=MAX_PULL_RETRIES)
+def pull(self: Task, run: str) -> None:
+    """Plan a run and send its first files."""
+    retries = self.request.retries
+    with delivery().running.once(run) as is_first:
+        if not is_first:
+            return
+        try:
+            _plan(RunId(run))
+        except BeingRemoved as exc:  # takes as long as there is much to remove, and is no failure
+            log.info("pull_waits", run=run, reason=str(exc))
+            _pull_again(RunId(run), in_s=REMOVAL_PAUSE_S, retries=retries, reason=str(exc))
+        except Unavailable as exc:
+            if retries < MAX_PULL_RETRIES:
+                log.warning("pull_put_off", run=run, reason=str(exc))
+                in_s = backoff(retries)
+                _pull_again(RunId(run), in_s=in_s, retries=retries + 1, reason=str(exc))
+            else:
+                _end(RunId(run), str(exc))
+        except CodelodeError as exc:
+            _end(RunId(run), str(exc))
+        except Exception as exc:
+            log.exception("pull_failed", run=run)
+            _end(RunId(run), f"{type(exc).__name__}: {exc}")
+
+
+def _plan(run: RunId) -> None:
+    if services().ledger.claim(run, worker=identity()):
+        plan: Callable[[Run, Services], Any] = resolve_name(PULL.work)
+        delivery().publish(run, plan(delivery().existing(run), services()))
+
+
+def _pull_again(run: RunId, *, in_s: float, retries: int, reason: str) -> None:
+    """Leave the pull to whichever worker gets its next message.
+
+    Raises Reject when the ledger or the broker is away: then this message comes back.
+    """
+    try:
+        services().ledger.unclaim(run, worker=identity(), for_s=in_s, reason=reason)
+        delivery().running.release([run])
+        outbox.pull(delivery().existing(run), in_s=in_s, retries=retries)
+    except NotFound:
+        log.info("pull_dropped", run=run, reason="its repository was removed")
+    except Unavailable as exc:
+        raise Reject(str(exc), requeue=True) from exc
+
+
+def _end(run: RunId, reason: str) -> None:
+    found = services().ledger.run(run)  # None: its repository was removed
+    log.warning("run_failed", run=run, repository=found and found.repository, reason=reason)
+    following = services().ledger.end(run, RunState.FAILED, reason)
+    if following:
+        outbox.pull(delivery().existing(following))

@@ -1,0 +1,148 @@
+"""Plan a run: pull, find what changed, and store in the ledger which files to work on.
+
+Files whose imports mean something else since the last commit are planned too, though their content
+is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import structlog
+
+from codelode.errors import CodelodeError
+from codelode.ledger import Advance, FileManifest, WorkItem
+from codelode.model import RefName, RepositoryName, Revision, Run
+from codelode.ports import PublishedPackages
+from codelode.stages import has_language_model
+from workers.enrich import first_wanted
+from workers.parse import PARSER_VERSION, imports, own_queries
+from workers.pull import RULES_VERSION, prepare, recently_changed
+from workers.services import Services
+
+log = structlog.get_logger("workers")
+
+
+def plan(run: Run, services: Services) -> Advance:
+    """Bring the mirror up to date, plan the run, and return the first window of its files.
+
+    Raises what `prepare` raises. May be repeated until the run is planned.
+    """
+    settings, fingerprint = services.settings, _fingerprint(services)
+    prepared = prepare(
+        run,
+        ledger=services.ledger,
+        mirrors=services.mirrors,
+        fingerprint=fingerprint,
+        max_file_bytes=settings.max_file_bytes,
+    )
+    repository, manifest = run.repository, prepared.manifest
+    if has_language_model(settings):
+        manifest = replace(manifest, items=_by_priority(manifest, repository, services))
+    manifest, layout = _with_dependents(manifest, prepared.ref, repository, services)
+    advance = services.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint=fingerprint)
+    log.info(
+        "run_planned",
+        run=run.id,
+        revision=manifest.revision,
+        files=len(manifest.items),
+        skipped=len(manifest.skipped),
+    )
+    if layout is not None:
+        _announce(repository, layout, layout.fingerprints(), services)
+    return advance
+
+
+def _by_priority(
+    manifest: FileManifest, repository: RepositoryName, services: Services
+) -> tuple[WorkItem, ...]:
+    """Order the files as the language model should see them.
+
+    In a first run no file counts as central here, because importers are known of stored files only;
+    the enrich stage looks them up again for later files of the run.
+    """
+    paths = [item.path for item in manifest.items]
+    return first_wanted(
+        manifest.items,
+        recent=_recent(repository, manifest.revision, services),
+        importers=services.importers(repository, paths),
+    )
+
+
+def _recent(repository: RepositoryName, revision: Revision, services: Services) -> Sequence[str]:
+    """Return recently changed paths; none when history cannot be read, which only costs order."""
+    try:
+        return recently_changed(services.mirrors.git_dir(repository), revision)
+    except CodelodeError as exc:
+        log.warning("history_unknown", repository=repository, reason=str(exc))
+        return ()
+
+
+def _with_dependents(
+    manifest: FileManifest, ref: RefName, repository: RepositoryName, services: Services
+) -> tuple[FileManifest, imports.Layout | None]:
+    """Add the files whose imports mean something else now, ahead of the others.
+
+    They come first so that a plan that is cut off does not record a new file as known before the
+    files that import it are planned. Also returns the layout of the commit; None: it is unchanged.
+    """
+    before = services.packages.published_by(repository).fingerprints
+    known = imports.Known(
+        exists=partial(services.ledger.exists, repository, ref),
+        incoming=partial(services.graph.incoming, repository),
+        waiting=partial(_having, services, repository),
+        records=partial(services.ledger.all, repository, ref),
+        fingerprints=before,
+    )
+    if not imports.concerns_others(manifest, known):
+        return manifest, None
+    layout = services.layout(repository, manifest.revision)
+    _announce(repository, layout, _invalidated(before, layout.fingerprints()), services)
+    found = imports.dependents(manifest, layout, known)
+    listed = services.blobs.listing(repository, manifest.revision) if found else ()
+    again = [WorkItem(f.path, f.blob, f.size_bytes) for f in listed if f.path in found]
+    return replace(manifest, items=(*again, *manifest.items)), layout
+
+
+def _announce(
+    repository: RepositoryName,
+    layout: imports.Layout,
+    resolved: Mapping[str, str],
+    services: Services,
+) -> None:
+    """Store what the repository publishes, and which manifests its files are resolved by."""
+    services.packages.publish(repository, PublishedPackages(imports.published(layout), resolved))
+
+
+def _invalidated(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Replace each fingerprint that changed by one that no manifest has.
+
+    It stands until the run is planned. When a worker dies around that moment, it is unknown which
+    of the two the files were resolved by, so the next run resolves all of them again.
+    """
+    return {
+        kind: value if (value := now.get(kind, "")) == before.get(kind) else ""
+        for kind in {**before, **now}
+    }
+
+
+def _having(services: Services, repository: RepositoryName, names: Sequence[str]) -> frozenset[str]:
+    """Return the files that use any of the names."""
+    files = services.references.files(repository, names)
+    return frozenset(path for paths in files.values() for path in paths)
+
+
+def _fingerprint(services: Services) -> str:
+    """Name everything that shapes the index of a file besides its content.
+
+    The index comes last: its store and, as `restamp` needs it, the embedder.
+    """
+    queries = own_queries.digest(services.operators_queries)
+    settings = services.settings
+    return (
+        f"rules {RULES_VERSION} ≤ {settings.max_file_bytes} bytes, parser {PARSER_VERSION}, "
+        f"{f'queries {queries}, ' if queries else ''}store {settings.store}, "
+        f"{services.index.embedder.identity}"
+    )

@@ -1,0 +1,238 @@
+"""The functions that the rows of `codelode.stages.STAGES` name.
+
+A function gets a run, some of its files with what earlier stages handed over, and the services of
+the process. It returns one outcome per file, in order, and never talks to the ledger or a queue:
+`workers.delivery` claims the files, loads and stores the parts, and acts on the outcomes. Raises
+Unavailable when a server is away; any other error fails the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import structlog
+
+from codelode.errors import CodelodeError, Unavailable
+from codelode.model import (
+    NO_SUMMARIES,
+    BlobId,
+    FileRecord,
+    FileState,
+    ParsedFile,
+    RepositoryName,
+    Run,
+    Summaries,
+    Vectors,
+)
+from workers import derivations, wire
+from workers.embed import embed, known_vectors
+from workers.enrich import Enriched, unasked
+from workers.parse import guard, imports, parse
+from workers.services import Index, Services
+from workers.store import StoredFile, write
+
+Parts: TypeAlias = Mapping[str, bytes]
+
+#: Parts of the stage outputs.
+PARSED, SUMMARIES, VECTORS = "parsed", "summaries", "vectors"
+
+log = structlog.get_logger("workers")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a run at a stage; an empty `blob`: its chunks leave the index."""
+
+    repository: RepositoryName
+    path: str
+    blob: BlobId
+    parts: Parts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Onward:
+    """The file goes on to the next stage, with these parts added."""
+
+    parts: Parts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The file repeats the stage, because the time for one call was up."""
+
+    parts: Parts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Afresh:
+    """The file starts over at the first stage, because a part of it cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The file is recorded with this state instead of being indexed."""
+
+    state: FileState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The file is in the stores, or has left them, and is counted with this record."""
+
+    record: FileRecord
+
+
+Outcome: TypeAlias = Onward | Again | Afresh | LeftOut | Stored
+
+
+def parse_file(run: Run, files: Sequence[File], services: Services) -> list[Outcome]:
+    """Blob → parsed file, or the reason to leave the file out."""
+    return [_parsed(run, file, services) for file in files]
+
+
+def parsed_before(run: Run, files: Sequence[File], services: Services) -> list[Parts | None]:
+    """Find parsed files that were derived from the same content before."""
+    try:
+        version = services.parse_version(run)
+    except CodelodeError:  # no mirror here to read queries from: the parse worker has one
+        return [None] * len(files)
+    keys = [derivations.of_parse(file.blob, file.path, version=version) for file in files]
+    found = services.derivations.get(keys)
+    return [{PARSED: data} if data is not None else None for data in found]
+
+
+def _parsed(run: Run, file: File, services: Services) -> Outcome:
+    key = derivations.of_parse(file.blob, file.path, version=services.parse_version(run))
+    (known,) = services.derivations.get([key])
+    if known is None:
+        data = services.blobs.read(file.repository, file.blob)
+        reason = guard(data, path=file.path, max_bytes=services.settings.max_file_bytes)
+        if reason:
+            return LeftOut(FileState.SKIPPED, reason)
+        known = wire.dump_parsed(parse(data, path=file.path, own=services.queries(run)))
+        services.derivations.put({key: known})
+    return Onward({PARSED: known})
+
+
+def enrich_files(run: Run, files: Sequence[File], services: Services) -> list[Outcome]:
+    """Parsed files → summaries of them and of their chunks, those of highest priority first."""
+    made = _summaries(run, [(file.path, _load_parsed(file)) for file in files], services)
+    parts = [{SUMMARIES: wire.dump_summaries(one.summaries)} for one in made]
+    return [
+        Onward(part) if one.is_finished else Again(part)
+        for one, part in zip(made, parts, strict=True)
+    ]
+
+
+def _summaries(
+    run: Run, files: Sequence[tuple[str, ParsedFile]], services: Services
+) -> Sequence[Enriched]:
+    """A failing model never blocks indexing."""
+    if services.enricher is None:
+        return [Enriched(NO_SUMMARIES)] * len(files)
+    importers = services.importers(run.repository, [path for path, _ in files])
+    try:
+        return services.enricher(run.id, files, importers=importers)
+    except Unavailable:
+        raise
+    except Exception:
+        log.exception("enrich_failed", run=run.id)
+        return [unasked(path, file) for path, file in files]
+
+
+def embed_files(run: Run, files: Sequence[File], services: Services) -> list[Outcome]:
+    """Parsed files and their summaries → vectors, in one call of the model."""
+    index = services.index
+    vectors = embed(
+        [(file.path, _load_parsed(file), _load_summaries(file)) for file in files],
+        embedder=index.embedder,
+        known=services.derivations,
+    )
+    return [Onward(_vectors_part(rows, index)) for rows in vectors]
+
+
+def embedded_before(run: Run, files: Sequence[File], services: Services) -> list[Parts | None]:
+    """Find the vectors of files of which every chunk was embedded before."""
+    try:
+        index = services.index
+        vectors = known_vectors(
+            [(file.path, _load_parsed(file)) for file in files],
+            embedder=index.embedder,
+            known=services.derivations,
+        )
+        return [None if rows is None else _vectors_part(rows, index) for rows in vectors]
+    except CodelodeError:  # the embed stage meets the same error and reports it
+        return [None] * len(files)
+
+
+def store_files(run: Run, files: Sequence[File], services: Services) -> list[Outcome]:
+    """Write everything about the files into the stores, in one commit of the chunk store.
+
+    Vectors of another embedder than the index's are of no use: the index was replaced since, and
+    the file starts over. Raises Unavailable when they were made for this very index.
+    """
+    index = services.index
+    vectors = {file.path: _load_vectors(file, index, services) for file in files if file.blob}
+    stored = [
+        _stored_file(run, file, vectors.get(file.path), services)
+        for file in files
+        if not file.blob or vectors[file.path] is not None
+    ]
+    records = write(
+        stored,
+        store=index.store,
+        graph=services.graph,
+        symbols=services.symbols,
+        references=services.references,
+    )
+    counted = {record.path: Stored(record) for record in records}
+    return [counted.get(file.path, Afresh()) for file in files]
+
+
+def _stored_file(run: Run, file: File, vectors: Vectors | None, services: Services) -> StoredFile:
+    removed = StoredFile(file.repository, file.path, file.blob, services.refs(run))
+    if vectors is None:
+        return removed
+    assert run.revision, "a run with files has a revision"
+    parsed = _load_parsed(file)
+    layout = services.layout(run.repository, run.revision)
+    links = imports.links(file.path, parsed, layout=layout)
+    return replace(
+        removed,
+        parsed=parsed,
+        vectors=vectors,
+        edges=links.edges,
+        names=links.names,
+        summaries=_load_summaries(file),
+    )
+
+
+def _load_parsed(file: File) -> ParsedFile:
+    return wire.load_parsed(file.parts[PARSED])
+
+
+def _load_summaries(file: File) -> Summaries:
+    data = file.parts.get(SUMMARIES)
+    return wire.load_summaries(data) if data is not None else NO_SUMMARIES
+
+
+def _vectors_part(rows: Vectors, index: Index) -> Parts:
+    origin = wire.Origin(index.embedder.identity, made_for=index.published.name)
+    return {VECTORS: wire.dump_vectors_of(origin, rows)}
+
+
+def _load_vectors(file: File, index: Index, services: Services) -> Vectors | None:
+    """Return the vectors, or None when they are of another embedder than the index's."""
+    origin, rows = wire.split_vectors(file.parts[VECTORS])
+    if origin.embedder == index.embedder.identity:
+        return wire.load_vectors(rows, dim=index.embedder.dim)
+    if origin.made_for == index.published.name:
+        services.invalidate(index)
+        raise Unavailable(
+            "the workers that embed have another model than the one that stores, "
+            f"{index.embedder.identity}: restart all workers, then `codelode retry`"
+        )
+    return None
