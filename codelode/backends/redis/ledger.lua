@@ -149,8 +149,11 @@ local at = now_ms()
 redis.call('HSET', key('run:' .. run), 'id', run, 'repository', repository, 'ref', ref,
   'state', state, 'redo', table.concat(redo, ' '), 'started_ms', at, 'since_ms', at, 'owner', '',
   'total', 0, 'done', 0, 'failed', 0, 'skipped', 0)
-redis.call('ZADD', key('runs'), at, run)
-redis.call('ZADD', key('runs:' .. repository), at, run)
+-- With microseconds: runs that are created within a millisecond keep their order.
+local time = redis.call('TIME')
+local order = time[1] * 1000 + time[2] / 1000
+redis.call('ZADD', key('runs'), order, run)
+redis.call('ZADD', key('runs:' .. repository), order, run)
 return run
 
 --- claim
