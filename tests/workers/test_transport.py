@@ -1,4 +1,4 @@
-"""Messages are taken and acknowledged by the dozen, and none is lost between queue and worker."""
+"""Messages are taken and acknowledged in batches, and none is lost between queue and worker."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import kombu
 import pytest
 from kombu import Connection, Consumer, Message, Queue
 from kombu.asynchronous import Hub, get_event_loop, set_event_loop
@@ -146,3 +147,31 @@ def test_messages_gather_before_more_are_taken(loop: Hub, redis_url: str) -> Non
     assert worker.numbers() == [0, 0, 1, 2, 3]
     assert time.monotonic() - began >= 0.3
     worker.connection.release()
+
+
+def test_the_transport_was_written_for_the_installed_kombu() -> None:
+    assert kombu.__version__ == jobs.TRANSPORT_FOR_KOMBU, (
+        "kombu moved, so its own transport is in use: compare its redis.py with "
+        "codelode/backends/redis/transport.py, measure both, then raise the version or delete ours"
+    )
+
+
+def test_with_another_kombu_its_own_transport_takes_over(
+    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as other:
+        other.setattr(jobs, "TRANSPORT_FOR_KOMBU", "another")
+        other.setattr(kombu.transport, "_transport_cache", {})  # as in a new process
+        stock = Worker(redis_url, queue="parse", may_hold=5, gathers_s=0.05)
+    assert type(stock.connection.transport).__module__ == "kombu.transport.redis"
+    stock.send("parse", 7)
+    assert jobs.depth(stock.connection, "parse") == 7
+    for number in range(7):
+        stock.connection.drain_events(timeout=5)
+        stock.messages[number].ack()
+    assert stock.numbers() == [0, 1, 2, 3, 4, 5, 6]
+    assert unacknowledged(redis) == (0, 0)
+    stock.connection.release()
+    own = Worker(redis_url, queue="parse", may_hold=5)
+    assert type(own.connection.transport).__module__ == "codelode.backends.redis.transport"
+    own.connection.release()

@@ -1,9 +1,10 @@
--- What the broker's channels ask of Redis in one step.
+-- Atomic steps of the broker's channels.
 
 --- take
--- KEYS[1]: the prefix of the broker's keys. Names of the queue, of the unacknowledged messages and
--- of their index, now, how many more, then tag and entry of the message at hand
--- -> messages that were taken besides; all are noted as unacknowledged, as kombu does it
+-- KEYS[1]: prefix of the broker's keys
+-- queue, key of the unacknowledged messages, key of their index, now, how many more to take, tag and
+-- entry of the message at hand
+-- -> the further messages that were taken; all are noted as unacknowledged, in kombu's layout
 local queue, unacked, index = KEYS[1] .. ARGV[1], KEYS[1] .. ARGV[2], KEYS[1] .. ARGV[3]
 local now, most = ARGV[4], tonumber(ARGV[5])
 local function note(tag, entry)

@@ -1,14 +1,21 @@
-"""Kombu's Redis transport, with fewer clients and fewer round trips.
+"""Kombu's Redis transport with fewer clients and fewer round trips.
 
-Kombu makes a client object for every acknowledgement, publication and event, and making one costs
-more than the command it sends: a tenth to a fifth of every worker's processor time. Here a channel
-has one; a client is safe to share, because each command takes a connection of the pool for itself.
+Kombu makes a client object for every acknowledgement, publication, and event, which costs more than
+the command that it sends. Here a channel keeps one client; it is safe to share, because each
+command takes a connection of the pool for itself.
 
-Kombu also takes, notes and acknowledges each message by itself, three round trips and two
-transactions that were half of the time of a worker's main process. Here a message brings those
-that wait behind it, as far as the worker may hold them, and what is acknowledged at about the same
-time goes in one. Messages are taken and noted in one step, so none is lost in between; one whose
+Kombu also takes, notes, and acknowledges each message by itself: three round trips and two
+transactions, half of the time of a worker's main process. Here a message brings those that wait
+behind it, as far as the worker may hold them, and acknowledgements of about the same time go
+together. Messages are taken and noted in one step, so none is lost in between; one whose
 acknowledgement is lost comes again, as it may with kombu.
+
+Measured against kombu's own transport, processor time of all processes of a cluster, in turn, six
+pairs of runs over 698 files: indexing took 1.05 to 1.27 times as long with kombu's (median 1.15),
+indexing known content 0.99 to 1.29 times (median 1.14).
+
+This replaces internals of kombu, so it is used only with the release that it was written for
+(`codelode.jobs.TRANSPORT_FOR_KOMBU`); with any other one, kombu's own transport does the same work.
 """
 
 from __future__ import annotations
@@ -27,15 +34,14 @@ from codelode.backends.redis import scripts
 #: Messages taken in one step.
 TAKEN_AT_ONCE = 128
 
-#: How long an acknowledgement waits for others, seconds: far less than it takes until a message
-#: without one comes again.
+#: How long acknowledgements gather, seconds: far less than the visibility timeout.
 ACKNOWLEDGED_AFTER_S = 0.05
 
 _TAKE = scripts.load("transport.lua")["take"]
 
 
 class QoS(redis.QoS):  # type: ignore[misc]
-    """The messages that a channel has taken and not acknowledged yet."""
+    """The messages that a channel has taken and not acknowledged."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -43,7 +49,7 @@ class QoS(redis.QoS):  # type: ignore[misc]
         self._acknowledged: list[str] = []
 
     def noted(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Redis knows already that these are about to be delivered."""
+        """Remember that Redis has these messages noted as unacknowledged."""
         self._noted.update(_tag(message) for message in messages)
 
     def append(self, message: Any, delivery_tag: str) -> None:
@@ -54,7 +60,7 @@ class QoS(redis.QoS):  # type: ignore[misc]
         virtual.QoS.append(self, message, delivery_tag)
 
     def ack(self, delivery_tag: str) -> None:
-        """Frees the message's place at once; Redis hears of it a moment later."""
+        """Free the message's place at once, and tell Redis a moment later."""
         virtual.QoS.ack(self, delivery_tag)
         self._acknowledged.append(delivery_tag)
         loop = get_event_loop()
@@ -64,7 +70,7 @@ class QoS(redis.QoS):  # type: ignore[misc]
             loop.call_later(ACKNOWLEDGED_AFTER_S, self.settle)
 
     def settle(self) -> None:
-        """Let Redis forget what was acknowledged."""
+        """Remove the acknowledged messages from Redis."""
         tags, self._acknowledged = self._acknowledged, []
         if not tags:
             return
@@ -73,11 +79,11 @@ class QoS(redis.QoS):  # type: ignore[misc]
 
 
 class Channel(redis.Channel):  # type: ignore[misc]
-    """A channel that remembers its client for as long as its connection pool lives."""
+    """A channel that keeps its client for as long as its connection pool lives."""
 
     QoS = QoS
 
-    #: How long messages gather after some were taken before more are asked for, seconds.
+    #: Pause after messages were taken before more are requested, seconds.
     gathers_s = 0.0
     from_transport_options = (*redis.Channel.from_transport_options, "gathers_s")
 
@@ -85,7 +91,7 @@ class Channel(redis.Channel):  # type: ignore[misc]
     _is_resting = False
 
     def take(self, message: Mapping[str, Any], queue: str) -> list[Mapping[str, Any]]:
-        """The message, noted as unacknowledged, and others of the queue that wait behind it."""
+        """Return the message, noted as unacknowledged, and others that wait behind it."""
         room = self.qos.can_consume_max_estimate() or 1
         client = self._create_client()
         of = message["properties"]["delivery_info"]
@@ -106,7 +112,7 @@ class Channel(redis.Channel):  # type: ignore[misc]
             loop.call_later(self.gathers_s, self._wake)
 
     def _wake(self) -> None:
-        """The loop asks for messages after each of its timers."""
+        """End the pause; the loop requests messages after each of its timers."""
         self._is_resting = False
 
     def _brpop_start(self, timeout: float | None = None) -> None:
@@ -120,7 +126,7 @@ class Channel(redis.Channel):  # type: ignore[misc]
 
     @property
     def is_taking(self) -> bool:
-        """Whether what is delivered now was taken off a queue to be worked on."""
+        """Return whether the message at hand was taken off a queue to be worked on."""
         return bool(self._in_poll) and not self._closing
 
     def _create_client(self, asynchronous: bool = False) -> Any:
@@ -134,7 +140,7 @@ class Channel(redis.Channel):  # type: ignore[misc]
 
 
 class Transport(redis.Transport):  # type: ignore[misc]
-    """What Celery's setting `broker_transport` names."""
+    """The transport class that kombu's aliases name."""
 
     Channel = Channel
 
