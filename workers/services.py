@@ -6,6 +6,7 @@ Every backend is made at first use, never before a fork and never shared with an
 from __future__ import annotations
 
 import os
+import resource
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from codelode.backends import registry
 from codelode.errors import SchemaMismatch, Unavailable
 from codelode.languages import QUERIES_FOLDER
 from codelode.ledger import Ledger
-from codelode.model import DEFAULT_REF, EdgeKind, RefName, RepositoryName, Revision, Run
+from codelode.model import EdgeKind, RefName, RepositoryName, Revision, Run
 from codelode.ports import (
     ChunkStore,
     DependencyGraph,
@@ -34,6 +35,7 @@ from workers import wire
 from workers.enrich import Enricher
 from workers.parse import OwnQueries, imports, own_queries
 from workers.pull import GitBlobs, Mirrors
+from workers.store import refs_of
 
 if TYPE_CHECKING:
     from codelode.backends.redis.index_swap import RedisIndexSwap
@@ -47,6 +49,9 @@ FOLLOW_S = 2.0
 SHAPING = (
     "store", "organisation", "language_model", "summary_model", "max_file_bytes", "queries",
 )  # fmt: skip
+
+#: Address space of a process that parses: a file that needs more fails and spares the machine.
+PARSE_MEMORY_BYTES = 4 << 30
 
 settings = load()
 
@@ -212,8 +217,7 @@ class Services:
     def _refs(self, run: Run) -> tuple[RefName, ...]:
         """The ref that the run indexes, with DEFAULT_REF when it is the repository's default."""
         repository = self.ledger.get(run.repository)
-        is_default = repository is not None and repository.default_ref == run.resolved
-        return tuple({run.resolved, DEFAULT_REF} if is_default else {run.resolved})
+        return refs_of(run.resolved, default=repository.default_ref if repository else "")
 
     def layout(self, repository: RepositoryName, revision: Revision) -> imports.Layout:
         """Return what decides the meaning of imports in a commit."""
@@ -322,3 +326,8 @@ def close_services() -> None:
     """Those of the calling process, if it has made any."""
     if found := _services.get(os.getpid()):
         found.close()
+
+
+def bound_memory() -> None:
+    """Limit the address space of the calling process, which parses."""
+    resource.setrlimit(resource.RLIMIT_AS, (PARSE_MEMORY_BYTES, PARSE_MEMORY_BYTES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -70,3 +71,22 @@ def test_an_index_that_a_misled_worker_opened_takes_the_first_chunks(own, model_
     index.store.replace([FileChunks(APP, "a.py", CHUNK.refs, (CHUNK,), vectors)])
 
     assert list(index.store.ids(APP, DEFAULT_REF)) == [CHUNK.id]
+
+
+def test_a_store_may_be_maintained_while_files_are_written(tmp_path):
+    settings = Settings(data=tmp_path)
+    with contextlib.closing(services.Services(settings)) as own, ThreadPoolExecutor(3) as pool:
+        index = own.index
+        vectors = index.embedder.embed_documents([CONTENT])
+
+        def write(number):
+            path = f"{number}.py"
+            one = chunk(path, CONTENT, repository=APP, refs=(DEFAULT_REF,))
+            index.store.replace([FileChunks(APP, path, one.refs, (one,), vectors)])
+
+        def maintain(_):
+            index.store.maintain()
+
+        for future in [pool.submit(work, n) for n in range(30) for work in (write, maintain)]:
+            future.result(60)
+        assert len(list(index.store.ids(APP, DEFAULT_REF))) == 30

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -36,15 +35,12 @@ from codelode.backends import registry
 from codelode.errors import Unavailable
 from codelode.settings import Settings
 from codelode.stages import STAGES, Stage, queues
-from workers.services import close_services, identity, name_worker, settings, shaping
+from workers.services import bound_memory, close_services, identity, name_worker, settings, shaping
 
 log = structlog.get_logger("workers")
 
 #: Job events gather this long; by default Celery publishes nearly every one by itself.
 EVENTS_FLUSH_S = 0.2
-
-#: Address space of a pool process: a file that needs more fails by itself and spares the machine.
-PARSE_MEMORY_BYTES = 4 << 30
 
 
 def create_app(settings: Settings, stages: Sequence[Stage] = STAGES) -> Celery:
@@ -136,7 +132,7 @@ def _heartbeat() -> None:
 @worker_process_init.connect
 def _confine(**_: object) -> None:
     """Let a pool process die with its parent, and bound its memory."""
-    resource.setrlimit(resource.RLIMIT_AS, (PARSE_MEMORY_BYTES, PARSE_MEMORY_BYTES))
+    bound_memory()
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

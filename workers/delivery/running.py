@@ -11,11 +11,11 @@ Each hazard has one mechanism, and a test that fails without it.
    `test_stage_boundaries.py`.
 3. Another index is published, or a backup begins, between the write of a batch and its record in
    the ledger. → the swap lock in Redis: writers share it (`Services.writing`), a swap holds it
-   alone. Tests: `test_build.py`, writers and a swap.
+   alone. Tests: `test_index_swap.py`; `test_build.py`, a file written just before the swap.
 4. A replaced index is closed under a write. → `Index.in_use` counts users, the last one closes it.
-   Test: `test_services.py`.
+   Test: `test_files.py`, an index that is replaced.
 5. Two threads or processes write to the embedded store at once. → the store's own file lock.
-   Test: `test_chunk_store.py`, writers at the same time.
+   Tests: `test_services.py`, a store maintained under writes; `test_local.py`, two processes.
 """
 
 from __future__ import annotations

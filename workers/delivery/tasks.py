@@ -6,7 +6,6 @@ that stalled.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pkgutil import resolve_name
@@ -26,16 +25,13 @@ from workers.delivery.batcher import Batcher, made_once
 from workers.delivery.files import Delivery, Job
 from workers.delivery.outbox import CeleryOutbox
 from workers.pull import BeingRemoved
+from workers.retry import MAX_RETRIES, backoff
 from workers.services import Services, identity, services, settings, store_writers
 
 log = structlog.get_logger("workers")
 
-#: How often the job of a file, and the pull of a run, is tried again while a server is away.
-MAX_RETRIES = 8
+#: How often a pull is tried again while its remote or a server is away.
 MAX_PULL_RETRIES = 4
-
-#: Longest pause before a job is tried again, seconds.
-MAX_BACKOFF_S = 20.0
 
 #: Pause before a run looks again whether its repository is removed completely, seconds.
 REMOVAL_PAUSE_S = 2.0
@@ -51,11 +47,6 @@ def _delivery(of: Services) -> Delivery:
 def delivery() -> Delivery:
     """The delivery of the calling process."""
     return _delivery(services())
-
-
-def backoff(retries: int) -> float:
-    """Seconds before a job is tried again: 1, 2, 4 …, jittered."""
-    return min(MAX_BACKOFF_S, 2.0**retries) * random.uniform(0.5, 1.0)
 
 
 def declare(stage: Stage) -> Task:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -29,7 +28,6 @@ from codelode.model import (
     RepositoryName,
     RepositoryRef,
     Vectors,
-    locate,
 )
 from codelode.ports import ChunkStore, Derivations, Embedder
 from workers import wire
@@ -37,6 +35,8 @@ from workers.embed import embed
 from workers.parse import own_queries
 from workers.reindex.content import Content, Contents, Wanted, is_query
 from workers.reindex.sentences import Sentences
+from workers.retry import MAX_RETRIES, backoff
+from workers.store import StoredFile, place, refs_of
 
 #: Files per call of the model and per commit.
 BATCH_FILES = 128
@@ -44,10 +44,6 @@ BATCH_FILES = 128
 #: The swap follows a look that found at most so many changes, or the last of so many looks.
 FEW_CHANGES = 500
 MOST_LOOKS = 10
-
-#: Back-off while a server is away: 1, 2, 4 … seconds, jittered, so many times.
-MAX_RETRIES = 8
-MAX_BACKOFF_S = 20.0
 
 #: Ends the note of a file that was built under the default ref as well.
 _DEFAULT_MARK = "*"
@@ -179,7 +175,7 @@ class Build:
 
     def _plan(self, repository: Repository, ref: RefName) -> _Plan:
         place = (repository.name, ref)
-        refs = _refs(ref, repository.default_ref)
+        refs = refs_of(ref, default=repository.default_ref)
         built = self.swap.built(place)
         records = {one.path: one for one in self.ledger.all(*place)}
         queries = sorted(filter(is_query, records.values()), key=lambda one: one.path)
@@ -230,7 +226,11 @@ class Build:
         name, ref = plan.place
         for some in _batches(list(plan.leaving), BATCH_FILES):
             files = [
-                FileChunks(name, path, _refs(ref, ref if _was_default(plan.leaving[path]) else ""))
+                FileChunks(
+                    name,
+                    path,
+                    refs_of(ref, default=ref if _was_default(plan.leaving[path]) else ""),
+                )
                 for path in some
             ]
             self._trying(partial(self.store.replace, files))
@@ -318,7 +318,17 @@ class Build:
         )
         self.store.replace(
             [
-                _placed(file, found, refs, self._rounded(rows))
+                place(
+                    StoredFile(
+                        file.repository,
+                        file.path,
+                        file.blob,
+                        refs,
+                        parsed=found.parsed,
+                        vectors=self._rounded(rows),
+                        summaries=found.summaries,
+                    )
+                )
                 for (file, found), rows in zip(files.items(), vectors, strict=True)
             ]
         )
@@ -333,7 +343,7 @@ class Build:
             try:
                 return work()
             except Unavailable as exc:
-                pause_s = min(MAX_BACKOFF_S, 2.0**retry) * random.uniform(0.5, 1.0)
+                pause_s = backoff(retry)
                 log.warning("rebuild_waits", reason=str(exc), seconds=round(pause_s, 1))
                 self.sleep(pause_s)
         return work()
@@ -385,10 +395,6 @@ def _is_wanted(record: FileRecord) -> bool:
     return bool(record.blob) and is_held
 
 
-def _refs(ref: RefName, default: str) -> tuple[RefName, ...]:
-    return tuple({ref, DEFAULT_REF} if ref == default else {ref})
-
-
 def _note(record: FileRecord, refs: tuple[RefName, ...], queries: str) -> str:
     """What is noted of a file; when it would be another, the file is made anew.
 
@@ -402,19 +408,6 @@ def _note(record: FileRecord, refs: tuple[RefName, ...], queries: str) -> str:
 
 def _was_default(note: str | None) -> bool:
     return note is not None and note.endswith(_DEFAULT_MARK)
-
-
-def _placed(
-    file: Wanted, found: Content, refs: tuple[RefName, ...], vectors: Vectors
-) -> FileChunks:
-    chunks = locate(
-        found.parsed,
-        repository=file.repository,
-        path=file.path,
-        refs=refs,
-        summaries=found.summaries,
-    )
-    return FileChunks(file.repository, file.path, refs, chunks, vectors)
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[list[T]]:

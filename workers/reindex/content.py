@@ -10,7 +10,6 @@ that is under way, or was abandoned, has recorded its own and parsed some files 
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -35,10 +34,10 @@ from workers import derivations, wire
 from workers.enrich import Enricher
 from workers.parse import OwnQueries, guard, own_queries, parse
 from workers.pull import ignore
+from workers.services import bound_memory
 
-#: Processes that parse, and the memory that each may take.
+#: Processes that parse.
 PARSERS = 2
-PARSER_MEMORY_BYTES = 4 << 30
 
 _NO_RUN = RunId("reindex")
 
@@ -168,7 +167,7 @@ class Contents:
     def _ask(self, file: Wanted, data: bytes, own: OwnQueries) -> Future[bytes | str]:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
-                PARSERS, mp_context=get_context("spawn"), initializer=_confine
+                PARSERS, mp_context=get_context("spawn"), initializer=bound_memory
             )
         return self._pool.submit(_parse, data, file.path, own)
 
@@ -204,10 +203,6 @@ def _parse(data: bytes, path: str, own: OwnQueries) -> bytes | str:
         return wire.dump_parsed(parse(data, path=path, own=own))
     except Exception as exc:  # noqa: BLE001 - whatever it is is the reason
         return f"{type(exc).__name__}: {exc}"
-
-
-def _confine() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (PARSER_MEMORY_BYTES, PARSER_MEMORY_BYTES))
 
 
 def _end(pool: ProcessPoolExecutor) -> None:

@@ -6,6 +6,6 @@ repeating a call leaves the same index.
 
 from __future__ import annotations
 
-from workers.store.write import StoredFile, write
+from workers.store.write import StoredFile, place, refs_of, write
 
-__all__ = ["StoredFile", "write"]
+__all__ = ["StoredFile", "place", "refs_of", "write"]

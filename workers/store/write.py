@@ -1,6 +1,6 @@
-"""One batch of files into every store.
+"""Writes a batch of files into every store.
 
-The chunk index comes last: it is what searches see, and by then graph and symbols are there.
+The chunk index comes last: searches see it, and by then graph and symbols are there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from codelode.counts import counted
 from codelode.model import (
+    DEFAULT_REF,
     NO_SUMMARIES,
     BlobId,
     Edge,
@@ -48,6 +49,11 @@ class StoredFile:
         return self.parsed.symbols if self.parsed else ()
 
 
+def refs_of(ref: RefName, *, default: str) -> tuple[RefName, ...]:
+    """Return the refs that chunks at a ref carry: DEFAULT_REF too when it is the default one."""
+    return tuple({ref, DEFAULT_REF} if ref == default else {ref})
+
+
 def write(
     files: Sequence[StoredFile],
     *,
@@ -61,7 +67,7 @@ def write(
         graph.replace(repository, {file.path: file.edges for file in group})
         symbols.replace(repository, {file.path: file.symbols for file in group})
         references.replace(repository, {file.path: file.names for file in group})
-    placed = [_place(file) for file in files]
+    placed = [place(file) for file in files]
     store.replace(placed)
     return tuple(_record(file, len(at.chunks)) for file, at in zip(files, placed, strict=True))
 
@@ -75,7 +81,8 @@ def _by_repository(
     return groups.items()
 
 
-def _place(file: StoredFile) -> FileChunks:
+def place(file: StoredFile) -> FileChunks:
+    """Return what the chunk store holds of the file; a removed file has no chunks."""
     if file.parsed is None or file.vectors is None:
         return FileChunks(file.repository, file.path, file.refs)
     chunks = locate(
@@ -105,6 +112,6 @@ def _record(file: StoredFile, chunks: int) -> FileRecord:
 
 
 def _remark(health: FileHealth) -> str:
-    """What is wrong with a file that is indexed all the same; empty: nothing."""
+    """Return what is wrong with a file that is indexed nevertheless; empty: nothing."""
     errors = counted(health.errors, "syntax error") if health.errors else ""
     return "; ".join(part for part in (errors, health.detail) if part)
