@@ -1,7 +1,7 @@
-"""An embedded index in a folder of a backup: the database and its signature.
+"""Back up the database of an embedded index and its signature, and restore them.
 
-What is copied is the state of the moment in which `begin` was called, however long the copying
-takes and whatever is written meanwhile. The keyword index is made anew from the database.
+The copy is the state at the moment of `begin`, however long copying takes and whatever is written
+meanwhile. The keyword index is rebuilt from the database.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from codelode.backends.local import database, published, repair, signature
+from codelode.backends.local import database, keyword_index, published, signature
 from codelode.backends.local.errors import translated
 from codelode.backends.local.store import LocalChunkStore
 from codelode.errors import NotIndexed, SchemaMismatch
-
-#: What an index folder is called while another one takes its place.
-_COMING, _GOING = "restoring", "replaced"
 
 
 class LocalBackup:
@@ -38,11 +35,11 @@ class LocalBackup:
                 raise NotIndexed(f"there is no index at {self._root} yet")
             self._source = database.connect(self._published.folder, is_writer=False)
             self._source.execute("BEGIN")
-            database.state(self._source)  # the moment from which on nothing changes for us
+            database.state(self._source)  # the first read fixes the transaction's snapshot
         return {**facts, "choice": dict(self._published.choice)}
 
     def save(self, folder: Path) -> None:
-        assert self._source is not None, "after `begin`"
+        assert self._source is not None, "call `begin` first"
         with translated(self._root):
             with closing(sqlite3.connect(folder / database.FILE_NAME)) as target:
                 self._source.backup(target)
@@ -69,23 +66,24 @@ class LocalBackup:
             )
 
     def restore(self, folder: Path, facts: Mapping[str, Any]) -> None:
-        """Built aside first; the old index leaves when the new one is complete."""
-        coming, going = (self._root.with_name(f"{self._root.name}.{n}") for n in (_COMING, _GOING))
+        """Build the index in another folder; replace the old one when it is complete."""
+        restoring = self._root.with_name(f"{self._root.name}.restoring")
+        replaced = self._root.with_name(f"{self._root.name}.replaced")
         with translated(self._root):
-            shutil.rmtree(coming, ignore_errors=True)
-            shutil.rmtree(going, ignore_errors=True)
+            shutil.rmtree(restoring, ignore_errors=True)
+            shutil.rmtree(replaced, ignore_errors=True)
             identity, dim = str(facts["embedder"]), int(facts["dim"])
-            made = published.folder_for(coming, f"{facts['schema']} {identity} {dim}")
+            made = published.folder_for(restoring, f"{facts['schema']} {identity} {dim}")
             made.mkdir(parents=True, mode=0o700)
             for name in (database.FILE_NAME, signature.IDENTITY_FILE):
                 shutil.copyfile(folder / name, made / name)
             _complete(made)
-            published.point(coming, made, facts["choice"])
+            published.point(restoring, made, facts["choice"])
             LocalChunkStore(made, dim=dim, identity=identity).close()  # fills the keyword index
             if self._root.exists():
-                self._root.rename(going)
-            coming.rename(self._root)
-            shutil.rmtree(going, ignore_errors=True)
+                self._root.rename(replaced)
+            restoring.rename(self._root)
+            shutil.rmtree(replaced, ignore_errors=True)
 
     def close(self) -> None:
         if self._source is not None:
@@ -94,7 +92,8 @@ class LocalBackup:
 
 
 def _complete(folder: Path) -> None:
-    """Give the copy of a database what it had: readers beside a writer, and a keyword index."""
+    """Give the copy of a database its journal mode, and an empty keyword index."""
     with closing(sqlite3.connect(folder / database.FILE_NAME)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        repair.start(folder, database.state(connection).keywords)
+        number = database.state(connection).keywords
+        keyword_index.create(keyword_index.folder_of(folder, number))

@@ -1,4 +1,4 @@
-"""ColumnTable that keep up with the database: new rows, rows that left, rows under other refs."""
+"""Load columns from the database incrementally: new rows, deleted rows, and changed refs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from codelode.backends.local.column_table import CODED, ColumnTable, Dictionaries
+from codelode.backends.local.column_table import ENCODED, ColumnTable, Dictionaries
 from codelode.backends.local.database import State
 from codelode.backends.local.dictionary import Mask
 
-#: Share of dead rows from which on they are taken out.
-MAX_DEAD = 1 / 3
+#: Share of deleted rows above which they are removed.
+MAX_DELETED = 1 / 3
 
-#: Rows read at once: a first reading must not hold all of them as Python objects.
+#: Rows read at once: the first load must not hold all of them as Python objects.
 _ROWS_PER_READ = 4_096
 
 _NEW_ROWS = (
@@ -30,20 +30,20 @@ _NEW_FILES = "SELECT file, repository, path FROM files WHERE file > ? ORDER BY f
 
 
 class ColumnLoader:
-    """Makes the columns of each next state out of those of the last. For one thread at a time."""
+    """Builds each snapshot from the previous one. For one thread at a time."""
 
     def __init__(self, dim: int) -> None:
         self._dim = dim
         self.columns: ColumnTable | None = None
         self._start()
 
-    def follow(self, connection: sqlite3.Connection, state: State) -> ColumnTable:
-        """The columns of the state that the connection's open transaction sees."""
+    def load(self, connection: sqlite3.Connection, state: State) -> ColumnTable:
+        """Return the snapshot of the state that the connection's open transaction sees."""
         before = self.columns
         if before is not None and before.state.version == state.version:
             return before
         if before is not None and state.first_change > before.state.last_change + 1:
-            self._start()  # what changed in between is no longer known
+            self._start()  # changes in between were dropped from the log
             before = None
         if before is not None:
             self._mark_changes(connection, before.state.last_change)
@@ -54,23 +54,23 @@ class ColumnLoader:
         return self.columns
 
     def _start(self) -> None:
-        self._texts = Dictionaries()
-        self._files = np.zeros((1, 2), np.int32)  # by file: codes of repository and path
+        self._dictionaries = Dictionaries()
+        self._files = np.zeros((1, 2), np.int32)  # by file number: codes of repository and path
         self._last_row = 0
-        self._rows = Grown(np.zeros(0, np.int64))
-        self._codes = {name: Grown(np.zeros(0, np.int32)) for name in CODED}
-        self._is_alive = Grown(np.zeros(0, np.bool_))
-        self._vectors = Grown(np.zeros((0, self._dim), np.int8))
-        self._scales = Grown(np.zeros(0, np.float32))
+        self._rows = GrowingArray(np.zeros(0, np.int64))
+        self._codes = {name: GrowingArray(np.zeros(0, np.int32)) for name in ENCODED}
+        self._is_alive = GrowingArray(np.zeros(0, np.bool_))
+        self._vectors = GrowingArray(np.zeros((0, self._dim), np.int8))
+        self._scales = GrowingArray(np.zeros(0, np.float32))
 
-    def _arrays(self) -> Iterator[Grown[Any]]:
+    def _arrays(self) -> Iterator[GrowingArray[Any]]:
         yield from (self._rows, self._is_alive, self._vectors, self._scales)
         yield from self._codes.values()
 
     def _snapshot(self, state: State) -> ColumnTable:
         return ColumnTable(
             state=state,
-            texts=self._texts,
+            dictionaries=self._dictionaries,
             rows=self._rows.items,
             codes={name: codes.items for name, codes in self._codes.items()},
             is_alive=self._is_alive.items,
@@ -85,10 +85,10 @@ class ColumnLoader:
         moved = [row for row, is_gone in changes if not is_gone and row <= self._last_row]
         refs = connection.execute(_REFS, (json.dumps(moved),)).fetchall() if moved else []
         rows, values = zip(*refs, strict=True) if refs else ((), ())
-        self._codes["refs"].change(self._positions(rows), self._texts.refs.encode(values))
+        self._codes["refs"].change(self._positions(rows), self._dictionaries.refs.encode(values))
 
     def _positions(self, rows: Sequence[int]) -> npt.NDArray[np.intp]:
-        """Where those of the rows are that are here, in the order given."""
+        """Return the positions of the rows that are loaded, in the order given."""
         known, asked = self._rows.items, np.array(rows, np.int64)
         found = np.searchsorted(known, asked)
         found, asked = found[found < len(known)], asked[found < len(known)]
@@ -102,8 +102,8 @@ class ColumnLoader:
         files, repositories, paths = zip(*found, strict=True)
         more = np.zeros((files[-1] + 1 - len(self._files), 2), np.int32)
         position = np.array(files) - len(self._files)
-        more[position, 0] = self._texts.repositories.encode(repositories)
-        more[position, 1] = self._texts.paths.encode(paths)
+        more[position, 0] = self._dictionaries.repositories.encode(repositories)
+        more[position, 1] = self._dictionaries.paths.encode(paths)
         self._files = np.concatenate([self._files, more])
 
     def _read_rows(self, connection: sqlite3.Connection) -> None:
@@ -133,7 +133,7 @@ class ColumnLoader:
             "names": names,
         }
         for name, values in texts.items():
-            self._codes[name].extend(getattr(self._texts, name).encode(values))
+            self._codes[name].extend(getattr(self._dictionaries, name).encode(values))
         matrix = np.frombuffer(b"".join(vectors), np.int8).reshape(len(rows), self._dim)
         self._vectors.extend(matrix)
         self._scales.extend(_inverse_lengths(matrix))
@@ -143,7 +143,7 @@ class ColumnLoader:
 
     def _compact(self) -> None:
         alive = self._is_alive.items
-        if np.count_nonzero(alive) < len(alive) * (1 - MAX_DEAD):
+        if np.count_nonzero(alive) < len(alive) * (1 - MAX_DELETED):
             for array in self._arrays():
                 array.keep(alive)
 
@@ -151,8 +151,8 @@ class ColumnLoader:
 Item = TypeVar("Item", bound=np.generic)
 
 
-class Grown(Generic[Item]):
-    """An array that grows at its end. `items` handed out before never change."""
+class GrowingArray(Generic[Item]):
+    """An append-only array. `items` that were handed out before never change."""
 
     def __init__(self, empty: npt.NDArray[Item]) -> None:
         self._held = empty

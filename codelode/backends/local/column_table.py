@@ -1,8 +1,8 @@
-"""What a reader holds of every chunk: filterable fields as numbers, vectors in 8 bits.
+"""Columns that a reader holds of every chunk: dictionary-encoded fields and 8-bit vectors.
 
-A `ColumnTable` is one state of the index and never changes, so a search works on one to its end.
-The next one shares the arrays and adds what came since. Rows that left are marked, and taken out
-when they are a third of all.
+A `ColumnTable` is a snapshot of the index and never changes, so a search can use one to its end.
+The next snapshot shares the arrays and appends new rows. Deleted rows are marked, and removed when
+they are a third of all rows.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from codelode.backends.local.database import State
 from codelode.backends.local.dictionary import Codes, Dictionary, Mask
 from codelode.model import Filters
 
-#: The coded columns.
-CODED = ("repositories", "paths", "refs", "languages", "categories", "kinds", "names")
+#: The dictionary-encoded columns.
+ENCODED = ("repositories", "paths", "refs", "languages", "categories", "kinds", "names")
 
-#: Filters whose rows are remembered for as long as the index stays the same; each takes a byte a
-#: row.
+#: Filters whose masks are cached per snapshot, at one byte per row each.
 MAX_MASKS = 16
 
 Rows = npt.NDArray[np.int64]
@@ -37,7 +36,7 @@ def _holds_ref(ref: str) -> Callable[[str], bool]:
 
 @dataclass(frozen=True, slots=True)
 class Dictionaries:
-    """The texts behind the numbers. They only grow, so all states share them."""
+    """The dictionaries of the encoded columns. They only grow, so all snapshots share them."""
 
     repositories: Dictionary = field(default_factory=Dictionary)
     paths: Dictionary = field(default_factory=partial(Dictionary, globs.matches_path))
@@ -50,46 +49,46 @@ class Dictionaries:
 
 @dataclass(frozen=True, slots=True)
 class ColumnTable:
-    """One item a row in each array, by ascending row number."""
+    """A snapshot: arrays with one item per row, in ascending order of row numbers."""
 
     state: State
-    texts: Dictionaries
+    dictionaries: Dictionaries
     rows: Rows
-    codes: dict[str, Codes]  # by the names of the vocabularies
+    codes: dict[str, Codes]  # by names of the dictionaries
     is_alive: Mask
     vectors: npt.NDArray[np.int8]  # (rows, dim)
-    scales: npt.NDArray[np.float32]  # 1 / length of the vector; 0: there is none
+    scales: npt.NDArray[np.float32]  # 1 / length of the vector; 0: no vector
     _inside: dict[Filters, Mask] = field(default_factory=dict, init=False)
 
     def positions(self, rows: Rows) -> npt.NDArray[np.intp]:
-        """Where each row is; rows that are not here must be told apart by `rows`."""
+        """Return the position of each row; for a missing row, of some other (compare `rows`)."""
         return np.minimum(np.searchsorted(self.rows, rows), max(len(self.rows) - 1, 0))
 
     def texts_at(self, name: str, positions: Sequence[int]) -> list[str]:
-        """The texts of a coded column."""
-        vocabulary: Dictionary = getattr(self.texts, name)
-        return vocabulary.texts(self.codes[name][positions])
+        """Return the texts of an encoded column."""
+        dictionary: Dictionary = getattr(self.dictionaries, name)
+        return dictionary.texts(self.codes[name][positions])
 
     def count(self, visible: Visibility) -> int:
         named = visible.among(())
         if named is None:
             return int(np.count_nonzero(self.is_alive))
-        codes = self.texts.repositories.codes(named)
+        codes = self.dictionaries.repositories.codes(named)
         return int(np.count_nonzero(self.is_alive & _among(self.codes["repositories"], codes)))
 
     def in_clauses(self, filters: Filters) -> Mask:
-        """Rows that meet the filters which the keyword index knows as well."""
+        """Return the mask of rows that meet the filters which the keyword index has as well."""
         mask = self.is_alive
         for name, values in clauses(filters).items():
             if name == "kinds":
                 mask = mask & self._matching(name, values)
                 continue
-            codes = getattr(self.texts, name).codes(values)
+            codes = getattr(self.dictionaries, name).codes(values)
             mask = mask & _among(self.codes[name], codes)
         return mask
 
     def inside(self, filters: Filters) -> Mask:
-        """Rows that meet all filters; the answer is remembered and cannot be written to."""
+        """Return the mask of rows that meet all filters; it is cached and read-only."""
         mask = self._inside.get(filters)
         if mask is None:
             if len(self._inside) >= MAX_MASKS:
@@ -109,8 +108,8 @@ class ColumnTable:
         return mask
 
     def _matching(self, name: str, patterns: Sequence[str]) -> Mask:
-        vocabulary: Dictionary = getattr(self.texts, name)
-        return vocabulary.matching(patterns)[self.codes[name]]
+        dictionary: Dictionary = getattr(self.dictionaries, name)
+        return dictionary.matching(patterns)[self.codes[name]]
 
 
 def _among(codes: Codes, wanted: Sequence[int]) -> Mask:
@@ -119,7 +118,7 @@ def _among(codes: Codes, wanted: Sequence[int]) -> Mask:
 
 
 def clauses(filters: Filters) -> dict[str, Sequence[str]]:
-    """The filters that name values, those that limit anything."""
+    """Return the filters that name values, by column; those without values are left out."""
     named: dict[str, Sequence[str]] = {
         "repositories": filters.repositories,
         "languages": filters.languages,

@@ -1,12 +1,12 @@
-"""The truth: every chunk and where it stands, in SQLite.
+"""The SQLite database: the source of truth for every chunk, its file, and its refs.
 
-A stored chunk never changes but for its refs; a chunk that is made otherwise gets a new row, and
-row numbers are not given twice. So a reader keeps up with two questions: which rows are above the
-last one it knows, and which of those it knows are in the log of changes.
+A stored chunk never changes except for its refs; a chunk with any other change gets a new row, and
+row numbers are never reused. So a reader stays up to date with two queries: the rows above the last
+one it knows, and the rows in the change log.
 
-What readers hold in memory is one table, what they show of a candidate another, so that starting
-a reader does not read every content. Vectors are stored in 8 bits to be scanned and in 16 to be
-compared exactly.
+The columns that readers hold in memory are one table, the texts they display another, so that a
+reader starts without reading every content. Vectors are stored with 8 bits for scanning and with 16
+for exact comparison.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 
 FILE_NAME = "chunks.db"
 
-#: Longest wait for another process's transaction. They take milliseconds; a checkpoint may take
-#: as long as the disk does.
+#: Longest wait for another process's transaction, seconds. Transactions take milliseconds, a
+#: checkpoint as long as the disk needs.
 BUSY_TIMEOUT_S = 10.0
 
-#: Longest wait of a checkpoint for readers, who hold nothing for longer than a search takes.
+#: Longest wait of a checkpoint for readers, milliseconds; readers hold a lock for one search.
 CHECKPOINT_WAIT_MS = 200
 
-#: FULL: what a call wrote outlives a power cut. One more wait for the disk beside the ten or so of
-#: the keyword index.
+#: FULL: writes survive a power failure. It costs one more disk flush, where the keyword index needs
+#: about ten.
 _WRITER_PRAGMAS = ("PRAGMA synchronous = FULL", "PRAGMA cache_size = -16000")
 _READER_PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA cache_size = -4000")
 
@@ -58,20 +58,20 @@ INSERT INTO state VALUES (0, 1, 1, 0, 1, 0, 0, 0);
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where the index stands: one row, rewritten by every transaction."""
+    """State of the index: one row, rewritten by every transaction."""
 
     version: int
     next_row: int
     next_file: int
-    last_change: int  # in the log of changes
-    first_change: int  # the log holds from here on; earlier ones were dropped
-    folded: int  # the keyword index is rid of what left up to this change
-    keywords: int  # which folder the keyword index is in
-    keywords_stamp: int  # its last commit that belongs to this state
+    last_change: int  # newest entry of the change log
+    first_change: int  # oldest entry of the change log; earlier ones were dropped
+    folded: int  # rows deleted up to this change are deleted from the keyword index as well
+    keywords: int  # number of the keyword index's folder
+    keywords_stamp: int  # the keyword index's last commit that belongs to this state
 
 
 def create(folder: Path) -> None:
-    """Make the empty tables, in place of whatever an unfinished attempt left."""
+    """Create the empty tables, replacing what an unfinished attempt left."""
     for name in (FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"):
         (folder / name).unlink(missing_ok=True)
     connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
@@ -81,7 +81,7 @@ def create(folder: Path) -> None:
 
 
 def connect(folder: Path, *, is_writer: bool) -> sqlite3.Connection:
-    """A connection in autocommit mode; its user sees to it that one thread uses it at a time."""
+    """Return a connection in autocommit mode, to be used by one thread at a time."""
     uri = f"{(folder / FILE_NAME).absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(
         uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
@@ -92,7 +92,7 @@ def connect(folder: Path, *, is_writer: bool) -> sqlite3.Connection:
 
 
 def file_number(folder: Path) -> int | None:
-    """Which file it is, another one after the folder was made anew; None: there is none."""
+    """Return the file's inode, which changes when the index is recreated; None: no file."""
     try:
         return (folder / FILE_NAME).stat().st_ino
     except FileNotFoundError:
@@ -100,14 +100,14 @@ def file_number(folder: Path) -> int | None:
 
 
 def checkpoint(connection: sqlite3.Connection) -> None:
-    """Fold the log into the file, unless readers are in the way for long; another time, then."""
+    """Fold the write-ahead log into the file, unless readers block that for long."""
     connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAIT_MS}")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1_000:.0f}")
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether no chunk is stored."""
+    """Whether there is no chunk."""
     return connection.execute("SELECT 1 FROM chunks LIMIT 1").fetchone() is None
 
 

@@ -1,7 +1,7 @@
-"""Distinct texts as numbers, and which of them match a pattern.
+"""Dictionary encoding: distinct texts as numbers, and which of them match a pattern.
 
-A pattern is asked of each distinct text once: the answers are kept, and later only texts that
-came since are asked.
+A pattern is matched against each distinct text once: results are cached, and later only texts that
+were added since are matched.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-#: Patterns whose answers are kept; each takes a byte a text.
+#: Patterns whose results are cached, at one byte per text each.
 MAX_PATTERNS = 64
 
 Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
-#: Pattern → whether a text matches it.
+#: From a pattern to a test whether a text matches it.
 Matcher = Callable[[str], Callable[[str], bool]]
 
 
 class Dictionary:
-    """A growing list of distinct texts. One thread adds at a time, any number ask."""
+    """A growing list of distinct texts. One thread adds at a time, any number read."""
 
     def __init__(self, matcher: Matcher = lambda pattern: pattern.__eq__) -> None:
         self._matcher = matcher
@@ -34,29 +34,29 @@ class Dictionary:
         self._lock = threading.Lock()
 
     def encode(self, texts: Sequence[str]) -> Codes:
-        """The number of each text, new ones for new texts."""
+        """Return the code of each text; new texts are added."""
         return np.fromiter(map(self._code, texts), np.int32, len(texts))
 
     def texts(self, codes: Codes) -> list[str]:
         return list(map(self._texts.__getitem__, codes.tolist()))
 
     def codes(self, texts: Iterable[str]) -> list[int]:
-        """The numbers of those of the texts that are known."""
+        """Return the codes of the texts that are known."""
         return [self._codes[text] for text in texts if text in self._codes]
 
     def matching(self, patterns: Iterable[str]) -> Mask:
-        """For each number, whether its text matches one of the patterns."""
+        """Return for each code whether its text matches one of the patterns."""
         known = len(self._texts)
-        masks = [self._answers(pattern)[:known] for pattern in patterns]
+        masks = [self._results(pattern)[:known] for pattern in patterns]
         mask: Mask = np.logical_or.reduce(masks)
         return mask
 
-    def _answers(self, pattern: str) -> Mask:
+    def _results(self, pattern: str) -> Mask:
         with self._lock:
             mask = self._masks.pop(pattern, np.zeros(0, np.bool_))
             if texts := self._texts[len(mask) :]:
-                asked = np.fromiter(map(self._matcher(pattern), texts), np.bool_, len(texts))
-                mask = np.concatenate([mask, asked])
+                matched = np.fromiter(map(self._matcher(pattern), texts), np.bool_, len(texts))
+                mask = np.concatenate([mask, matched])
             self._masks[pattern] = mask
             if len(self._masks) > MAX_PATTERNS:
                 self._masks.popitem(last=False)

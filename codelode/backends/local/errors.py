@@ -1,4 +1,4 @@
-"""What the engines' errors mean: what may pass (a busy file, a full disk), and damage."""
+"""Translate the engines' errors: transient failures (a busy file, a full disk), and damage."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from codelode.backends.remedies import AFRESH
 from codelode.errors import CodelodeError, Corrupt, Unavailable
 
-#: Parts of SQLite's messages that say the file itself is wrong; all others may pass.
+#: Parts of SQLite's messages that mean that the file is damaged; all others are transient.
 _DATABASE_DAMAGE = ("malformed", "not a database", "no such table", "no such column", "corrupt")
 
-#: Parts of the keyword index's messages that a repetition may cure; all others say damage.
-_PASSING = (
+#: Parts of the keyword index's messages that mean a transient failure; all others mean damage.
+_TRANSIENT = (
     "LockBusy",
     "No space left",
     "Disk quota",
@@ -29,19 +29,20 @@ _PASSING = (
 
 
 class Damaged(Exception):
-    """The keyword index cannot be used; a writer can make it anew from the database."""
+    """The keyword index cannot be used; a writer can rebuild it from the database."""
 
 
 @contextmanager
 def damage_reported() -> Iterator[None]:
-    """Raise Damaged for what the keyword index says of its files, OSError for what may pass.
+    """Raise Damaged if the keyword index reports damaged files, OSError for transient failures.
 
-    The engine raises ValueError for everything, and panics by an exception that is no Exception.
+    The engine raises ValueError for everything, and panics with an exception that is not a subclass
+    of Exception.
     """
     try:
         yield
     except ValueError as exc:
-        if any(part in str(exc) for part in _PASSING):
+        if any(part in str(exc) for part in _TRANSIENT):
             raise OSError(str(exc)) from exc
         raise Damaged(str(exc)) from exc
     except BaseException as exc:
@@ -52,7 +53,7 @@ def damage_reported() -> Iterator[None]:
 
 @contextmanager
 def translated(folder: Path) -> Iterator[None]:
-    """Raise the engines' errors as ours."""
+    """Raise the engines' exceptions as errors of `codelode.errors`."""
     try:
         yield
     except CodelodeError:
@@ -62,7 +63,7 @@ def translated(folder: Path) -> Iterator[None]:
     except Damaged as exc:
         raise Unavailable(
             f"the keyword index at {folder} is damaged ({exc}); the next write or maintenance by "
-            "a store worker makes it anew"
+            "a store worker rebuilds it"
         ) from exc
     except (OSError, RuntimeError) as exc:
         raise Unavailable(f"the chunk index at {folder} does not answer: {exc}") from exc

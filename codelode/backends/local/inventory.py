@@ -1,4 +1,4 @@
-"""What is stored in an embedded index, for comparing: counted in the database, read-only."""
+"""Count what is stored in an embedded index, with a read-only connection to the database."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class LocalInventory:
         return counts
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        """A connection; None: there is no index yet."""
+        """Open a connection; None: there is no index yet."""
         with translated(self._folder):
             published.require_current(self._folder)
             if database.file_number(self._folder) is None:

@@ -1,39 +1,48 @@
 """The keyword index: BM25 over the words of each chunk, in tantivy. Derived from the database.
 
-Three fields, whose scores are summed with the weights of `words`; a chunk is its row number. The
-index commits before the database does, so it may hold rows that the database never got (a crash
-in between) and rows that left; readers drop both. Each commit has a stamp that the database
-remembers, which tells when the two may differ.
+Scores are summed over three fields with the weights of `words`; a chunk is identified by its row
+number. The index commits before the database does, so it may have rows that the database never got
+(after a crash in between) and deleted rows; readers drop both. The database records the stamp of
+each commit, which shows whether the two may differ.
 
-The writer is opened for every call and closed after it: that takes half a millisecond and lets
-processes take turns, which the engine's own lock would not.
+The writer is opened and closed by every call: that takes half a millisecond and lets processes
+alternate, which the engine's own lock would prevent.
 """
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import structlog
 from tantivy import Document, Index, IndexWriter, Occur, Query, Schema, SchemaBuilder, Searcher
 
 from codelode.backends import words
+from codelode.backends.local import tables
 from codelode.backends.local.errors import damage_reported
 from codelode.model import Chunk
 
-#: Memory in which documents gather before they are written out; the engine's least is 15 MB.
+#: Memory that buffers documents before they are written, bytes; the engine requires 15 MB.
 HEAP_BYTES = 20_000_000
 
-#: Rows named in one deletion.
+#: Rows in one deletion.
 _ROWS_PER_DELETION = 1_000
+
+#: Rows read and indexed between two log events.
+_ROWS_PER_STEP = 5_000
+
+_log = structlog.get_logger(__name__)
 
 _FIELDS = {"name": words.NAME_WEIGHT, "body": 1.0, "summary": words.SUMMARY_WEIGHT}
 
-#: What a chunk must be equal to one of, by field.
+#: Accepted values by field: a chunk must have one of them in each field.
 Clauses = Mapping[str, Sequence[str]]
 
-#: Named as the columns of a reader are.
+#: Fields for filters, with the names of the reader's columns.
 CLAUSE_FIELDS = ("repositories", "languages", "categories", "kinds")
 
 Rows = npt.NDArray[np.int64]
@@ -42,7 +51,7 @@ Scores = npt.NDArray[np.float64]
 
 def schema() -> Schema:
     builder = SchemaBuilder()
-    for name in _FIELDS:  # split beforehand: index and query must agree to the letter
+    for name in _FIELDS:  # split by us, so that index and query agree exactly
         builder.add_text_field(name, tokenizer_name="whitespace", index_option="freq")
     for name in CLAUSE_FIELDS:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
@@ -54,27 +63,40 @@ _SCHEMA = schema()
 
 
 def create(folder: Path) -> None:
-    """Make an empty index in a folder that is not there yet."""
+    """Create an empty index, replacing what an unfinished attempt left."""
+    shutil.rmtree(folder, ignore_errors=True)
     with damage_reported():
         folder.mkdir(parents=True)
         Index(_SCHEMA, path=str(folder))
 
 
+def folder_of(index: Path, number: int) -> Path:
+    """Return the folder of the keyword index with this number; each rebuild uses the next one."""
+    return index / f"keywords-{number}"
+
+
+def remove_others(index: Path, number: int) -> None:
+    """Delete the keyword indexes that this one replaced."""
+    for other in index.glob("keywords-*"):
+        if other != folder_of(index, number):
+            shutil.rmtree(other, ignore_errors=True)
+
+
 def open_index(folder: Path) -> Index:
-    """The index, which moves on only when told to by `reload`."""
+    """Open the index for reading; it shows new commits only after `reload`."""
     index = Index.open(str(folder))
     index.config_reader(reload_policy="manual")
     return index
 
 
 def check(folder: Path) -> None:
-    """Raise Damaged unless every file of the index is there. Does not read them."""
+    """Raise Damaged unless every file of the index exists. Does not read them."""
     with damage_reported():
         Index.open(str(folder)).searcher()
 
 
 class Writer:
-    """Changes to the index in one commit, or none. Every method may raise Damaged."""
+    """Changes the index in one commit, or not at all. Every method may raise Damaged."""
 
     def __init__(self, folder: Path) -> None:
         with damage_reported():
@@ -83,36 +105,48 @@ class Writer:
             self.stamp = self._writer.commit_opstamp
 
     def add(self, chunks: Iterable[tuple[int, Chunk]]) -> None:
-        """Put rows in that are not there."""
+        """Add rows that are not in the index."""
         for row, chunk in chunks:
             document = _document(row, chunk)
             with damage_reported():
                 self._writer.add_document(document)
 
     def delete(self, rows: Iterable[int]) -> None:
-        """Take out rows added before this call; rows that are not there are no error."""
+        """Delete rows added before this call; unknown rows are not an error."""
         ordered = sorted(rows)
         for start in range(0, len(ordered), _ROWS_PER_DELETION):
             some = ordered[start : start + _ROWS_PER_DELETION]
             with damage_reported():
-                # By query: deletion by term takes a number for a signed one and finds nothing.
+                # Deletion by term treats the number as signed and finds nothing, so use a query.
                 self._writer.delete_documents_by_query(Query.term_set_query(_SCHEMA, "row", some))
 
     def rows(self) -> set[int]:
-        """All rows of the last commit."""
+        """Return all rows of the last commit."""
         with damage_reported():
             searcher = self._index.searcher()
             everything = searcher.search(Query.all_query(), max(1, searcher.num_docs), count=False)
             values = searcher.fast_field_values("row", [at for _, at in everything.hits])
         return {int(value) for value in values if value is not None}
 
+    def match(self, connection: sqlite3.Connection) -> None:
+        """Delete rows that the database does not have, and add those that are missing."""
+        indexed = self.rows()
+        stored = {row for (row,) in connection.execute("SELECT row FROM chunks")}
+        orphans, missing = indexed - stored, sorted(stored - indexed)
+        _log.info("keyword_index_compared", orphans=len(orphans), missing=len(missing))
+        self.delete(orphans)
+        for start in range(0, len(missing), _ROWS_PER_STEP):
+            self.add(tables.chunks(connection, missing[start : start + _ROWS_PER_STEP]))
+            done = min(start + _ROWS_PER_STEP, len(missing))
+            _log.info("keyword_index_filled", rows=done, of=len(missing))
+
     def commit(self) -> int:
-        """Its stamp, by which the next writer knows it."""
+        """Commit the changes and return the stamp, which identifies the commit."""
         with damage_reported():
             return self._writer.commit()
 
     def close(self) -> None:
-        """Wait for the merges that the commit began: the engine would throw them away."""
+        """Wait for the merges that the commit started: the engine would discard them."""
         with damage_reported():
             self._writer.wait_merging_threads()
 
@@ -134,13 +168,13 @@ def clause_values(chunk: Chunk) -> tuple[str, str, str, str]:
 
 
 def matching(terms: Sequence[str]) -> Query:
-    """Any of the terms in any field, scored by the weighted sum of the fields' BM25 scores."""
+    """Return a query for any of the terms, scored by the weighted sum of the fields' BM25."""
     queries = [_weighted(field, term) for term in terms for field in _FIELDS]
     return Query.boolean_query([(Occur.Should, query) for query in queries])
 
 
 def inside(query: Query, clauses: Clauses, rows: Sequence[int] | None = None) -> Query:
-    """The query limited to the clauses, and to the rows when given; scores stay."""
+    """Limit the query to the clauses, and to the rows if given; scores do not change."""
     limits = [Query.term_set_query(_SCHEMA, field, values) for field, values in clauses.items()]
     if rows is not None:
         limits.append(Query.term_set_query(_SCHEMA, "row", rows))
@@ -151,9 +185,9 @@ def inside(query: Query, clauses: Clauses, rows: Sequence[int] | None = None) ->
 
 
 def top(searcher: Searcher, query: Query, limit: int) -> tuple[Rows, Scores]:
-    """The best `limit` rows and their scores, best first.
+    """Return the best `limit` rows and their scores, best first.
 
-    Not counting all matches lets the engine skip those that cannot be among the best.
+    Matches are not counted, so that the engine can skip those that cannot be among the best.
     """
     hits = searcher.search(query, limit, count=False).hits
     rows = searcher.fast_field_values("row", [address for _, address in hits])

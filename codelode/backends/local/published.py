@@ -1,11 +1,11 @@
-"""Which folder holds the published index.
+"""Look up and change which folder holds the published index.
 
-The first index of a data folder is in the index folder itself. One that is built anew is in a
-folder of its own inside it, `at-…`, named after all that makes indexes incompatible, and takes over
-by a pointer file that is replaced in one step. Whoever works on a folder asks here before each
-search and each write whether it is still the published one, so no process answers from, or
-writes to, an index that another has replaced. The pointer also tells how the embedder was chosen,
-because every process must change it together with the index.
+The first index of a data folder is in the index folder itself. A rebuilt index is in a folder of
+its own inside it, `at-…`, named by a hash of everything that makes indexes incompatible, and is
+published by replacing a pointer file atomically. Readers and writers check before each search and
+each write that their folder is still the published one, so no process reads from or writes to an
+index that another has replaced. The pointer also has the settings of the embedder, because every
+process must change it together with the index.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from codelode.errors import Corrupt, Superseded
 
 FILE = "current.json"
 
-#: In a folder that is being built: it may be written although it is not the published one.
+#: File that marks a folder being built, which may be written although it is not published.
 BUILDING = "building"
 
 _PREFIX = "at-"
@@ -31,14 +31,14 @@ _PREFIX = "at-"
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The published folder, and the settings of its embedder where a rebuild chose them."""
+    """The published folder, and the settings of its embedder if `codelode reindex` chose them."""
 
     folder: Path
     choice: Mapping[str, object] = field(default_factory=dict)
 
 
 def read(root: Path) -> Pointer:
-    """What is published in an index folder; without a pointer, the folder itself."""
+    """Return what is published in an index folder; without a pointer file, the folder itself."""
     try:
         found = os.stat(f"{root}/{FILE}")
     except FileNotFoundError:
@@ -56,7 +56,7 @@ def _read(root: Path, _number: int, _changed_ns: int) -> Pointer:
 
 
 def point(root: Path, folder: Path, choice: Mapping[str, object]) -> None:
-    """Publish a folder inside `root`; durable when it returns."""
+    """Publish a folder inside `root`; the change is durable when this returns."""
     draft = root / f"{FILE}.draft"
     with draft.open("w", encoding="utf-8") as out:
         json.dump({"folder": folder.name, "settings": dict(choice)}, out)
@@ -71,12 +71,12 @@ def point(root: Path, folder: Path, choice: Mapping[str, object]) -> None:
 
 
 def folder_for(root: Path, signature: str) -> Path:
-    """Where the index that the signature names is built."""
+    """Return the folder for an index with this signature."""
     return root / f"{_PREFIX}{blake2b(signature.encode(), digest_size=5).hexdigest()}"
 
 
 def folders(root: Path) -> list[Path]:
-    """All folders inside `root` that were made for an index."""
+    """Return all folders inside `root` that were created for an index."""
     return sorted(path for path in root.glob(f"{_PREFIX}*") if path.is_dir())
 
 

@@ -1,4 +1,4 @@
-"""What replacing files means for the stored chunks, decided before anything is written."""
+"""Plan which rows a replacement of files adds, changes, and deletes, before anything is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codelode.model import Chunk, ChunkId, FileChunks, RefName, RepositoryName, 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is known of a stored chunk without reading it whole."""
+    """A stored chunk, without its content."""
 
     row: int
     repository: RepositoryName
@@ -22,25 +22,25 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one `replace` call writes."""
+    """The writes of one `replace` call."""
 
     chunks: list[Chunk] = field(default_factory=list)  # new rows, under the refs they will have
     vectors: list[Vector] = field(default_factory=list)
     digests: list[bytes] = field(default_factory=list)
-    moved: dict[int, frozenset[RefName]] = field(default_factory=dict)  # stay, under other refs
-    leaving: list[int] = field(default_factory=list)
+    refs: dict[int, frozenset[RefName]] = field(default_factory=dict)  # new refs of stored rows
+    deleted: list[int] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.chunks or self.moved or self.leaving)
+        return bool(self.chunks or self.refs or self.deleted)
 
-    def bring(self, chunk: Chunk, vector: Vector, digest: bytes) -> None:
+    def add(self, chunk: Chunk, vector: Vector, digest: bytes) -> None:
         self.chunks.append(chunk)
         self.vectors.append(vector)
         self.digests.append(digest)
 
 
 def plan(files: Sequence[FileChunks], stored: Mapping[ChunkId, Stored]) -> Change:
-    """The change from `stored`, all chunks of these files at any ref, to what the files say."""
+    """Return the change from `stored`, all chunks of these files at any ref, to the files."""
     change = Change()
     given: set[ChunkId] = set()
     for file in files:
@@ -58,19 +58,19 @@ def _plan_given(change: Change, file: FileChunks, stored: Mapping[ChunkId, Store
     for chunk, vector in zip(file.chunks, file.vectors, strict=True):
         before, made = stored.get(chunk.id), digest(chunk, vector)
         if before is None:
-            change.bring(chunk if chunk.refs == own else chunk._replace(refs=own), vector, made)
+            change.add(chunk if chunk.refs == own else chunk._replace(refs=own), vector, made)
             continue
         refs = before.refs.union(own)
         if made != before.digest:
-            change.bring(chunk._replace(refs=tuple(sorted(refs))), vector, made)
-            change.leaving.append(before.row)
+            change.add(chunk._replace(refs=tuple(sorted(refs))), vector, made)
+            change.deleted.append(before.row)
         elif refs != before.refs:
-            change.moved[before.row] = refs
+            change.refs[before.row] = refs
 
 
 def _plan_absent(change: Change, chunk: Stored, refs: frozenset[RefName]) -> None:
     remaining = chunk.refs - refs
     if not remaining:
-        change.leaving.append(chunk.row)
+        change.deleted.append(chunk.row)
     elif remaining != chunk.refs:
-        change.moved[chunk.row] = remaining
+        change.refs[chunk.row] = remaining

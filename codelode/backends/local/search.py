@@ -26,17 +26,17 @@ from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RefName, Vect
 #: A repository and a path in it.
 
 
-class _Opened(NamedTuple):
-    """What belongs to one database file."""
+class _Index(NamedTuple):
+    """The open database file with its chunk cache."""
 
     snapshots: Snapshots
-    shelf: ChunkCache
+    cache: ChunkCache
 
 
 class LocalChunkSearch:
-    """Implements the port ChunkSearch. The index may come into being after this object.
+    """Implements the port ChunkSearch. The index may be created after this object.
 
-    Raises SchemaMismatch when the folder was written by another schema or embedder.
+    Raises SchemaMismatch when the folder was written with another schema or embedder.
     """
 
     def __init__(self, folder: Path, *, dim: int, identity: str) -> None:
@@ -44,7 +44,7 @@ class LocalChunkSearch:
         self._dim = dim
         self._identity = identity
         self._lock = threading.Lock()
-        self._opened: _Opened | None = None
+        self._opened: _Index | None = None
         signature.check(folder, dim=dim, identity=identity)
 
     async def hybrid(self, asked: HybridQuery) -> Sequence[Candidate]:
@@ -61,7 +61,7 @@ class LocalChunkSearch:
 
     async def close(self) -> None:
         with self._lock:
-            self._forget()
+            self._close()
 
     def _hybrid(self, query: HybridQuery) -> list[Candidate]:
         with translated(self._folder):
@@ -69,7 +69,7 @@ class LocalChunkSearch:
             if index is None or query.limit <= 0:
                 return []
             with index.snapshots.reading() as (connection, snapshot):
-                return self._candidates(connection, snapshot, index.shelf, query)
+                return self._candidates(connection, snapshot, index.cache, query)
 
     def _files(self, places: Sequence[FileKey], ref: RefName) -> dict[FileKey, tuple[Chunk, ...]]:
         held: dict[FileKey, list[Chunk]] = {place: [] for place in places}
@@ -79,7 +79,7 @@ class LocalChunkSearch:
                 with index.snapshots.reading() as (connection, snapshot):
                     rows = np.array(tables.of_files(connection, list(held), ref), np.int64)
                     positions = snapshot.columns.positions(rows).tolist()
-                    found = index.shelf.take(connection, snapshot.columns, positions)
+                    found = index.cache.take(connection, snapshot.columns, positions)
                 for chunk in (found[at].chunk for at in positions):
                     held[chunk.repository, chunk.path].append(chunk)
         return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
@@ -92,8 +92,8 @@ class LocalChunkSearch:
             with index.snapshots.reading() as (_, snapshot):
                 return snapshot.columns.count(visible)
 
-    def _index(self) -> _Opened | None:
-        """What is open; None: there is no index. Not kept when another took the file's place."""
+    def _index(self) -> _Index | None:
+        """Return the open index, reopened if the file was replaced; None: there is no index."""
         number, opened = database.file_number(self._folder), self._opened
         if opened is not None and number is not None and opened.snapshots.number == number:
             return opened
@@ -101,11 +101,11 @@ class LocalChunkSearch:
             return None
         with self._lock:
             if self._opened is None or self._opened.snapshots.number != number:
-                self._forget()
-                self._opened = _Opened(Snapshots(self._folder, dim=self._dim), ChunkCache())
+                self._close()
+                self._opened = _Index(Snapshots(self._folder, dim=self._dim), ChunkCache())
             return self._opened
 
-    def _forget(self) -> None:
+    def _close(self) -> None:
         if self._opened is not None:
             self._opened.snapshots.close()
         self._opened = None
@@ -114,15 +114,15 @@ class LocalChunkSearch:
         self,
         connection: sqlite3.Connection,
         snapshot: Snapshot,
-        shelf: ChunkCache,
+        cache: ChunkCache,
         query: HybridQuery,
     ) -> list[Candidate]:
         columns = snapshot.columns
         mask = columns.inside(query.filters)
         keyword = retrieval.keyword(snapshot, query, mask)
         near = self._near(columns, query, mask)
-        wanted = _wanted(columns, query, list(keyword), near)
-        shown = shelf.take(connection, columns, sorted(wanted))
+        worth_reading = _worth_reading(columns, query, list(keyword), near)
+        shown = cache.take(connection, columns, sorted(worth_reading))
         similarity = retrieval.similarities(
             {at: shown[at].vector for at in near if at in shown}, query
         )
@@ -138,7 +138,7 @@ class LocalChunkSearch:
         ]
 
     def _near(self, columns: ColumnTable, query: HybridQuery, mask: Mask) -> list[int]:
-        """Positions near the query vector, best first by a rough comparison, and a few too many."""
+        """Return positions near the query vector by 8-bit cosine, a few more than the limit."""
         if query.vector is None or not query.vector.any():
             return []
         self._require_dim(query.vector)
@@ -154,11 +154,11 @@ class LocalChunkSearch:
             )
 
 
-def _wanted(
+def _worth_reading(
     columns: ColumnTable, query: HybridQuery, keyword: Sequence[int], near: Sequence[int]
 ) -> list[int]:
-    """The positions of both sides that are worth reading."""
-    codes = set(columns.texts.categories.codes(query.secondary))
+    """Return the positions worth reading among the keyword and vector results."""
+    codes = set(columns.dictionaries.categories.codes(query.secondary))
     categories = columns.codes["categories"]
     return shortlist(
         [keyword, near], query.total_limit, is_secondary=lambda at: categories[at] in codes
@@ -170,5 +170,5 @@ def _lines(chunk: Chunk) -> tuple[int, int]:
 
 
 def _vector(stored: bytes) -> Vector | None:
-    """None for the zeros that stand for no vector."""
+    """Decode a vector; None for zeros, which mean that there is none."""
     return np.frombuffer(stored, "<f2").astype(np.float32) if any(stored) else None

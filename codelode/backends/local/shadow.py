@@ -1,4 +1,4 @@
-"""A new embedded index that is built beside the published one and then takes its place."""
+"""A shadow index: a new index, built while the published one is in use, then swapped in."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from codelode.backends.local.store import LocalChunkStore
 from codelode.errors import NotIndexed, Unavailable
 from codelode.ports import ChunkStore
 
-#: What the first index of a data folder is called, which lies in the index folder itself.
+#: Name of a data folder's first index, which is in the index folder itself.
 FIRST = "first"
 
-#: Room that is asked for, as a part of what the published index takes: the new one plus what
-#: folding its keyword index needs for a moment.
-ROOM = 1.2
+#: Required disk space, relative to the published index: the new index, and what folding its keyword
+#: index needs temporarily.
+REQUIRED_SPACE = 1.2
 
 
 class LocalShadowIndex:
-    """Implements `engine.ShadowIndex`. `choice`: the settings that name the embedder."""
+    """Implements `engine.ShadowIndex`. `choice` has the settings that select the embedder."""
 
-    readers_follow_s = 0.0  # they look before each search
+    readers_follow_s = 0.0  # readers check before each search
 
     def __init__(
         self, root: Path, *, dim: int, identity: str, choice: Mapping[str, object]
@@ -55,7 +55,7 @@ class LocalShadowIndex:
 
     def open(self) -> ChunkStore:
         with translated(self._root):
-            self._require_room()
+            self._require_space()
             self._folder.mkdir(parents=True, exist_ok=True)
             (self._folder / published.BUILDING).touch()
         return LocalChunkStore(self._folder, dim=self._dim, identity=self._identity)
@@ -82,23 +82,23 @@ class LocalShadowIndex:
                 shutil.rmtree(self._root / name)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
-    def _require_room(self) -> None:
-        """Raise Unavailable when the disk will be full before the index is complete."""
+    def _require_space(self) -> None:
+        """Raise Unavailable if the disk would be full before the index is complete."""
         current = published.read(self._root).folder
         grows = self._dim / int(str((signature.read(current) or {}).get("dim", self._dim)))
-        wanted = ROOM * _size(current) * max(1.0, grows)
+        wanted = REQUIRED_SPACE * _size(current) * max(1.0, grows)
         missing = wanted - _size(self._folder) - shutil.disk_usage(self._root).free
         if missing > 0:
             raise Unavailable(
-                f"the disk of {self._root} lacks about {missing / 1e6:,.0f} MB for a second index "
-                "beside the first: free them and run the command again"
+                f"the disk of {self._root} lacks about {missing / 1e6:,.0f} MB for a second index: "
+                "free them and run the command again"
             )
 
 
 def _size(folder: Path) -> int:
-    """Bytes of one index: of the index folder itself without those inside it."""
+    """Return the bytes of one index; of the index folder itself, without the indexes in it."""
     inside = set(published.folders(folder))
     return sum(
         path.stat().st_size
@@ -108,7 +108,7 @@ def _size(folder: Path) -> int:
 
 
 def _empty(root: Path) -> None:
-    """Remove the index that lies in the index folder itself; its truth goes last."""
+    """Remove the index in the index folder itself; the database goes last."""
     _remove(root, lambda path: path.is_dir() and path.name.startswith("keywords-"))
     _remove(root, lambda path: path.name == signature.IDENTITY_FILE)
     _remove(root, lambda path: path.is_file() and path.name.startswith(FILE_NAME))

@@ -1,10 +1,11 @@
-"""Which schema and embedder a folder was written with.
+"""Sign an index folder with the schema and embedder that write it, and check the signature.
 
 The signature is a small file rather than a row in the database, so that a mismatch is found when a
-side is constructed, before any engine starts, and by a reader that comes before the first writer.
+store or search is constructed, before any engine starts, and by a reader that is started before the
+first writer.
 
-An index without chunks is of no embedder: it may have been signed by a process that was misled
-about its model. Whoever has another one finds no index there, and makes it anew to write to it.
+An index without chunks belongs to no embedder: it may have been signed by a process with wrong
+settings. A process with another embedder treats it as missing, and a writer recreates it.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ from codelode.backends.local.errors import translated
 from codelode.backends.remedies import AFRESH, EMBEDDER
 from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 
-#: Grows with every change of the tables or of how their text is made.
+#: Incremented with every change to the tables or to how their text is made.
 SCHEMA_VERSION = 5
 
 IDENTITY_FILE = "identity.json"
 
 
 def sign(folder: Path, *, dim: int, identity: str) -> None:
-    """Write the signature: the tables are complete, readers may come."""
+    """Write the signature, which tells readers that the tables are complete."""
     draft = folder / f"{IDENTITY_FILE}.draft"
     draft.write_text(json.dumps(_identity(dim, identity)), encoding="utf-8")
     draft.replace(folder / IDENTITY_FILE)
 
 
 def withdraw(folder: Path) -> None:
-    """Remove the signature: there is no index until the tables are made anew."""
+    """Remove the signature: there is no index until the tables are created again."""
     (folder / IDENTITY_FILE).unlink(missing_ok=True)
 
 
 def check(folder: Path, *, dim: int, identity: str) -> bool:
-    """Whether there is an index of this identity.
+    """Whether there is an index with this signature.
 
-    Raises SchemaMismatch when it is of another and holds chunks, Superseded when another folder was
-    published.
+    Raises SchemaMismatch when the index has another signature and chunks, and Superseded when
+    another folder was published.
     """
     published.require_current(folder)
     found, wanted = read(folder), _identity(dim, identity)
@@ -57,12 +58,12 @@ def check(folder: Path, *, dim: int, identity: str) -> bool:
 
 
 def is_signed(folder: Path, *, dim: int, identity: str) -> bool:
-    """Whether there is an index of exactly this schema and embedder."""
+    """Whether there is an index with exactly this schema and embedder."""
     return read(folder) == _identity(dim, identity)
 
 
 def read(folder: Path) -> dict[str, object] | None:
-    """Schema, embedder and dimensions of the index in the folder; None: there is none."""
+    """Return the schema, embedder, and dimensions of the index; None: there is no index."""
     try:
         found = json.loads((folder / IDENTITY_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -78,9 +79,9 @@ def space(folder: Path) -> VectorSpace | None:
     """Return the vector space of the index; None: no vectors, or a damaged signature."""
     try:
         found = read(folder) or {}
-    except Corrupt:  # which opening it tells
+    except Corrupt:  # reported when the index is opened
         return None
-    with suppress(Corrupt, Unavailable):  # likewise
+    with suppress(Corrupt, Unavailable):  # reported when the index is opened
         if _is_empty(folder):
             return None
     identity, dim = found.get("embedder"), found.get("dim")
@@ -90,7 +91,7 @@ def space(folder: Path) -> VectorSpace | None:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether there are tables without a chunk."""
+    """Whether there are tables, without any chunk."""
     if database.file_number(folder) is None:
         return False
     with (

@@ -1,8 +1,8 @@
-"""States of the index as readers see them: tables, columns and keyword index of one moment.
+"""Consistent snapshots of tables, columns, and keyword index for readers.
 
-A reader works in one read transaction and on the columns of exactly the state that it sees, so
-it never meets half of a replacement, and every row it finds can be read. The transaction ends
-with the search: nothing keeps the log of the database from being folded in between.
+A reader works in one read transaction and on the columns of exactly the state that it sees, so it
+never sees half of a replacement, and every row it finds can be read. The transaction ends with the
+search, so the write-ahead log can be folded between searches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 from tantivy import Index, Searcher
 
-from codelode.backends.local import database, keyword_index, published, repair
+from codelode.backends.local import database, keyword_index, published
 from codelode.backends.local.column_loader import ColumnLoader
 from codelode.backends.local.column_table import ColumnTable
 from codelode.backends.local.database import State
@@ -35,7 +35,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """Follows one database file. Any number of threads read at a time."""
+    """Snapshots of one database file, for any number of threads."""
 
     def __init__(self, folder: Path, *, dim: int) -> None:
         self._folder = folder
@@ -43,13 +43,13 @@ class Snapshots:
         self.number = database.file_number(folder)
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
-        self._follower = ColumnLoader(dim)
+        self._loader = ColumnLoader(dim)
         self._newest: Snapshot | None = None
-        self._index: tuple[int, Index] | None = None  # number of its folder
+        self._index: tuple[int, Index] | None = None  # with the number of its folder
         self._is_behind = False  # the keyword index is older than the columns
 
     def close(self) -> None:
-        """Close what no thread is using; what one is using closes with its search."""
+        """Close idle connections; those in use are closed at the end of their search."""
         with self._lock:
             self.number = None
             while self._idle:
@@ -57,7 +57,7 @@ class Snapshots:
 
     @contextmanager
     def reading(self) -> Iterator[tuple[sqlite3.Connection, Snapshot]]:
-        """A connection inside a transaction, and what it sees. Raises Superseded."""
+        """Open a transaction and return its connection and snapshot. Raises Superseded."""
         published.require_current(self._folder)
         connection = self._take()
         try:
@@ -84,19 +84,19 @@ class Snapshots:
         connection.close()
 
     def _seen(self, connection: sqlite3.Connection) -> Snapshot:
-        """The state that a transaction sees which begins here and stays open."""
+        """Begin a transaction, which stays open, and return the snapshot that it sees."""
         connection.execute("BEGIN")
         state = database.state(connection)
         if self._is_behind:
             self._newest = None
         while self._newest is None or self._newest.columns.state.version != state.version:
-            columns, failure = self._follow(connection, state), None
+            columns, failure = self._load(connection, state), None
             try:
                 self._newest = Snapshot(columns, self._searcher(state.keywords))
-            except Damaged as exc:  # or replaced and removed since the state was read
+            except Damaged as exc:  # or rebuilt and removed since the state was read
                 failure = exc
-            # The keyword index is not part of the transaction: it may have moved on to a state
-            # that lacks rows of this one. If the database did not, it has them all.
+            # The keyword index is not part of the transaction: it may show a later state that lacks
+            # rows of this one. If the database's state has not changed since, it has them all.
             connection.execute("ROLLBACK")
             connection.execute("BEGIN")
             state = database.state(connection)
@@ -104,21 +104,21 @@ class Snapshots:
                 raise failure
         return self._newest
 
-    def _follow(self, connection: sqlite3.Connection, state: State) -> ColumnTable:
+    def _load(self, connection: sqlite3.Connection, state: State) -> ColumnTable:
         try:
-            return self._follower.follow(connection, state)
+            return self._loader.load(connection, state)
         except BaseException:
-            self._follower = ColumnLoader(self._dim)  # it may have read half of what it wanted
+            self._loader = ColumnLoader(self._dim)  # it may have loaded half of the changes
             raise
 
     def _searcher(self, number: int) -> Searcher:
-        """The newest commit of the keyword index, or the last one that could be read.
+        """Return a searcher of the newest commit, or of the last one that could be read.
 
-        The engine takes a lock to read, which a disk that has become read-only does not give.
+        The engine needs a file lock to reload, which fails on a disk that became read-only.
         """
         with damage_reported():
             if self._index is None or self._index[0] != number:
-                folder = repair.folder_of(self._folder, number)
+                folder = keyword_index.folder_of(self._folder, number)
                 self._index = number, keyword_index.open_index(folder)
         index = self._index[1]
         try:

@@ -1,8 +1,8 @@
 """The write side of the embedded chunk store.
 
-A call commits first to the keyword index, then to the database, which is where readers see it: all
-of the call or nothing. What a process leaves that dies in between is in the keyword index only;
-the next writer notices by the stamp and puts it right.
+A call commits first to the keyword index and then to the database, which makes it visible to
+readers: all of it or nothing. If a process dies in between, its rows are in the keyword index only;
+the next writer detects that by the stamp and repairs the index.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from codelode.backends.local import (
     database,
     keyword_index,
     published,
-    repair,
     signature,
     tables,
     updates,
@@ -31,20 +30,20 @@ from codelode.backends.local.replacement import Change, plan
 from codelode.backends.replacing import require_distinct, require_vectors
 from codelode.model import ChunkId, FileChunks, RefName, RepositoryName
 
-#: Rows that left are taken out of the keyword index when they are this many, or by `maintain`:
-#: a deletion rewrites a part of each of its segments.
+#: Deleted rows that stay in the keyword index until there are more, or until `maintain`: a deletion
+#: rewrites a part of each segment.
 MAX_UNFOLDED = 5_000
 
-#: Changes kept in the log; a reader that slept through more of them reads everything again.
+#: Entries kept in the change log; a reader that missed more reloads everything.
 KEPT_CHANGES = 10_000
 
 _log = structlog.get_logger(__name__)
 
 
 class LocalChunkStore:
-    """Implements the port ChunkStore; the writes of several processes queue at a file lock.
+    """Implements the port ChunkStore. A file lock serialises the writes of several processes.
 
-    Raises SchemaMismatch when the folder holds chunks of another schema or embedder, Superseded
+    Raises SchemaMismatch when the folder has chunks of another schema or embedder, and Superseded
     when another folder was published in its place.
     """
 
@@ -92,12 +91,12 @@ class LocalChunkStore:
 
     @property
     def _database(self) -> sqlite3.Connection:
-        assert self._connection is not None, "only inside `_exclusive`"
+        assert self._connection is not None, "use only inside `_exclusive`"
         return self._connection
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Alone with the files, which are opened again when others took their place."""
+        """Hold the writers' lock, with the files open; replaced files are reopened."""
         with translated(self._folder), (self._folder / "writer.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             published.require_current(self._folder)
@@ -110,7 +109,7 @@ class LocalChunkStore:
         if not signature.check(self._folder, dim=self._dim, identity=self._identity):
             signature.withdraw(self._folder)
             database.create(self._folder)
-            repair.start(self._folder, 0)
+            keyword_index.create(keyword_index.folder_of(self._folder, 0))
             signature.sign(self._folder, dim=self._dim, identity=self._identity)
         self._connection = database.connect(self._folder, is_writer=True)
         self._number = database.file_number(self._folder)
@@ -132,14 +131,14 @@ class LocalChunkStore:
         change = plan(files, updates.stored(self._database, files))
         if change.chunks:
             with self._keywords() as index, self._transaction() as state:
-                self._bring_in(index, state, change)
+                self._write(index, state, change)
         elif change:
             with self._transaction() as state:
                 self._save(updates.apply(self._database, state, change))
-        # else: all of it is stored already
+        # else: everything is stored already
 
-    def _bring_in(self, index: keyword_index.Writer, state: State, change: Change) -> None:
-        """All of the change; the keyword index commits last before the database does."""
+    def _write(self, index: keyword_index.Writer, state: State, change: Change) -> None:
+        """Write the change; the keyword index commits right before the database does."""
         first = state.next_row
         index.add(enumerate(change.chunks, first))
         unfolded = updates.unfolded(self._database, state)
@@ -152,23 +151,27 @@ class LocalChunkStore:
 
     @contextmanager
     def _keywords(self) -> Iterator[keyword_index.Writer]:
-        """A writer of the keyword index, which holds what the database holds."""
+        """Open a writer of the keyword index, after it was made to match the database."""
         state = database.state(self._database)
-        with closing(keyword_index.Writer(repair.folder_of(self._folder, state.keywords))) as index:
+        with closing(
+            keyword_index.Writer(keyword_index.folder_of(self._folder, state.keywords))
+        ) as index:
             if index.stamp != state.keywords_stamp:
-                repair.catch_up(index, self._database)
+                index.match(self._database)
                 with self._transaction() as state:
                     self._save(replace(state, keywords_stamp=index.commit()))
             yield index
 
     def _settle(self) -> None:
-        """Raise Damaged unless the keyword index is there whole; put it right if it is behind."""
-        keyword_index.check(repair.folder_of(self._folder, database.state(self._database).keywords))
+        """Make the keyword index match the database. Raises Damaged if files are missing."""
+        keyword_index.check(
+            keyword_index.folder_of(self._folder, database.state(self._database).keywords)
+        )
         with self._keywords():
             pass
 
     def _repairing(self, work: Callable[[], object]) -> None:
-        """Do the work; if the keyword index turns out damaged, make it anew and repeat."""
+        """Do the work; if the keyword index is damaged, rebuild it and repeat the work."""
         try:
             work()
         except Damaged as exc:
@@ -178,13 +181,15 @@ class LocalChunkStore:
 
     def _rebuild(self) -> None:
         number = database.state(self._database).keywords + 1
-        with closing(keyword_index.Writer(repair.start(self._folder, number))) as index:
-            repair.catch_up(index, self._database)
+        folder = keyword_index.folder_of(self._folder, number)
+        keyword_index.create(folder)
+        with closing(keyword_index.Writer(folder)) as index:
+            index.match(self._database)
             with self._transaction() as state:
                 stamp = index.commit()
                 folded = state.last_change
                 self._save(replace(state, keywords=number, keywords_stamp=stamp, folded=folded))
-        repair.remove_others(self._folder, number)
+        keyword_index.remove_others(self._folder, number)
 
     def _folded(self, index: keyword_index.Writer, state: State, unfolded: Sequence[int]) -> State:
         index.delete(unfolded)

@@ -1,4 +1,4 @@
-"""Chunks as rows of the tables, and back."""
+"""Store chunks as rows of the tables, and read them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def insert(
     vectors: Vectors,
     digests: Sequence[bytes],
 ) -> None:
-    """Store the chunks; of each argument one item a chunk."""
+    """Store the chunks; every argument has one item per chunk."""
     small, half = _blobs(quantised(vectors)), _blobs(vectors.astype("<f2"))
     connection.executemany(
         "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -52,13 +52,13 @@ def insert(
 
 
 def _columns(row: int, file: int, of: Chunk, vector: bytes) -> tuple[object, ...]:
-    """What readers hold of every chunk."""
+    """Return the row with the columns that readers hold of every chunk."""
     names, language = _names(of), text(of.language)
     return row, file, refs_text(of.refs), language, of.category, _kind(of), names, vector
 
 
 def _texts(row: int, digest: bytes, of: Chunk, vector: bytes) -> tuple[object, ...]:
-    """What is read of those that a search finds."""
+    """Return the row with the texts that are read of a search's results."""
     return (
         row,
         bytes.fromhex(of.id),
@@ -84,12 +84,12 @@ def delete(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
 
 
 class Text(NamedTuple):
-    """What is shown of a row, as stored."""
+    """The displayed part of a row, as stored."""
 
     row: int
     id: bytes
     symbol: str
-    symbols: str  # one a line
+    symbols: str  # one per line
     header: str
     start_line: int
     end_line: int
@@ -97,13 +97,13 @@ class Text(NamedTuple):
     defined: str
     terms: str
     summary: str
-    vector: bytes  # 16 bits a number
+    vector: bytes  # 16 bits per number
     overlap: str
     file_summary: str
     content: str
 
 
-#: Lists go to SQLite as one JSON value, so that the statement is the same whatever their length.
+#: Lists are passed to SQLite as one JSON value, so that a statement does not depend on the length.
 _TEXTS = (
     "SELECT row, id, symbol, symbols, header, start_line, end_line, spelling, defined, terms, "
     "summary, vector, overlap, file_summary, content "
@@ -127,24 +127,24 @@ _PLACES = (
 
 
 def of_files(connection: sqlite3.Connection, places: Sequence[FileKey], ref: RefName) -> list[int]:
-    """The rows of the files at the ref, ascending."""
+    """Return the rows of the files at the ref, ascending."""
     found = connection.execute(_ROWS_OF_FILES, (json.dumps(places),))
     return sorted(row for row, refs in found if ref in refs_from(refs))
 
 
 def ids(connection: sqlite3.Connection, repository: RepositoryName, ref: RefName) -> list[ChunkId]:
-    """The ids of the repository's chunks at the ref."""
+    """Return the ids of the repository's chunks at the ref."""
     found = connection.execute(_IDS, (text(repository),))
     return [ChunkId(id.hex()) for id, refs in found if ref in refs_from(refs)]
 
 
 def texts(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Text]:
-    """The shown part of those of the rows that are stored."""
+    """Return the displayed part of the rows; unknown rows are left out."""
     return list(map(Text._make, connection.execute(_TEXTS, (json.dumps(numbers),))))
 
 
 def chunks(connection: sqlite3.Connection, numbers: Sequence[int]) -> Iterator[tuple[int, Chunk]]:
-    """Those of the rows that are stored, whole."""
+    """Yield the chunks of the rows; unknown rows are left out."""
     shown = {text.row: text for text in texts(connection, numbers)}
     for row, *place in connection.execute(_PLACES, (json.dumps(numbers),)):
         yield row, chunk(shown[row], *place)
@@ -153,9 +153,9 @@ def chunks(connection: sqlite3.Connection, numbers: Sequence[int]) -> Iterator[t
 def chunk(
     text: Text, repository: str, path: str, refs: str, language: str, category: str, kind: str
 ) -> Chunk:
-    """The chunk of a row, from what is shown of it and where it stands, all as stored."""
+    """Build the chunk of a row from its displayed part and its columns, all as stored."""
     name, _, block_type = kind.partition(" ")
-    # By position: with names it takes half as long again, 200 times a search.
+    # By position: keyword arguments take half as long again, for 200 chunks in each search.
     return Chunk(
         ChunkId(text.id.hex()),
         RepositoryName(repository),
@@ -178,14 +178,14 @@ def chunk(
 
 
 def has_kind(pattern: str) -> Callable[[str], bool]:
-    """Whether a stored kind is `block`, or with a space in front (` resource`) its block type."""
+    """Return a test for a stored kind (`block`) or, with a space, a block type (` resource`)."""
     if pattern.startswith(" "):
         return lambda stored: stored.partition(" ")[2] == pattern[1:]
     return lambda stored: stored.partition(" ")[0] == pattern
 
 
 def digest(chunk: Chunk, vector: Vector) -> bytes:
-    """64 bits of everything that is stored of the chunk, refs apart: equal means nothing to do."""
+    """Return a 64-bit hash of everything that is stored of the chunk except its refs."""
     stored = (
         chunk.language,
         chunk.category.value,
@@ -206,7 +206,7 @@ def digest(chunk: Chunk, vector: Vector) -> bytes:
 
 
 def quantised(vectors: Vectors) -> npt.NDArray[np.int8]:
-    """Each row scaled to the whole range of 8 bits; the scale cancels in a cosine."""
+    """Scale each row to the whole range of 8 bits; the scale cancels out in a cosine."""
     if not vectors.size:
         return np.zeros(vectors.shape, np.int8)
     largest = np.abs(vectors).max(axis=1, keepdims=True)
@@ -223,17 +223,17 @@ def refs_from(stored: str) -> tuple[RefName, ...]:
 
 
 def text(value: str) -> str:
-    """Lone surrogates, which UTF-8 cannot carry, become `?`."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by `?`."""
     return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _kind(chunk: Chunk) -> str:
-    """`function`, and for blocks with their type: `block resource`."""
+    """Return the stored kind: `function`, and with a block type `block resource`."""
     return text(f"{chunk.kind.value} {chunk.block_type}".rstrip())
 
 
 def _names(chunk: Chunk) -> str:
-    """Every name the chunk defines, one a line, for the symbol filter."""
+    """Return every name that the chunk defines, one per line, for the symbol filter."""
     return "\n".join(text(name) for name in dict.fromkeys((chunk.symbol, *chunk.symbols)) if name)
 
 

@@ -1,4 +1,4 @@
-"""What a transaction does to the tables. Each takes the state and returns the next one."""
+"""Update the tables within a transaction. Each function takes the state and returns the next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNFOLDED = "SELECT row FROM changes WHERE seq > ? AND is_gone"
 
 
 def stored(connection: sqlite3.Connection, files: Sequence[FileChunks]) -> dict[ChunkId, Stored]:
-    """All chunks of these files, at any ref."""
+    """Return all chunks of these files, at any ref."""
     known = _numbers(connection, ((file.repository, file.path) for file in files))
     if not known:
         return {}
@@ -44,30 +44,30 @@ def stored(connection: sqlite3.Connection, files: Sequence[FileChunks]) -> dict[
 
 
 def apply(connection: sqlite3.Connection, state: State, change: Change) -> State:
-    state = _bring_in(connection, state, change) if change.chunks else state
-    return _take_out(connection, _move(connection, state, change.moved), change.leaving)
+    state = _insert(connection, state, change) if change.chunks else state
+    return _delete(connection, _change_refs(connection, state, change.refs), change.deleted)
 
 
 def remove_repository(
     connection: sqlite3.Connection, state: State, repository: RepositoryName
 ) -> State:
     found = connection.execute(_ROWS_OF, (tables.text(repository),))
-    return _take_out(connection, state, [row for (row,) in found])
+    return _delete(connection, state, [row for (row,) in found])
 
 
 def unfolded(connection: sqlite3.Connection, state: State) -> list[int]:
-    """Rows that left and are in the keyword index still."""
+    """Return deleted rows that are still in the keyword index."""
     return [row for (row,) in connection.execute(_UNFOLDED, (state.folded,))]
 
 
 def drop_changes(connection: sqlite3.Connection, state: State, first: int) -> State:
-    """Forget the changes before the first that is to stay."""
+    """Drop the changes before `first` from the log."""
     connection.execute("DELETE FROM changes WHERE seq < ?", (first,))
     return replace(state, first_change=first)
 
 
 def _numbers(connection: sqlite3.Connection, places: Iterable[FileKey]) -> dict[FileKey, int]:
-    """The numbers of those of the files that are stored."""
+    """Return the numbers of the files that are stored."""
     paths: dict[RepositoryName, dict[str, str]] = {}
     for repository, path in places:
         paths.setdefault(repository, {})[tables.text(path)] = path
@@ -78,7 +78,7 @@ def _numbers(connection: sqlite3.Connection, places: Iterable[FileKey]) -> dict[
     }
 
 
-def _bring_in(connection: sqlite3.Connection, state: State, change: Change) -> State:
+def _insert(connection: sqlite3.Connection, state: State, change: Change) -> State:
     state, numbers = _numbered(connection, state, change.chunks)
     after = state.next_row + len(change.chunks)
     tables.insert(
@@ -95,7 +95,7 @@ def _bring_in(connection: sqlite3.Connection, state: State, change: Change) -> S
 def _numbered(
     connection: sqlite3.Connection, state: State, chunks: Sequence[Chunk]
 ) -> tuple[State, dict[FileKey, int]]:
-    """The numbers of the chunks' files; new ones are stored."""
+    """Return the numbers of the chunks' files; new files are stored."""
     places = dict.fromkeys((chunk.repository, chunk.path) for chunk in chunks)
     known = _numbers(connection, places)
     new = dict(zip((p for p in places if p not in known), count(state.next_file)))
@@ -106,23 +106,23 @@ def _numbered(
     return replace(state, next_file=state.next_file + len(new)), known | new
 
 
-def _move(
-    connection: sqlite3.Connection, state: State, moved: Mapping[int, Iterable[RefName]]
+def _change_refs(
+    connection: sqlite3.Connection, state: State, changed: Mapping[int, Iterable[RefName]]
 ) -> State:
     connection.executemany(
         "UPDATE chunks SET refs = ? WHERE row = ?",
-        [(tables.refs_text(refs), row) for row, refs in moved.items()],
+        [(tables.refs_text(refs), row) for row, refs in changed.items()],
     )
-    return _log(connection, state, list(moved), is_gone=False)
+    return _log(connection, state, list(changed), is_gone=False)
 
 
-def _take_out(connection: sqlite3.Connection, state: State, leaving: Sequence[int]) -> State:
-    if not leaving:
+def _delete(connection: sqlite3.Connection, state: State, rows: Sequence[int]) -> State:
+    if not rows:
         return state
-    files = [file for (file,) in connection.execute(_FILES_OF, (_json(leaving),))]
-    tables.delete(connection, leaving)
+    files = [file for (file,) in connection.execute(_FILES_OF, (_json(rows),))]
+    tables.delete(connection, rows)
     connection.execute(_DROP_EMPTY, (_json(files),))
-    return _log(connection, state, leaving, is_gone=True)
+    return _log(connection, state, rows, is_gone=True)
 
 
 def _log(
@@ -136,5 +136,5 @@ def _log(
 
 
 def _json(values: Iterable[int | str]) -> str:
-    """For `json_each`: the statement is the same whatever the number of values."""
+    """Encode a list for `json_each`, so that a statement does not depend on its length."""
     return json.dumps(list(values))

@@ -25,7 +25,6 @@ from codelode.backends.local import (
     column_loader,
     database,
     keyword_index,
-    repair,
     signature,
     store,
 )
@@ -236,7 +235,7 @@ async def test_what_left_takes_no_memory_for_long(writer, search):
         await search.count(EVERYTHING)
 
     held = len(search._opened.snapshots._newest.columns.rows)
-    assert held < 50 / (1 - column_loader.MAX_DEAD) + 50
+    assert held < 50 / (1 - column_loader.MAX_DELETED) + 50
 
 
 async def test_refs_change_without_the_rows_being_written_again(writer, search, folder):
@@ -322,7 +321,7 @@ def _rows(folder):
 def _keyword_rows(folder):
     with sqlite3.connect(folder / database.FILE_NAME) as connection:
         number = database.state(connection).keywords
-    index = keyword_index.Writer(repair.folder_of(folder, number))
+    index = keyword_index.Writer(keyword_index.folder_of(folder, number))
     try:
         return index.rows()
     finally:
@@ -332,7 +331,7 @@ def _keyword_rows(folder):
 async def test_rows_that_only_the_keyword_index_has_are_ignored(writer, search, folder):
     """As a crash leaves them, between the commit of the keyword index and that of the database."""
     writer.replace(files(2))
-    index = keyword_index.Writer(repair.folder_of(folder, 0))
+    index = keyword_index.Writer(keyword_index.folder_of(folder, 0))
     index.add((row, files(1)[0].chunks[0]) for row in range(11, 900))
     index.commit()
     index.close()
@@ -380,7 +379,7 @@ def _version(folder):
 
 def test_a_writer_that_died_while_creating_the_index_is_no_obstacle(folder, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(repair, "start", _interrupt)
+        patch.setattr(keyword_index, "create", _interrupt)
         with pytest.raises(_Interrupted):
             opened_writer(folder)
 
@@ -521,7 +520,7 @@ async def test_readers_keep_a_bounded_number_of_chunks(writer, search, monkeypat
     for word in (*names, *names):
         hits = await search.hybrid(replace(QUERY, text=word, vector=None))
         assert sorted(hit.chunk.content for hit in hits) == [f"{word} first", f"{word} second"]
-        assert len(search._opened.shelf._held) <= 8
+        assert len(search._opened.cache._chunks) <= 8
 
 
 async def test_candidates_carry_their_vectors_when_asked(writer, search):
@@ -637,7 +636,7 @@ def broken(writer, folder):
     writer.close()
 
     def damage(way):
-        at = repair.folder_of(folder, 0)
+        at = keyword_index.folder_of(folder, 0)
         terms = next(at.glob("*.term"))
         if way == "folder":
             shutil.rmtree(at)
@@ -672,7 +671,7 @@ async def test_a_damaged_keyword_index_is_made_anew(broken, folder, search, way,
 async def test_a_keyword_index_made_anew_knows_what_stands_before_a_chunk(writer, folder, search):
     writer.replace([file("a.py", "return it", overlap="shared lines\n")])
     writer.close()
-    shutil.rmtree(repair.folder_of(folder, 0))
+    shutil.rmtree(keyword_index.folder_of(folder, 0))
     opened_writer(folder).close()
 
     assert await contents(search, "lines") == ["return it"]
@@ -689,7 +688,7 @@ def test_a_chunk_is_stored_anew_when_only_what_stands_before_it_changed(writer, 
 
 async def test_a_reader_of_a_damaged_keyword_index_says_what_will_help(broken, folder, search):
     broken("segment")
-    with pytest.raises(Unavailable, match="makes it anew"):
+    with pytest.raises(Unavailable, match="rebuilds it"):
         await search.hybrid(QUERY)
 
     opened_writer(folder)
