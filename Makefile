@@ -4,15 +4,20 @@ BIN := .venv/bin
 READY := .venv/.ready
 PROTOS := $(wildcard protos/codelode/v1/*.proto)
 
-.PHONY: demo test check fix generate lock services services-down bench bench-quality up clean help
+.PHONY: demo test test-unit check fix generate lock services services-down bench bench-quality up clean help
 
 demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 	@$(BIN)/codelode demo $(REPO)
 
-# Two files at a time, for half of the time a test waits for servers; in their order, which has the
-# quick ones last.
-test: check  ## every check and every test
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Tests that need servers wait for these much of the time, so there are more processes than cores.
+# Groups run in their order (`tests/grouping.py`), which has the quick ones last.
+PROCESSES ?= 4
+
+test: check  ## every check and every test, with real servers
+	@$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadgroup --no-loadscope-reorder
+
+test-unit: $(READY)  ## the quick tests, which need no server
+	@$(BIN)/pytest -m "not server and not slow" --numprocesses auto --dist loadgroup --no-loadscope-reorder
 
 check: $(READY)  ## style, types, import rules; changes nothing
 	@$(BIN)/ruff check --quiet .

@@ -24,7 +24,7 @@ from tests.exported import exported
 from tests.guardian import GUARDIAN
 from tests.waiting import wait_until
 
-pytest_plugins = ["tests.weaviate_nodes"]
+pytest_plugins = ["tests.grouping", "tests.weaviate_nodes"]
 
 # How long an example takes depends on what else the machine does; time is measured in tests/bench.
 settings.register_profile("untimed", deadline=None)
@@ -42,7 +42,7 @@ def wait_for():
 
 
 @pytest.fixture(scope="session")
-def redis_url(tmp_path_factory):
+def redis_url(real_servers, tmp_path_factory):
     """The address of a server that is started for this test process and stopped after it."""
     from codelode.cli import redis_server
 
@@ -68,7 +68,7 @@ def redis(redis_url):
 
 
 @pytest.fixture(scope="session")
-def program_of(tmp_path_factory):
+def program_of(real_servers, tmp_path_factory):
     """`program_of("ollama")`: the path. Without one, tests skip; they fail where CI is set."""
 
     def find(server):
@@ -101,7 +101,7 @@ TEST_MODELS = {"all-minilm:latest", "smollm2:latest"}
 
 
 @pytest.fixture(scope="session")
-def ollama_url(request):
+def ollama_url(real_servers, request):
     """A real Ollama with the test models. Without one, tests skip; they fail where CI is set."""
     url = os.environ.get("CODELODE_OLLAMA_URL")
     if not url:
@@ -403,7 +403,7 @@ class WeaviateServer:
 
 
 @pytest.fixture(scope="session")
-def weaviate_address(tmp_path_factory):
+def weaviate_address(real_servers, tmp_path_factory):
     """A real Weaviate's address. Without one, tests skip; they fail where CI is set."""
     from codelode.backends.weaviate import Address
 
@@ -440,7 +440,7 @@ def weaviate_place(weaviate_alias):
 
 
 @pytest.fixture(scope="module")
-def make_weaviate(tmp_path_factory):
+def make_weaviate(real_servers, tmp_path_factory):
     """`make_weaviate(**environment)`: a server of the module's own, to do everything to."""
     with ExitStack() as servers:
 
@@ -452,7 +452,7 @@ def make_weaviate(tmp_path_factory):
 
 
 @pytest.fixture
-def weaviate_at():
+def weaviate_at(real_servers):
     """`with weaviate_at(folder, **environment)`: a server that keeps all it has in the folder."""
     return _own_weaviate
 

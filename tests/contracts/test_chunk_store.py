@@ -85,7 +85,7 @@ class Sides:
         return set(self.store.ids(repository, ref))
 
 
-@pytest.fixture(params=["memory", "local", "weaviate"])
+@pytest.fixture(params=["memory", "local", pytest.param("weaviate", marks=pytest.mark.server)])
 async def index(request, tmp_path):
     if request.param == "memory":
         twin = MemoryChunkStore(dim=DIM)
@@ -322,7 +322,7 @@ def test_wrong_vectors_are_refused_before_anything_is_written(index, vectors):
 # Whose embedder an index is of
 
 
-@pytest.fixture(params=["local", "weaviate"])
+@pytest.fixture(params=["local", pytest.param("weaviate", marks=pytest.mark.server)])
 async def opened(request, tmp_path):
     """`opened(dim, identity)`: both sides of one index, which is not there yet."""
     sides = []
@@ -853,7 +853,7 @@ STEP = st.tuples(
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@pytest.mark.parametrize("engine", ["local", "weaviate"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("weaviate", marks=pytest.mark.server)])
 @given(history=st.lists(STEP, min_size=1, max_size=6))
 async def test_any_history_leaves_what_the_twin_has(request, tmp_path_factory, engine, history):
     twin = MemoryChunkStore(dim=DIM)

@@ -20,7 +20,7 @@ from workers import derivations
 LARGE = 1 << 30
 
 
-@pytest.fixture(params=["memory", "disk", "redis"])
+@pytest.fixture(params=["memory", "disk", pytest.param("redis", marks=pytest.mark.server)])
 def open_derivations(request, tmp_path):
     """A function from a bound on bytes to an empty cache."""
     if request.param == "memory":

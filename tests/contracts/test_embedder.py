@@ -22,7 +22,14 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(params=["static", "ollama", "openai"], scope="module")
+@pytest.fixture(
+    params=[
+        "static",
+        pytest.param("ollama", marks=pytest.mark.server),
+        pytest.param("openai", marks=pytest.mark.server),
+    ],
+    scope="module",
+)
 def make(request):
     """A function to embedders that are equal."""
     if request.param == "static":

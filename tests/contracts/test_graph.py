@@ -20,7 +20,7 @@ from codelode.model import Edge, EdgeKind
 REPO = "acme/app"
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def graph(request):
     if request.param == "memory":
         return MemoryGraph()

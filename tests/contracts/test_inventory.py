@@ -33,7 +33,7 @@ class Stock:
     inventory: Any
 
 
-@pytest.fixture(params=["memory", "local", "weaviate"])
+@pytest.fixture(params=["memory", "local", pytest.param("weaviate", marks=pytest.mark.server)])
 def stock(request, tmp_path):
     if request.param == "memory":
         twin = MemoryChunkStore(dim=DIM)

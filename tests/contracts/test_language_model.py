@@ -14,7 +14,13 @@ MODEL = "smollm2"
 PROMPT = "Say in one short sentence what a hash map is for."
 
 
-@pytest.fixture(params=["memory", "ollama", "openai"])
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("ollama", marks=pytest.mark.server),
+        pytest.param("openai", marks=pytest.mark.server),
+    ]
+)
 def make(request):
     """A function to models that are equal."""
     if request.param == "memory":

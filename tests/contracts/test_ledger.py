@@ -39,7 +39,7 @@ AWAY = "Weaviate does not answer"
 Make = Callable[..., RedisLedger | MemoryLedger]
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def make(request: pytest.FixtureRequest) -> Make:
     """Makes an empty ledger with given timings."""
     if request.param == "memory":

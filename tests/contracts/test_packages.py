@@ -9,7 +9,7 @@ from codelode.backends.redis.packages import RedisPackageIndex
 from codelode.ports import PublishedPackages
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def packages(request):
     if request.param == "memory":
         return MemoryPackageIndex()

@@ -18,7 +18,7 @@ PATIENT_S = 10.0  # a busy machine must not turn a hit into a miss here
 LIFE_S = 3600
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 async def open_cache(request):
     """A function from a bound on entries to a cache."""
     async with contextlib.AsyncExitStack() as stack:

@@ -15,7 +15,7 @@ from codelode.references import MAX_NAMES
 REPO = "acme/app"
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def index(request):
     if request.param == "memory":
         return MemoryReferences()

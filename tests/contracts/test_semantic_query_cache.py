@@ -25,7 +25,7 @@ EAST, NORTH = vector(1, 0), vector(0, 1)
 NORTHEAST = vector(1, 1)
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 async def open_near(request):
     """A function from a bound on entries to remembered queries."""
     async with contextlib.AsyncExitStack() as stack:

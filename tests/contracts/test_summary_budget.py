@@ -12,7 +12,7 @@ from codelode.backends.registry import summary_budget
 from codelode.settings import load
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def budget(request):
     """A function from limits to a budget of which nothing is spent."""
     if request.param == "memory":
@@ -21,7 +21,7 @@ def budget(request):
     return lambda per_run=100, per_day=1_000: RedisBudget(client, per_run=per_run, per_day=per_day)
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def of_organisation(request):
     """A function from an organisation to its budget of 15 calls a day."""
     if request.param == "memory":

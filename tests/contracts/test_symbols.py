@@ -15,7 +15,7 @@ from codelode.model import Kind, LocatedSymbol, Symbol
 REPO = "acme/app"
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def table(request):
     if request.param == "memory":
         return MemorySymbols()

@@ -16,6 +16,8 @@ import pytest
 
 from tests.exported import exported
 
+pytestmark = pytest.mark.server
+
 SCRIPT = Path(__file__).parents[2] / "deploy/services.sh"
 
 

@@ -23,6 +23,8 @@ import yaml
 
 from tests.exported import exported
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "deploy/services.sh"
 CONTAINERS = yaml.safe_load((ROOT / "deploy/services.compose.yml").read_text())["services"]

@@ -16,7 +16,7 @@ from codelode.settings import Settings
 from gateway import app
 
 
-@pytest.fixture(params=["local", "weaviate"])
+@pytest.fixture(params=["local", pytest.param("weaviate", marks=pytest.mark.server)])
 def placed(request, tmp_path):
     """Settings of a store without an index, by a model of the test's own server."""
     places = {"data": tmp_path}

@@ -143,6 +143,7 @@ async def test_a_reader_sees_each_write_as_soon_as_it_returned(writer, search):
         assert [hit.chunk.content for hit in await search.hybrid(QUERY)] == [f"shared {number}"]
 
 
+@pytest.mark.slow
 async def test_a_reader_never_finds_half_of_a_replacement(writer, search):
     writer.replace(files(4))
     over = threading.Event()
@@ -184,6 +185,7 @@ async def test_a_write_between_reading_the_database_and_the_keyword_index_is_not
     assert all(hit.keyword_score for hit in found)
 
 
+@pytest.mark.slow
 async def test_a_reader_in_another_process_never_finds_half_of_a_replacement(writer, folder):
     writer.replace(files(4))
     context = multiprocessing.get_context("spawn")
@@ -273,6 +275,7 @@ async def test_an_index_that_was_removed_and_made_anew_is_followed(writer, searc
 # Crashes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "between", "after"])
 async def test_a_killed_writer_leaves_all_of_a_call_or_nothing(folder, search, moment):
     writer = opened_writer(folder)
@@ -407,6 +410,7 @@ def _write_on_a_full_disk(folder):
 # Writers
 
 
+@pytest.mark.slow
 async def test_writers_in_two_processes_wait_for_each_other(writer, folder, search):
     other = multiprocessing.get_context("spawn").Process(target=_write_files, args=(folder,))
     other.start()

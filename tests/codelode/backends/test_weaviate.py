@@ -854,6 +854,7 @@ async def test_a_summary_is_searched(sides, chunk_of, file_of):
     assert hit.chunk.summary == "Reads the configuration."
 
 
+@pytest.mark.slow
 def test_users_are_not_told_what_the_client_library_would_have_them_install():
     done = subprocess.run(
         [sys.executable, "-c", "import codelode.backends.weaviate"],

@@ -21,7 +21,10 @@ from tests.guardian import GUARDIAN
 START_S = 120.0
 STOP_S = 20.0
 
-pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc"),
+]
 
 
 class Up:

@@ -193,6 +193,7 @@ def test_ctrl_c_ends_with_130(codelode, monkeypatch):
     assert "Traceback" not in answer.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args",
     [["search", "retry"], ["search", "retry", "--json"], ["repos"], ["--help"]],
@@ -219,6 +220,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(gateway, tmp_path, args, are_
     assert (ended.returncode, ended.stderr or b"") == (0, b"")
 
 
+@pytest.mark.slow
 def test_an_error_that_nobody_reads_has_its_status_all_the_same():
     reader, writer = os.pipe()
     os.close(reader)
@@ -235,6 +237,7 @@ def test_an_error_that_nobody_reads_has_its_status_all_the_same():
     assert ended.returncode == 2
 
 
+@pytest.mark.slow
 def test_head_of_a_long_answer_is_its_first_line_and_nothing_else(gateway, tmp_path):
     gateway.hits = gateway.hits * 10_000  # more than a pipe holds
     environment = {**os.environ, "CODELODE_SERVER": gateway.address, "CODELODE_DATA": str(tmp_path)}

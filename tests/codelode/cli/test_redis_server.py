@@ -100,7 +100,7 @@ def test_no_program_at_all_names_the_remedy(path, monkeypatch):
         redis_server.locate()
 
 
-def test_a_killed_server_comes_back_with_its_data(tmp_path, port):
+def test_a_killed_server_comes_back_with_its_data(real_servers, tmp_path, port):
     folder = tmp_path / "data with blanks"
     folder.mkdir()
     with server(folder, port), connect(redis_server.url(port)) as client:
@@ -113,7 +113,7 @@ def test_a_killed_server_comes_back_with_its_data(tmp_path, port):
         assert process.wait(10) == 0
 
 
-def test_the_server_evicts_nothing_and_listens_on_loopback_only(tmp_path, port):
+def test_the_server_evicts_nothing_and_listens_on_loopback_only(real_servers, tmp_path, port):
     with server(tmp_path, port), connect(redis_server.url(port)) as client:
         effective = client.config_get("*")
 
@@ -123,7 +123,7 @@ def test_the_server_evicts_nothing_and_listens_on_loopback_only(tmp_path, port):
     assert options["maxmemory-policy"] == "noeviction"
 
 
-def test_the_text_of_a_configuration_file_starts_the_same_server(tmp_path, port):
+def test_the_text_of_a_configuration_file_starts_the_same_server(real_servers, tmp_path, port):
     file = tmp_path / "redis.conf"
     file.write_text(redis_server.config(tmp_path, port))
     command = [redis_server.locate(), file]

@@ -234,6 +234,7 @@ USES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_connections_are_closed_with_their_last_user(kind, model_server, tmp_path, use):
     script = (

@@ -207,6 +207,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.slow
 def test_an_embedder_takes_little_memory():
     result = subprocess.run(
         [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
