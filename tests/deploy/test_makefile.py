@@ -41,9 +41,9 @@ def test_help_has_every_target_with_its_comment():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ([], "no judged queries at EVAL=''; name their file"),
-        (["EVAL=nowhere.json"], "no judged queries at EVAL='nowhere.json'; name their file"),
-        (["EVAL=README.md"], "no folder CORPORA=''; name that of the repositories"),
+        ([], "there is no file EVAL=''; set EVAL to a file with judged queries"),
+        (["EVAL=nowhere.json"], "there is no file EVAL='nowhere.json'; set EVAL"),
+        (["EVAL=README.md"], "there is no folder CORPORA=''; set CORPORA to the folder"),
     ],
 )
 def test_a_quality_run_says_what_it_lacks(given, says):
