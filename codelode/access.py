@@ -1,4 +1,4 @@
-"""Who is asking, and which repositories they may see.
+"""The principal of a call, and the repositories that it may see.
 
 Every read carries a `Principal`. Its `Visibility` is the outer bound of what comes back: the stores
 filter by it before they rank, and a repository outside of it is reported exactly as one that does
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Role(StrEnum):
-    """What a principal may do; each role includes the ones before it."""
+    """The rights of a principal; each role includes the ones before it."""
 
     READER = "reader"  # search, and look at what is indexed
     INDEXER = "indexer"  # register repositories and start runs

@@ -239,7 +239,7 @@ class Import:
 
 
 class ReferenceKind(StrEnum):
-    """How a name is used: the vocabulary of tree-sitter tags, with member access set apart."""
+    """The way a name is used: the vocabulary of tree-sitter tags, with member access set apart."""
 
     CALL = "call"  # `load()`
     MEMBER = "member"  # `store.load()`

@@ -19,7 +19,7 @@ from codelode.model import Category, Kind, LocatedSymbol, Reference, ReferenceKi
 
 
 class Confidence(StrEnum):
-    """How sure a resolution is, the surest first."""
+    """The certainty of a resolution, most certain first."""
 
     EXACT = "exact"  # defined in the same file, or imported and defined nowhere else
     IMPORTED = "imported"  # defined in a file or package that is imported

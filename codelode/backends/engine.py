@@ -61,68 +61,68 @@ class StoreEngine(Protocol):
 
 
 class ShadowIndex(Protocol):
-    """A new index of this store that is built beside the published one.
+    """A new index of this store that is built while the published one stays in use.
 
-    Every step may be repeated after a process that died in it.
+    Every step may be repeated after a process died in it.
     """
 
     @property
     def name(self) -> str:
-        """Of the new index in the store: equal for equal schema and embedder."""
+        """The name of the new index in the store: the same for the same schema and embedder."""
 
     @property
     def readers_follow_s(self) -> float:
-        """How long after `publish` readers may go on with the old index, seconds."""
+        """The time after `publish` for which readers may still use the old index, seconds."""
 
     def is_published(self) -> bool:
-        """Whether the published index is of this schema and embedder already."""
+        """Return whether the published index already has this schema and embedder."""
 
     def replaces(self) -> str:
-        """The identity of the published index's embedder. Raises NotIndexed when there is none."""
+        """Return the embedder identity of the published index. Raises NotIndexed without one."""
 
     def exists(self) -> bool:
-        """Whether something was built before."""
+        """Return whether a part of the new index has been built."""
 
     def open(self) -> ChunkStore:
-        """The write side of the new index, made when it is not there.
+        """Open the new index for writing; create it if necessary.
 
-        Raises Unavailable when there is no room for it.
+        Raises Unavailable if there is no room for it.
         """
 
     def publish(self) -> None:
         """Make it the published index, with the settings of its embedder, in one step."""
 
     def others(self) -> list[str]:
-        """The indexes of this store that are not published: left over, or half built."""
+        """Return the unpublished indexes of this store: leftovers, or half-built ones."""
 
     def drop(self, name: str) -> None:
-        """Remove one of the others; not an error when it is none."""
+        """Remove one of `others`, if it exists."""
 
     def close(self) -> None:
         """Release connections."""
 
 
 class IndexBackup(Protocol):
-    """The published index, saved to a folder and back."""
+    """Saves the published index to a folder, and restores it."""
 
     def begin(self) -> dict[str, Any]:
-        """Fix what is saved: the state of this moment. Returns facts to keep beside it.
+        """Fix the state to save as of now, and return the facts to store with the backup.
 
-        `schema`, `embedder`, `dim`, `choice` (see `Published`), and what else `restore` needs.
-        Raises NotIndexed when there is no index.
+        These are `schema`, `embedder`, `dim`, `choice` (see `Published`), and whatever else
+        `restore` needs. Raises NotIndexed if there is no index.
         """
 
     def save(self, folder: Path) -> None:
-        """Write it. May take long."""
+        """Write the index to the folder. May take long."""
 
     def chunks(self) -> int:
-        """How many chunks are in the published index."""
+        """Return the number of chunks in the published index."""
 
     def check(self, facts: Mapping[str, Any]) -> None:
-        """Raise SchemaMismatch, InvalidSettings or NotFound when it cannot be restored here."""
+        """Raise SchemaMismatch, InvalidSettings, or NotFound if it cannot be restored here."""
 
     def restore(self, folder: Path, facts: Mapping[str, Any]) -> None:
-        """Make it the published index, in the place of any other."""
+        """Publish the saved index in place of any other."""
 
     def close(self) -> None:
         """Release files and connections."""

@@ -1,10 +1,11 @@
-"""What to do with an index that cannot be used, for the errors that say so."""
+"""Remedies for an index that cannot be used, as parts of error messages."""
 
-#: When it is of another embedder.
+#: For an index that another embedder wrote.
 EMBEDDER = (
     "set CODELODE_EMBEDDER back and change it with `codelode reindex`, which builds the new index "
     "while searches go on"
 )
 
-#: When it is gone or out of the way: `codelode index` takes for indexed what the ledger says.
+#: For an index that is missing or was moved away. `codelode index` alone would not fill a new one:
+#: it trusts the ledger about which files are indexed.
 AFRESH = "`codelode doctor --repair` indexes again what was in it"

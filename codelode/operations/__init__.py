@@ -1,1 +1,1 @@
-"""What an operator runs beside the cluster, over the ports: backups, the doctor, evaluation."""
+"""Operations tools that run offline over the ports: backups, the doctor, evaluation."""

@@ -50,7 +50,7 @@ class _InFlight:
 
 @dataclass(slots=True)
 class _Plan:
-    """What is left of a run."""
+    """The remaining work of a run."""
 
     todo: list[WorkItem] = field(default_factory=list)
     in_flight: dict[str, _InFlight] = field(default_factory=dict)

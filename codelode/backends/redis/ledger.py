@@ -440,7 +440,7 @@ def _patterns(value: bytes | None) -> tuple[str, ...]:
 def _refs(
     name: RepositoryName, head: Sequence[Any], counts: Iterator[Mapping[bytes, bytes]]
 ) -> tuple[RefStatus, ...]:
-    """Of the first replies about a repository and, from the second ones, those that follow."""
+    """Build the statuses of the refs of a repository from the replies of both round trips."""
     known, refs = head
     default = _repository(name, known).default_ref if known else ""
     statuses = [
