@@ -81,7 +81,7 @@ def test_what_was_damaged_is_found_and_repaired_while_the_cluster_runs(cluster, 
     assert "repaired  operated main: 10 files: chunks are missing or too many" in repaired.out
     assert not stray.exists()
     with cluster.client() as client:
-        run = repaired.out.rpartition("begun     run ")[2].partition(",")[0]
+        run = repaired.out.rpartition("started   run ")[2].partition(",")[0]
         *_, end = client.watch(run)
     assert (end.state, end.done) == (RunState.COMPLETE, 10)
     assert cluster.index_of(APP) == before

@@ -45,7 +45,7 @@ def test_what_is_found_and_what_became_of_it(codelode, damaged):
 
     again = codelode("doctor", "--data", str(damaged))
     assert (again.status, again.out) == (0, "")
-    assert "not looked at, being indexed: acme/app" in again.err
+    assert "skipped, being indexed: acme/app" in again.err
 
 
 def test_a_backup_comes_back_into_another_folder(codelode, damaged, tmp_path):
