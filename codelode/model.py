@@ -13,13 +13,13 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple, NewType
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from codelode.access import Visibility
 from codelode.names import Names
+
+if TYPE_CHECKING:
+    from codelode.vectors import Vector, Vectors
 
 RepositoryName = NewType("RepositoryName", str)
 RefName = NewType("RefName", str)
@@ -30,9 +30,6 @@ RunId = NewType("RunId", str)
 
 RepositoryRef = tuple[RepositoryName, RefName]  # one ref of one repository
 FileKey = tuple[RepositoryName, str]  # one file of a repository: repository name and path
-
-Vector = npt.NDArray[np.float32]  # (dim,), unit length
-Vectors = npt.NDArray[np.float32]  # (n, dim), unit length; a zero row: there was no text to embed
 
 #: The ref of a caller that names none: the default ref of the repository.
 DEFAULT_REF = RefName("HEAD")
@@ -333,6 +330,12 @@ class Chunk(NamedTuple):
     file_summary: str = ""  # summary of the whole file; only the first chunk has it
 
 
+def _no_vectors() -> Vectors:
+    from codelode.vectors import no_vectors
+
+    return no_vectors()
+
+
 @dataclass(frozen=True, slots=True)
 class FileChunks:
     """All chunks of one file at one ref, with their vectors; no chunks: the file was removed."""
@@ -341,7 +344,7 @@ class FileChunks:
     path: str
     refs: tuple[RefName, ...]  # the ref being indexed, and DEFAULT_REF when it is the default
     chunks: tuple[Chunk, ...] = ()
-    vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    vectors: Vectors = field(default_factory=_no_vectors)
 
 
 @dataclass(frozen=True, slots=True)

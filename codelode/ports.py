@@ -30,9 +30,8 @@ from codelode.model import (
     RunId,
     SourceFile,
     Symbol,
-    Vector,
-    Vectors,
 )
+from codelode.vectors import Vector, Vectors
 
 
 class ChunkStore(Protocol):

@@ -12,8 +12,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from codelode.model import Vector, Vectors
 from codelode.ports import Embedder, QuickEmbedder
+from codelode.vectors import Vector, Vectors
 
 #: How long a query's vector is kept, seconds.
 LIFE_S = 3_600.0

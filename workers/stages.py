@@ -24,8 +24,8 @@ from codelode.model import (
     RepositoryName,
     Run,
     Summaries,
-    Vectors,
 )
+from codelode.vectors import Vectors
 from workers import derivations, wire
 from workers.embed import embed, known_vectors
 from workers.enrich import Enriched, unasked

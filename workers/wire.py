@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
-from codelode.model import ParsedFile, Summaries, Vectors
+from codelode.model import ParsedFile, Summaries
+from codelode.vectors import Vectors
 from workers.parse import PARSER_VERSION, OwnQueries, own_queries
 
 _PARSED = TypeAdapter(ParsedFile)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codelode.model import Vector
+from codelode.vectors import Vector
 
 
 def nearest(vector: Vector, known: Sequence[tuple[str, Vector]]) -> tuple[str, float] | None:

@@ -30,7 +30,7 @@ from train import Texts, train  # noqa: E402
 from vocabulary import choose, document_frequencies, rarity  # noqa: E402
 
 from codelode.backends.models.static import StaticEmbedder  # noqa: E402
-from codelode.model import Vectors  # noqa: E402
+from codelode.vectors import Vectors  # noqa: E402
 
 log = logging.getLogger("build")
 

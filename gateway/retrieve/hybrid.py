@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from codelode.errors import Unavailable
-from codelode.model import Candidate, HybridQuery, Vector
+from codelode.model import Candidate, HybridQuery
 from codelode.ports import ChunkSearch, Embedder, QuickEmbedder
+from codelode.vectors import Vector
 from gateway.state import Analysis, SearchQuery
 
 KEYWORDS_ONLY = "the query could not be embedded: ranked by keywords alone"

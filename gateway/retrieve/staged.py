@@ -17,8 +17,9 @@ import numpy as np
 
 from codelode.counts import counted
 from codelode.errors import Unavailable
-from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RepositoryName, Vector
+from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RepositoryName
 from codelode.ports import DependencyGraph, Embedder
+from codelode.vectors import Vector
 from gateway import summaries
 from gateway.options import Retrieve
 from gateway.retrieve.hybrid import candidates

@@ -21,8 +21,8 @@ from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from codelode.model import Vector
 from codelode.ports import Embedder, QueryCache, SemanticQueryCache
+from codelode.vectors import Vector
 from gateway import pipeline
 from gateway.retrieve import embed
 from gateway.service.results import ContextAnswer, SearchAnswer

@@ -20,8 +20,8 @@ from codelode.model import (
     HybridQuery,
     LocatedSymbol,
     RepositoryName,
-    Vector,
 )
+from codelode.vectors import Vector
 
 #: Chunks that one search by vector brings at most: of all of them, that is how vectors are read.
 MOST_CHUNKS = 10_000

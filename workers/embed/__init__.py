@@ -15,11 +15,11 @@ from codelode.model import (
     ParsedFile,
     RepositoryName,
     Summaries,
-    Vectors,
     embedding_text,
     locate,
 )
 from codelode.ports import DerivationKey, Derivations, Embedder
+from codelode.vectors import Vectors
 from workers import derivations
 
 __all__ = ["embed", "known_vectors"]

@@ -27,9 +27,9 @@ from codelode.model import (
     Repository,
     RepositoryName,
     RepositoryRef,
-    Vectors,
 )
 from codelode.ports import ChunkStore, Derivations, Embedder
+from codelode.vectors import Vectors
 from workers import wire
 from workers.embed import embed
 from workers.parse import own_queries

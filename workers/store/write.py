@@ -24,10 +24,10 @@ from codelode.model import (
     RepositoryName,
     Summaries,
     Symbol,
-    Vectors,
     locate,
 )
 from codelode.ports import ChunkStore, DependencyGraph, ReferenceIndex, SymbolTable
+from codelode.vectors import Vectors
 
 
 @dataclass(frozen=True, slots=True)

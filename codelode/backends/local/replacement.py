@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelode.backends.local.tables import digest
-from codelode.model import Chunk, ChunkId, FileChunks, RefName, RepositoryName, Vector
+from codelode.model import Chunk, ChunkId, FileChunks, RefName, RepositoryName
+from codelode.vectors import Vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from codelode.backends.local import keyword_index, tables
 from codelode.backends.local.column_table import ColumnTable, clauses
 from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.snapshots import Snapshot
-from codelode.model import Filters, HybridQuery, Vector
+from codelode.model import Filters, HybridQuery
+from codelode.vectors import Vector
 
 #: Vectors found with 8 bits that are compared again with 16, relative to the limit.
 REFINE = 1.1

@@ -21,7 +21,8 @@ from codelode.backends.local.errors import translated
 from codelode.backends.local.snapshots import Snapshot, Snapshots
 from codelode.errors import SchemaMismatch
 from codelode.fusion import shortlist
-from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RefName, Vector
+from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RefName
+from codelode.vectors import Vector
 
 #: A repository and a path in it.
 

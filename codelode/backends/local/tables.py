@@ -21,10 +21,9 @@ from codelode.model import (
     Kind,
     RefName,
     RepositoryName,
-    Vector,
-    Vectors,
 )
 from codelode.names import names_of
+from codelode.vectors import Vector, Vectors
 
 _CATEGORIES = {category.value: category for category in Category}
 _KINDS = {kind.value: kind for kind in Kind}

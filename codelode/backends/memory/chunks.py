@@ -25,8 +25,8 @@ from codelode.model import (
     HybridQuery,
     RefName,
     RepositoryName,
-    Vector,
 )
+from codelode.vectors import Vector
 
 #: Saturation and length normalisation of BM25: the values of Lucene and tantivy.
 K1 = 1.2

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from codelode.backends.nearest import nearest
-from codelode.model import Vector
+from codelode.vectors import Vector
 
 
 class MemorySemanticQueryCache:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from codelode.backends.engine import VectorSpace
 from codelode.backends.remedies import EMBEDDER
 from codelode.errors import SchemaMismatch
-from codelode.model import Vector, Vectors
 from codelode.ports import Embedder
+from codelode.vectors import Vector, Vectors
 
 #: How long a model that is another one is left alone before it is asked again what it is, seconds.
 RETRY_S = 10.0

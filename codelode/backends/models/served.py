@@ -24,7 +24,7 @@ from codelode import tokens
 from codelode.backends.models.http import sendable
 from codelode.backends.models.remote import OPEN_S, Breaker, Garbled, Remote, RetryPolicy
 from codelode.errors import InvalidSettings, Rejected, SchemaMismatch, TimedOut, Unavailable
-from codelode.model import Vector, Vectors
+from codelode.vectors import Vector, Vectors
 
 #: A longer text is cut, characters: several times the largest chunk, and still less than the
 #: context of every model in the table below once it is tokenised.

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from codelode.errors import Corrupt
-from codelode.model import Vector, Vectors
 from codelode.tokens import MAX_IDENTIFIER_CHARS, Memo, runs, words
+from codelode.vectors import Vector, Vectors
 
 TABLE_DIR = Path(__file__).parent / "data" / "static"
 

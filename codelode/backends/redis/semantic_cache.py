@@ -14,7 +14,7 @@ import redis.asyncio
 from codelode.backends.nearest import nearest
 from codelode.backends.redis import keys, scripts
 from codelode.backends.redis.cache import TIMEOUT_S, Breaker, Guard
-from codelode.model import Vector
+from codelode.vectors import Vector
 
 #: Number of entries that are compared: 64 vectors of 256 dimensions are 32 kB.
 COMPARED = 64

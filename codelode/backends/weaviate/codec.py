@@ -30,8 +30,9 @@ from weaviate.classes.data import DataObject
 from codelode.backends import words
 from codelode.backends.weaviate.schema import VECTOR
 from codelode.errors import SchemaMismatch
-from codelode.model import Category, Chunk, ChunkId, Kind, RefName, Vector
+from codelode.model import Category, Chunk, ChunkId, Kind, RefName
 from codelode.names import Names, names_of
+from codelode.vectors import Vector
 
 #: The properties from which a chunk is decoded.
 DISPLAYED = ["facts", "content"]

@@ -15,7 +15,7 @@ from weaviate.classes.query import Filter, FilterReturn, HybridFusion, MetadataQ
 from codelode.backends.weaviate.batch import PAGE
 from codelode.backends.weaviate.schema import VECTOR
 from codelode.errors import Corrupt
-from codelode.model import Vector
+from codelode.vectors import Vector
 
 #: BM25 score and cosine similarity; None: that half of the search did not find the object, or was
 #: not asked.

@@ -86,7 +86,7 @@ def test_the_settings_take_what_has_a_record_and_nothing_else(toys):
 @pytest.mark.parametrize(
     ("expression", "absent"),
     [
-        ("settings", ("redis", "tantivy", "weaviate", "httpx")),
+        ("settings", ("numpy", "redis", "tantivy", "weaviate", "httpx")),
         ("registry.published(settings)", ("redis", "weaviate", "httpx", "ollama")),
         ("registry.ledger(settings)", ("tantivy", "weaviate", "httpx", "ollama")),
         ("registry.embedder(settings)", ("redis", "tantivy", "weaviate", "httpx", "ollama")),

@@ -75,7 +75,7 @@ def test_the_filters_name_every_kind_and_category(codelode):
 SERVER_LIBRARIES = (
     *("celery", "git", "httpx", "numpy", "ollama", "pydantic", "redis", "simsimd", "sqlite3"),
     *("structlog", "tantivy", "tree_sitter", "weaviate", "codelode.backends", "codelode.settings"),
-    *("codelode.model", "gateway", "workers"),
+    *("gateway", "workers"),
 )
 
 
@@ -85,10 +85,13 @@ SERVER_LIBRARIES = (
         (["--version"], (*SERVER_LIBRARIES, "grpc", "google.protobuf")),
         (["--help"], (*SERVER_LIBRARIES, "grpc", "google.protobuf")),
         (["search", "--help"], (*SERVER_LIBRARIES, "grpc")),
-        (["search", "retry"], SERVER_LIBRARIES),
+        (["search", "retry"], (*SERVER_LIBRARIES, "codelode.model")),
         (["context", "retry"], SERVER_LIBRARIES),
         (["similar", "a.py:1"], SERVER_LIBRARIES),
         (["explain", "a.py"], SERVER_LIBRARIES),
+        (["repos"], SERVER_LIBRARIES),
+        (["status"], SERVER_LIBRARIES),
+        (["index", "https://x/y.git", "--wait"], SERVER_LIBRARIES),
     ],
     ids=lambda args: " ".join(args[:2]) if isinstance(args, list) else "",
 )
