@@ -16,7 +16,7 @@ from codelode.model import Category
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which names a file sees without an import, and how it uses them.
+    """The rules by which a file sees names without an import, and by which it uses them.
 
     Languages that see one another's names share one scope.
     """
@@ -31,7 +31,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One language. `category` is what its files are for when the path says nothing else."""
+    """One language. `category` is that of its files unless their path says otherwise."""
 
     name: str
     scope: Scope
@@ -442,7 +442,7 @@ LANGUAGES: tuple[Language, ...] = (
     _row("gitattributes", "", "#", filenames=".gitattributes", category=_CONF),
     _row("csv", ".csv", "", category=_CONF),
     _row("tsv", ".tsv", "", category=_CONF),
-    # Prose: cut at headings and blank lines, so that no grammar is asked
+    # Prose: cut at headings and blank lines, without a grammar
     _row(
         "markdown",
         ".md .markdown .mdown .mkd .rmd .qmd",
@@ -457,7 +457,7 @@ LANGUAGES: tuple[Language, ...] = (
     _row("org", ".org", "#", grammar=None, category=_DOCS),
     _row("latex", ".tex .sty .ltx", "%", aliases="tex", category=_DOCS),
     _row("bibtex", ".bib", "%", category=_DOCS),
-    # Its grammar dies of 300 nested brackets.
+    # Its grammar crashes on 300 nested brackets.
     _row("typst", ".typ", "// /* */", grammar=None, category=_DOCS),
     TEXT,
 )

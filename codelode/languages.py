@@ -1,10 +1,9 @@
-"""What a path says of a file without reading it by a grammar: its language, what it is for.
+"""The language and the category of a file, by its path and the head of its content.
 
-`detect` says what a file is written in, `category` what it is for. Both read the path first and
-the head of the content only where the path leaves a choice, and both always answer: a file that
-nothing matches is `text`. Conventions of paths follow github-linguist's vendor and generated
-lists, reduced to those that hold across ecosystems. The languages themselves are rows of
-`language_table`.
+`detect` returns the language, `category` what the file is for. Both read the path first, and the
+content only where the path is ambiguous. A file that nothing matches is `text`. Path conventions
+follow github-linguist's lists of vendored and generated files, reduced to those that hold across
+ecosystems. The languages are rows of `language_table`.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ __all__ = [
     "traits",
 ]
 
-#: Where a repository keeps queries of its own, in files `<language>.scm`.
+#: Folder of a repository with its own queries, in files `<language>.scm`.
 QUERIES_FOLDER = ".codelode/queries/"
 
-#: Generated-markers stand in the first lines; further down they are somebody's string constant.
+#: First lines in which a generated-marker counts; further down it may be a string constant.
 MARKER_LINES = 20
 
-#: A marker further right than this is data on a long line.
+#: Columns in which a generated-marker counts; further right it is data on a long line.
 _MARKER_COLUMNS = 300
 
 BY_NAME = {language.name: language for language in LANGUAGES}
@@ -62,10 +61,10 @@ _XML_HEAD = re.compile(rb"\s*(?:\xef\xbb\xbf)?<(?:\?xml|!DOCTYPE TS)")
 
 
 def detect(path: str, head: bytes = b"") -> Language:
-    """The language of a file, by name, then extension, then `#!` line; `text` when none fits.
+    """Return the language of a file by name, then extension, then `#!` line; else `text`.
 
-    `head`, the first kilobytes of the content, settles `.h`, `.m` and `.ts`; without it they are
-    C, Objective-C and TypeScript.
+    `head`, the first kilobytes of the content, decides about `.h`, `.m` and `.ts`; without it they
+    are C, Objective-C and TypeScript.
     """
     name = path.rsplit("/", 1)[-1]
     found = _by_name(name) or _by_shebang(head) or TEXT
@@ -73,7 +72,7 @@ def detect(path: str, head: bytes = b"") -> Language:
 
 
 def resolve(name_or_alias: str) -> str | None:
-    """The canonical name: `terraform` → `hcl`, `C++` → `cpp`, `.py` → `python`; None: unknown."""
+    """Return the canonical name of a language: `terraform` → `hcl`, `.py` → `python`; or None."""
     asked = name_or_alias.strip().lower()
     extension = asked if asked.startswith(".") else f".{asked}"
     found = BY_NAME.get(asked) or _BY_ALIAS.get(asked) or _BY_EXTENSION.get(extension)
@@ -94,7 +93,7 @@ def _by_name(name: str) -> Language | None:
 
 
 def _suffixes(name: str) -> Iterator[str]:
-    """`a.blade.php` → `.blade.php`, `.php`."""
+    """Yield the suffixes of a name, the longest first: `a.blade.php` → `.blade.php`, `.php`."""
     at = name.find(".")
     while at >= 0:
         yield name[at:]
@@ -130,7 +129,7 @@ def _header(head: bytes) -> Language:
     return BY_NAME["cpp" if _CPP_HEAD.search(head) else "c"]
 
 
-# What a file is for
+# Categories
 
 
 def _words(text: str) -> frozenset[str]:
@@ -142,12 +141,12 @@ _VENDORED_DIRS = _words(
     "bower_components jspm_packages godeps pods carthage site-packages .yarn extern external "
     "_vendored vendored"
 )
-#: Folders below these are packages, and `com.acme.external` is one's own.
+#: Folders below these are packages, where `com.acme.external` is not vendored.
 _PACKAGE_ROOTS = _words("java kotlin scala groovy")
 _PACKAGES = _words("external extern vendor")
 _VENDORED_NAMES = _words("gradlew gradlew.bat mvnw mvnw.cmd")
-#: `testing` may be a library of its own; who looks for code asks for it by that word all the same
-#: (as source it took .001 of NDCG@10 among all repositories).
+#: `testing` may be the folder of a library, but treating it as source lost .001 of NDCG@10 over all
+#: repositories.
 _TEST_DIRS = _words(
     "test tests __tests__ testing testdata test-data test_data spec specs __mocks__ mocks "
     "fixtures __fixtures__ __snapshots__ snapshots e2e cypress androidtest integrationtest "
@@ -155,28 +154,28 @@ _TEST_DIRS = _words(
     "test-fixtures test-resources test_suite test-suite testsuite test-utils test_utils"
 )
 _TEST_ENDS = ("tests", ".test", "-test", "_test")
-#: Source sets, by their capital: `commonTest`, `jvmTest`.
+#: Source sets, recognised by their capital: `commonTest`, `jvmTest`.
 _TEST_FOLDER = re.compile(r"[a-z0-9]Tests?\Z")
-#: Words that end like folders of tests.
+#: Words that end like test folders.
 _NOT_TESTS = _words("contests protests")
 _TEST_NAME = re.compile(
     r"^test[_-].+|^tests?\.\w+$|.+[_.-](?:test|tests|spec|specs|e2e|cy|bench|stories)\.\w+$"
     r"|.+_test_(?:utils?|helpers?|common)\.(?:cc?|cpp|hh?|hpp|go)$"
     r"|^conftest\.py$|.+\.(?:bats|snap|t)$|.+_(?:test|spec)\.exs$"
 )
-#: Written in capitals, so that `latest.py` and `Contest.java` are not tests.
+#: Case matters here, so that `latest.py` and `Contest.java` are not tests.
 _TEST_CAMEL = re.compile(
     r"^(?:Test[A-Z]\w*|\w*(?:Tests?|TestCase|Specs?|[a-z0-9]IT))\."
     r"(?:java|kt|kts|scala|groovy|cs|fs|swift|php|cpp|cc|cxx|h|hpp|m|mm|js|ts|tsx|hs|dart|pas)$"
 )
 _DOCS_DIRS = _words("docs documentation manual javadoc apidoc wiki")
-#: Go packages and man-page writers are called so too; their code is source.
+#: Folders that may also hold source: Go packages, code that writes manual pages.
 _MAYBE_DOCS_DIRS = _words("doc man")
 _DOCS_NAME = re.compile(
     r"^(?:readme|license|licence|copying|changelog|changes|history|news|authors|contributing"
     r"|contributors|code_of_conduct|security|notice|maintainers)(?:[._-][\w.-]*)?$"
 )
-#: Formats of such files besides those of prose: `history.js` is source.
+#: Formats of documents besides those of prose; `history.js` is source.
 _DOCS_FORMATS = _words("text html xml")
 _CONF_DIRS = _words(".github .gitlab .circleci .vscode .idea .devcontainer .husky .cargo")
 _CONF_NAME = re.compile(
@@ -216,7 +215,7 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 
-#: What the writers of API documents leave in the head of every page.
+#: Marks that generators of API documentation leave in the head of every page.
 _API_PAGE = re.compile(
     r"""<meta\b(?=[^>]*\bname=["']?generator\b)[^>]*\bcontent=["']?
         (?:javadoc|dokka|doxygen|typedoc|jsdoc|sphinx|docutils|rustdoc|ex_?doc|yard|rdoc|phpdoc
@@ -229,10 +228,10 @@ _API_PAGE = re.compile(
 
 
 def category(path: str, head: str = "", *, language: Language | None = None) -> Category:
-    """What the file is for: vendored, generated, test, docs, configuration, else source.
+    """Return what a file is for: vendored, generated, test, docs, configuration, else source.
 
-    The first of these that holds. `head` is the start of the content: generated-markers stand
-    there, and it tells the languages of one extension apart where `language` is not known.
+    The first category that applies counts. `head` is the start of the content: it may hold a
+    generated-marker, and decides between languages of one extension if `language` is not given.
     """
     by_path = _category_by_path(path)
     if by_path is Category.VENDORED:
@@ -247,7 +246,7 @@ def category(path: str, head: str = "", *, language: Language | None = None) -> 
 
 
 def _category_by_path(path: str) -> Category | None:
-    """What folders and name alone decide; None: the content does."""
+    """Return the category that folders and name decide; None if the content decides."""
     *folders, name = path.lower().split("/")
     dirs = frozenset(folders)
     if _is_vendored(folders) or name in _VENDORED_NAMES:
@@ -264,7 +263,7 @@ def _category_by_path(path: str) -> Category | None:
 
 
 def _is_vendored(folders: list[str]) -> bool:
-    """Whether the outermost folder that tells says so: `tests/vendor` is a fixture."""
+    """Whether a folder is vendored, unless it is inside a test folder: `tests/vendor`."""
     if folders[:1] == ["deps"]:
         return True
     is_package = False
@@ -290,10 +289,10 @@ def _may_hold_docs(path: str) -> bool:
 
 
 def traits(path: str) -> str:
-    """All that `detect`, `category`, `is_generated`, `is_lock_file` and `family_of` read of a path.
+    """Return everything that `detect`, `category`, `is_generated` and `family_of` read of a path.
 
     Files with equal contents and equal traits have the same language and category, wherever they
-    are: a name for everything else that could shape what is derived from a content.
+    are. Traits are part of the cache key of a parse, which depends on nothing else of the path.
     """
     name = path.lower().rsplit("/", 1)[-1]
     by_name = _by_name(path.rsplit("/", 1)[-1])
@@ -311,7 +310,7 @@ def traits(path: str) -> str:
 
 
 def is_generated(path: str, head: str = "") -> bool:
-    """Whether a program wrote the file, by its name or by what it left in its first lines."""
+    """Whether a program wrote the file, by its name or by a mark in its first lines."""
     name = path.rsplit("/", 1)[-1].lower()
     by_name = bool(_GENERATED_NAME.match(name)) or is_lock_file(path)
     return by_name or is_marked_generated(head) or _is_api_page(name, head)
@@ -323,8 +322,8 @@ def is_lock_file(path: str) -> bool:
 
 
 def is_marked_generated(head: str) -> bool:
-    """Whether a comment in the first lines says so: `Code generated by x. DO NOT EDIT.`"""
-    if "generated" not in head.lower():  # which all of them say
+    """Whether a comment in the first lines is a generated-marker: `Code generated by x.`"""
+    if "generated" not in head.lower():  # a word of every marker
         return False
     lines = head.split("\n", MARKER_LINES)[:MARKER_LINES]
     return any(_MARKER.match(line[:_MARKER_COLUMNS]) for line in lines)
@@ -335,7 +334,7 @@ def _is_api_page(name: str, head: str) -> bool:
 
 
 def names() -> Iterable[str]:
-    """All canonical names, in table order."""
+    """Return all canonical names, in table order."""
     return BY_NAME.keys()
 
 

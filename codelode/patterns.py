@@ -1,11 +1,9 @@
-"""Patterns of one ignore file, matched as git matches them and in linear time.
+"""Match the patterns of an ignore file as git does, in linear time.
 
-The patterns come from repositories that nobody vouches for, and from whoever may index one.
-Libraries translate a pattern into one backtracking expression, where a line such as `*a*a*a*ab`
-takes 40 seconds for one deep path; here a path is matched name by name and every star but the last
-is an atomic group.
-Source of the rules: gitignore(5) and git's wildmatch.c; unlike there, `?` and `[…]` stand for one
-character, not for one byte.
+The patterns come from untrusted repositories and users. Libraries translate a pattern into one
+backtracking expression, where a line such as `*a*a*a*ab` takes 40 seconds for one deep path. Here a
+path is matched name by name, and every star but the last is an atomic group. The rules are those of
+gitignore(5) and git's wildmatch.c, except that `?` and `[…]` match one character, not one byte.
 """
 
 from __future__ import annotations
@@ -14,12 +12,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-#: More of a hostile file is not read.
+#: Limits of an ignore file; whatever exceeds them is ignored.
 MAX_FILE_BYTES = 256_000
 MAX_PATTERNS = 2_000
 MAX_PATTERN_CHARS = 1_000
 
-#: One name of a path; None stands for `**`, any number of names.
+#: The expression for one name of a path; None stands for `**`, any number of names.
 _Step = re.Pattern[str] | None
 
 _TOKEN = re.compile(
@@ -63,16 +61,16 @@ class _Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """The patterns of one file, last first, since the last that matches decides."""
+    """The patterns of one file, last first, because the last match decides."""
 
     patterns: tuple[_Pattern, ...]
-    names: re.Pattern[str] | None = field(repr=False)  # any pattern without a slash
+    names: re.Pattern[str] | None = field(repr=False)  # all patterns without a slash in one
 
     def verdict(self, names: Sequence[str], *, is_folder: bool) -> bool | None:
-        """Whether the path is ignored (True) or re-included (False); None: nothing matches it.
+        """Return True if the path is ignored, False if it is re-included, None without a match.
 
-        `names` are the parts of the path, relative to the folder of the ignore file. Only the
-        path itself is compared, not the folders above it.
+        `names` are the parts of the path, relative to the folder of the ignore file. Only the path
+        itself is matched, not the folders above it.
         """
         may_match_name = self.names is not None and self.names.fullmatch(names[-1]) is not None
         for pattern in self.patterns:
@@ -84,7 +82,7 @@ class Patterns:
 
 
 def parse(content: bytes) -> Patterns:
-    """The patterns of an ignore file; lines that git could not match either are left out."""
+    """Parse an ignore file, without lines that can match nothing."""
     text = content[:MAX_FILE_BYTES].decode("utf-8-sig", "backslashreplace")
     found = [pattern for line in text.split("\n") if (pattern := _pattern(line)) is not None]
     patterns = tuple(reversed(found[:MAX_PATTERNS]))
@@ -99,7 +97,7 @@ def parse(content: bytes) -> Patterns:
 
 
 def can_match(line: str) -> bool:
-    """Whether there is a path that the line is about; a comment, say, or a broken `[` has none."""
+    """Whether a line can match a path; a comment or an unclosed `[` cannot."""
     return _pattern(line) is not None
 
 
@@ -127,19 +125,19 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 def _steps(path: str) -> tuple[_Step, ...] | None:
-    """One step per name of the pattern, or None when it can match nothing."""
+    """Return one step per name of the pattern, or None if it can match nothing."""
     parts = path.split("/")
     try:
         steps: list[_Step] = [None if part == "**" else _name(part) for part in parts]
     except ValueError:
         return None
-    if steps[-1] is None:  # `a/**` is all inside a, not a itself
+    if steps[-1] is None:  # `a/**` matches everything inside `a`, not `a` itself
         steps.append(_ANY_NAME)
     return tuple(steps)
 
 
 def _name(part: str) -> re.Pattern[str]:
-    """The expression for one name. Raises ValueError for a broken one."""
+    """Return the expression for one name; raises ValueError for an invalid pattern."""
     pieces = [""]  # between the stars
     end = 0
     for token in _TOKEN.finditer(part):
@@ -150,10 +148,10 @@ def _name(part: str) -> re.Pattern[str]:
             pieces.append("")
         else:
             pieces[-1] += _token(token)
-    if end != len(part) or part in ("", ".", ".."):  # no path has these names
+    if end != len(part) or part in ("", ".", ".."):  # names that no path has
         raise ValueError(part)
     first, *rest = pieces
-    # A piece has a fixed length, so its first occurrence is as good as any: no backtracking.
+    # A piece has a fixed length, so its first occurrence is as good as any other.
     middle = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
     last = f".*{rest[-1]}" if rest else ""
     return re.compile(f"(?:{first}{middle}{last})", re.DOTALL)
@@ -186,12 +184,12 @@ def _members(members: str) -> Iterator[str]:
 
 
 def _literal(character: str) -> str:
-    """The character inside `[…]`, where more of them are special than `re.escape` knows."""
+    """Escape a character inside `[…]`, where more are special than `re.escape` escapes."""
     return f"\\{character}" if character in r"\]^-[&~|" else character
 
 
 def _match(steps: Sequence[_Step], names: Sequence[str]) -> bool:
-    """Whether the steps match all names. Going back to the last `**` only is enough for globs."""
+    """Whether the steps match all names. Backtracking to the last `**` only is enough for globs."""
     step = name = 0
     star = retry = -1
     while name < len(names):

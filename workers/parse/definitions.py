@@ -103,7 +103,7 @@ class _Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What is needed to describe a definition besides its match."""
+    """Everything that describing a definition needs besides its match."""
 
     rules: Rules
     lines: Lines

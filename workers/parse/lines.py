@@ -25,7 +25,7 @@ def _newlines(data: bytes) -> npt.NDArray[np.intp]:
 
 
 class Lines:
-    """The lines of `data`: where they start, and their ink, which is bytes but whitespace."""
+    """The lines of `data` with their starts and their ink (bytes that are not whitespace)."""
 
     __slots__ = ("_ink", "_starts", "count", "data")
 

@@ -30,7 +30,7 @@ MAX_ERROR_CHILDREN = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read from one file. Offsets and lines are those of the file."""
+    """The result of reading one file. Offsets and lines are those of the file."""
 
     root: Node | Composed  # for cutting
     definitions: tuple[Definition, ...] = ()  # by start, outer before inner

@@ -1,4 +1,4 @@
-"""What parsing knows of one language, besides its row in `codelode.language_table`."""
+"""The rules of one language for parsing, besides its row in `codelode.language_table`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files to parse: short ones written by a test, long ones from the installed packages."""
+"""Files to parse: short ones that a test writes, long ones from the installed packages."""
 
 import sysconfig
 from pathlib import Path
@@ -23,7 +23,7 @@ SUFFIXES = {
 
 @pytest.fixture(scope="session")
 def real_files():
-    """A few hundred (path, bytes) of many kinds, the same on every run of one environment."""
+    """Return a few hundred files of many kinds, the same on every run in one environment."""
     root = Path(sysconfig.get_paths()["purelib"])
     found = sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file())
     rare = [path for path in found if path.suffix not in (".py", ".pyi")][::23]

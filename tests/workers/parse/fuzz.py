@@ -1,6 +1,7 @@
-"""Parses odd bytes with every grammar; run as a program, since a grammar may crash or loop.
+"""Parse odd bytes with every grammar.
 
-Prints a line before each language, so that the last line names a culprit. Usage: fuzz.py SEED
+This is a program of its own, because a grammar may crash or loop. It prints each language before it
+parses, so that the last line names the culprit. Usage: fuzz.py SEED
 """
 
 import random
@@ -9,7 +10,7 @@ import sys
 from codelode import languages
 from workers.parse import parse
 
-#: Loop for ever in C: on the one byte `x`, on random bytes. Workers bound them by a time limit.
+#: Grammars that loop for ever, on the byte `x` or on random bytes; workers have a time limit.
 LOOPS = {"cobol", "perl"}
 
 SAMPLES = (

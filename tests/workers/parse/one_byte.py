@@ -1,6 +1,6 @@
-"""Parses the byte `x` and open brackets in each language named; prints each name before it starts.
+"""Parse the byte `x` and open brackets in each of the given languages, and print each name before.
 
-Run as a program, since a grammar may crash or loop. Usage: one_byte.py LANGUAGE…
+This is a program of its own, because a grammar may crash or loop. Usage: one_byte.py LANGUAGE…
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Chunks: ranges that partition the file, sizes that hold, cuts where a reader would cut."""
+"""Chunks partition the file, keep their size limits, and are cut where a reader would cut."""
 
 import json
 from dataclasses import replace
@@ -67,7 +67,7 @@ def test_pieces_partition_real_files(real_files):
 
 @settings(max_examples=100, deadline=None)
 @given(data=files(), path=st.sampled_from(PATHS))
-def test_an_overlap_is_what_stands_right_before_the_chunk(data, path):
+def test_an_overlap_is_the_text_right_before_the_chunk(data, path):
     parsed, text = parse(data, path=path), decode(data)[0]
     lengths = [len(piece.content) for piece in parsed.pieces]
     places = [sum(lengths[:at]) for at, piece in enumerate(parsed.pieces) if piece.content.strip()]
@@ -85,7 +85,7 @@ def test_ids_do_not_depend_on_overlaps(data, path):
 
 
 def located(parsed):
-    """The pieces that become chunks, each with its chunk."""
+    """Yield the pieces that become chunks, each with its chunk."""
     shown = [piece for piece in parsed.pieces if piece.content.strip()]
     return list(zip(shown, locate(parsed, repository="r", path="p", refs=()), strict=True))
 
@@ -122,7 +122,7 @@ def test_parsing_is_deterministic(data, path):
     ],
 )
 @pytest.mark.timeout(60)
-def test_machine_made_files_end_in_time_and_in_bounds(data, path):
+def test_generated_files_are_parsed_in_time_and_in_bounds(data, path):
     assert_partition(data, parse(data, path=path))
 
 
@@ -194,20 +194,20 @@ def test_the_line_that_opens_a_class_never_ends_the_chunk_before(lines):
     assert opened.symbol == "A"
 
 
-def test_a_class_before_a_docstring_too_long_for_one_chunk_is_not_left_behind():
+def test_a_class_stays_with_a_docstring_too_long_for_one_chunk():
     docstring = '    """Doc.\n\n' + f"    {'word ' * 12}\n" * 60 + '    """\n'
     pieces = parse_text(function("before", 30) + f"\n\nclass A:\n{docstring}\n    x = 1\n")
     assert "class A:" not in pieces[0].content
     assert next(p for p in pieces if "class A:" in p.content).symbol == "A"
 
 
-def test_a_chunk_is_named_after_the_class_that_its_module_is_there_for():
+def test_a_chunk_is_named_after_the_single_class_of_its_module():
     methods = "".join(f"    def m{i}\n      compute_something({i})\n    end\n\n" for i in range(9))
     text = f"module Outer\n  class Inner\n{methods}  end\nend\n"
     assert [piece.symbol for piece in parse_text(text, "a.rb")] == ["Outer.Inner"]
 
 
-def test_a_chunk_with_many_things_of_a_module_is_named_after_the_module():
+def test_a_chunk_with_several_definitions_of_a_module_is_named_after_the_module():
     classes = "".join(
         f"  class C{i}\n    def m\n      compute_something({i})\n    end\n  end\n\n"
         for i in range(6)
@@ -237,7 +237,7 @@ def test_comments_and_attributes_stay_with_what_they_describe(path, comment, hea
     assert comment.rsplit("\n\n", 1)[-1] in at.content
 
 
-def test_no_runts_are_left_beside_a_large_class():
+def test_no_small_chunks_are_left_beside_a_large_class():
     methods = "".join(
         f"  m{i}() {{\n" + "    this.value = computeSomething(this);\n" * 40 + "  }\n"
         for i in range(4)
@@ -250,7 +250,7 @@ def overlaps(text, path="a.py"):
     return [made.overlap for _, made in located(parse(text.encode(), path=path))]
 
 
-def test_parts_of_a_divided_function_come_with_the_lines_before_them():
+def test_parts_of_a_divided_function_overlap_with_the_lines_before_them():
     line = "    long = compute_something_long(argument)\n"
     first, *others = overlaps(function("long", 200))
     assert first == ""
@@ -258,7 +258,7 @@ def test_parts_of_a_divided_function_come_with_the_lines_before_them():
     assert set(others) == {line * (300 // len(line))}
 
 
-def test_a_change_in_one_part_reaches_the_overlap_of_the_next_and_not_its_id():
+def test_a_change_in_one_part_changes_the_overlap_of_the_next_but_not_its_id():
     text = function("long", 200)
     cut = len(parse_text(text)[0].content)
     edited = f"{text[: cut - 10]}somewhat{text[cut - 2 :]}"
@@ -299,7 +299,7 @@ BETWEEN = [
 
 
 @pytest.mark.parametrize(("path", "form"), BETWEEN)
-def test_a_cut_between_whole_things_needs_no_overlap(path, form):
+def test_a_cut_between_whole_definitions_needs_no_overlap(path, form):
     body = "    compute_something_long();\n" * 35
     found = overlaps("".join(form.format(at, body) for at in range(8)), path)
     assert len(found) > 3
@@ -316,7 +316,7 @@ def test_a_definition_inside_a_function_needs_no_overlap(path, head):
     assert set(found) == {""}
 
 
-def test_parts_of_a_long_literal_come_with_the_lines_before_them():
+def test_parts_of_a_long_literal_overlap_with_the_lines_before_them():
     entries = "".join(f"  key{i}: 'value {i}',\n" for i in range(400))
     first, *others = overlaps(f"export const names = {{\n{entries}}};\n", "a.js")
     assert first == ""
@@ -324,7 +324,7 @@ def test_parts_of_a_long_literal_come_with_the_lines_before_them():
     assert all(250 < len(overlap) <= 300 and overlap.startswith("  key") for overlap in others)
 
 
-def test_prose_without_headings_comes_with_the_lines_before_it():
+def test_prose_without_headings_overlaps_with_the_lines_before_it():
     paragraph = "Some words about it, and more of them.\n" * 9 + "\n"
     first, *others = overlaps(paragraph * 12, "a.md")
     assert first == ""
@@ -332,7 +332,7 @@ def test_prose_without_headings_comes_with_the_lines_before_it():
     assert all(250 < len(overlap) <= 300 and overlap.startswith("Some") for overlap in others)
 
 
-def test_a_divided_function_of_a_notebook_comes_with_the_lines_before_it():
+def test_a_divided_function_of_a_notebook_overlaps_with_the_lines_before_it():
     code = ["def long():\n", *["    value = compute_something_long(argument)\n"] * 200]
     notebook = {"cells": [{"cell_type": "code", "source": code}], "metadata": {}}
     first, *others = overlaps(json.dumps(notebook, indent=1), "a.ipynb")

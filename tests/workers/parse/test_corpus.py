@@ -1,4 +1,4 @@
-"""Bad input: whatever a repository holds, a file ends in chunks or in a reason, and in time."""
+"""Any file of a repository becomes chunks, or is left out with a reason, in bounded time."""
 
 import queue
 import subprocess
@@ -37,7 +37,7 @@ TRUNCATED = {
 
 
 @pytest.mark.parametrize("path", TRUNCATED)
-def test_a_file_cut_off_anywhere_is_read_as_far_as_it_goes(path):
+def test_a_truncated_file_is_read_up_to_its_end(path):
     data = TRUNCATED[path]
     for size in range(1, len(data)):
         assert_whole(data[:size], path)
@@ -74,20 +74,20 @@ def test_a_hundred_thousand_symbols_are_bounded(path):
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a.c", "git lfs pointer"),
     ],
 )
-def test_what_is_no_source_has_a_reason(data, path, reason):
+def test_a_file_that_is_no_source_has_a_reason(data, path, reason):
     assert guard(data, path=path, max_bytes=1_000_000) == reason
 
 
-#: On one byte this one loops for ever; a worker's process is bounded and replaced.
+#: Loops for ever on one byte; a worker kills and replaces its parser process.
 KNOWN = {"cobol"}
 
-#: Silence of a program that is starting, and of one that parses a few bytes, seconds.
+#: Longest time without output of a program that starts, and of one that parses, seconds.
 START_S, SILENCE_S = 60, 5
 
 
 @pytest.mark.timeout(180)
-def test_every_grammar_ends_on_one_byte_or_is_known_not_to():
-    """All of them in one process that says where it is; the next goes on behind a culprit."""
+def test_every_grammar_ends_on_one_byte_or_is_known_to_loop():
+    """One process parses with all grammars in turn; after a loop, another one continues."""
     names = [row.name for row in LANGUAGES if row.grammar]
     culprits = set()
     while names and (at := _last_named(names)) != "done":
@@ -97,7 +97,7 @@ def test_every_grammar_ends_on_one_byte_or_is_known_not_to():
 
 
 def _last_named(names):
-    """The last line the program wrote before it ended or fell silent."""
+    """Return the last line that the program wrote before it ended or stopped writing."""
     lines = queue.Queue()
     command = [sys.executable, str(HERE / "one_byte.py"), *names]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

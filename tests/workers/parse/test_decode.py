@@ -1,4 +1,4 @@
-"""Text out of any bytes, with a note where it is not plain UTF-8."""
+"""Any bytes decode to text, with a note if they are not UTF-8."""
 
 import pytest
 
@@ -33,5 +33,5 @@ def test_half_a_utf16_character_is_latin1():
     assert decode(b"\xff\xfea")[1] == "decoded as latin-1"
 
 
-def test_nothing_is_no_text():
+def test_an_empty_file_is_empty_text():
     assert decode(b"") == ("", "")

@@ -1,5 +1,4 @@
-"""Which unchanged files a commit makes resolve anew: afterwards every file's edges are as if the
-commit had been indexed at once."""
+"""Unchanged files are resolved again, so that edges equal those of indexing the commit at once."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def layout_of(files):
 
 
 class Index:
-    """What runs leave behind: edges, names and fingerprints, commit by commit."""
+    """An index that runs update commit by commit: edges, names, fingerprints."""
 
     def __init__(self):
         self.graph, self.references = MemoryGraph(), MemoryReferences()
@@ -78,7 +77,7 @@ class Index:
         )
 
 
-def test_a_file_that_comes_is_found_by_those_that_waited_for_it():
+def test_files_that_waited_for_a_new_file_are_resolved_again():
     files = {"app/__init__.py": "", "app/a.py": "from app import late\n", "app/b.py": "import os\n"}
     index = Index().commit(files).commit({**files, "app/late.py": "x = 1\n"})
 
@@ -86,7 +85,7 @@ def test_a_file_that_comes_is_found_by_those_that_waited_for_it():
     assert [edge.target for edge in index.edges()["app/a.py"]] == ["app/late.py"]
 
 
-def test_a_file_that_leaves_is_missed_by_its_importers_alone():
+def test_only_importers_of_a_deleted_file_are_resolved_again():
     files = {"a.js": "import './b'\n", "b.js": "", "c.js": "import './a'\n"}
     index = Index().commit(files).commit({"a.js": files["a.js"], "c.js": files["c.js"]})
 
@@ -94,7 +93,7 @@ def test_a_file_that_leaves_is_missed_by_its_importers_alone():
     assert index.edges()["a.js"][0].is_external
 
 
-def test_an_alias_that_changes_concerns_the_files_of_its_languages_alone():
+def test_a_changed_alias_makes_only_files_of_its_languages_stale():
     config = '{"compilerOptions": {"paths": {"@/*": ["%s/*"]}}}'
     files = {
         **{"tsconfig.json": config % "old", "old/x.ts": "", "new/x.ts": ""},
@@ -106,14 +105,14 @@ def test_an_alias_that_changes_concerns_the_files_of_its_languages_alone():
     assert [edge.target for edge in index.edges()["a.ts"]] == ["new/x.ts"]
 
 
-def test_a_change_of_contents_alone_concerns_nobody_else():
+def test_a_change_of_contents_makes_no_other_file_stale():
     files = {"a.py": "import b\n", "b.py": "x = 1\n"}
     index = Index().commit(files).commit({**files, "b.py": "x = 2\n"})
 
     assert index.redone == frozenset()
 
 
-def test_contents_alone_concern_nobody_but_manifests_and_paths_do():
+def test_new_paths_and_manifests_make_others_stale_but_contents_do_not():
     index = Index().commit({"a.py": "", "go.mod": "module a.b/c\n"})
 
     def concerned(*items):
@@ -145,7 +144,7 @@ def test_a_new_file_of_a_package_is_imported_with_it():
     assert [edge.target for edge in index.edges()["main.go"]] == ["net/a.go", "net/b.go"]
 
 
-#: Files that import each other in every way; which of them there are is drawn.
+#: Files that import each other in every way; the test draws which of them exist.
 POOL = {
     "app/__init__.py": "",
     "app/a.py": "from app import b\nimport app.sub.c\nfrom .sub import c\nimport lonely\n",
@@ -213,7 +212,7 @@ commits = st.lists(st.sets(st.sampled_from(sorted(POOL))), min_size=1, max_size=
 @example(commits=[{"src/m.rs"}, {"src/m.rs", "src/lib.rs"}])
 @settings(max_examples=150)
 @given(commits=commits)
-def test_commits_one_by_one_leave_the_edges_of_the_last_one_alone(commits):
+def test_commits_one_by_one_leave_the_edges_of_the_last_commit_only(commits):
     step_by_step = Index()
     for paths in commits:
         step_by_step.commit({path: POOL[path] for path in paths})

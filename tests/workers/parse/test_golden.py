@@ -1,7 +1,7 @@
-"""Golden: what parsing makes of whole files, kept in golden.json and read in review.
+"""Results of parsing whole files equal those in golden.json, which reviewers read.
 
-`python tests/workers/parse/test_golden.py` rewrites it; it refuses while PARSER_VERSION is the one
-that the stored results were made with, because stored derivations would then be stale.
+`python tests/workers/parse/test_golden.py` rewrites that file. It refuses if results changed but
+PARSER_VERSION did not, because cached parses would then be stale.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Files that are left out, each with its reason."""
+"""Files that are left out have a reason."""
 
 import pytest
 

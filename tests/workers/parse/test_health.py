@@ -1,4 +1,4 @@
-"""Health: what the grammar could read, and that no file is ever dropped."""
+"""Health reports what a grammar could not read; no file is ever dropped."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Imports: what is written in a file."""
+"""Imports are read as they are written in a file."""
 
 import pytest
 
@@ -190,6 +190,6 @@ def test_equal_contents_of_one_language_give_equal_imports_wherever_they_are():
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("line", ["a: [\n", "resources:\n", "- a\n", "- files:\n  - a\n", " [,a"])
-def test_a_machine_made_kustomization_ends_in_time(line):
+def test_a_generated_kustomization_is_read_in_time(line):
     text = "resources:\n" + line * (380_000 // len(line))
     assert parse(text.encode(), path="kustomization.yaml").pieces

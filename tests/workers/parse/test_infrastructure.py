@@ -1,4 +1,4 @@
-"""Infrastructure: hierarchies and block types, by path and by content."""
+"""Infrastructure blocks have hierarchies and types, by the path and content of their file."""
 
 from textwrap import dedent
 
@@ -300,7 +300,7 @@ def test_a_chunk_has_the_hierarchy_and_the_type_of_its_block(path, text, expecte
     assert (piece.symbol, piece.block_type) == expected
 
 
-def test_a_chunk_inside_a_block_names_the_inmost_that_fills_it():
+def test_a_chunk_inside_blocks_names_the_innermost_that_fills_it():
     steps = "      - run: make something that takes a while\n" * 120
     text = f"jobs:\n  build:\n    runs-on: x\n    steps:\n{steps}"
     last = parse(text.encode(), path=".github/workflows/a.yml").pieces[-1]
@@ -333,7 +333,7 @@ def test_a_template_is_read_by_its_grammar_with_the_actions_masked():
         pytest.param(b"- {{ .x }}\n" * 50_000, id="many lines"),
     ],
 )
-def test_machine_made_templates_end_in_time(text):
+def test_generated_templates_are_read_in_time(text):
     assert parse(text, path="c/templates/a.yaml").pieces
 
 
@@ -362,7 +362,7 @@ def test_the_path_tells_the_family(path, family):
     assert family_of(path) is family
 
 
-def test_every_type_of_block_of_the_tables_is_known_to_those_who_ask():
+def test_every_block_type_of_the_tables_is_a_known_filter():
     def types(rules):
         for rule in rules:
             yield from (

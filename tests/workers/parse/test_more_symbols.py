@@ -1,4 +1,4 @@
-"""Symbols of the languages beside the common ones; the same tables as in `test_symbols`."""
+"""Symbols of the less common languages, in tables as in `test_symbols`."""
 
 from textwrap import dedent
 
@@ -7,7 +7,7 @@ import pytest
 from codelode.languages import BY_NAME
 from workers.parse import grammars, parse
 
-#: Those with their samples in `test_symbols`.
+#: Languages with samples in `test_symbols`.
 COMMON = {
     "python", "javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp", "csharp",
     "ruby", "php", "kotlin", "swift", "scala", "bash", "lua", "elixir", "haskell", "zig",
@@ -635,12 +635,12 @@ def test_every_query_has_a_sample_here_or_among_the_common_languages():
     assert with_query - COMMON <= seen
 
 
-def test_a_function_goes_on_to_the_end_of_its_body_where_the_grammar_puts_that_beside_it():
+def test_a_function_ends_with_its_body_even_if_the_grammar_puts_that_beside_it():
     (symbol,) = symbols("void f() {\n  g();\n}\n", "a.dart")
     assert (symbol.start_line, symbol.end_line) == (1, 3)
 
 
-def test_a_package_without_a_block_goes_on_to_the_next_one():
+def test_a_package_without_a_block_ends_at_the_next_one():
     found = symbols("package A;\nsub f { 1 }\npackage B;\nsub g { 1 }\n", "a.pm")
     assert [(s.qualified_name, s.start_line) for s in found] == [
         ("A", 1), ("A.f", 2), ("B", 3), ("B.g", 4),

@@ -1,4 +1,4 @@
-"""Queries of one's own: they replace the built-in one, and one that does not work is no loss."""
+"""Users' queries replace built-in ones; if one fails, the built-in one is used."""
 
 import os
 import signal
@@ -21,12 +21,12 @@ def names(own):
     return [symbol.name for symbol in parse(CODE, path="a.py", own=own).symbols]
 
 
-def test_a_query_of_ones_own_replaces_the_built_in_one():
+def test_a_users_query_replaces_the_built_in_one():
     assert names(own_queries.NONE) == ["f"]
     assert names(queries(ROUTES)) == ["/users"]
 
 
-def test_a_query_of_ones_own_can_add_to_the_built_in_one():
+def test_a_users_query_can_extend_the_built_in_one():
     assert names(queries(b"; inherits: python\n" + ROUTES)) == ["/users", "f"]
 
 
@@ -47,7 +47,7 @@ SLOW = b"((module (_)* @a (_)* @b (_)* @c (_)* @d (_)* @e (_)* @f (_)* @name) @d
         pytest.param(b"; x\n" * 20_000, "it is larger than 64000 bytes", id="large"),
     ],
 )  # fmt: skip
-def test_a_query_that_does_not_work_is_a_reason_and_the_built_in_one_is_used(source, reason):
+def test_a_query_that_fails_is_reported_and_the_built_in_one_is_used(source, reason):
     parsed = parse(CODE, path="a.py", own=queries(source))
     assert [symbol.name for symbol in parsed.symbols] == ["f"]
     assert parsed.health.status is HealthStatus.OK
@@ -80,14 +80,14 @@ def test_a_query_that_crashes_is_given_up(monkeypatch):
     assert "it crashes (SIGKILL)" in parsed.health.detail
 
 
-def test_files_of_no_language_are_no_queries(tmp_path):
+def test_files_not_named_after_a_language_are_no_queries(tmp_path):
     for name in ("python.scm", "klingon.scm", "notes.txt"):
         (tmp_path / name).write_bytes(ROUTES)
     assert list(own_queries.in_folder(tmp_path)) == ["python"]
     assert own_queries.in_folder(tmp_path / "nothing") == {}
 
 
-def test_the_digest_names_languages_and_texts():
+def test_the_digest_depends_on_languages_and_texts():
     assert own_queries.digest(own_queries.NONE) == ""
     ours = queries(ROUTES)
     assert own_queries.digest(ours) == own_queries.digest(queries(ROUTES, origin="elsewhere/"))

@@ -1,4 +1,4 @@
-"""What holds for every file, over real ones in every way of writing them down."""
+"""Properties of every file, tested with real files in several encodings."""
 
 import codecs
 
@@ -7,7 +7,7 @@ import pytest
 from codelode.model import RefName, RepositoryName, locate
 from workers.parse import chunk, parse
 
-#: How a text may lie in git; each is undone by the reader.
+#: Encodings of a text in git, each of which the reader decodes.
 WRITTEN = {
     "crlf": lambda text: text.replace("\n", "\r\n").encode(),
     "order mark": lambda text: codecs.BOM_UTF8 + text.encode(),
@@ -30,7 +30,7 @@ NOTES = {
 
 @pytest.fixture(scope="module")
 def programs(real_files):
-    """Python files in ASCII with symbols, so that every way of writing keeps the names."""
+    """Return Python files in ASCII with symbols, whose names every encoding keeps."""
     plain = [(p, d) for p, d in real_files if p.endswith(".py") and d.isascii() and b"\r" not in d]
     return [(path, data.decode()) for path, data in plain if b"def " in data and b"\f" not in data]
 
@@ -40,7 +40,7 @@ def lines_of(data, path):
 
 
 @pytest.mark.parametrize("how", WRITTEN)
-def test_symbols_are_at_the_same_lines_however_a_file_is_written(programs, how):
+def test_symbols_are_at_the_same_lines_in_every_encoding(programs, how):
     assert len(programs) > 30
     for path, text in programs[::4]:
         data = WRITTEN[how](text)

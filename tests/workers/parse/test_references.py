@@ -1,4 +1,4 @@
-"""Uses of names: what is called, made and inherited."""
+"""Uses of names: calls, instantiations, inheritance."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ USED = [
 
 
 @pytest.mark.parametrize(("path", "text", "expected"), USED, ids=[row[0] for row in USED])
-def test_uses_are_told_by_kind_and_name(path, text, expected):
+def test_uses_are_found_by_kind_and_name(path, text, expected):
     found = parse(text.encode(), path=path).references
     wanted = set(expected.split(", "))
     assert wanted <= {f"{one.kind.value} {one.name}" for one in found}
@@ -116,7 +116,7 @@ RENAMED = [
 
 
 @pytest.mark.parametrize(("path", "text", "expected"), RENAMED, ids=[r[1] for r in RENAMED])
-def test_a_use_under_another_name_is_one_of_what_the_name_stands_for(path, text, expected):
+def test_a_use_under_another_name_is_a_use_of_the_imported_name(path, text, expected):
     found = parse(text.encode(), path=path).references
     told = [
         f"{one.kind.value} {one.name}" + (f" as {one.written}" if one.written else "")

@@ -1,4 +1,4 @@
-"""What imports mean: files of a commit's layout, whatever else is indexed."""
+"""Imports resolve to files of a commit's layout, whatever else is indexed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workers.parse.imports.resolve import packages, resolve
 
 
 def layout_of(files, *, name=""):
-    """The layout of paths, or of paths with their contents."""
+    """Return the layout of paths, or of paths with their contents."""
     contents = dict.fromkeys(files, "") if not isinstance(files, dict) else files
     listing = [
         SourceFile(path, BlobId(hashlib.sha1(text.encode()).hexdigest()), len(text))
@@ -207,7 +207,7 @@ RESOLVED = [
     RESOLVED,
     ids=[f"{row[0]} {row[2]} {row[3]}".strip() for row in RESOLVED],
 )
-def test_an_import_means_the_files_that_its_tools_would_take(
+def test_an_import_resolves_to_the_files_that_its_tools_would_take(
     language, path, module, names, files, expected
 ):
     assert meant(language, path, module, names, files) == expected
@@ -231,7 +231,7 @@ LANGUAGES = (
 
 @pytest.mark.parametrize("module", HOSTILE, ids=lambda module: ascii(module[:12]))
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_whatever_is_written_means_files_of_the_repository_or_none(language, module):
+def test_any_import_resolves_to_files_of_the_repository_or_none(language, module):
     layout = layout_of({**TS, **GO, **RUST, **PHP, **CS})
     for names in ((), ("n",), ("file",), ("uses",), ("package",)):
         imp = Import(module, 1, names)
@@ -259,14 +259,14 @@ MANIFESTS = [
 
 @pytest.mark.parametrize("text", BROKEN, ids=ascii)
 @pytest.mark.parametrize("path", MANIFESTS)
-def test_a_broken_manifest_says_nothing_and_breaks_nothing(path, text):
+def test_a_broken_manifest_is_ignored(path, text):
     layout = layout_of({path: text, "a.py": "", "a.ts": ""})
     for language in LANGUAGES:
         resolve(Import("a.b", 1), path="x/y", language=language, layout=layout)
     assert "a.py" in layout
 
 
-#: Path, how the text begins, and what it repeats: what an expression could try again and again.
+#: Path, start of the text, and what it repeats: texts over which expressions may backtrack.
 HOSTILE = [
     ("go.mod", "module a.b/c\n", "\n"),
     ("go.mod", "module a.b/c\n", "."),
@@ -327,7 +327,7 @@ TESTED = [
 
 
 @pytest.mark.parametrize(("path", "text", "files", "expected"), TESTED, ids=[t[0] for t in TESTED])
-def test_a_test_leads_to_what_it_tests(path, text, files, expected):
+def test_a_test_has_edges_to_its_subjects(path, text, files, expected):
     found = linked(path, text, files)
     tested = [edge.target for edge in found.edges if edge.kind is EdgeKind.TESTS]
     assert " ".join(tested) == expected
@@ -376,7 +376,9 @@ PUBLISHED = [
 @pytest.mark.parametrize(
     ("files", "key", "language", "module"), PUBLISHED, ids=lambda v: str(v)[:30]
 )
-def test_what_a_repository_publishes_is_what_others_take(files, key, language, module):
+def test_published_keys_match_the_keys_of_imports_in_other_repositories(
+    files, key, language, module
+):
     published = imports.published(layout_of(files, name="git.example.com/acme/http"))
     kind = ("uses",) if language == "yaml" else ()
     taken = packages(Import(module, 1, kind), language=language)
@@ -394,12 +396,12 @@ def test_what_a_repository_publishes_is_what_others_take(files, key, language, m
         "git@github.com:acme/http.git",
     ],
 )
-def test_a_base_in_another_repository_is_taken_from_it(module):
+def test_a_base_in_another_repository_has_the_key_of_that_repository(module):
     taken = packages(Import(module, 1, ("base",)), language="yaml")
     assert taken == ("repo:acme/http",)
 
 
-def test_a_base_that_is_not_there_is_of_no_other_repository():
+def test_a_missing_local_base_has_no_key_of_another_repository():
     taken = packages(Import("../../base/web.yaml", 1, ("base",)), language="yaml")
     assert taken == ()
 
@@ -419,7 +421,7 @@ def test_manifests_and_sources_of_one_package_agree_on_its_name():
         assert module in taken, posixpath.basename(path)
 
 
-def test_the_fingerprint_changes_with_what_manifests_say_about_imports_alone():
+def test_the_fingerprint_changes_only_with_facts_about_imports():
     def fingerprint(text):
         return layout_of({"package.json": text}).fingerprints()["npm"]
 
@@ -428,7 +430,7 @@ def test_the_fingerprint_changes_with_what_manifests_say_about_imports_alone():
     assert same != fingerprint('{"name": "a", "version": "1", "main": "./y.js"}')
 
 
-def test_layouts_are_forgotten_by_their_size():
+def test_layouts_are_evicted_by_their_size():
     made = []
 
     def make(name, size):

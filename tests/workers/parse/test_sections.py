@@ -1,4 +1,4 @@
-"""Files of several languages: sections and notebooks, at the lines of the file."""
+"""Files of several languages, sections and notebooks, have positions in lines of the file."""
 
 import json
 
@@ -134,7 +134,7 @@ def test_symbols_of_a_notebook_are_at_the_lines_where_git_has_their_source():
     assert '"import os' in lines[imp.line - 1]
 
 
-def test_headings_of_a_notebook_head_the_chunks_below_them():
+def test_headings_of_a_notebook_are_headers_of_the_chunks_below_them():
     filler = [f"value_{i} = compute_something_long({i})\n" for i in range(100)]
     text = notebook(cell("markdown", "# Loading"), cell("code", *filler), cell("code", *filler))
     pieces = parse(text.encode(), path="a.ipynb").pieces
@@ -143,7 +143,7 @@ def test_headings_of_a_notebook_head_the_chunks_below_them():
     assert "".join(piece.content for piece in pieces) == text
 
 
-def test_a_notebook_of_another_language_is_read_by_that():
+def test_a_notebook_is_read_by_the_grammar_of_its_language():
     text = notebook(cell("code", "struct P\n", "  x::Int\n", "end"), language="julia")
     assert [row[:2] for row in found(text, "a.ipynb")] == [("struct", "P")]
 
@@ -152,7 +152,7 @@ def test_a_notebook_of_another_language_is_read_by_that():
     "text",
     ["{}", "[]", '{"cells": 1}', '{"cells": [{"cell_type": "code", "source": [1, null]}]}', "{"],
 )
-def test_what_is_no_notebook_has_no_symbols(text):
+def test_json_that_is_no_notebook_has_no_symbols(text):
     parsed = parse(text.encode(), path="a.ipynb")
     assert parsed.symbols == ()
     assert "".join(piece.content for piece in parsed.pieces) == text

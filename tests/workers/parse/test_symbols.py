@@ -1,4 +1,4 @@
-"""Symbols, per language: each table lists `kind qualified.name`, `+` in front where exported."""
+"""Symbols by language. Tables list `kind qualified.name`, with `+` in front of exported ones."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""How each ecosystem writes imports, which files they mean, and which packages they come from.
+"""Rules of each ecosystem: how imports are written, which files and packages they mean.
 
-A module serves the languages of one ecosystem and offers what applies of
+A module serves the languages of one ecosystem with those of these functions that apply to it:
 
     statements(text)            the imports that an import statement of its grammar makes
     references(text)            what a whole file refers to, for formats read without a grammar

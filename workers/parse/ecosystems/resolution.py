@@ -1,4 +1,4 @@
-"""What resolving an import yields, and the keys under which unresolved imports wait.
+"""The result of resolving an import, and the keys under which unresolved imports wait.
 
 An import that found no file, or not the likeliest one, is stored under a few short keys. Every
 path has keys too: when a file appears, the files that wait for one of its keys are resolved again.

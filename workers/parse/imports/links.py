@@ -15,7 +15,7 @@ from workers.parse.imports.subjects import subjects_of
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What the dependency graph and the reference index store of a file."""
+    """The edges and reference-index entries of a file."""
 
     edges: tuple[Edge, ...] = ()  # sorted: files first, then external names
     names: tuple[str, ...] = ()  # sorted, distinct
