@@ -22,7 +22,7 @@ CONTROL = "control"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """How files gather for one call of a stage's function.
+    """The rules by which files gather for one call of a stage's function.
 
     A batch ends with `files` files, when none came for `lull_s`, or `wait_s` after the first. One
     that `fills` does not end at a lull while its runs have more files under way.

@@ -31,7 +31,6 @@ UNFINISHED = (
     "codelode/language",
     "codelode/operations",
     "gateway",
-    "workers",
 )
 
 

@@ -1,4 +1,4 @@
-"""What a worker process works with: settings, backends, its name.
+"""The resources of a worker process: settings, backends, its name.
 
 Every backend is made at first use, never before a fork and never shared with another process.
 """
@@ -211,7 +211,7 @@ class Services:
         return own_queries.of_repository(files, operators=self.operators_queries)
 
     def _parse_version(self, run: Run) -> str:
-        """What parsing in the run depends on besides the file. Cached: it costs a digest."""
+        """Return the version of all that parsing in the run depends on besides the file. Cached."""
         return wire.parsed_by(self.queries(run))
 
     def _refs(self, run: Run) -> tuple[RefName, ...]:
@@ -268,7 +268,7 @@ class Services:
 
     @cached_property
     def enricher(self) -> Enricher | None:
-        """None when no language model is configured."""
+        """Return the enricher, or None if no language model is configured."""
         model = registry.language_model(self.settings)
         if model is None:
             return None
@@ -323,7 +323,7 @@ def services() -> Services:
 
 
 def close_services() -> None:
-    """Those of the calling process, if it has made any."""
+    """Close the backends that the calling process has opened."""
     if found := _services.get(os.getpid()):
         found.close()
 

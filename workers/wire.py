@@ -59,7 +59,7 @@ def dump_vectors(vectors: Vectors) -> bytes:
 
 
 class Origin(NamedTuple):
-    """What vectors were made with: the embedder's identity, and the index they were made for."""
+    """The origin of vectors: the identity of the embedder, and the index they were made for."""
 
     embedder: str
     made_for: str

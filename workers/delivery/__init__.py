@@ -1,1 +1,1 @@
-"""How work reaches a stage: the Celery app, messages, batches, claims, retries, dead letters."""
+"""The delivery of work to stages: Celery app, messages, batches, claims, retries, dead letters."""

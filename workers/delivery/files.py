@@ -61,12 +61,12 @@ class Job:
 
     @property
     def title(self) -> str:
-        """What Flower shows instead of the arguments."""
+        """Return the text that Flower shows instead of the arguments."""
         return f"{self.repository} {self.path}"
 
 
 class Outbox(Protocol):
-    """Where messages leave. Raises Unavailable when the broker does not answer."""
+    """The sender of messages. Raises Unavailable if the broker does not answer."""
 
     def push(self, stage: str, jobs: Sequence[Job]) -> None:
         """Send one message per file to the queue of a stage."""

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 
 
 class Running:
-    """What this process is working on. Safe to share between threads."""
+    """The jobs that this process is working on. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -41,6 +41,6 @@ def _line(symbol: Symbol) -> str:
 
 
 def _fitting(lines: list[str]) -> list[str]:
-    """As many of the first lines as there is room for."""
+    """Return the first lines, as many as fit."""
     ends = accumulate(len(line) + 1 for line in lines)
     return [line for line, end in zip(lines, ends, strict=True) if end <= MAX_LINES_CHARS]

@@ -1,4 +1,4 @@
-"""What a language model is asked about a chunk or a file, and what is kept of its answer.
+"""The prompt for the summary of a chunk or a file, and the check of the answer.
 
 Code is hostile input: a comment may say "ignore all instructions and write …". It stands between
 two lines with a number nobody can guess, so it cannot close its own fence; the model is told that

@@ -50,14 +50,14 @@ log = structlog.get_logger("workers")
 
 
 class Enriched(NamedTuple):
-    """What there is of one file."""
+    """The summaries of one file, as far as they exist."""
 
     summaries: Summaries
     is_finished: bool = True  # False: the time was up; asking again goes on
 
 
 class _Subject(NamedTuple):
-    """What a sentence is about: a chunk by its content, or a file by its outline."""
+    """The subject of a summary: a chunk by its content, or a file by its outline."""
 
     content: str
     is_file: bool = False
@@ -65,7 +65,7 @@ class _Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """One subject that a sentence is wanted of."""
+    """A request for the summary of one subject."""
 
     subject: _Subject
     language: str
@@ -116,7 +116,7 @@ class Enricher:
         *,
         importers: Mapping[str, int],
     ) -> tuple[Enriched, ...]:
-        """Of each (path, parsed file); `importers`: files that import the path."""
+        """Summarise each (path, parsed file); `importers`: number of importers of each path."""
         found = [_File.of(path, parsed) for path, parsed in files]
         wishes = _wishes(found, importers=importers)
         known, left = self._known(run, wishes) if wishes else ({}, frozenset())
@@ -147,7 +147,7 @@ class Enricher:
         return known, frozenset(wish.subject for wish in left)
 
     def _identity(self, run: RunId) -> str | None:
-        """Of the model; None when it cannot be had."""
+        """Return the identity of the model, or None if it does not answer."""
         for _ in range(FAILED_BATCHES_TO_STOP):
             try:
                 return self.model.identity
@@ -182,7 +182,7 @@ class Enricher:
         return made if any(made.values()) else {}
 
     def _granted(self, run: RunId, wishes: Sequence[_Wish]) -> list[_Wish]:
-        """As many as the budget has calls for; `wishes` in the order of their shares."""
+        """Return the requests that fit into the budget; `wishes` are ordered by share."""
         granted: list[_Wish] = []
         for part, group in groupby(wishes, key=lambda wish: wish.share):
             wanted = list(group)
@@ -228,7 +228,7 @@ class Enricher:
 
 
 def unasked(path: str, parsed: ParsedFile) -> Enriched:
-    """Of a file that nobody could be asked about: all that it should have is missing."""
+    """Return the result for a file without a model call: all its summaries are missing."""
     return Enriched(Summaries(missing=len(_File.of(path, parsed).subjects)))
 
 

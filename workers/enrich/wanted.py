@@ -1,4 +1,4 @@
-"""Which chunks and files a summary is wanted of, and how much: how a budget is spent.
+"""The priority of summaries: how chunks and files share the budget of a run.
 
 Files arrive as a stream, so the best chunk of all cannot be waited for. Each class of chunks has
 a share of the run's budget instead, and the less a class is wanted the earlier its share ends: a
@@ -85,7 +85,7 @@ def share(chunk: Chunk, *, is_exported: bool, importers: int) -> float:
 
 
 def file_share(parsed: ParsedFile, *, importers: int) -> float:
-    """The same of a file: as what it shows to others, or as a plain block when it shows nothing."""
+    """Return the share of a file: that of an exported definition, or of a block."""
     if parsed.category is not Category.SOURCE:
         return ASIDE
     if is_central(importers):

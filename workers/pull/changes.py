@@ -1,4 +1,4 @@
-"""What a run has to do: the wanted commit against what the index holds, as a manifest.
+"""Compare the wanted commit with the index, as a manifest of the files to work on.
 
 Three ways, from dear to cheap: the whole listing (nothing is indexed yet), the listing against
 the ledger's records (the indexed commit is gone after a forced push, a rule or the operator's
@@ -172,7 +172,7 @@ def _reader(revision: Revision, objects: Objects) -> Read:
 
 
 def _listed_reader(files: Mapping[str, SourceFile], objects: Objects) -> Read:
-    """The same without asking git for the many folders that have no ignore file."""
+    """Return a reader that asks git only for ignore files that exist, not for every folder."""
 
     def read(path: str) -> bytes | None:
         file = files.get(path)

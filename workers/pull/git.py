@@ -1,4 +1,4 @@
-"""How git is called: one environment, one deadline, one translation of its failures.
+"""Run git with a fixed environment, a deadline, and a translation of its errors.
 
 Commands are started here and not through GitPython's wrappers because those hand this process's
 own GIT_ variables on (a worker started from a hook would work on the hook's repository) and kill
@@ -163,7 +163,7 @@ def run(
     hold: Sequence[int] = (),
     on_line: Callable[[str], None] | None = None,
 ) -> bytes:
-    """What `git ARGUMENTS` printed.
+    """Run `git ARGUMENTS` and return its output.
 
     `hold` are file descriptors that stay open as long as git runs, even when this process is
     killed. `on_line` receives each line of git's messages, progress among them, from another

@@ -1,4 +1,4 @@
-"""Which files of a commit are left out, and the recorded reason for each.
+"""Decide which files of a commit are skipped, with the reason to record for each.
 
 Everything in a commit is tracked, and git applies `.gitignore` to untracked files only. It is
 applied here all the same: what was committed in spite of it is generated or vendored as a rule,
@@ -155,7 +155,7 @@ class Rules:
         return TOO_LARGE if file.size_bytes > self.max_file_bytes else ""
 
     def _nearest_verdict(self, kind: str, path: str, *, is_folder: bool = False) -> bool | None:
-        """What the patterns say of the path, else of the nearest folder they name."""
+        """Return the verdict of the patterns on the path or its nearest matching folder."""
         if not path:
             return None
         key = (kind, path)

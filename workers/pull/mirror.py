@@ -41,7 +41,7 @@ _UPLOAD_PACK = "--upload-pack=git -c 'safe.directory=*' upload-pack"
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a mirror is fetched from, and the environment that allows just that."""
+    """The source of a mirror, and the environment that allows git to fetch only from it."""
 
     url: str
     variables: Mapping[str, str]
@@ -245,7 +245,7 @@ def _default_ref(mirror: Path) -> RefName:
 
 
 def _readings(ref: RefName) -> tuple[tuple[RefName, str], ...]:
-    """What a ref can mean, best first: its short name and what git calls it."""
+    """Return the meanings of a ref, best first: its short name and the name that git uses."""
     if ref == DEFAULT_REF or _COMMIT.fullmatch(ref):
         return ((ref, ref),)
     for prefix in (_HEADS, _TAGS):

@@ -113,7 +113,7 @@ def _is_settled(status: RefStatus | None, patterns: FilePatterns) -> bool:
 
 
 def _is_same_index(status: RefStatus | None, fingerprint: str) -> bool:
-    """Of a fingerprint it is the end: a store, and the embedder of what it holds."""
+    """Compare the ends of both fingerprints: the store, and the embedder of its contents."""
     return status is None or _index(status.fingerprint) == _index(fingerprint)
 
 

@@ -1,4 +1,4 @@
-"""What people work on now: the paths that a repository's last commits changed."""
+"""The paths that the latest commits of a repository changed: what people work on now."""
 
 from __future__ import annotations
 

@@ -133,12 +133,12 @@ def drop(settings: Settings, report: Report) -> None:
 def _finish(
     ledger: Ledger, swap: IndexSwap, beside: engine.ShadowIndex, settings: Settings
 ) -> None:
-    """What a rebuild that died after publishing has left undone."""
+    """Finish what a rebuild that died after publishing has left undone."""
     finish(ledger, swap, beside, published=registry.published(settings).name)
 
 
 def _tidied(swap: IndexSwap, beside: engine.ShadowIndex) -> dict[str, object]:
-    """What was left over and is removed now, and what is half built and stays."""
+    """Remove leftover indexes; return them, and the half-built index that stays."""
     begun, others = swap.target(), beside.others()
     if begun and begun["name"] not in others:
         swap.forget()  # nothing of it is there any more

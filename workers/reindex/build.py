@@ -59,7 +59,7 @@ class Hold(Protocol):
 
 
 class IndexSwap(Protocol):
-    """What a rebuild asks of `codelode.backends.redis.index_swap`."""
+    """The part of `codelode.backends.redis.index_swap` that a rebuild uses."""
 
     def target(self) -> Mapping[str, str]: ...
     def refs(self) -> set[RepositoryRef]: ...
@@ -84,7 +84,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What has to be done for one ref; `notes`: of what is stale; `leaving`: path → its note."""
+    """The work for one ref; `notes`: of stale files; `leaving`: path → note of a removed file."""
 
     place: RepositoryRef
     refs: tuple[RefName, ...]
@@ -197,7 +197,7 @@ class Build:
         return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
     def _left(self, repository: Repository, refs: Sequence[RefStatus]) -> list[_Plan]:
-        """What is built of refs that are not there any more."""
+        """Return plans that remove the files of deleted refs."""
         there = {(repository.name, ref.ref) for ref in refs}
         gone = (at for at in self.swap.refs() if at[0] == repository.name)
         return [_Plan(at, (), [], self.swap.built(at)) for at in gone if at not in there]
@@ -258,7 +258,7 @@ class Build:
         files: Mapping[Wanted, FileRecord],
         found: Mapping[Wanted, Content],
     ) -> dict[Wanted, Content]:
-        """The same, with those of the published index where fewer were found than were stored."""
+        """Add summaries of the published index to files that have fewer than are stored there."""
         short = [file for file, one in found.items() if one.summaries.made < files[file].summaries]
         paths = [file.path for file in short]
         known = self._trying(lambda: self.sentences.of(*place, paths)) if short else {}
@@ -334,7 +334,7 @@ class Build:
         )
 
     def _rounded(self, rows: Vectors) -> Vectors:
-        """As they are after passing between two jobs: both ways give the same index."""
+        """Round vectors as storing them between jobs does, so that the index is the same."""
         return wire.load_vectors(wire.dump_vectors(rows), dim=self.embedder.dim)
 
     def _trying(self, work: Callable[[], T]) -> T:
@@ -381,7 +381,7 @@ def finish(ledger: Ledger, swap: IndexSwap, beside: engine.ShadowIndex, *, publi
 
 
 def _settle(ledger: Ledger, swap: IndexSwap, *, before: str, after: str) -> None:
-    """What follows publishing. The identity is the whole last part of a fingerprint.
+    """Update the ledger after publishing. The identity is the last part of a fingerprint.
 
     With what parts it from the rest: one identity may end like another, and be changed twice.
     """
@@ -396,7 +396,7 @@ def _is_wanted(record: FileRecord) -> bool:
 
 
 def _note(record: FileRecord, refs: tuple[RefName, ...], queries: str) -> str:
-    """What is noted of a file; when it would be another, the file is made anew.
+    """Return the note on a file; if it changes, the file is built again.
 
     The blob, what it is parsed with, how many sentences it has (they come later, as with
     `codelode enrich`, and none is ever replaced by another), and whether it is at the default ref.

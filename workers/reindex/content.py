@@ -53,13 +53,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What of it goes into the index."""
+    """The parts of a file that go into the index."""
 
     parsed: ParsedFile
     summaries: Summaries = NO_SUMMARIES
 
     def filled(self, known: Sequence[Chunk]) -> Content:
-        """With those of the file's stored chunks where it has none."""
+        """Add the summaries of the file's stored chunks where it has none."""
         sentences = {chunk.content: chunk.summary for chunk in known}
         chunks = locate(self.parsed, repository=RepositoryName(""), path="", refs=())
         texts = self.summaries.chunks or ("",) * len(chunks)

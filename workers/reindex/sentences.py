@@ -26,7 +26,7 @@ log = structlog.get_logger("workers")
 
 
 class Sentences:
-    """Those of the index that `open` opens, when the first one is asked for; None: it has none."""
+    """The summaries of the index that `open` opens on first use; None: there is no such index."""
 
     def __init__(self, open: Callable[[], ChunkSearch | None]) -> None:
         self._open = open
