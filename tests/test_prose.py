@@ -28,7 +28,6 @@ UNFINISHED = (
     "codelode/backends/weaviate",
     "codelode/cli",
     "codelode/client",
-    "codelode/language",
     "codelode/operations",
     "gateway",
 )
