@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,9 +43,17 @@ def message(value: Any, of: type[M]) -> M:
     for name, part, is_repeated in shape.nested:
         found = getattr(value, name)
         if found:
-            made = [message(one, part) for one in found] if is_repeated else message(found, part)
-            given[name] = made
+            given[name] = _messages(found, part) if is_repeated else message(found, part)
     return of(**given)
+
+
+@lru_cache(maxsize=64)
+def _messages(values: tuple[Any, ...], of: Any) -> list[Message]:
+    """The messages of a list, kept because a cached answer is given many times.
+
+    Building a message around them copies them.
+    """
+    return [message(one, of) for one in values]
 
 
 class _Shape(NamedTuple):
@@ -52,7 +61,7 @@ class _Shape(NamedTuple):
 
     plain: tuple[str, ...]
     plain_of: Callable[[object], tuple[Any, ...]]
-    nested: tuple[tuple[str, type[Message], bool], ...]  # name, its message, is it repeated
+    nested: tuple[tuple[str, Any, bool], ...]  # name, its message, is it repeated
 
 
 _SHAPES: dict[tuple[type[Any], type[Message]], _Shape] = {}
