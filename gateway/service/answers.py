@@ -134,7 +134,7 @@ class AnswerCache:
         stored = await self._stored_search(nearest[0])
         if stored is None:
             return None
-        notice = f"the answer of a query of the same meaning ({nearest[1]:.2f})"
+        notice = f"the cached answer of a query with the same meaning ({nearest[1]:.2f})"
         return replace(stored, notices=(*stored.notices, notice))
 
 

@@ -30,13 +30,13 @@ def _block_types(filters: Filters) -> Iterator[str]:
         remedy = (
             f"did you mean {close}?" if close else "write it as in the file: resource, Deployment"
         )
-        yield f"filters.block_types: {name[:100]!r} is no usual type of block; {remedy}"
+        yield f"filters.block_types: {name[:100]!r} is not a usual type of block; {remedy}"
 
 
 def _paths(filters: Filters) -> Iterator[str]:
     for glob in filters.paths:
         if "[" in glob:
             yield (
-                f"filters.paths: '[' and ']' in {glob[:100]!r} stand for themselves, as in "
+                f"filters.paths: '[' and ']' in {glob[:100]!r} match themselves, as in "
                 "pages/[id].tsx; give several globs for alternatives"
             )

@@ -124,7 +124,7 @@ def _member(name: str, value: str) -> StrEnum:
 
 def _no_member(name: str, value: str, members: type[StrEnum]) -> InvalidQuery:
     known = ", ".join(members)
-    return InvalidQuery(f"options.{name}", f"{value[:100]!r} is none; there are: {known}")
+    return InvalidQuery(f"options.{name}", f"{value[:100]!r} is not a choice; use one of: {known}")
 
 
 def _implied(values: Mapping[str, object], *, for_context: bool) -> dict[str, object]:

@@ -72,7 +72,7 @@ def similar_location(request: SimilarRequest, catalog: VisibleCatalog) -> Source
     """The line to find similar code for; None for a snippet, which is checked as a query is."""
     if request.snippet:
         if request.path:
-            raise InvalidQuery("snippet", "and a path are given; give one of them")
+            raise InvalidQuery("snippet", "is given together with a path; give one of them")
         query_text(request.snippet, field="snippet")
         return None
     if not request.path:
@@ -149,7 +149,7 @@ def _members(field: str, names: Iterable[str], members: type[Closed]) -> tuple[C
     for name in names:
         if name.lower() not in known:
             what = members.__name__.lower()
-            raise InvalidQuery(field, f"{name!r} is no {what}; there are: {', '.join(known)}")
+            raise InvalidQuery(field, f"{name!r} is not a {what}; use one of: {', '.join(known)}")
         found.append(members(name.lower()))
     return tuple(dict.fromkeys(found))
 
@@ -160,11 +160,13 @@ def _globs(field: str, patterns: Iterable[str]) -> tuple[str, ...]:
 
 def _glob(field: str, pattern: str) -> str:
     if not pattern.strip():
-        raise InvalidQuery(field, "holds an empty glob; leave the filter out to allow all")
+        raise InvalidQuery(
+            field, "contains an empty glob; leave the filter out to allow all paths and names"
+        )
     if len(pattern) > MAX_GLOB_CHARS:
-        raise InvalidQuery(field, f"holds a glob of more than {MAX_GLOB_CHARS:,} characters")
+        raise InvalidQuery(field, f"contains a glob of more than {MAX_GLOB_CHARS:,} characters")
     if not pattern.isprintable():
-        raise InvalidQuery(field, f"{pattern!r} holds control characters")
+        raise InvalidQuery(field, f"{pattern!r} contains control characters")
     return pattern
 
 
@@ -179,7 +181,9 @@ def _path(glob: str) -> str:
             field, f"{shown} starts with '/'; paths are relative to the repository's root"
         )
     if not parts[-1]:
-        raise InvalidQuery(field, f"{shown} ends with '/'; write '{glob[:100]}**' for all inside")
+        raise InvalidQuery(
+            field, f"{shown} ends with '/'; write '{glob[:100]}**' for everything inside"
+        )
     if not {"", ".", ".."}.isdisjoint(parts):
         raise InvalidQuery(
             field,
@@ -188,8 +192,8 @@ def _path(glob: str) -> str:
     if _UNCLOSED.search(glob):
         raise InvalidQuery(
             field,
-            f"{shown} has a '[' that nothing closes; it stands for itself, as in 'pages/[id].tsx', "
-            "and '?' for one character of any kind",
+            f"{shown} has a '[' that nothing closes; brackets match themselves, as in "
+            "'pages/[id].tsx', and '?' matches any one character",
         )
     return glob
 

@@ -59,7 +59,7 @@ def test_a_choice_that_does_not_exist_shows_those_that_do(name):
     stage, _, field = name.partition(".")
     given = {stage: {field: "best"}} if field else {"preset": "best"}
 
-    with pytest.raises(InvalidQuery, match="there are: ") as caught:
+    with pytest.raises(InvalidQuery, match="use one of: ") as caught:
         options(given)
 
     assert caught.value.field == f"options.{name}"

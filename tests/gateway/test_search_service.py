@@ -195,11 +195,14 @@ async def test_a_bracket_in_a_path_is_an_ordinary_character(search, index, make_
 @pytest.mark.parametrize(
     ("filters", "said"),
     [
-        ({"block_types": ["resorce"]}, "block_types: 'resorce' is no usual type of block; did you"),
+        (
+            {"block_types": ["resorce"]},
+            "block_types: 'resorce' is not a usual type of block; did you",
+        ),
         ({"block_types": ["deployment"]}, "did you mean 'Deployment'"),
         ({"block_types": ["qqq"]}, "write it as in the file: resource, Deployment"),
         ({"block_types": ["resource"]}, None),
-        ({"paths": ["src/[ab].py"]}, "stand for themselves, as in pages/[id].tsx"),
+        ({"paths": ["src/[ab].py"]}, "match themselves, as in pages/[id].tsx"),
         ({"paths": ["nowhere/**"]}, None),
     ],
 )
