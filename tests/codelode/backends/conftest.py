@@ -1,4 +1,4 @@
-"""Files of chunks, and both sides of a Weaviate index."""
+"""Files of chunks, and the store and search of a Weaviate index."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EAST = np.array([1, 0, 0, 0], np.float32)
 
 @dataclass(frozen=True)
 class WeaviateSides:
-    """Both sides of one index, of which the reader belongs to the test's event loop."""
+    """The store and the search of one index; the search belongs to the test's event loop."""
 
     store: Any
     search: Any
@@ -52,7 +52,7 @@ class WeaviateSides:
 
 @pytest.fixture
 def chunk_of():
-    """`chunk_of(path, content, line=…)`: a chunk at main."""
+    """`chunk_of(path, content, line=…)` returns a chunk at main."""
 
     def make(path="a.py", content="shared text", *, repository="acme/app", line=1, **fields):
         values = {
@@ -77,7 +77,7 @@ def chunk_of():
 
 @pytest.fixture
 def file_of():
-    """`file_of(*chunks, vector=…)`: the file they make up, at main."""
+    """`file_of(*chunks, vector=…)` returns the file of these chunks, at main."""
 
     def make(*chunks, vector=EAST):
         first = chunks[0]
@@ -89,13 +89,13 @@ def file_of():
 
 @pytest.fixture
 def own_place(weaviate_alias):
-    """An index that no other test looks at."""
+    """Return an index that no other test uses."""
     return TenantIndex(alias=f"{weaviate_alias}{uuid4().hex[:6]}")
 
 
 @pytest.fixture
 async def open_weaviate():
-    """`open_weaviate(address, place)`: both sides, closed after the test."""
+    """`open_weaviate(address, index)` returns store and search, closed after the test."""
     opened = []
 
     def make(address, place=None, *, identity="test", **options):

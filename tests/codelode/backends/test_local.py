@@ -101,7 +101,7 @@ def files(count, *, version=0, chunks=5):
 
 
 def wider(of):
-    """The same file with vectors of one dimension more."""
+    """Return the file with vectors of one more dimension."""
     return replace(of, vectors=np.ones((len(of.chunks), DIM + 1), np.float32))
 
 
@@ -125,7 +125,7 @@ async def contents(search, text="shared", **filters):
 # Readers
 
 
-async def test_a_reader_may_come_before_the_writer(folder, search):
+async def test_a_reader_may_be_created_before_the_writer(folder, search):
     assert await search.hybrid(QUERY) == []
     assert await search.count(EVERYTHING) == 0
     assert await search.files([(APP, "a.py")], MAIN) == {(APP, "a.py"): ()}
@@ -165,7 +165,7 @@ async def test_a_reader_never_finds_half_of_a_replacement(writer, search):
     assert ids(writer) == {chunk.id for of in files(4, version=29) for chunk in of.chunks}
 
 
-async def test_a_write_between_reading_the_database_and_the_keyword_index_is_noticed(
+async def test_a_write_between_reading_the_database_and_the_keyword_index_is_detected(
     writer, search, monkeypatch
 ):
     writer.replace(files(4))
@@ -217,7 +217,7 @@ async def _read(folder, ready, over, bad):
     await search.close()
 
 
-async def test_a_reader_that_slept_through_the_log_of_changes_goes_on(writer, search, monkeypatch):
+async def test_a_reader_that_missed_dropped_changes_reloads(writer, search, monkeypatch):
     monkeypatch.setattr(store, "KEPT_CHANGES", 0)
     writer.replace(files(10))
     assert len(await search.hybrid(QUERY)) == 50
@@ -230,7 +230,7 @@ async def test_a_reader_that_slept_through_the_log_of_changes_goes_on(writer, se
     assert sum("v3" in hit.chunk.content for hit in found) == 25
 
 
-async def test_what_left_takes_no_memory_for_long(writer, search):
+async def test_deleted_rows_are_removed_from_memory(writer, search):
     writer.replace(files(10))
     for version in range(8):
         writer.replace(files(10, version=version))
@@ -240,7 +240,7 @@ async def test_what_left_takes_no_memory_for_long(writer, search):
     assert held < 50 / (1 - column_loader.MAX_DELETED) + 50
 
 
-async def test_refs_change_without_the_rows_being_written_again(writer, search, folder):
+async def test_refs_change_without_rewriting_rows(writer, search, folder):
     writer.replace(files(10))
     assert len(await search.hybrid(QUERY)) == 50
     before = _stamp(folder)
@@ -259,7 +259,7 @@ def _stamp(folder):
         return database.state(connection).keywords_stamp
 
 
-async def test_an_index_that_was_removed_and_made_anew_is_followed(writer, search, folder):
+async def test_a_reader_follows_an_index_that_was_removed_and_recreated(writer, search, folder):
     writer.replace(files(2))
     assert len(await search.hybrid(QUERY)) == 10
     shutil.rmtree(folder)
@@ -277,7 +277,7 @@ async def test_an_index_that_was_removed_and_made_anew_is_followed(writer, searc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "between", "after"])
-async def test_a_killed_writer_leaves_all_of_a_call_or_nothing(folder, search, moment):
+async def test_a_killed_writer_leaves_a_call_complete_or_undone(folder, search, moment):
     writer = opened_writer(folder)
     writer.replace([file("a.py", "shared old"), file("b.py", "shared kept")])
     writer.close()
@@ -332,7 +332,7 @@ def _keyword_rows(folder):
 
 
 async def test_rows_that_only_the_keyword_index_has_are_ignored(writer, search, folder):
-    """As a crash leaves them, between the commit of the keyword index and that of the database."""
+    """A crash between the commits of the keyword index and the database leaves such rows."""
     writer.replace(files(2))
     index = keyword_index.Writer(keyword_index.folder_of(folder, 0))
     index.add((row, files(1)[0].chunks[0]) for row in range(11, 900))
@@ -380,7 +380,7 @@ def _version(folder):
         return database.state(connection).version
 
 
-def test_a_writer_that_died_while_creating_the_index_is_no_obstacle(folder, monkeypatch):
+def test_a_writer_can_recreate_an_index_whose_creation_was_interrupted(folder, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(keyword_index, "create", _interrupt)
         with pytest.raises(_Interrupted):
@@ -391,7 +391,7 @@ def test_a_writer_that_died_while_creating_the_index_is_no_obstacle(folder, monk
     assert len(ids(writer)) == 5
 
 
-async def test_a_full_disk_is_an_error_that_may_pass_and_harms_nothing(writer, folder, search):
+async def test_a_full_disk_is_a_transient_error_and_damages_nothing(writer, folder, search):
     writer.replace(files(2))
 
     assert _exit_code(_write_on_a_full_disk, folder) == 0
@@ -430,14 +430,14 @@ def _write_files(folder):
         writer.replace([file(f"there{number}.py", "shared")])
 
 
-def test_a_reopened_store_holds_what_was_written(writer, folder):
+def test_a_reopened_store_has_what_was_written(writer, folder):
     writer.replace(files(3))
     before = ids(writer)
 
     assert ids(opened_writer(folder)) == before
 
 
-async def test_maintenance_takes_what_left_out_of_the_keyword_index(writer, folder, search):
+async def test_maintenance_deletes_removed_rows_from_the_keyword_index(writer, folder, search):
     writer.replace(files(20))
     writer.replace([gone(f"f{number}.py") for number in range(15)])
     assert len(_keyword_rows(folder)) == 100
@@ -464,7 +464,7 @@ def test_many_deletions_are_folded_without_maintenance(writer, folder, monkeypat
     assert len(_keyword_rows(folder)) <= 20 + 20 + 20 + 20
 
 
-def test_maintenance_gives_back_the_space_of_what_was_replaced(writer, folder):
+def test_maintenance_frees_the_space_of_replaced_chunks(writer, folder):
     writer.replace(files(40))
     writer.maintain()
     size = _size(folder)
@@ -479,7 +479,7 @@ def _size(folder):
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def test_files_without_chunks_are_forgotten(writer, folder):
+def test_files_without_chunks_are_deleted(writer, folder):
     writer.replace(files(4))
     writer.replace([gone("f0.py"), gone("f1.py")])
     writer.remove_repository(APP)
@@ -503,7 +503,7 @@ async def test_summaries_are_searched_and_count_double(writer, search):
     assert scores["said.py"] > words.SUMMARY_WEIGHT * 0.5 * scores["body.py"]
 
 
-async def test_the_files_of_places_come_whole_and_in_order(writer, search):
+async def test_files_are_returned_complete_and_in_order(writer, search):
     lines = [f"shared {line}" for line in range(12)]
     writer.replace([file("a.py", *lines), file("b.py", "shared", refs=(DEV,))])
     writer.replace([file("a.py", "changed", *lines[1:])])
@@ -516,7 +516,7 @@ async def test_the_files_of_places_come_whole_and_in_order(writer, search):
     assert len((await search.files(places, DEV))[places[1]]) == 1
 
 
-async def test_readers_keep_a_bounded_number_of_chunks(writer, search, monkeypatch):
+async def test_readers_cache_a_bounded_number_of_chunks(writer, search, monkeypatch):
     monkeypatch.setattr(chunk_cache, "MAX_CHUNKS", 8)
     names = [letter * 4 for letter in "abcdefghijklmnopqrst"]
     writer.replace([file(f"{word}.py", f"{word} first", f"{word} second") for word in names])
@@ -527,7 +527,7 @@ async def test_readers_keep_a_bounded_number_of_chunks(writer, search, monkeypat
         assert len(search._opened.cache._chunks) <= 8
 
 
-async def test_candidates_carry_their_vectors_when_asked(writer, search):
+async def test_candidates_have_their_vectors_if_requested(writer, search):
     made = file("a.py", "shared", "else")
     zero = file("zero.py", "shared")
     writer.replace([made, replace(zero, vectors=np.zeros((1, DIM), np.float32))])
@@ -601,7 +601,7 @@ def _admits(filters, chunk):
     )
 
 
-async def test_globs_see_files_that_came_after_they_were_asked_first(large, writer):
+async def test_globs_match_files_that_were_added_after_their_first_use(large, writer):
     query = HybridQuery("shared", None, Filters(paths=("**/d7/*.txt",)), 10, visible=EVERYTHING)
     assert await large.hybrid(query) == []
     writer.replace([file("src/d7/new.txt", "shared")])
@@ -635,7 +635,7 @@ async def test_a_query_vector_of_another_embedder_is_refused(writer, search):
 
 @pytest.fixture
 def broken(writer, folder):
-    """A function that damages the keyword index in a way."""
+    """Return a function that damages the keyword index in the given way."""
     writer.replace(files(30))
     writer.close()
 
@@ -656,7 +656,7 @@ def broken(writer, folder):
 
 @pytest.mark.parametrize("way", ["folder", "meta", "segment", "empty"])
 @pytest.mark.parametrize("by", ["opening", "maintaining", "replacing"])
-async def test_a_damaged_keyword_index_is_made_anew(broken, folder, search, way, by):
+async def test_a_damaged_keyword_index_is_rebuilt(broken, folder, search, way, by):
     writer = opened_writer(folder)
     broken(way)
     if by == "opening":
@@ -665,14 +665,14 @@ async def test_a_damaged_keyword_index_is_made_anew(broken, folder, search, way,
         writer.maintain()
     else:
         writer.replace(files(31)[30:])
-        writer.maintain()  # a write alone does not look into every segment
+        writer.maintain()  # a write alone does not read every segment
 
     assert len(await contents(search)) == len(_rows(folder)) >= 150
     assert _keyword_rows(folder) == _rows(folder)
     assert len(list(folder.glob("keywords-*"))) == 1
 
 
-async def test_a_keyword_index_made_anew_knows_what_stands_before_a_chunk(writer, folder, search):
+async def test_a_rebuilt_keyword_index_has_the_overlap_of_a_chunk(writer, folder, search):
     writer.replace([file("a.py", "return it", overlap="shared lines\n")])
     writer.close()
     shutil.rmtree(keyword_index.folder_of(folder, 0))
@@ -681,7 +681,7 @@ async def test_a_keyword_index_made_anew_knows_what_stands_before_a_chunk(writer
     assert await contents(search, "lines") == ["return it"]
 
 
-def test_a_chunk_is_stored_anew_when_only_what_stands_before_it_changed(writer, folder):
+def test_a_chunk_is_rewritten_if_only_its_overlap_changed(writer, folder):
     writer.replace([file("a.py", "return it", overlap="former\n")])
     before, same = _rows(folder), ids(writer)
     writer.replace([file("a.py", "return it", overlap="current\n")])
@@ -690,7 +690,7 @@ def test_a_chunk_is_stored_anew_when_only_what_stands_before_it_changed(writer, 
     assert not _rows(folder) & before
 
 
-async def test_a_reader_of_a_damaged_keyword_index_says_what_will_help(broken, folder, search):
+async def test_a_reader_of_a_damaged_keyword_index_names_the_remedy(broken, folder, search):
     broken("segment")
     with pytest.raises(Unavailable, match="rebuilds it"):
         await search.hybrid(QUERY)
@@ -699,7 +699,7 @@ async def test_a_reader_of_a_damaged_keyword_index_says_what_will_help(broken, f
     assert len(await search.hybrid(QUERY)) == 150
 
 
-async def test_a_reader_keeps_up_while_the_keyword_index_is_made_anew(writer, folder, search):
+async def test_a_reader_stays_current_while_the_keyword_index_is_rebuilt(writer, folder, search):
     writer.replace(files(30))
     over = threading.Event()
 
@@ -716,7 +716,7 @@ async def test_a_reader_keeps_up_while_the_keyword_index_is_made_anew(writer, fo
 
 
 class _Damages:
-    """Raises Damaged so many times."""
+    """Raises Damaged the given number of times."""
 
     def __init__(self, times):
         self.times = times
@@ -774,24 +774,24 @@ def test_errors_of_the_engines_are_translated(error, becomes, tmp_path):
         ("Failed to open file for read: FileDoesNotExist", Damaged),
     ],
 )
-def test_errors_of_the_keyword_index_are_damage_unless_they_may_pass(message, becomes):
+def test_errors_of_the_keyword_index_mean_damage_unless_they_are_transient(message, becomes):
     with pytest.raises(becomes), damage_reported():
         raise ValueError(message)
 
 
-def test_our_own_errors_pass_as_they_are(tmp_path):
+def test_our_own_errors_are_not_translated(tmp_path):
     with pytest.raises(NotIndexed), translated(tmp_path):
         raise NotIndexed("reason")
 
 
-# Folders of others
+# Folders of other embedders and schemas
 
 
 @pytest.mark.parametrize("opening", [LocalChunkStore, LocalChunkSearch], ids=["writer", "reader"])
 @pytest.mark.parametrize(
     ("dim", "identity"), [(DIM, "other-model"), (DIM + 1, "test")], ids=["model", "dimensions"]
 )
-def test_another_embedders_folder_is_refused_with_the_remedy(
+def test_a_folder_of_another_embedder_is_refused_with_the_remedy(
     writer, folder, opening, dim, identity
 ):
     writer.replace(files(1))
@@ -801,7 +801,7 @@ def test_another_embedders_folder_is_refused_with_the_remedy(
 
 
 @pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
-def test_another_schemas_folder_is_refused(folder, version):
+def test_a_folder_of_another_schema_is_refused(folder, version):
     folder.mkdir()
     identity = {"schema": version, "embedder": "test", "dim": DIM}
     (folder / "identity.json").write_text(json.dumps(identity))
@@ -819,7 +819,7 @@ async def test_a_reader_refuses_the_folder_that_another_embedder_filled_later(fo
         await search.hybrid(QUERY)
 
 
-async def test_an_emptied_index_becomes_that_of_the_next_embedder_that_writes(
+async def test_an_emptied_index_is_taken_over_by_the_next_embedder_that_writes(
     writer, folder, search
 ):
     writer.replace(files(1))
@@ -843,9 +843,7 @@ async def test_an_emptied_index_becomes_that_of_the_next_embedder_that_writes(
     await reader.close()
 
 
-async def test_a_writer_whose_empty_index_was_signed_by_another_takes_it_back(
-    writer, folder, search
-):
+async def test_a_writer_takes_back_an_empty_index_that_another_signed(writer, folder, search):
     LocalChunkStore(folder, dim=DIM, identity="other-model").close()
     writer.replace([file("a.py", "shared")])
 
@@ -854,7 +852,7 @@ async def test_a_writer_whose_empty_index_was_signed_by_another_takes_it_back(
         LocalChunkStore(folder, dim=DIM, identity="other-model")
 
 
-def test_a_writer_that_died_while_it_signed_an_empty_index_anew_is_no_obstacle(
+def test_a_writer_can_sign_an_empty_index_after_another_died_signing_it(
     writer, folder, monkeypatch
 ):
     with monkeypatch.context() as patch:
@@ -866,7 +864,7 @@ def test_a_writer_that_died_while_it_signed_an_empty_index_anew_is_no_obstacle(
     assert len(ids(writer)) == 1
 
 
-def test_a_damaged_identity_is_reported_with_the_remedy(writer, folder):
+def test_a_damaged_signature_is_reported_with_the_remedy(writer, folder):
     (folder / "identity.json").write_text("{")
 
     with pytest.raises(Corrupt, match="doctor --repair"):

@@ -69,7 +69,7 @@ def test_every_exception_of_the_library_has_a_translation():
         and kind.__module__ == weaviate.exceptions.__name__
         and not kind.__name__.startswith("_")
     ]
-    # The base's row is for classes of later versions; those of this one are named.
+    # The base class's row is for classes of later versions; those of this version have their own.
     query_error = weaviate.exceptions.WeaviateQueryError
     unnamed = [k for k in raised if k not in TRANSLATIONS and not issubclass(k, query_error)]
     assert len(raised) > 30
@@ -89,7 +89,7 @@ def test_every_exception_of_the_library_has_a_translation():
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_an_exception_becomes_the_branch_that_says_what_to_do(raised, error):
+def test_an_exception_becomes_the_error_that_says_what_to_do(raised, error):
     assert type(translate(raised)) is error
     assert isinstance(translate(raised), CodelodeError)
 
@@ -111,7 +111,7 @@ def test_a_long_refusal_keeps_what_was_refused_and_why():
         assert len(str(error)) < len(server) / 2
 
 
-def test_an_address_that_is_none_is_named_with_an_example():
+def test_an_invalid_address_is_reported_with_an_example():
     with pytest.raises(InvalidSettings, match="CODELODE_WEAVIATE_URL='localhost'"):
         connect(Address("localhost", 1))
 
@@ -168,7 +168,7 @@ def test_a_version_is_read_from_the_description_it_wrote():
     assert from_description(None) is None
 
 
-async def test_a_new_version_is_built_beside_and_takes_the_place_of_the_old(
+async def test_a_shadow_index_is_built_and_swapped_in(
     open_weaviate, weaviate_address, own_place, chunk_of, file_of, monkeypatch
 ):
     old = open_weaviate(weaviate_address, own_place)
@@ -192,7 +192,7 @@ async def test_a_new_version_is_built_beside_and_takes_the_place_of_the_old(
         await old.found()
 
 
-async def test_an_organisation_changes_its_embedder_without_the_others(
+async def test_an_organisation_changes_its_embedder_and_others_keep_theirs(
     open_weaviate, weaviate_address, own_place, chunk_of, file_of, monkeypatch
 ):
     monkeypatch.setattr(search, "FOLLOW_S", 0.0)
@@ -232,10 +232,10 @@ async def test_an_organisation_changes_its_embedder_without_the_others(
     beside.close()
 
 
-async def test_a_reader_goes_on_while_nobody_can_tell_which_index_is_current(
+async def test_a_reader_keeps_answering_while_the_alias_cannot_be_resolved(
     sides, chunk_of, file_of, monkeypatch
 ):
-    """As while several nodes elect the one that knows."""
+    """This happens while the nodes of a cluster elect a leader."""
     sides.store.replace([file_of(chunk_of())])
     await sides.found()
 
@@ -248,7 +248,7 @@ async def test_a_reader_goes_on_while_nobody_can_tell_which_index_is_current(
     assert len(await sides.found()) == 1
 
 
-async def test_a_reader_follows_to_an_index_that_was_built_anew(
+async def test_a_reader_follows_to_an_index_that_was_rebuilt(
     open_weaviate, weaviate_address, own_place, chunk_of, file_of
 ):
     reader = open_weaviate(weaviate_address, own_place)
@@ -263,7 +263,9 @@ async def test_a_reader_follows_to_an_index_that_was_built_anew(
     assert [hit.chunk.path for hit in await reader.found()] == ["new.py"]
 
 
-async def test_a_hybrid_query_tells_the_scores_that_its_sides_tell_alone(sides, chunk_of, file_of):
+async def test_a_hybrid_query_has_the_scores_of_a_keyword_and_a_vector_query(
+    sides, chunk_of, file_of
+):
     texts = ["shared", "shared shared pad", "pad shared", "nothing of it"]
     sides.store.replace([file_of(chunk_of(f"{n}.py", text)) for n, text in enumerate(texts)])
 
@@ -281,7 +283,7 @@ def _scores(hits, side):
     return {path: score for path, score in scores.items() if score is not None}
 
 
-async def test_a_search_is_one_query_and_fetches_what_it_ranks_that_was_not_read_before(
+async def test_a_search_is_one_query_and_fetches_ranked_chunks_that_are_not_cached(
     sides, chunk_of, file_of, monkeypatch
 ):
     chunks = [chunk_of(f"{n}.py", "shared " * (1 + n)) for n in range(60)]
@@ -324,7 +326,7 @@ async def test_a_query_that_fails_fails_the_search(sides, chunk_of, file_of, mon
         await sides.found("shared", EAST)
 
 
-async def test_a_half_that_fails_ends_the_other_one(sides, chunk_of, file_of, monkeypatch):
+async def test_a_fetch_that_fails_cancels_the_other_one(sides, chunk_of, file_of, monkeypatch):
     sides.store.replace([file_of(chunk_of(f"{n}.py")) for n in range(30)])
     is_asked, is_ended = asyncio.Event(), asyncio.Event()
 
@@ -362,7 +364,7 @@ async def test_two_organisations_share_nothing(
 
 
 async def test_a_reader_never_finds_a_replaced_file_missing(sides, chunk_of, file_of):
-    """Old, new or for a moment both; also where a chunk keeps its id and is otherwise another."""
+    """It finds the old, the new, or briefly both; also if a chunk changes and keeps its id."""
 
     def making(turn):
         contents = [f"shared {line} {turn if line % 2 else ''}" for line in range(20)]
@@ -381,12 +383,12 @@ async def test_a_reader_never_finds_a_replaced_file_missing(sides, chunk_of, fil
     seen = await seen_during(change, sides)
     assert len(seen) > 8
     assert all(one.lines == set(range(20)) for one in seen)
-    assert longest_of_both_s(seen) < 1.0
+    assert longest_overlap_s(seen) < 1.0
     assert len(await sides.found()) == await sides.search.count(EVERYTHING) == 20
 
 
-def longest_of_both_s(seen):
-    """The longest span in which searches in a row found the same two makings of the file."""
+def longest_overlap_s(seen):
+    """Return the longest time in which successive searches found the same two versions."""
     spans = [0.0]
     for headers, some in groupby(seen, key=lambda one: one.headers):
         in_a_row = list(some)
@@ -396,10 +398,10 @@ def longest_of_both_s(seen):
 
 
 @pytest.mark.parametrize("vector", [None, EAST], ids=["words", "words and vector"])
-async def test_a_file_replaced_during_a_search_is_found_as_it_is_now(
+async def test_a_file_replaced_during_a_search_is_found_in_its_new_version(
     sides, chunk_of, file_of, monkeypatch, vector
 ):
-    """Its chunks are still to be fetched when what found them goes."""
+    """The objects that the query found are deleted before their chunks are fetched."""
     sides.store.replace([file_of(chunk_of(content="shared old"))])
     known = ChunkCache.known
 
@@ -412,7 +414,7 @@ async def test_a_file_replaced_during_a_search_is_found_as_it_is_now(
     assert [hit.chunk.content for hit in found] == ["shared new"]
 
 
-async def test_a_reader_never_finds_a_chunk_missing_whose_refs_change(sides, chunk_of, file_of):
+async def test_a_reader_always_finds_a_chunk_whose_refs_change(sides, chunk_of, file_of):
     made = [chunk_of(line=line, content=f"shared {line}") for line in range(20)]
     sides.store.replace([file_of(*made)])
 
@@ -431,7 +433,7 @@ async def test_a_reader_never_finds_a_chunk_missing_whose_refs_change(sides, chu
 
 @dataclass(frozen=True)
 class Seen:
-    """What a search brought, and when it began and ended."""
+    """The results of a search, and when it began and ended."""
 
     since_s: float
     until_s: float
@@ -440,7 +442,7 @@ class Seen:
 
 
 async def seen_during(change, sides):
-    """Every search that began while `change` ran, by words and by vector in turn."""
+    """Return every search that began while `change` ran, by keywords and by vector in turn."""
     changing, seen = asyncio.create_task(asyncio.to_thread(change)), []
     while not changing.done():
         for question in (("shared", None), ("", EAST)):
@@ -455,7 +457,7 @@ async def seen_during(change, sides):
 
 
 class Sharded:
-    """A collection with its objects in two shards, and how many of each request it refused."""
+    """A collection with two shards, and the number of objects refused in each request."""
 
     def __init__(self, objects, monkeypatch):
         self.objects = objects
@@ -472,7 +474,7 @@ class Sharded:
         return {one.properties["path"] for one in self.objects.iterator()}
 
     def set_first_shard(self, status):
-        """READONLY: what belongs into this one of two shards is refused, object by object."""
+        """Set the status of one of two shards; READONLY refuses its objects one by one."""
         config = self.objects.config
         config.update_shards(status, min(shard.name for shard in config.get_shards()))
 
@@ -505,7 +507,7 @@ def objects_of(*paths, dim=4):
 MANY = [f"{n}.py" for n in range(40)]
 
 
-def test_single_objects_that_are_refused_for_a_while_are_sent_again(sharded, wait_for):
+def test_objects_that_are_refused_temporarily_are_sent_again(sharded, wait_for):
     sharded.set_first_shard("READONLY")
     with ThreadPoolExecutor() as pool:
         writing = pool.submit(batch.write, sharded.objects, objects_of(*MANY), check=lambda: None)
@@ -518,7 +520,7 @@ def test_single_objects_that_are_refused_for_a_while_are_sent_again(sharded, wai
     assert sharded.paths() == set(MANY)
 
 
-def test_single_objects_that_stay_refused_are_told_with_a_file_and_the_others_stored(
+def test_objects_that_stay_refused_are_reported_with_a_file_and_others_are_stored(
     sharded, monkeypatch
 ):
     monkeypatch.setattr(batch, "PAUSES_S", (0.0, 0.0, 0.0))
@@ -547,8 +549,10 @@ def test_when_all_objects_are_refused_the_reason_of_the_first_one_is_known(shard
     assert type(refusal(number_first[0], file="number.py")) is Rejected
 
 
-def test_an_object_that_can_never_be_stored_is_told_at_once_and_the_others_stored(sharded):
-    batch.write(sharded.objects, objects_of(*MANY[20:]), check=lambda: None)  # the first decide
+def test_an_object_that_can_never_be_stored_is_reported_at_once_and_others_are_stored(sharded):
+    batch.write(
+        sharded.objects, objects_of(*MANY[20:]), check=lambda: None
+    )  # they set the dimensions
     made = objects_of(*MANY[:20])
     made[7:7] = objects_of("wrong.py", dim=5)
 
@@ -556,7 +560,7 @@ def test_an_object_that_can_never_be_stored_is_told_at_once_and_the_others_store
         batch.write(sharded.objects, made, check=lambda: None)
     assert sharded.refused[-1] == 1
     assert sum(sharded.refused) == 1  # it is not sent again
-    assert sharded.paths() >= set(MANY)  # it keeps the words of the refused one as well
+    assert sharded.paths() >= set(MANY)  # the refused object's properties are stored as well
 
 
 def test_two_writers_of_different_files_do_not_disturb_each_other(
@@ -585,9 +589,7 @@ def test_two_writers_of_different_files_do_not_disturb_each_other(
     assert writers[0].ids() == expected
 
 
-async def test_what_a_writer_left_behind_when_it_died_goes_with_the_next_call(
-    sides, chunk_of, file_of, monkeypatch
-):
+async def test_the_next_call_deletes_what_a_dead_writer_left(sides, chunk_of, file_of, monkeypatch):
     old, new = chunk_of(content="shared old"), chunk_of(content="shared new")
     sides.store.replace([file_of(old)])
 
@@ -604,7 +606,7 @@ async def test_what_a_writer_left_behind_when_it_died_goes_with_the_next_call(
 
 
 class Leavings:
-    """Two files whose writer died before it struck them out, and who clears up after it."""
+    """Two files whose writer died before it deleted its intent, and stores that clean up."""
 
     def __init__(self, open_store, chunk_of, file_of, *, monkeypatch):
         self.sides, self.other = open_store(), open_store()
@@ -638,24 +640,24 @@ def leavings(open_weaviate, weaviate_address, own_place, chunk_of, file_of, monk
 
 @pytest.fixture
 def noted(weaviate_address, own_place):
-    """`noted()`: how many objects the journal holds."""
+    """`noted()` returns the number of objects in the intent log."""
     with connect(weaviate_address) as client:
         notes = client.collections.use(intent_log.collection_name(own_place))
         yield lambda: len(list(notes.iterator()))
 
 
 @pytest.mark.parametrize("slow", ["a.py", "b c.py"])
-def test_writers_who_clear_up_after_the_same_dead_one_remove_nothing_that_was_written_again(
+def test_writers_that_clean_up_the_same_intent_keep_what_was_written_again(
     leavings, noted, monkeypatch, slow
 ):
-    """Both have read the note; one is done before the other removes its first object."""
+    """Both have read the intent; one is done before the other deletes its first object."""
     both_know, is_done = threading.Barrier(2, timeout=20), threading.Event()
     delete_singly = batch.delete_singly
 
     def gated(objects, ids):
         with suppress(threading.BrokenBarrierError):
             both_know.wait()
-        both_know.abort()  # who removes more has waited already
+        both_know.abort()  # later deletions need not wait
         if threading.current_thread().name == slow:
             is_done.wait(20)
         delete_singly(objects, ids)
@@ -679,7 +681,7 @@ def test_writers_who_clear_up_after_the_same_dead_one_remove_nothing_that_was_wr
 
 
 @pytest.mark.parametrize("dies_at", ["delete_singly", "mark_done"])
-def test_what_a_writer_left_behind_that_died_while_it_cleared_up_goes_as_well(
+def test_leftovers_are_deleted_after_a_writer_died_cleaning_up(
     leavings, noted, monkeypatch, dies_at
 ):
     def dies(*_):
@@ -692,17 +694,17 @@ def test_what_a_writer_left_behind_that_died_while_it_cleared_up_goes_as_well(
         with pytest.raises(Unavailable):
             leavings.sides.store.replace([leavings.a])
     leavings.other.store.replace([leavings.b])
-    assert noted() == 2  # the note, and the tick of b c.py
+    assert noted() == 2  # the intent, and the mark of b c.py
     leavings.other.store.replace([leavings.a])
 
     assert leavings.sides.ids() == leavings.all_ids
     assert noted() == 0
 
 
-def test_a_file_that_was_written_again_is_kept_while_others_of_its_note_have_not_come_back(
+def test_a_rewritten_file_is_kept_while_other_files_of_its_intent_are_pending(
     leavings, chunk_of, file_of
 ):
-    """A chunk of main would go, if what was noted of the file went once more."""
+    """Deleting the file's recorded objects a second time would delete a chunk at main."""
     leavings.sides.store.replace([leavings.a])
     at_dev = replace(file_of(chunk_of("a.py", "shared dev")), refs=(RefName("dev"),))
     leavings.other.store.replace([at_dev])
@@ -710,20 +712,22 @@ def test_a_file_that_was_written_again_is_kept_while_others_of_its_note_have_not
     assert leavings.sides.ids() >= {chunk.id for chunk in leavings.chunks["a.py"]}
 
 
-def test_a_note_that_is_struck_out_after_it_was_read_says_nothing(
+def test_an_intent_that_was_deleted_after_it_was_read_has_no_pending_files(
     leavings, weaviate_address, own_place
 ):
     with connect(weaviate_address) as client:
         collection = Version("test", 4).collection(own_place.alias)
-        notes = intent_log.IntentLog(client, own_place, collection=collection)
-        (note,) = notes.intents(lambda _: True)
-        assert sorted(notes.pending(note, lambda _: True)) == ["acme/app:a.py", "acme/app:b c.py"]
+        log = intent_log.IntentLog(client, own_place, collection=collection)
+        (intent,) = log.intents(lambda _: True)
+        assert sorted(log.pending(intent, lambda _: True)) == ["acme/app:a.py", "acme/app:b c.py"]
         leavings.sides.store.replace([leavings.a, leavings.b])
 
-        assert notes.pending(note, lambda _: True) == []
+        assert log.pending(intent, lambda _: True) == []
 
 
-def test_what_a_removal_left_behind_goes_when_a_file_is_written_again(leavings, noted, monkeypatch):
+def test_leftovers_of_a_removal_are_deleted_when_a_file_is_written_again(
+    leavings, noted, monkeypatch
+):
     leavings.sides.store.replace([leavings.a, leavings.b])
 
     def dies(*_):
@@ -735,7 +739,7 @@ def test_what_a_removal_left_behind_goes_when_a_file_is_written_again(leavings, 
             leavings.sides.store.remove_repository("acme/app")
     assert noted() == 1
     leavings.sides.store.replace([leavings.a])
-    assert noted() == 2  # the note, and the tick of a.py
+    assert noted() == 2  # the intent, and the mark of a.py
     assert leavings.sides.ids() == leavings.all_ids
     leavings.sides.store.remove_repository("acme/app")
     assert leavings.sides.ids() == set()
@@ -769,7 +773,7 @@ def test_a_store_that_never_connected_closes(weaviate_place):
 
 @pytest.fixture
 def limits(monkeypatch):
-    """How many hits were asked for, each time."""
+    """Return the list that records the limit of each query."""
     asked, top_k = [], TenantObjects.top_k
 
     async def recorded(*args, limit, **kwargs):
@@ -782,8 +786,10 @@ def limits(monkeypatch):
 
 @pytest.fixture
 def two_sides(chunk_of, file_of):
-    """`two_sides(worded, near)`: files of a chunk each at these paths. The first hold the word,
-    among more and more others, and are far; the others are near, less and less so, and do not.
+    """`two_sides(worded, near)` returns files with one chunk each at these paths.
+
+    The worded ones contain the word, with ever more other words, and are far from the vector; the
+    near ones do not contain it, and are ever farther from the vector.
     """
 
     def make(worded, near):
@@ -803,10 +809,10 @@ def two_sides(chunk_of, file_of):
 
 
 @pytest.mark.parametrize(("vector", "asked"), [(None, [2, 16, 128]), (EAST, [100, 800])])
-async def test_a_glob_the_server_knows_roughly_loses_no_candidate(
+async def test_a_glob_that_the_server_approximates_loses_no_candidate(
     sides, chunk_of, file_of, limits, vector, asked
 ):
-    """LIKE lets `*` cross `/`: better hits that the glob does not admit come first."""
+    """In LIKE `*` matches `/`: better hits that do not match the glob come first."""
     crowd = [chunk_of(f"src/a{i}/deep/x/b.py", "shared shared shared") for i in range(120)]
     wanted = chunk_of("src/a1/x/b.py", "shared and much else")
     sides.store.replace([*map(file_of, crowd), file_of(wanted, vector=NORTH)])
@@ -816,7 +822,9 @@ async def test_a_glob_the_server_knows_roughly_loses_no_candidate(
     assert limits == asked
 
 
-async def test_a_side_whose_best_are_outside_a_glob_is_looked_at_further(sides, two_sides, limits):
+async def test_the_limit_grows_while_one_half_has_too_few_hits_that_match_a_glob(
+    sides, two_sides, limits
+):
     worded = [f"src/a1/x/w{i}.py" for i in range(120)]
     crowd = [f"src/a{i}/deep/x/b.py" for i in range(120)]
     sides.store.replace(two_sides(worded, [*crowd, "src/a2/x/near.py"]))
@@ -829,7 +837,7 @@ async def test_a_side_whose_best_are_outside_a_glob_is_looked_at_further(sides, 
 
 
 @pytest.mark.parametrize(("alpha", "counting"), [(0, "words"), (1, "vector")])
-async def test_of_more_than_there_is_room_for_the_side_that_counts_comes_back(
+async def test_hits_of_the_half_with_all_the_weight_fill_the_limit(
     sides, two_sides, alpha, counting
 ):
     worded, near = ([f"{side}/{i}.py" for i in range(120)] for side in ("words", "vector"))
@@ -855,7 +863,7 @@ async def test_a_summary_is_searched(sides, chunk_of, file_of):
 
 
 @pytest.mark.slow
-def test_users_are_not_told_what_the_client_library_would_have_them_install():
+def test_importing_the_client_library_prints_no_warning():
     done = subprocess.run(
         [sys.executable, "-c", "import codelode.backends.weaviate"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What is refused before a backup in Weaviate takes the place of an index, on a real server."""
+"""Checks before a backup in Weaviate replaces an index, on a real server."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def backup(weaviate_address, own_place):
 
 @pytest.fixture
 def facts(open_weaviate, weaviate_address, own_place, chunk_of, file_of, backup):
-    """Of a backup of an index with one chunk."""
+    """Return the facts of a backup of an index with one chunk."""
     open_weaviate(weaviate_address, own_place).store.replace([file_of(chunk_of())])
     return backup.begin()
 
 
-def test_there_is_nothing_to_save_before_anything_is_indexed(backup):
+def test_nothing_can_be_saved_before_anything_is_indexed(backup):
     with pytest.raises(NotIndexed, match="there is no index"):
         backup.begin()
 
 
-def test_a_backup_of_the_same_index_may_take_its_place(backup, facts):
+def test_a_backup_may_replace_the_index_it_is_of(backup, facts):
     backup.check(facts)
     backup.restore(None, facts)
     assert backup.chunks() == 1
 
 
-def test_a_backup_that_the_server_lacks_is_told_with_the_place_it_belongs(backup, facts):
+def test_a_backup_that_the_server_lacks_is_reported_with_its_folder(backup, facts):
     with pytest.raises(NotFound, match=r"no backup codelode-gone: put it back into .*BACKUP_"):
         backup.check({**facts, "backup": "codelode-gone"})
 

@@ -1,4 +1,4 @@
-"""Bad days of the clustered chunk store, on a real server that is killed, frozen and restarted."""
+"""The clustered chunk store with a real server that is killed, frozen, and restarted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ from codelode.backends.weaviate.connection import connect
 from codelode.backends.weaviate.schema import Version
 from codelode.errors import Corrupt, InvalidSettings, Unavailable
 
-#: Longest wait for the word that there is no server, seconds.
+#: Longest time until a missing server is reported, seconds.
 SOON_S = 3.0
 
-#: The server's bound on what one request reads and deletes, lowered to meet it with few chunks.
+#: The server's limit per read and delete request, lowered to reach it with few chunks.
 BOUND = 100
 KEY = "the-right-key"
 
@@ -40,7 +41,7 @@ def sides(server, open_weaviate):
 
 @pytest.fixture
 def files_of(chunk_of, file_of):
-    """`files_of(text)`: thirty files of ten chunks."""
+    """`files_of(text)` returns thirty files of ten chunks."""
 
     def make(text="shared"):
         return [
@@ -51,7 +52,7 @@ def files_of(chunk_of, file_of):
     return make
 
 
-async def test_both_sides_go_on_after_the_server_was_killed_and_restarted(
+async def test_reads_and_writes_go_on_after_the_server_was_killed_and_restarted(
     server, sides, chunk_of, file_of
 ):
     sides.store.replace([file_of(chunk_of("a.py"))])
@@ -67,7 +68,7 @@ async def test_both_sides_go_on_after_the_server_was_killed_and_restarted(
 @pytest.mark.parametrize(
     ("arrived", "restarted"), [(0, "at once"), (150, "at once"), (40, "later")]
 )
-async def test_a_replacement_that_met_a_dying_server_is_whole_when_repeated(
+async def test_a_replacement_interrupted_by_the_server_is_complete_when_repeated(
     server, sides, files_of, arrived, restarted
 ):
     """Whole on both sides of the index: a killed server keeps parts of what it was writing.
@@ -77,7 +78,7 @@ async def test_a_replacement_that_met_a_dying_server_is_whole_when_repeated(
     sides.store.replace(files_of("shared old"))
     files = files_of("shared new")
     writing = asyncio.create_task(asyncio.to_thread(outcome_of, sides.store.replace, files))
-    await wait_until(sides.search.count, lambda count: count > 300 + arrived)
+    await wait_until(partial(sides.search.count, EVERYTHING), lambda count: count > 300 + arrived)
     server.signal(signal.SIGKILL)
     if restarted == "later":
         await writing
@@ -93,10 +94,10 @@ async def test_a_replacement_that_met_a_dying_server_is_whole_when_repeated(
     assert await sides.search.count(EVERYTHING) == 300
 
 
-async def test_what_was_acknowledged_is_found_by_vector_after_the_server_was_killed(
+async def test_acknowledged_chunks_are_found_by_vector_after_the_server_was_killed(
     server, sides, chunk_of, file_of
 ):
-    """Its log of vectors is written through a buffer: the last of a request need another one."""
+    """The server buffers its vector log: the last vectors of a request need another request."""
     rng = np.random.default_rng(1)
     files = []
     for path in range(100):
@@ -111,12 +112,14 @@ async def test_what_was_acknowledged_is_found_by_vector_after_the_server_was_kil
     assert len(hits) == 1_000
 
 
-async def test_a_removal_that_met_a_dying_server_is_whole_when_repeated(server, sides, files_of):
+async def test_a_removal_interrupted_by_the_server_is_complete_when_repeated(
+    server, sides, files_of
+):
     sides.store.replace(files_of())
     removing = asyncio.create_task(
         asyncio.to_thread(outcome_of, sides.store.remove_repository, "acme/app")
     )
-    await wait_until(sides.search.count, lambda count: count < 300)
+    await wait_until(partial(sides.search.count, EVERYTHING), lambda count: count < 300)
     server.signal(signal.SIGKILL)
     server.start()
     await removing
@@ -126,20 +129,20 @@ async def test_a_removal_that_met_a_dying_server_is_whole_when_repeated(server, 
     assert await sides.search.count(EVERYTHING) == 0
 
 
-async def test_a_server_that_is_gone_is_told_soon_and_found_again(server, sides, chunk_of, file_of):
+async def test_a_missing_server_is_reported_soon_and_found_again(server, sides, chunk_of, file_of):
     sides.store.replace([file_of(chunk_of())])
     await sides.found()
     server.signal(signal.SIGKILL)
 
     assert await seconds_to_fail(sides.found) < SOON_S
-    assert await seconds_to_fail(sides.found) < 0.1  # nobody asks a dead server again at once
+    assert await seconds_to_fail(sides.found) < 0.1  # the circuit is open: the server is not called
     with pytest.raises(Unavailable, match="is it running"):
         sides.store.replace([file_of(chunk_of("b.py"))])
     server.start()
     assert len(await patiently(sides.found)) == 1
 
 
-async def test_a_server_that_hangs_is_told_soon_and_found_again(server, sides, chunk_of, file_of):
+async def test_a_hanging_server_is_reported_soon_and_found_again(server, sides, chunk_of, file_of):
     sides.store.replace([file_of(chunk_of())])
     await sides.found()
     server.signal(signal.SIGSTOP)
@@ -160,7 +163,7 @@ async def test_a_wrong_key_is_named(server, open_weaviate, chunk_of, file_of):
         await sides.found()
 
 
-async def test_an_index_that_was_removed_under_us_is_told(server, sides, chunk_of, file_of):
+async def test_an_index_that_was_removed_is_reported(server, sides, chunk_of, file_of):
     sides.store.replace([file_of(chunk_of())])
     await sides.found()
     with connect(server.address(KEY)) as client:
@@ -173,7 +176,7 @@ async def test_an_index_that_was_removed_under_us_is_told(server, sides, chunk_o
             sides.store.replace([file_of(chunk_of("b.py"))])
 
 
-async def test_more_chunks_than_one_request_takes_are_read_and_removed(
+async def test_more_chunks_than_fit_into_one_request_are_read_and_removed(
     make_weaviate, open_weaviate, files_of, monkeypatch
 ):
     monkeypatch.setattr(batch, "PAGE", BOUND)
@@ -204,7 +207,7 @@ async def seconds_to_fail(call):
 
 
 async def patiently(call, *, timeout_s=15.0):
-    """What the call answers once the server is found again."""
+    """Return what the call returns once the server is found again."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:

@@ -1,4 +1,4 @@
-"""How long a search waits for a server, with servers that are functions."""
+"""How long a search waits for the server, with functions as servers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ async def gone():
     raise httpx.ConnectError("refused")
 
 
-async def test_an_answer_asks_nobody_whether_the_server_is_there():
+async def test_a_fast_answer_causes_no_probe():
     assert await CircuitBreaker(gone)(answer()) == "answer"
 
 
-async def test_an_error_of_the_library_becomes_ours():
+async def test_an_exception_of_the_library_is_translated():
     async def broken():
         raise httpx.ReadTimeout("slow")
 
@@ -47,7 +47,7 @@ async def test_an_error_of_the_library_becomes_ours():
         await CircuitBreaker(there)(broken())
 
 
-async def test_our_own_errors_pass():
+async def test_our_own_errors_are_not_translated():
     async def corrupt():
         raise Corrupt("removed")
 
@@ -55,7 +55,7 @@ async def test_our_own_errors_pass():
         await CircuitBreaker(there)(corrupt())
 
 
-async def test_a_slow_server_that_is_there_may_take_its_time():
+async def test_a_slow_server_that_answers_the_probe_is_waited_for():
     async def slow():
         await asyncio.sleep(0.15)
         return "late"
@@ -63,13 +63,13 @@ async def test_a_slow_server_that_is_there_may_take_its_time():
     assert await CircuitBreaker(there)(slow()) == "late"
 
 
-async def test_not_for_ever():
+async def test_a_server_that_answers_only_probes_is_given_up():
     with pytest.raises(TimedOut, match="did not answer within"):
         await CircuitBreaker(there)(hang())
 
 
 @pytest.mark.parametrize("probe", [gone, hang])
-async def test_without_a_server_the_call_ends_and_nobody_asks_for_a_while(probe):
+async def test_without_a_server_the_call_fails_and_the_circuit_opens(probe):
     now = [0.0]
     patient = CircuitBreaker(probe, clock=lambda: now[0])
     with pytest.raises(Unavailable):
@@ -88,7 +88,7 @@ async def test_without_a_server_the_call_ends_and_nobody_asks_for_a_while(probe)
     assert asked
 
 
-async def test_who_gives_up_takes_the_call_along():
+async def test_cancelling_cancels_the_call():
     ended = asyncio.Event()
 
     async def call():

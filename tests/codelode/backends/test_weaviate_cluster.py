@@ -1,4 +1,4 @@
-"""Three real nodes on loopback with every chunk on all of them: one may go."""
+"""Three real nodes on loopback with every chunk on each of them: one may fail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from codelode.model import FileChunks
 async def test_with_one_of_three_nodes_down_writes_and_reads_go_on(
     weaviate_nodes, open_weaviate, chunk_of, file_of, monkeypatch
 ):
-    """It is the leader, for which the others have to elect another one."""
+    """The failing node is the leader, so the others must elect another one."""
     monkeypatch.setattr(search, "FOLLOW_S", 0.0)
     gone = next(node for node in weaviate_nodes if node.is_leader())
     stays = next(node for node in weaviate_nodes if node is not gone)
@@ -45,7 +45,7 @@ async def test_with_one_of_three_nodes_down_writes_and_reads_go_on(
     assert again.ids() == here.ids()
 
 
-async def test_no_node_takes_a_request_without_the_key(weaviate_nodes, open_weaviate):
+async def test_no_node_accepts_a_request_without_the_key(weaviate_nodes, open_weaviate):
     for node in weaviate_nodes:
         place = TenantIndex(alias=f"Test{uuid4().hex[:8]}")
         stranger = open_weaviate(replace(node.address, api_key="wrong"), place)
@@ -56,7 +56,7 @@ async def test_no_node_takes_a_request_without_the_key(weaviate_nodes, open_weav
 
 
 def insist(write, *, timeout_s=120.0):
-    """Do as a worker does while the store is away."""
+    """Retry as a worker does while the store is unavailable."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:

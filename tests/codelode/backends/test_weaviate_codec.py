@@ -44,7 +44,7 @@ def test_an_object_is_decoded_once_and_a_full_cache_drops_its_older_half(chunk_o
     assert again == first[0] == decode(objects[0].properties)
 
 
-def test_what_the_last_digit_of_an_id_means_changes_with_the_schema_only():
+def test_the_meaning_of_an_ids_last_digit_changes_with_the_schema_only():
     assert SCHEMA_VERSION == 5
     assert [category.value for category in CATEGORY_DIGITS] == [
         "source",
@@ -59,7 +59,7 @@ def test_what_the_last_digit_of_an_id_means_changes_with_the_schema_only():
         category_of(bytes(15) + b"\x0f")
 
 
-def test_an_object_tells_its_category_by_its_id_and_its_names_as_rankers_see_them(chunk_of):
+def test_an_object_has_its_category_in_its_id_and_the_normalised_names(chunk_of):
     for category in Category:
         chunk = chunk_of(category=category, symbol="HttpPool.get", symbols=("HttpPool.get", "put"))
         read = stored(chunk)
@@ -70,7 +70,7 @@ def test_an_object_tells_its_category_by_its_id_and_its_names_as_rankers_see_the
         )
 
 
-def test_every_white_space_of_a_path_is_made_mark_whitespace():
+def test_every_white_space_of_a_path_is_marked():
     spaces = [char for char in map(chr, range(0x11000)) if char.isspace()]
     assert len(spaces) > 20
     assert mark_whitespace("a" + "".join(spaces) + "b") == "a" + "␠" * len(spaces) + "b"

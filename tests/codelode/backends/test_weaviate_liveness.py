@@ -1,6 +1,4 @@
-"""The connection that tells whether a server is still the same process, against a server whose
-idle connections end.
-"""
+"""The liveness probe, with a server that closes idle connections."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,14 +14,14 @@ INTERVAL_S = 0.05
 
 
 class Server(ThreadingHTTPServer):
-    """Ends connections that are idle for IDLE_S, as Weaviate does after ten seconds."""
+    """Closes connections that are idle for IDLE_S, as Weaviate does after ten seconds."""
 
     daemon_threads = True
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked = 0
-        self.ended = threading.Event()  # a connection
+        self.ended = threading.Event()  # a connection was closed
 
     def wait_asked(self, times):
         while self.asked < times:
@@ -62,27 +60,27 @@ def address(server):
     return Address(f"http://127.0.0.1:{server.server_port}", 0)
 
 
-def test_a_step_that_takes_longer_than_the_server_keeps_idle_connections_loses_nothing(server):
+def test_a_step_longer_than_the_servers_idle_timeout_keeps_the_connection(server):
     with LivenessProbe(address(server), interval_s=INTERVAL_S) as liveness:
         server.wait_asked(1 + round(2 * IDLE_S / INTERVAL_S))
         liveness.check()
 
 
-def test_a_connection_that_ended_is_found_out(server):
+def test_a_closed_connection_is_detected(server):
     with LivenessProbe(address(server), interval_s=100 * IDLE_S) as liveness:
         assert server.ended.wait(10)
         with pytest.raises(Unavailable, match="went away during a write"):
             liveness.check()
 
 
-def test_what_a_pulse_found_out_is_told_by_the_next_check(server):
+def test_a_loss_detected_in_the_background_is_raised_by_the_next_check(server):
     with LivenessProbe(address(server), interval_s=3 * IDLE_S) as liveness:
         liveness._thread.join(10)
         with pytest.raises(Unavailable, match="went away during a write"):
             liveness.check()
 
 
-def test_without_a_server_it_does_not_begin():
+def test_a_missing_server_is_reported_at_the_beginning():
     with (
         pytest.raises(Unavailable, match="is it running"),
         LivenessProbe(Address("http://127.0.0.1:1", 0)),

@@ -1,4 +1,4 @@
-"""The scores read from what the server explains of a hybrid query."""
+"""Scores are parsed from the server's explanation of a hybrid query."""
 
 from __future__ import annotations
 
