@@ -95,7 +95,7 @@ def flower_child(address: str) -> Child:
 
 
 def reachable(listen: str) -> str:
-    """Where a client on this machine finds a server that listens there."""
+    """Return the address at which a client on this machine reaches a server that listens there."""
     host, _, port = listen.rpartition(":")
     return f"{LOOPBACK if host in ('0.0.0.0', '[::]', '') else host}:{port}"
 

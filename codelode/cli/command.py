@@ -24,7 +24,7 @@ INTERRUPTED = 130
 
 
 class Subcommand(NamedTuple):
-    """Where a subcommand is defined, and its line in the help."""
+    """The module that defines a subcommand, and its line in the help."""
 
     module: str  # in this package
     summary: str  # the first sentence of the command's own help

@@ -37,7 +37,7 @@ _STATE_FIELD = 0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where a running cluster can be reached."""
+    """The addresses of a running cluster."""
 
     pid: int  # of `codelode up`
     grpc: str  # HOST:PORT
@@ -159,7 +159,7 @@ def _noted(data: Path) -> Iterator[int]:
 
 
 def _start_time(pid: int) -> str:
-    """When the process started, in ticks since boot; empty when it is gone."""
+    """Return the start time of a process, in ticks since boot; empty if it has ended."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text()
     except OSError:

@@ -55,7 +55,7 @@ def locate(configured: str = "") -> Path:
 
 
 def version(binary: Path) -> tuple[int, int, int]:
-    """What the program says it is: `(9, 1, 2)`. Raises InvalidSettings when it does not say."""
+    """Ask the program for its version: `(9, 1, 2)`. Raises InvalidSettings if it gives none."""
     try:
         answer = subprocess.run(
             [binary, "--version"], capture_output=True, text=True, timeout=10, check=True
@@ -101,7 +101,7 @@ def options(folder: Path, port: int, *, maxmemory_bytes: int = MAXMEMORY_BYTES) 
 
 
 def config(folder: Path, port: int, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -> str:
-    """The same as the text of a configuration file, for whoever runs the server by hand."""
+    """Return the options as a configuration file, for running the server by hand."""
     pairs = options(folder, port, maxmemory_bytes=maxmemory_bytes).items()
     return "".join(f'{name} "{value}"\n' for name, value in pairs)
 

@@ -30,7 +30,7 @@ class GraphLink:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What is around a subject: by relation, then nearest first."""
+    """The neighbourhood of a subject: grouped by relation, nearest first."""
 
     subject_kind: str  # file or symbol
     repository: str

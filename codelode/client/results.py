@@ -131,7 +131,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What of a searched repository is indexed."""
+    """The state of the index of a searched repository."""
 
     repository: str
     ref: str
@@ -152,7 +152,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Where a name is defined."""
+    """The definition of a name."""
 
     repository: str
     path: str
@@ -166,7 +166,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known about a file or a symbol."""
+    """The description of a file or a symbol."""
 
     kind: str  # file or symbol
     summary: str

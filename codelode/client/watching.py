@@ -1,4 +1,4 @@
-"""How long `watch` goes on while no gateway answers."""
+"""The timeout of `watch` while no gateway answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OnSilence = Callable[[Unavailable], None]
 
 
 class Silence:
-    """How long nothing has answered, counted from the first call that failed.
+    """The time without an answer, measured from the first call that failed.
 
     Until then the gateway had nothing to report, however long that took.
     """

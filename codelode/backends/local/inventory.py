@@ -43,7 +43,7 @@ class LocalInventory:
         return counts
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: no connection stays open."""
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:

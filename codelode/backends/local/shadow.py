@@ -82,7 +82,7 @@ class LocalShadowIndex:
                 shutil.rmtree(self._root / name)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: no connection stays open."""
 
     def _require_space(self) -> None:
         """Raise Unavailable if the disk would be full before the index is complete."""

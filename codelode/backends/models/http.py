@@ -132,7 +132,7 @@ def _response(exc: httpx.HTTPStatusError | ollama.ResponseError) -> httpx.Respon
 
 
 def _message(response: httpx.Response) -> str:
-    """What the answer says is wrong: OpenAI's `{"error": {"message": …}}`, or its text."""
+    """Return the error message of a response: OpenAI's `{"error": {"message": …}}`, or its text."""
     try:
         error = response.json()["error"]
         return str(error["message"] if isinstance(error, dict) else error)

@@ -83,7 +83,7 @@ class OnnxCrossEncoder:
 
 
 def probabilities(logits: npt.NDArray[np.float64]) -> list[float]:
-    """Of each row that the text answers: (n, 1) logits by the logistic function, (n, 2) by softmax.
+    """Return the probability of relevance for logits of shape (n, 1), logistic, or (n, 2), softmax.
 
     The second of two classes is the one that says yes.
     """

@@ -39,14 +39,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long one attempt may take, and how many there are at most, the first included."""
+    """The timeout of an attempt, and the maximum number of attempts, including the first."""
 
     timeout_s: float
     attempts: int = ATTEMPTS
 
     @property
     def is_brief(self) -> bool:
-        """Whether who asks would rather go on without an answer than wait, as a search does."""
+        """Return whether the caller prefers no answer to a wait, as a search does."""
         return self.attempts == 1
 
 
@@ -136,7 +136,7 @@ class Remote:
         self._sleep = sleep
 
     def call(self, work: Callable[[], T], *, attempts: int = ATTEMPTS) -> T:
-        """What `work` returns, tried again while it raises Unavailable.
+        """Return the result of `work`, repeating it while it raises Unavailable.
 
         Raises the last Unavailable; whatever else `work` raises at once.
         """

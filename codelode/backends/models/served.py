@@ -1,4 +1,4 @@
-"""What is the same for every embedding model behind a server.
+"""The common part of all embedding models behind a server.
 
 The server gets texts in batches of a bounded size and nothing it says is believed unchecked: a
 wrong number of rows, a wrong dimension, NaN or infinity would poison the index for ever after.
@@ -45,7 +45,7 @@ _PROBE = "dimension"
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What a model was trained to find in front of a document and of a query."""
+    """The prefixes of documents and queries that a model was trained with."""
 
     document: str = ""
     query: str = ""
@@ -91,7 +91,7 @@ Version = Callable[[RetryPolicy], str]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is asked of a server at once, for how long, and for how long not at all."""
+    """Limits of the calls to a server: batch size, concurrency, timeouts, pause after failures."""
 
     batch_tokens: int = 8_192
     concurrency: int = 4
@@ -269,7 +269,7 @@ def _has_word(text: str) -> bool:
 
 
 def _clean(instruction: str, text: str) -> str:
-    """What is sent: bounded, and valid UTF-8."""
+    """Return the text to send, limited in length and valid UTF-8."""
     return sendable(instruction + text[:MAX_TEXT_CHARS])
 
 

@@ -53,7 +53,7 @@ class WeaviateBackup:
         }
 
     def save(self, folder: Path) -> None:
-        """Nothing to do: `begin` made the server save the collection."""
+        """Do nothing: `begin` made the server save the collection."""
 
     def chunks(self) -> int:
         with _translated():

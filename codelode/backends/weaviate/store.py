@@ -49,7 +49,7 @@ from codelode.model import ChunkId, FileChunks, RefName, RepositoryName
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """What a call writes with."""
+    """The objects that a write call uses."""
 
     objects: Objects
     intents: IntentLog
@@ -128,7 +128,7 @@ class WeaviateChunkStore:
         yield from {decode_identity(object.properties).chunk: None for object in found}
 
     def maintain(self) -> None:
-        """Nothing to do: the server maintains its indexes."""
+        """Do nothing: the server maintains its indexes."""
 
     def close(self) -> None:
         self._client.close()

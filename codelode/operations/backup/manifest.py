@@ -1,4 +1,4 @@
-"""What a backup says of itself. Without it, or when a file is not as it says, it is none."""
+"""The manifest of a backup. A backup without it, or with files that differ from it, is invalid."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read(folder: Path) -> Manifest:
 
 
 def digests(folder: Path) -> dict[str, tuple[int, str]]:
-    """Of every file below the folder but the manifest."""
+    """Return size and digest of every file below the folder, except the manifest."""
     return {
         str(path.relative_to(folder)): (path.stat().st_size, _digest(path))
         for path in sorted(folder.rglob("*"))

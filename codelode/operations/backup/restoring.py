@@ -17,7 +17,7 @@ from codelode.settings import Settings
 
 
 class Keys(Protocol):
-    """What restoring asks of `codelode.backends.redis.dump`."""
+    """The part of `codelode.backends.redis.dump` that restoring uses."""
 
     def wipe(self) -> None: ...
     def load(self, source: BinaryIO) -> int: ...

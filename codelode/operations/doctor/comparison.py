@@ -28,7 +28,7 @@ class Differences:
 def compare(
     records: Records, held: Mapping[str, Mapping[RefName, int]], *, default_ref: RefName
 ) -> Differences:
-    """Where records and chunks contradict each other; `held`: path → chunks at each ref.
+    """Find contradictions of records and chunks; `held`: path → number of chunks at each ref.
 
     A file that is PENDING may be stored or not, and one that is due as before or anew. Of one that
     FAILED there may be what its record says.

@@ -47,13 +47,13 @@ class Hold(Protocol):
 
 
 class IndexSwap(Protocol):
-    """What it asks of `codelode.backends.redis.index_swap`."""
+    """The part of `codelode.backends.redis.index_swap` that an examination uses."""
 
     def alone(self) -> AbstractContextManager[Hold]: ...
 
 
 class TableInventory(Protocol):
-    """What it asks of `codelode.backends.redis.table_inventory`."""
+    """The part of `codelode.backends.redis.table_inventory` that an examination uses."""
 
     def repositories(self) -> Mapping[RepositoryName, frozenset[str]]: ...
     def paths(self, repository: RepositoryName) -> frozenset[str]: ...
@@ -123,7 +123,7 @@ class Doctor:
                 self._found(Trouble.REMOVED, name, names=holders, is_repaired=is_repaired)
 
     def _remove(self, name: RepositoryName) -> bool:
-        """As the workers do it: no run of the name can start until it is done."""
+        """Remove the repository as the workers do; no run of it can start until that is done."""
         if not self.ledger.mark_for_removal(name):
             return False
         self.store().remove_repository(name)
@@ -164,7 +164,7 @@ class Doctor:
         return compare(records, held, default_ref=repository.default_ref)
 
     def _settled(self, name: RepositoryName, paths: Sequence[str]) -> Differences:
-        """What is still wrong with the files while nobody writes; it is repaired at once."""
+        """Compare the files again while no worker writes, and repair what is still wrong."""
         nothing = Differences(frozenset(), frozenset())
         with self.swap.alone() as hold:
             repository = self._idle(name)
@@ -236,7 +236,7 @@ class Doctor:
         return [status.ref for status in self.ledger.refs(name)]
 
     def _with_entries(self, name: RepositoryName, paths: Sequence[str]) -> list[str]:
-        """Those of the paths that a table has something of; some tables keep the mere path."""
+        """Return the paths with entries in a table; some tables keep a path without entries."""
         defining = self.table_inventory.defining(name) if paths else frozenset()
         found: list[str] = []
         for some in _batches(paths, FILES_AT_ONCE):

@@ -1,4 +1,4 @@
-"""What an examination finds, and how it is said."""
+"""The findings of an examination, and their wording."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_REF = RefName("")
 
 
 class Trouble(StrEnum):
-    """What can be wrong, worst first."""
+    """The kinds of findings, worst first."""
 
     LOST = "lost"  # indexed files whose chunks the index does not have as they were stored
     REMOVED = "removed"  # something of a repository that is not registered
@@ -62,5 +62,5 @@ class Report:
 
     @property
     def is_healthy(self) -> bool:
-        """Nothing is wrong any more."""
+        """Return whether all findings are repaired."""
         return all(finding.is_repaired for finding in self.findings)

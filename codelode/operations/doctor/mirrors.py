@@ -17,7 +17,7 @@ _PATIENCE_S = 1.0
 
 
 def strays(folder: Path, names: Collection[RepositoryName]) -> list[Path]:
-    """What is below the folder of mirrors and of none of these repositories."""
+    """Return the entries in the folder of mirrors that belong to none of these repositories."""
     if not folder.is_dir():
         return []
     known = {Path(folder_name(name)).stem for name in names}

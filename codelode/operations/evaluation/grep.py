@@ -1,6 +1,6 @@
-"""What a person without an index does: grep for the words of a question and read the files.
+"""The baseline of a person without an index: grep for words of the question and read the files.
 
-The baseline that search is compared with. Files are ranked by how many different words of the query
+Search is compared with this baseline. Files are ranked by how many different words of the query
 they hold, then by how many lines hold one; each is read whole. Of a git repository the files of a
 commit are read, out of its objects: that is what is indexed, without what else lies in a work tree,
 and a bare mirror will do.
@@ -38,9 +38,9 @@ class Text:
 
 
 def locate(folder: Path, repository: str) -> Path:
-    """Where the repository lies in a folder of checkouts, of bare ones or of a cluster's mirrors.
+    """Find a repository in a folder of checkouts, bare repositories, or a cluster's mirrors.
 
-    InvalidSettings: it is not there.
+    Raises InvalidSettings if it is not there.
     """
     names = (repository, f"{repository}.git", folder_name(RepositoryName(repository)))
     choices = [folder / name for name in names]
@@ -69,7 +69,7 @@ def search(query: str, files: Mapping[str, Text], *, top_k: int = TOP_K) -> list
 
 
 def _score(text: Text, words: set[str]) -> tuple[int, int]:
-    """How many of the words occur, and in how many lines one does."""
+    """Count the words that occur, and the lines in which any of them occurs."""
     held: set[str] = set()
     lines = 0
     for line in text.lines:
@@ -134,7 +134,7 @@ def _contents(git_dir: Path, blobs: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _git(git_dir: Path, *arguments: str, given: bytes = b"") -> bytes | None:
-    """What git says; None when it fails."""
+    """Return the output of git, or None if it fails."""
     command = ["git", f"--git-dir={git_dir}", "--no-pager", *arguments]
     done = subprocess.run(command, input=given, capture_output=True, check=False)
     return None if done.returncode else done.stdout

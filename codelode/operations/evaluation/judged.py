@@ -79,7 +79,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one query got."""
+    """The answer to one query."""
 
     query: Query
     shown: tuple[Shown, ...]

@@ -49,7 +49,7 @@ class Judged:
 def target_ranks(
     hits: Sequence[SourceLocation], targets: Iterable[SourceLocation]
 ) -> tuple[int | None, ...]:
-    """For each target the 1-based rank of the first hit that overlaps it; None: there is none."""
+    """Return for each target the 1-based rank of the first hit that overlaps it, or None."""
     return tuple(
         next((rank for rank, hit in enumerate(hits, 1) if hit.overlaps(target)), None)
         for target in targets
