@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import textwrap
+from itertools import count
 
 import pytest
 
@@ -15,52 +16,83 @@ from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, Ru
 from tests.end_to_end.runs import command, ended
 from workers.enrich.wanted import CENTRAL_IMPORTERS
 
+FILES = 12
 
-def sources(count):
-    """Content by path; two definitions a file, no two files alike."""
+
+def sources(number, mark):
+    """Content by path; two definitions a file, no two files alike. Each has the mark, so nothing is
+    known of it from other tests.
+    """
     return {
         f"src/part_{n}.py": textwrap.dedent(f'''
-            """Part {n} of the program."""
+            """Part {n} of the program {mark}."""
 
             def load_{n}(path, limit):
-                """Read what is there."""
+                """Read what is there in {mark}."""
                 with open(path) as source:
                     rows = [line.strip() for line in source]
                 return rows[:limit]
 
 
             def store_{n}(path, rows, mode):
-                """Write what was read."""
+                """Write what was read in {mark}."""
                 with open(path, mode) as target:
                     for row in rows:
                         target.write(row + "{n}")
         ''')
-        for n in range(count)
+        for n in range(number)
     }
 
 
-SOURCES = sources(12)
+_numbers = count(1)
 
 
 @pytest.fixture
-def served(monkeypatch, model_server):
-    """A cluster started from now on embeds and summarises by the model server."""
-    for name, value in {
-        "EMBEDDER": "openai",
-        "LANGUAGE_MODEL": "openai",
-        "OPENAI_URL": f"{model_server.url}/v1",
-        "OPENAI_API_KEY": "sk-secret",
-        "EMBEDDING_MODEL": "embed",
-        "SUMMARY_MODEL": "write",
-        "MODEL_TIMEOUT_S": "2",
-    }.items():
-        monkeypatch.setenv(f"CODELODE_{name}", value)
-    return model_server
+def mark():
+    return f"number {next(_numbers)}"
 
 
 @pytest.fixture
-def served_cluster(served, own_cluster):  # in this order
-    return own_cluster
+def files(mark):
+    return sources(FILES, mark)
+
+
+def settings_at(server):
+    """Of a cluster that embeds and summarises by the model server."""
+    return {
+        "embedder": "openai",
+        "language_model": "openai",
+        "openai_url": f"{server.url}/v1",
+        "openai_api_key": "sk-secret",
+        "embedding_model": "embed",
+        "summary_model": "write",
+    }
+
+
+@pytest.fixture
+def served(shared_model_server):
+    """The model server, which answers well."""
+    shared_model_server.calls.clear()
+    shared_model_server.released.clear()
+    yield shared_model_server
+    shared_model_server.always = None
+    shared_model_server.released.set()
+
+
+@pytest.fixture(scope="module")
+def shared(make_cluster, shared_model_server):
+    return make_cluster(**settings_at(shared_model_server))
+
+
+@pytest.fixture
+def served_cluster(shared, served, wait_for):
+    """The cluster of the tests with an index that is empty."""
+    with shared.client() as client:
+        for found in client.repositories():
+            client.remove(found.repository.name)
+    ledger = registry.ledger(shared.settings())
+    wait_for(lambda: not ledger.being_removed(), "what was indexed to leave")
+    return shared
 
 
 def stored_summaries(cluster, name):
@@ -92,13 +124,15 @@ def run_of(cluster, run):
     return ledger.run(run.id)
 
 
-def test_every_definition_is_summarised_and_a_copy_costs_no_call(served_cluster, served, git):
-    git.commit(SOURCES)
+def test_every_definition_is_summarised_and_a_copy_costs_no_call(
+    served_cluster, served, git, files
+):
+    git.commit(files)
     with served_cluster.client() as client:
         first = client.index(str(git.folder), name="first")
         assert (first.state, first.failed) == (RunState.COMPLETE, 0)
         made = run_of(served_cluster, first)
-        assert made.summaries >= len(SOURCES)
+        assert made.summaries >= len(files)
         assert made.summaries_missing == 0
         assert served.asked("/chat/completions") == made.summaries
         before = calls_for_content(served)
@@ -110,10 +144,10 @@ def test_every_definition_is_summarised_and_a_copy_costs_no_call(served_cluster,
 
 
 def test_what_a_file_is_for_is_asked_once_told_by_explain_and_shared_by_copies(
-    served_cluster, served, git
+    served_cluster, served, git, files, mark
 ):
-    whole = "\n\n".join(sources(12).values())
-    git.commit({"src/all.py": whole, "src/part_0.py": SOURCES["src/part_0.py"]})
+    whole = "\n\n".join(files.values())
+    git.commit({"src/all.py": whole, "src/part_0.py": files["src/part_0.py"]})
     with served_cluster.client() as client:
         run = client.index(str(git.folder), name="first")
         made = run_of(served_cluster, run)
@@ -125,34 +159,40 @@ def test_what_a_file_is_for_is_asked_once_told_by_explain_and_shared_by_copies(
         client.index(str(git.folder), name="first")
         assert served.asked("/chat/completions") == len(asked)
         told = client.explain("src/moved.py", repository="first").summary
-    assert told.startswith("src/moved.py. Returns what was asked for. Part 0 of the program.")
+    assert told.startswith(
+        f"src/moved.py. Returns what was asked for. Part 0 of the program {mark}."
+    )
 
 
 @pytest.fixture
-def one_by_one(monkeypatch):
-    """A cluster started from now on works on one file of a run at a time, in the planned order."""
-    monkeypatch.setenv("CODELODE_WINDOW", "1")
+def one_by_one(tmp_path, cluster_at, served):
+    """A cluster that works on one file of a run at a time, in the planned order."""
+    made = cluster_at(tmp_path / "data", **settings_at(served), window="1")
+    made.start()
+    yield made
+    made.kill()
 
 
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # the ledger plans, whatever the store
 def test_a_central_file_is_summarised_before_one_that_was_changed_later(
-    one_by_one, served_cluster, served, git
+    one_by_one, store, served, git, files
 ):
-    hub = SOURCES["src/part_0.py"]
+    hub = files["src/part_0.py"]
     users = [f"src/part_{n}.py" for n in range(1, CENTRAL_IMPORTERS + 1)]
-    git.commit({"src/hub.py": hub} | {path: f"import hub\n{SOURCES[path]}" for path in users})
-    with served_cluster.client() as client:
+    git.commit({"src/hub.py": hub} | {path: f"import hub\n{files[path]}" for path in users})
+    with one_by_one.client() as client:
         client.index(str(git.folder), name="app")
         before = len(served.calls)
         git.commit({"src/hub.py": hub.replace("rows", "lines")})
-        git.commit({"src/part_1.py": SOURCES["src/part_1.py"].replace("rows", "lines")})
+        git.commit({"src/part_1.py": files["src/part_1.py"].replace("rows", "lines")})
         run = client.index(str(git.folder), name="app")
     assert (run.state, run.done) == (RunState.COMPLETE, 2)
     asked = [json.dumps(body) for path, body in served.calls[before:] if "completions" in path]
     assert ["load_0" in question for question in asked] == [True, False]
 
 
-def test_a_renamed_file_is_summarised_by_what_is_known(served_cluster, served, git):
-    git.commit(SOURCES)
+def test_a_renamed_file_is_summarised_by_what_is_known(served_cluster, served, git, files):
+    git.commit(files)
     with served_cluster.client() as client:
         client.index(str(git.folder), name="app")
         before = served.asked("/chat/completions")
@@ -164,8 +204,10 @@ def test_a_renamed_file_is_summarised_by_what_is_known(served_cluster, served, g
     assert stored_summaries(served_cluster, "app")["src/moved.py"][0] > 0
 
 
-def test_an_embedder_that_is_away_for_a_while_costs_nothing(served_cluster, served, git, wait_for):
-    git.commit(SOURCES)
+def test_an_embedder_that_is_away_for_a_while_costs_nothing(
+    served_cluster, served, git, wait_for, files
+):
+    git.commit(files)
     served.always = served.json({"error": "loading"}, 503)
     with served_cluster.client() as client:
         run = client.index(str(git.folder), name="app", wait=False)
@@ -174,7 +216,7 @@ def test_an_embedder_that_is_away_for_a_while_costs_nothing(served_cluster, serv
         assert served.url in run_of(served_cluster, run).waits_for
         served.always = None
         *_, end = client.watch(run.id)
-        assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, len(SOURCES))
+        assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, len(files))
         assert end.waits_for == ""
         served.always = served.json({"error": "loading"}, 503)
         answer = client.search("write what was read", repositories=["app"])
@@ -182,23 +224,17 @@ def test_an_embedder_that_is_away_for_a_while_costs_nothing(served_cluster, serv
         assert any("keywords" in notice for notice in answer.notices)
 
 
-@pytest.fixture
-def static(monkeypatch, served):
-    """The same with the built-in embedder, which needs no server."""
-    monkeypatch.setenv("CODELODE_EMBEDDER", "static")
-
-
 async def test_a_language_model_that_fails_stops_itself_and_not_the_run(
-    static, served_cluster, served, git
+    served_cluster, served, git, files
 ):
-    git.commit(SOURCES)
-    served.always = served.json({"error": "out of memory"}, 500)
+    git.commit(files)
+    served.always = refusing(served, "/chat/completions", 500)
     with served_cluster.client() as client:
         run = client.index(str(git.folder), name="app")
-        assert (run.state, run.failed, run.done) == (RunState.COMPLETE, 0, len(SOURCES))
+        assert (run.state, run.failed, run.done) == (RunState.COMPLETE, 0, len(files))
         found = run_of(served_cluster, run)
         assert found.summaries == 0
-        assert found.summaries_missing >= len(SOURCES)
+        assert found.summaries_missing >= len(files)
         assert client.search("write what was read", repositories=["app"]).hits
         assert await stored_sentences(served_cluster, "app") == {""}
         served.always = None
@@ -210,9 +246,9 @@ async def test_a_language_model_that_fails_stops_itself_and_not_the_run(
 
 
 async def test_doing_a_content_again_that_fails_keeps_what_the_index_holds_of_it(
-    served_cluster, served, git
+    served_cluster, served, git, files
 ):
-    git.commit(SOURCES)
+    git.commit(files)
     served.always = refusing(served, "/chat/completions")
     with served_cluster.client() as client:
         first = client.index(str(git.folder), name="app")
@@ -220,7 +256,7 @@ async def test_doing_a_content_again_that_fails_keeps_what_the_index_holds_of_it
         before = served_cluster.index_of("app")
         served.always = refusing(served, "/embeddings")
         again = redo_summaries(served_cluster, client, "app")
-        assert (again.state, again.failed) == (RunState.COMPLETE, len(SOURCES))
+        assert (again.state, again.failed) == (RunState.COMPLETE, len(files))
         served.always = None
         assert served_cluster.index_of("app") == before
         assert client.search("write what was read", repositories=["app"], skip_cache=True).hits
@@ -231,7 +267,7 @@ async def test_doing_a_content_again_that_fails_keeps_what_the_index_holds_of_it
     assert await stored_sentences(served_cluster, "app") == {"Returns what was asked for."}
 
 
-def refusing(server, ending):
+def refusing(server, ending, status=400):
     """Answers well, but refuses every content where the path ends so.
 
     Not the question for the dimension, which a process asks when it opens the embedder.
@@ -239,16 +275,10 @@ def refusing(server, ending):
 
     def answer(path, asked):
         if path.endswith(ending) and asked.get("input") != ["dimension"]:
-            return server.json({"error": "refused"}, 400)(path, asked)
+            return server.json({"error": "refused"}, status)(path, asked)
         return server.good(path, asked)
 
     return answer
-
-
-@pytest.fixture
-def patient(monkeypatch, served):
-    """A cluster started from now on waits for held answers."""
-    monkeypatch.setenv("CODELODE_MODEL_TIMEOUT_S", "60")
 
 
 def hold_sentences(server, *, after=0):
@@ -264,9 +294,9 @@ def hold_sentences(server, *, after=0):
 
 
 async def test_a_killed_enrich_worker_costs_a_batch_of_questions_at_most(
-    static, patient, served_cluster, served, git, wait_for
+    served_cluster, served, git, wait_for, mark
 ):
-    many = sources(40)
+    many = sources(40, mark)
     git.commit(many)
     batch = 2 * served_cluster.settings().model_concurrency
     hold_sentences(served, after=batch + batch // 2)
@@ -296,20 +326,20 @@ def indexed_by(overview):
 
 
 async def test_missing_summaries_are_made_by_a_command_while_nothing_seems_to_leave_the_index(
-    static, patient, served_cluster, served, git, wait_for
+    served_cluster, served, git, wait_for, files
 ):
-    git.commit(SOURCES)
-    served.always = served.json({"error": "out of memory"}, 500)
+    git.commit(files)
+    served.always = refusing(served, "/chat/completions", 500)
     status, said = ended(
         command(served_cluster, "index", str(git.folder), "--name", "app", "--wait")
     )
     missing = sum(lacking for _, lacking in stored_summaries(served_cluster, "app").values())
-    assert (status, missing >= len(SOURCES)) == (0, True)
+    assert (status, missing >= len(files)) == (0, True)
     assert f"complete without {missing} summaries" in said
 
     with served_cluster.client() as client:
         before = indexed_by(client.status())
-        assert before[0][0] == len(SOURCES)
+        assert before[0][0] == len(files)
         asked = served.asked("/chat/completions")
         hold_sentences(served)
         enriching = command(served_cluster, "enrich", "app", "--wait")
@@ -351,26 +381,25 @@ def redo_summaries(cluster, client, name):
 
 
 @pytest.fixture
-def on_ollama(monkeypatch, ollama_url):
-    """A cluster started from now on uses a real Ollama with small models."""
-    for name, value in {
-        "EMBEDDER": "ollama",
-        "LANGUAGE_MODEL": "ollama",
-        "OLLAMA_URL": ollama_url,
-        "OLLAMA_THREADS": "1",
-        "EMBEDDING_MODEL": "all-minilm",
-        "SUMMARY_MODEL": "smollm2",
-    }.items():
-        monkeypatch.setenv(f"CODELODE_{name}", value)
+def ollama_cluster(tmp_path, store, cluster_at, ollama_url):
+    """A cluster that uses a real Ollama with small models."""
+    settings = {
+        "embedder": "ollama",
+        "language_model": "ollama",
+        "ollama_url": ollama_url,
+        "ollama_threads": "1",
+        "embedding_model": "all-minilm",
+        "summary_model": "smollm2",
+    }
+    made = cluster_at(tmp_path / "data", **settings, **store())
+    made.start()
+    yield made
+    made.kill()
 
 
-@pytest.fixture
-def ollama_cluster(on_ollama, own_cluster):  # in this order
-    return own_cluster
-
-
-def test_a_real_ollama_embeds_summarises_and_finds(ollama_cluster, git):
-    git.commit(dict(list(SOURCES.items())[:2]))
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)  # the local one has other tests
+def test_a_real_ollama_embeds_summarises_and_finds(ollama_cluster, git, mark):
+    git.commit(sources(2, mark))
     with ollama_cluster.client() as client:
         run = client.index(str(git.folder), name="app")
         assert (run.state, run.failed, run.done) == (RunState.COMPLETE, 0, 2)
