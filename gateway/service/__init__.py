@@ -1,4 +1,4 @@
-"""What the product does, on plain values: one async function per capability.
+"""The capabilities of the product on plain values: one async function each.
 
 Each function takes the dependencies, the principal on whose behalf it reads, and the request of a
 caller (`requests`); it returns an answer (`results`) or raises a CodelodeError. Checks and limits,

@@ -47,7 +47,7 @@ class Made(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Near:
-    """Where level 2 looks for a query, and with which vector."""
+    """The bucket and the vector with which level 2 looks for a query."""
 
     bucket: str
     vector: Vector

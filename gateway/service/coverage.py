@@ -1,4 +1,4 @@
-"""What of the searched repositories is indexed: part of every answer, also of a cached one.
+"""The state of the index of the searched repositories: part of every answer, also a cached one.
 
 A run changes it every second, so it is looked up for every answer and never stored with one. The
 look-up takes two round trips. Results are therefore remembered for a moment, and what was asked for
@@ -31,7 +31,7 @@ _MAX_REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What of one repository is in the index at one ref."""
+    """The state of the index of one repository at one ref."""
 
     repository: RepositoryName
     ref: RefName
@@ -66,7 +66,7 @@ class CoverageReader:
     def remembered(
         self, names: Iterable[RepositoryName], ref: RefName
     ) -> tuple[Coverage, ...] | None:
-        """The same without asking the ledger; None unless all of it is remembered."""
+        """Return the coverage from the cache, or None unless all of it is there."""
         distinct, now = _first(names), self.clock()
         self._note([(name, ref) for name in distinct], now)
         found = [self._fresh(name, ref, now) for name in distinct]
@@ -74,7 +74,7 @@ class CoverageReader:
         return known if len(known) == len(found) else None
 
     def due(self) -> Sequence[RepositoryRef]:
-        """What was asked for lately and is to be passed to `renew`.
+        """Return the recently requested refs, to be passed to `renew`.
 
         Empty while a renewal is under way, and for RENEW_S after its start.
         """

@@ -1,4 +1,4 @@
-"""What the service functions work with, passed as their first argument."""
+"""The dependencies of the service functions, passed as their first argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known about a file or a symbol."""
+"""Explain a file or a symbol: definitions, imports, importers, and tests."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _no_member(name: str, value: str, members: type[StrEnum]) -> InvalidQuery:
 
 
 def _implied(values: Mapping[str, object], *, for_context: bool) -> dict[str, object]:
-    """What the request's own choices bring along."""
+    """Return the options that the choices of the request imply."""
     implied: dict[str, object] = dict(CONTEXT) if for_context else {}
     if values.get("retrieve.mode") is Mode.STAGED:
         implied |= STAGED

@@ -100,7 +100,7 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class FailuresRequest:
-    """Which of the files that are not in the index to list."""
+    """The selection of files to list among those that are not in the index."""
 
     repository: str = ""
     include_skipped: bool = False

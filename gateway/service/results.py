@@ -112,7 +112,7 @@ class ContextAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Where a name is defined."""
+    """The definition of a name."""
 
     repository: RepositoryName
     path: str
@@ -126,7 +126,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class ExplainAnswer:
-    """What is known about a file or a symbol."""
+    """The description of a file or a symbol."""
 
     subject_kind: str
     summary: str
@@ -149,7 +149,7 @@ class GraphAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RefStatus:
-    """What of a ref is indexed."""
+    """The state of the index of a ref."""
 
     ref: str
     revision: str  # empty while the first run is under way

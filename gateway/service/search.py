@@ -211,7 +211,7 @@ def _at_page(query: SearchQuery, token: str) -> tuple[SearchQuery, str]:
 
 
 def _search_digest(query: SearchQuery) -> str:
-    """What a token is bound to: the search as written and its visibility, without its page."""
+    """Return what a page token is bound to: the search as written and its visibility."""
     written = (
         f"{pipeline.VERSION} {query.text!r} {query.top_k} {_written(query.filters)} "
         f"{_written(query.options)} {query.visible.digest}"
