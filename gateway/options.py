@@ -1,7 +1,8 @@
-"""What a request can switch and tune: one value per stage, and the presets that bundle them.
+"""The options of a search: one value per stage, and the presets that bundle them.
 
-Every default is a named constant with its source, in the dataclass of its stage. A preset is a
-starting point: what a request sets itself wins over it.
+Ranges, sources of the defaults and what each option is worth are in docs/ranking.md. What a request
+sets wins over its preset. An option is experimental when it loses or wins nothing there: it works,
+but no preset has it.
 """
 
 from __future__ import annotations
@@ -11,28 +12,28 @@ from enum import StrEnum
 
 
 class Fusion(StrEnum):
-    """How the two sides of the index become one score."""
+    """How the keyword and vector results become one score."""
 
     RRF = "rrf"  # reciprocal ranks, k = 60
     RELATIVE = "relative"  # each side scaled to [0, 1] by its best and worst
 
 
 class Mode(StrEnum):
-    """What is looked for first."""
+    """What is retrieved first."""
 
     HYBRID = "hybrid"  # chunks
-    STAGED = "staged"  # files by their summaries, then the chunks inside them
+    STAGED = "staged"  # experimental: files by their summaries, then the chunks inside them
 
 
 class Ranker(StrEnum):
     """What orders the candidates."""
 
     LINEAR = "linear"  # the fitted features
-    FUSED = "fused"  # the fused score alone, with the definition boost
+    FUSED = "fused"  # experimental: the fused score alone, with the definition boost
 
 
 class Centrality(StrEnum):
-    """How the place of a file in the import graph counts."""
+    """Experimental: how the number of a file's links in the import graph counts."""
 
     OFF = "off"
     RRF = "rrf"  # 1 / (k + rank) + 0.5 / (k + centrality rank)
@@ -40,7 +41,7 @@ class Centrality(StrEnum):
 
 
 class Reranker(StrEnum):
-    """A model that reads the best candidates again."""
+    """Experimental: a model that reads the top candidates again."""
 
     NONE = "none"
     CROSS_ENCODER = "cross_encoder"
@@ -48,6 +49,8 @@ class Reranker(StrEnum):
 
 
 class Preset(StrEnum):
+    """A named starting point for the options."""
+
     FAST = "fast"
     BALANCED = "balanced"
     THOROUGH = "thorough"
@@ -55,11 +58,11 @@ class Preset(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Analyze:
-    """How the query is read."""
+    """How the query is read. All experimental."""
 
-    synonyms: bool = False  # search for synonyms of its words as well
+    synonyms: bool = False  # search for synonyms of its words too
     infer_filters: bool = False  # `in python`, `function that …` limit language and kind
-    rewrite: bool = False  # two alternates by the language model, each searched as well
+    rewrite: bool = False  # search for two rewritten queries of the language model too
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +71,26 @@ class Retrieve:
 
     mode: Mode = Mode.HYBRID
     window: int = 100  # candidates of each side, or of both where the store fuses them, 10 to 500
-    fusion: Fusion = Fusion.RRF
+    fusion: Fusion = Fusion.RRF  # of the fused ranker
     alpha: float | None = None  # weight of the vector side, 0 to 1; None: by the kind of query
     file_similarity: float | None = None  # staged: least cosine of files; None: the embedder's
-    max_files: int = 15
+    max_files: int = 15  # staged: files whose chunks are searched
     chunk_similarity: float | None = None  # staged: least cosine of chunks; None: the embedder's
     max_chunks: int = 72  # candidates that are ranked
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """What orders candidates and what is left out."""
+    """What orders candidates, and what is left out."""
 
     ranker: Ranker = Ranker.LINEAR
     definition_boost: float = 2.0  # of the fused ranker
     centrality: Centrality = Centrality.OFF
     reranker: Reranker = Reranker.NONE
-    # Abstain when the best similarity is below; 0.5 is usual for transformers. With the built-in
+    # Abstain when the best cosine is below; 0.5 is usual for transformers. With the built-in
     # embedder 0.3, which 1 % of answerable queries do not reach, 18 % do not reach 0.5.
     confidence: float = 0.0
-    duplicate_similarity: float = 1.0  # collapse chunks closer than this; 0.92 is usual; 1: none
+    duplicate_similarity: float = 1.0  # collapse chunks of a greater cosine; 1: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,29 +98,29 @@ class Expand:
     """What is added around the hits."""
 
     related: int = 0  # files near the hits in the graph, at most; 10 is usual
-    hops: int = 2  # 1 or 2
+    hops: int = 2  # steps to a related file, 1 or 2
     imports: int = 0  # depth of the import chains; 3 is usual
     enclosing: bool = False  # the whole function or class around each hit
     before_lines: int = 0
     after_lines: int = 0
-    max_lines: int = 50
+    max_lines: int = 50  # of an enclosing definition
     max_line_chars: int = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Assemble:
-    """How much goes out, and how it looks."""
+    """How much is returned, and in which form."""
 
     budget_tokens: int = 8_000
-    reserved_tokens: int = 2_000  # for the caller's own words
+    reserved_tokens: int = 2_000  # of the budget, for the caller's own prompt
     exact_tokens: bool = False  # count with the embedder's tokeniser; else characters / 4
-    compact: bool = False  # places and signatures without code
+    compact: bool = False  # locations and signatures without code
     min_quality: float = 0.0  # chunks below are left out of a context; 0.3 is usual
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything a request can switch. Frozen and hashable: it is part of the cache key."""
+    """All options of a search. Frozen and hashable: it is part of the cache key."""
 
     analyze: Analyze = field(default_factory=Analyze)
     retrieve: Retrieve = field(default_factory=Retrieve)
@@ -129,11 +132,11 @@ class Options:
 PRESETS: dict[Preset, Options] = {
     Preset.FAST: Options(retrieve=Retrieve(window=50, max_chunks=50)),
     Preset.BALANCED: Options(),
+    # Wider retrieval wins where tests and documents compete (docs/ranking.md); the rest adds what
+    # surrounds the hits. Synonyms and looser duplicates win nothing, so they are left out.
     Preset.THOROUGH: Options(
-        analyze=Analyze(synonyms=True),
-        retrieve=Retrieve(window=200, max_chunks=200),
-        # Without centrality, which lost .06 of NDCG@10 by rank and .03 by blend.
-        rank=Rank(duplicate_similarity=0.92),
+        retrieve=Retrieve(window=150, max_chunks=150),
+        rank=Rank(duplicate_similarity=0.98),
         expand=Expand(related=10, imports=3, enclosing=True),
     ),
 }

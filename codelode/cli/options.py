@@ -112,14 +112,14 @@ preset_option = click.option(
     type=click.Choice(PRESETS, case_sensitive=False),
     default="balanced",
     show_default=True,
-    help="Choose how much work a search may do; thorough adds synonyms, more candidates, related "
-    "files, import chains, and whole definitions.",
+    help="Choose how much work a search may do; thorough adds more candidates, related files, "
+    "import chains, and whole definitions, and collapses near-duplicates.",
 )
 mode_option = click.option(
     "--mode",
     type=click.Choice(MODES, case_sensitive=False),
-    help="Choose how candidates are found; staged compares the query with file summaries first and "
-    "then searches inside the best files.",
+    help="Choose how candidates are found; staged (experimental) compares the query with "
+    "file summaries first and then searches inside the best files.",
 )
 
 _FILTERS = (

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 @click.option(
     "--alpha",
     type=float,
-    help="With rank.ranker=fused, weigh vectors against keywords: 0 is keywords only, 1 vectors "
-    "only.",
+    help="With rank.ranker=fused (experimental), weigh vectors against keywords: 0 is "
+    "keywords only, 1 vectors only.",
 )
 @click.option("--compact", is_flag=True, help="Return locations and signatures without code.")
 @set_option

@@ -64,7 +64,9 @@ Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
 
 @_typing.final
 class SearchOptions(_message.Message):
-    """Options of the search pipeline. A field that is not set has the value of the preset."""
+    """Options of the search pipeline. A field that is not set has the value of the preset. Experimental
+    options work, but docs/ranking.md does not show that they improve answers.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -112,11 +114,13 @@ class AnalyzeOptions(_message.Message):
     INFER_FILTERS_FIELD_NUMBER: _builtins.int
     REWRITE_FIELD_NUMBER: _builtins.int
     synonyms: _builtins.bool
-    """Also search for synonyms of the words in the query."""
+    """Experimental. Also search for synonyms of the words in the query."""
     infer_filters: _builtins.bool
-    """Derive filters from the query: "in python" limits the language, "function that …" the kind."""
+    """Experimental. Derive filters from the query: "in python" limits the language, "function
+    that …" the kind.
+    """
     rewrite: _builtins.bool
-    """Also search for two alternative queries that the language model writes."""
+    """Experimental. Also search for two alternative queries that the language model writes."""
     def __init__(
         self,
         *,
@@ -156,22 +160,24 @@ class RetrieveOptions(_message.Message):
     CHUNK_SIMILARITY_FIELD_NUMBER: _builtins.int
     MAX_CHUNKS_FIELD_NUMBER: _builtins.int
     mode: _builtins.str
-    """"hybrid" searches chunks. "staged" searches files by their summaries and then the chunks in
-    them; its defaults include import chains of depth 3 and collapse near-duplicates above 0.92.
+    """"hybrid" searches chunks. "staged" (experimental) searches files by their summaries and then
+    the chunks in them; its defaults include import chains of depth 3 and collapse near-duplicates
+    above 0.92.
     """
     window: _builtins.int
     """Keyword and vector candidates each, 10 to 500; in Weaviate both together, at least 100."""
     fusion: _builtins.str
-    """"rrf" (k = 60) or "relative". Used by the fused ranker; selects that ranker if none is set."""
+    """Experimental. "rrf" (k = 60) or "relative". Used by the fused ranker; selects that ranker if none is set."""
     alpha: _builtins.float
-    """Weight of vector results, 0 to 1, also for the candidates that Weaviate fuses. Not set: chosen
-    by the kind of query. Selects the fused ranker likewise.
+    """Experimental. Weight of vector results, 0 to 1, also for the candidates that Weaviate fuses. Not
+    set: chosen by the kind of query. Selects the fused ranker likewise.
     """
     file_similarity: _builtins.float
-    """For "staged": minimum cosine and maximum number of files, and of chunks."""
+    """For "staged": minimum cosine and maximum number of files, and minimum cosine of chunks."""
     max_files: _builtins.int
     chunk_similarity: _builtins.float
     max_chunks: _builtins.int
+    """Candidates that are ranked, 1 to 500."""
     def __init__(
         self,
         *,
@@ -234,12 +240,14 @@ class RankOptions(_message.Message):
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     DUPLICATE_SIMILARITY_FIELD_NUMBER: _builtins.int
     ranker: _builtins.str
-    """"linear": a fitted linear model of features; "fused": the fused score and a definition boost."""
+    """"linear": a fitted linear model of features; "fused" (experimental): the fused score and a
+    definition boost.
+    """
     definition_boost: _builtins.float
     centrality: _builtins.str
-    """"off", "rrf", or "blend"."""
+    """Experimental. "off", "rrf", or "blend": mixes in the number of links of a file."""
     reranker: _builtins.str
-    """"none", "cross_encoder", or "judge"."""
+    """Experimental. "none", "cross_encoder", or "judge": a model that reads the top hits again."""
     confidence: _builtins.float
     """Return no hits if the best cosine similarity is below this value; 0: never."""
     duplicate_similarity: _builtins.float

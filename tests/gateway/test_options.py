@@ -32,7 +32,7 @@ def test_what_a_request_sets_wins_over_its_preset_also_when_it_sets_zero():
     made = options({"preset": "thorough", "expand": {"related": 0}, "retrieve": {"window": 30}})
 
     assert (made.expand.related, made.retrieve.window) == (0, 30)
-    assert made.rank.duplicate_similarity == 0.92
+    assert made.rank.duplicate_similarity == 0.98
 
 
 @pytest.mark.parametrize("name", choose.BOUNDS)
