@@ -1,7 +1,7 @@
-"""The order of the read side, and the keys under which its answers are cached.
+"""The order of the stages of a search, and the keys under which its answers are cached.
 
-Stages are values in, values out; what a stage may ask of the world comes as `Backends`. Every
-stage is timed, so that `explain` shows where a slow search spent its time.
+A stage takes values and returns values; the stores and models that it may ask come as `Backends`.
+Every stage is timed, so that `explain` shows where a slow search spent its time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from codelode.model import Chunk
-from gateway.analyze import analysis, analyze
+from gateway.analyze import analyze
 from gateway.analyze.meaning import literals
+from gateway.analyze.query import analysis
 from gateway.assemble import assemble
 from gateway.assemble.context import Context, context
 from gateway.expand import expand
@@ -51,12 +52,12 @@ class Stage(Protocol):
     __name__: str
 
     async def __call__(self, state: SearchState, backends: Backends, /) -> SearchState:
-        """The state with this stage's part added."""
+        """Return the state with the result of this stage added."""
 
 
 STAGES: tuple[Stage, ...] = (analyze, retrieve, rank, expand, assemble)
 
-#: Part of every cache key: raise it when a stage answers differently, or old answers stay.
+#: Part of every cache key. Raise it when a stage answers differently, or old answers stay valid.
 VERSION = 8
 
 
@@ -68,7 +69,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What shapes an answer besides its query."""
+    """What an answer depends on besides its query."""
 
     store: str
     embedder: str  # identity
@@ -77,7 +78,7 @@ class Shape:
 
 
 async def search(query: SearchQuery, backends: Backends) -> tuple[SearchState, tuple[Timing, ...]]:
-    """Runs the stages in order; the final state and what each stage took."""
+    """Run the stages in order; return the final state and the time of each stage."""
     state = SearchState(query)
     timings = []
     for stage in STAGES:
@@ -90,13 +91,13 @@ async def search(query: SearchQuery, backends: Backends) -> tuple[SearchState, t
 async def search_context(
     query: SearchQuery, backends: Backends
 ) -> tuple[Context, SearchState, tuple[Timing, ...]]:
-    """A search whose hits are put into one text."""
+    """Search, and put the hits into one text within the token budget."""
     state, timings = await search(query, backends)
     return context(state, tokeniser=backends.tokeniser), state, timings
 
 
 async def find_similar(source: Chunk | str, query: SearchQuery, backends: Backends) -> SearchState:
-    """What is like a chunk of the index or a snippet, by similarity alone."""
+    """Find code that is similar to a chunk of the index or to a snippet, by vectors alone."""
     found = await similar(source, query, backends)
     read = Analysis(QueryKind.CODE, (), (), intent=Intent.FIND_SIMILAR)
     state = SearchState(query, analysis=read, candidates=found)
@@ -104,18 +105,19 @@ async def find_similar(source: Chunk | str, query: SearchQuery, backends: Backen
 
 
 def cache_key(query: SearchQuery, shape: Shape, *, call: str = "search") -> str:
-    """SHA-256 over everything that shapes the answer, in hex.
+    """Return the SHA-256 of everything that the answer depends on, in hex.
 
-    The order of a filter's alternatives does not matter to the answer nor to the key.
+    The order of the values of a filter changes neither the answer nor the key.
     """
     return _digest({**_shaped(query, shape), "text": query.text, "call": call})
 
 
 def near_key(query: SearchQuery, shape: Shape) -> str | None:
-    """The same without the words, for queries whose answers may be one another's.
+    """Return the bucket of the semantic query cache: queries that may have one answer share it.
 
-    None for a query that must be answered for itself: names and code mean what they say, and a
-    later page belongs to its first.
+    It is the key of the answer without the words that only make the sentence. None for a query that
+    needs an answer of its own: names and code mean what they say, and a later page belongs to the
+    search that it continues.
     """
     if query.offset or analysis(query.text).kind is not QueryKind.NATURAL_LANGUAGE:
         return None

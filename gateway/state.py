@@ -150,7 +150,7 @@ class Analysis:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AlternateQuery:
     """An alternate wording of the query, with its candidates."""
 
     text: str
@@ -231,7 +231,7 @@ class SearchState:
 
     query: SearchQuery
     analysis: Analysis = Analysis(QueryKind.NATURAL_LANGUAGE, (), ())
-    alternates: tuple[Found, ...] = ()  # other wordings, each searched as well
+    alternates: tuple[AlternateQuery, ...] = ()  # each is searched too
     candidates: tuple[Candidate, ...] = ()  # keyword and vector results, in any order
     files: tuple[FoundFile, ...] = ()  # staged: the files that were searched, best first
     ranking: tuple[Ranked, ...] = ()  # best first

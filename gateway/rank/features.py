@@ -1,7 +1,7 @@
-"""What the ranker looks at: one function per feature, a scene in, one number per candidate out.
+"""Compute the features of the linear ranker: each function returns one number per candidate.
 
-Most of what tells a good place is relative to the other candidates: a word that all of them hold
-says nothing. All values lie in [0, 1], so that weights compare.
+Most features are relative to the other candidates: a word that all of them contain distinguishes
+none. All values lie in [0, 1], so that weights compare.
 """
 
 from __future__ import annotations
@@ -17,72 +17,74 @@ from gateway.state import QueryKind
 
 Feature = Callable[[Scene], Scores]
 
-#: Words that ask for examples, which are then not held against a candidate.
+#: Words of a query that ask for examples, which then get no penalty.
 EXAMPLE_WORDS = frozenset(
     {"example", "examples", "sample", "demo", "benchmark", "benchmarks", "script", "scripts"}
 )
 
 
-# How the two sides of the index found it
+# Scores of the index
 
 
 def keyword(scene: Scene) -> Scores:
-    """BM25, the best candidate at 1; 0 where the keyword side did not find it."""
+    """BM25 relative to the best candidate; 0 if the keyword search did not return it."""
     return _by_best(np.array([c.keyword_score or 0.0 for c in scene.candidates]))
 
 
 def similarity(scene: Scene) -> Scores:
-    """Cosine, the best candidate at 1; the least one found where the vector side did not."""
+    """Cosine relative to the best candidate; the least cosine if the vector search missed it."""
     found = scene.similarities
     least = _least(found)
     return _by_best(np.maximum(np.where(np.isnan(found), least, found), 0.0))
 
 
 def file_similarity(scene: Scene) -> Scores:
-    """Cosine of the best candidate of its file, stretched from the least found to the best."""
+    """Cosine of the best candidate of its file, scaled from the least to the best."""
     found = scene.similarities
     above = np.where(np.isnan(found), 0.0, found - _least(found))
     return scene.of_file(_by_best(above))
 
 
-# Where the words of the query stand
+# Words of the query in the file and in names
 
 
 def file_body(scene: Scene) -> Scores:
-    """How much of the query the candidates of the file hold together."""
+    """Share of the query that the candidates of its file contain together."""
     together = np.zeros((int(scene.files.max()) + 1, scene.bodies.shape[1]))
     np.maximum.at(together, scene.files, scene.bodies)
     return scene.coverage(together)[scene.files]
 
 
 def repository_said(scene: Scene) -> Scores:
-    """How much of the name of its repository the query says."""
+    """Share of the name of its repository that the query contains."""
     spoken = set(scene.analysis.words)
     shares = {name: _said_literally(name, spoken) for name in set(scene.repositories)}
     return np.array([shares[name] for name in scene.repositories])
 
 
 def folder_said(scene: Scene) -> Scores:
-    """How much of the name of its folder the query says."""
-    return scene.said([place.folder for place in scene.places])
+    """Share of the name of its folder that the query contains."""
+    return scene.said([path.folder for path in scene.paths])
 
 
 def stem_said(scene: Scene) -> Scores:
-    """How much of the name of its file the query says."""
-    return scene.said([place.stem for place in scene.places])
+    """Share of the name of its file that the query contains."""
+    return scene.said([path.stem for path in scene.paths])
 
 
 def symbol(scene: Scene) -> Scores:
-    """How much of the query the names of what it defines hold."""
+    """Share of the query that the names of its definitions contain."""
     return scene.covered_by([names.terms for names in scene.names])
 
 
-# What it defines
+# Definitions
 
 
 def definition(scene: Scene) -> Scores:
-    """Of a query that is a name: 1 where what it is mainly about starts there and has this name,
-    ½ where that is continued or a constructor, or has the name beside others.
+    """For a query that is a name: 1 if the main definition has this name and starts in the chunk.
+
+    ½ if that definition continues from an earlier chunk or is a constructor, or if the chunk
+    defines the name beside others.
     """
     if scene.analysis.kind is not QueryKind.IDENTIFIER:
         return np.zeros(len(scene.candidates))
@@ -90,14 +92,14 @@ def definition(scene: Scene) -> Scores:
 
 
 def mentioned(scene: Scene) -> Scores:
-    """The same for the names in a query of several words, also those with their parts apart."""
+    """For a query of several words: as `definition`, for the names in it, also written apart."""
     if scene.analysis.kind is QueryKind.IDENTIFIER:
         return np.zeros(len(scene.candidates))
     return _defining(scene, scene.identifiers | scene.compounds)
 
 
 def named(scene: Scene) -> Scores:
-    """1 where what starts there is called by one word of a query of several words."""
+    """1 if the main definition starts in the chunk and is named by a word of a longer query."""
     if scene.analysis.kind is QueryKind.IDENTIFIER:
         return np.zeros(len(scene.candidates))
     words = set(scene.words)
@@ -105,33 +107,33 @@ def named(scene: Scene) -> Scores:
 
 
 def starts(scene: Scene) -> Scores:
-    """1 where a definition starts."""
+    """1 if a definition starts in the chunk."""
     return _flags(bool(names.defined) for names in scene.names)
 
 
-# What it is
+# Kind of file
 
 
 def first(scene: Scene) -> Scores:
-    """1 for the beginning of a file: licence, imports, what a file says of itself."""
+    """1 for the beginning of a file, which holds its licence, imports and description."""
     return _flags(chunk.start_line == 1 for chunk in scene.chunks)
 
 
 def test(scene: Scene) -> Scores:
-    """1 for a test that the query does not ask for."""
+    """1 for a test, unless the query asks for tests."""
     return _unasked(scene, Category.TEST)
 
 
 def docs(scene: Scene) -> Scores:
-    """1 for a document that the query does not ask for."""
+    """1 for a document, unless the query asks for documents."""
     return _unasked(scene, Category.DOCS)
 
 
 def example(scene: Scene) -> Scores:
-    """1 for an example, a benchmark, a script or the like that the query does not ask for."""
+    """1 for an example, benchmark, script or the like, unless the query asks for one."""
     if not EXAMPLE_WORDS.isdisjoint(scene.analysis.words):
         return np.zeros(len(scene.candidates))
-    return _flags(place.is_example for place in scene.places)
+    return _flags(path.is_example for path in scene.paths)
 
 
 def configuration(scene: Scene) -> Scores:
@@ -140,7 +142,7 @@ def configuration(scene: Scene) -> Scores:
 
 
 def foreign(scene: Scene) -> Scores:
-    """1 for code that nobody here wrote."""
+    """1 for vendored or generated code."""
     return _unasked(scene, Category.VENDORED, Category.GENERATED)
 
 
@@ -164,7 +166,7 @@ def _said_literally(name: tuple[str, ...], spoken: Set[str]) -> float:
 
 
 def _defining(scene: Scene, wanted: Set[str]) -> Scores:
-    """How far each candidate is what one of the wanted names stands for."""
+    """Return for each candidate how well it defines one of the wanted names."""
     pairs = zip(scene.names, scene.chunks, strict=True)
     return np.array([_defines(names, chunk, wanted) for names, chunk in pairs])
 
@@ -176,11 +178,11 @@ def _defines(names: Names, chunk: Chunk, wanted: Set[str]) -> float:
 
 
 def _starts(names: Names) -> bool:
-    """Whether what it is mainly about starts there."""
+    """Whether the main definition starts in the chunk."""
     return f"\n{names.symbol}\n" in names.defined
 
 
 def _unasked(scene: Scene, *categories: Category) -> Scores:
-    """1 for files of these categories that the query does not ask for."""
+    """1 for files of these categories, unless the query asks for them."""
     unasked = scene.analysis.unasked.intersection(categories)
     return _flags(chunk.category in unasked for chunk in scene.chunks)

@@ -1,4 +1,4 @@
-"""What the ranker asks of where a chunk stands, found once for each path and remembered."""
+"""Split paths into the words that the ranker compares, cached for each path."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from codelode import tokens
 
-#: Paths, and names, that are remembered, about 400 bytes each.
-REMEMBERED = 1 << 15
+#: Paths, and names, that are cached, about 400 bytes each.
+MAX_CACHED = 1 << 15
 
-#: Below this folder stand packages, whose names say nothing: `src/main/java/tools/jackson`.
+#: Folders below this one are packages: `src/main/java/tools/jackson` holds no tools.
 PACKAGES = "/src/main/"
 
-#: Folders of code that shows or measures other code.
+#: Names of folders with code that shows, measures or supports other code.
 _EXAMPLE_FOLDERS = """
 example examples sample samples demo demos sandbox sandboxes playground playgrounds tutorial
 tutorials benchmark benchmarks bench benches script scripts tool tools contrib scratch www website
@@ -22,38 +22,39 @@ site results man fixture fixtures
 EXAMPLE_FOLDERS = frozenset(_EXAMPLE_FOLDERS.split())
 
 
-class Place(NamedTuple):
-    """A path as the features see it. Words are those inside identifiers, case-folded."""
+class PathWords(NamedTuple):
+    """The words of a path, case-folded, split inside identifiers."""
 
     folder: tuple[str, ...]  # words of the nearest folder's name
     stem: tuple[str, ...]  # words of the file's name
     is_example: bool
 
 
-@lru_cache(REMEMBERED)
-def place(path: str) -> Place:
+@lru_cache(MAX_CACHED)
+def path_words(path: str) -> PathWords:
+    """Split the names of the file and its folder, and tell examples by the folders."""
     outside, _, _ = f"/{path}".casefold().rpartition("/")[0].partition(PACKAGES)
     is_example = not EXAMPLE_FOLDERS.isdisjoint(outside.split("/"))
-    return Place(words_of(folder_of(path)), words_of(stem_of(path)), is_example)
+    return PathWords(words_of(folder_of(path)), words_of(stem_of(path)), is_example)
 
 
 def repository_words(repository: str) -> tuple[str, ...]:
-    """The words of the last part of a repository's name."""
+    """Return the words of the last part of a repository's name."""
     return words_of(repository.rpartition("/")[2])
 
 
 def stem_of(path: str) -> str:
-    """`src/http/client.ts` → `client`, `Sql.Async.cs` → `Sql.Async`, `.env` → `env`."""
+    """Return the file name without suffix: `src/client.ts` → `client`, `.env` → `env`."""
     name = path.rpartition("/")[2].lstrip(".")
     return name.rpartition(".")[0] or name
 
 
 def folder_of(path: str) -> str:
-    """`src/http/client.ts` → `http`; empty at the root."""
+    """Return the name of the nearest folder: `src/http/client.ts` → `http`; empty at the root."""
     return path.rpartition("/")[0].rpartition("/")[2]
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(MAX_CACHED)
 def words_of(name: str) -> tuple[str, ...]:
-    """The words of all identifiers in a name."""
+    """Return the words of all identifiers in a name."""
     return tuple(word for part in tokens.identifiers(name) for word in tokens.words(part))

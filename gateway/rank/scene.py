@@ -1,9 +1,9 @@
-"""A query and its candidates as the features see them: what several of them need, made once.
+"""Hold a query and its candidates, and compute once what several features need.
 
-Words are looked for inside the case-folded text of a chunk without splitting it. Names are short,
-so they are split, and a word of the query matches a word of a name by a common beginning
-(`routing` finds `routes.py`). Where all candidates are of one repository, its name tells none of
-them from another and counts as no word of the query.
+A word of the query matches a chunk if the case-folded text contains it; the text is not split.
+Names are short, so they are split, and a word of the query matches a word of a name by a common
+prefix (`routing` finds `routes.py`). If all candidates are of one repository, its name does not
+distinguish them, and its words are ignored in the query.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ import numpy.typing as npt
 
 from codelode.model import Candidate, Chunk
 from codelode.names import Names, names_of, spelling
-from gateway.rank.paths import Place, place, repository_words
+from gateway.rank.paths import PathWords, path_words, repository_words
 from gateway.state import Analysis
 
 Scores = npt.NDArray[np.float64]  # (candidates,)
 Matches = npt.NDArray[np.float64]  # (candidates, words), 1 where it matches
 
-#: Two words are the same to the ranker when they share a beginning of so many characters that is
-#: so much of the longer one: `routing` and `routes`, `cache` and `caching`, not `test` and `rest`.
-#: 0.5 gave .007 more than 0.6, 0.4 less again.
+#: Two words match when they share a prefix of at least STEM_CHARS characters that is at least
+#: STEM_SHARE of the longer word: `routing` and `routes`, `cache` and `caching`, not `test` and
+#: `rest`. A share of 0.5 gave NDCG@10 .007 more than 0.6; 0.4 gave less.
 STEM_CHARS = 4
 STEM_SHARE = 0.5
 
-#: Neighbouring words of a query that are looked for as one name: `thread pool`, `threadpool`.
+#: Numbers of adjacent words of a query that are also matched as one name: `thread pool` as
+#: `threadpool`.
 JOINED_WORDS = (2, 3)
 
 
@@ -49,15 +50,15 @@ class Scene:
 
     @cached_property
     def names(self) -> list[Names]:
-        """What each chunk defines."""
+        """The names that each chunk defines."""
         return [
             one.names or names_of(one.chunk.symbol, one.chunk.symbols) for one in self.candidates
         ]
 
     @cached_property
-    def places(self) -> list[Place]:
-        """Where each chunk stands."""
-        return [place(chunk.path) for chunk in self.chunks]
+    def paths(self) -> list[PathWords]:
+        """The words of the path of each chunk."""
+        return [path_words(chunk.path) for chunk in self.chunks]
 
     @cached_property
     def repositories(self) -> list[tuple[str, ...]]:
@@ -66,13 +67,13 @@ class Scene:
 
     @cached_property
     def similarities(self) -> Scores:
-        """Cosine, not a number where the vector side did not find it."""
+        """The cosine of each candidate; NaN if the vector search did not return it."""
         given = [candidate.similarity for candidate in self.candidates]
         return np.array([np.nan if one is None else one for one in given])
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The words of the query that can tell candidates apart."""
+        """The words of the query that can distinguish candidates."""
         own, *more = set(self.repositories)
         if more:
             return self.analysis.words
@@ -81,33 +82,33 @@ class Scene:
 
     @cached_property
     def bodies(self) -> Matches:
-        """Which words of the query each chunk holds."""
+        """The words of the query that each chunk contains."""
         texts = [chunk.content.casefold() for chunk in self.chunks]
         held = [[word in text for text in texts] for word in self.words]
         return np.array(held, float).reshape(len(self.words), len(texts)).T
 
     @cached_property
     def idf(self) -> Scores:
-        """How telling each word is among these candidates; 0 for one that none of them holds."""
+        """The inverse document frequency of each word among these candidates; 0 if none has it."""
         held = self.bodies.sum(axis=0)
         idf: Scores = np.log1p((len(self.candidates) - held + 0.5) / (held + 0.5))
         return np.where(held > 0, idf, 0.0)
 
     @cached_property
     def files(self) -> npt.NDArray[np.int64]:
-        """The number of each candidate's file, from 0."""
+        """The number of each candidate's file, 0-based."""
         numbers: dict[tuple[str, str], int] = {}
         files = [(chunk.repository, chunk.path) for chunk in self.chunks]
         return np.array([numbers.setdefault(file, len(numbers)) for file in files])
 
     @cached_property
     def identifiers(self) -> frozenset[str]:
-        """The names that the query writes like code, as `spelling` gives them."""
+        """The names that the query writes like code, normalised by `spelling`."""
         return frozenset(map(spelling, self.analysis.identifiers)) - {""}
 
     @cached_property
     def compounds(self) -> frozenset[str]:
-        """Neighbouring words of the query in one: `thread pool` → `threadpool`."""
+        """Adjacent words of the query, joined: `thread pool` → `threadpool`."""
         words = self.analysis.words
         return frozenset(
             "".join(words[at : at + size])
@@ -116,32 +117,32 @@ class Scene:
         )
 
     def of_file(self, scores: Scores) -> Scores:
-        """The best score of each candidate's file."""
+        """Return the best score within the file of each candidate."""
         best = np.full(int(self.files.max()) + 1, -np.inf)
         np.maximum.at(best, self.files, scores)
         return best[self.files]
 
     def coverage(self, matches: Matches) -> Scores:
-        """The share of the query that each row matches, by how telling the words are."""
+        """Return the share of the query that each row matches, weighted by idf."""
         total = float(self.idf.sum())
         covered: Scores = matches @ self.idf / total if total else np.zeros(len(matches))
         return covered
 
     def covered_by(self, terms: Sequence[str]) -> Scores:
-        """How much of the query each candidate's terms hold, by how telling the words are.
+        """Return the share of the query that the terms of each candidate match, weighted by idf.
 
-        `terms`: a list in one text for each.
+        `terms`: for each candidate one text, with a term on each line.
         """
         telling = (self.idf / (self.idf.sum() or 1.0)).tolist()
         starts = "|".join(map(re.escape, self._by_start))
-        starting = re.compile(rf"\n((?:{starts}).*)")  # does not read over a line break
+        starting = re.compile(rf"\n((?:{starts}).*)")  # `.` does not match a line break
         found = list(map(starting.findall, terms))
         alike = self._alike(set(chain.from_iterable(found)))
         held = ({at for term in own for at in alike.get(term, ())} for own in found)
         return np.array([sum(telling[at] for at in places) for places in held])
 
     def said(self, names: Sequence[tuple[str, ...]]) -> Scores:
-        """How much of each name, given by its words, the query says."""
+        """Return the share of each name, given by its words, that the query contains."""
         alike = self._alike(chain.from_iterable(set(names)))
         shares = {
             name: 1.0 if "".join(name) in self.compounds else _share(name, alike)
@@ -150,7 +151,7 @@ class Scene:
         return np.array([shares[name] for name in names])
 
     def _alike(self, words: Iterable[str]) -> dict[str, list[int]]:
-        """The places of the query's words that are the same as each of these; those with any."""
+        """Map each of the words that match words of the query to the positions of those."""
         starts = self._by_start
         found = {}
         for other in words:
@@ -170,7 +171,7 @@ class Scene:
 
 
 def same(word: str, other: str) -> bool:
-    """Whether two words are one to the ranker."""
+    """Whether two words match."""
     if word == other:
         return True
     common = 0

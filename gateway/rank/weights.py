@@ -1,11 +1,11 @@
-"""How much each feature counts: a hit's score is the sum of weight × value.
+"""Weights of the features of the linear ranker: a score is the sum of weight × value.
 
 Fitted by `tests/bench/fit_ranker.py` on 31 repositories with 614 annotated queries, each in its
 source tree alone, in the whole repository and among all repositories, and rounded. Cross-validated
-over repositories that gave NDCG@10 .885, .859 and .713 (several chunks of a file using up several
-places), where reciprocal rank fusion alone gives .68 and .56 of the first two. Tried and not worth
-a weight: both ranks fused, the query's words in the chunk itself, length, depth of the path,
-importers of the file (+.01 among all repositories, −.004 in one), a column of its own for
+over repositories they give NDCG@10 .885, .859 and .713 (each chunk of a file takes a rank);
+reciprocal rank fusion alone gives .68 and .56 in the first two scopes. Features that were tried and
+won nothing: the fused ranks, the query's words in the chunk itself, length, depth of the path,
+importers of the file (+.01 among all repositories, −.004 in one), and separate weights for
 identifiers.
 """
 
@@ -36,6 +36,6 @@ WEIGHTS: dict[Feature, float] = {
     features.foreign: -1.0,
 }
 
-#: What each better chunk of the same file takes from a chunk's score: the first place of another
-#: file usually helps more than a second one of this file. −2 lost .005, −7 won nothing.
+#: Penalty of a chunk for each better chunk of its file, because the best chunk of another file
+#: usually helps more than a second one of this file. −2 lost .005, −7 won nothing.
 SAME_FILE = -5.0

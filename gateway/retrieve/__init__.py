@@ -1,9 +1,9 @@
-"""Query → candidates, from both sides of the hybrid index in one call.
+"""Retrieve candidates from the hybrid index: keyword and vector results in one call.
 
-The window of candidates does not follow `top_k`, except where more hits are asked for than it
-holds: a wider window changes how scores compare, so a query would rank differently by how many
-hits are wanted. When the query cannot be embedded the keyword side answers alone and the answer
-says so. Raises Unavailable when the index itself does not answer.
+The window of candidates does not depend on `top_k`, unless more hits are asked for than it holds: a
+wider window changes how scores compare, so the number of hits would change the ranking. When the
+query cannot be embedded, keyword results alone are ranked and the answer says so. Raises
+Unavailable when the index itself does not answer.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from codelode.model import Candidate
 from gateway.options import Mode
 from gateway.retrieve.hybrid import KEYWORDS_ONLY, candidates, embed
 from gateway.retrieve.staged import staged
-from gateway.state import Backends, Found, SearchState
+from gateway.state import AlternateQuery, Backends, SearchState
 
 __all__ = ["KEYWORDS_ONLY", "embed", "retrieve"]
 
 
 async def retrieve(state: SearchState, backends: Backends) -> SearchState:
-    """Adds the candidates of the hybrid index."""
+    """Add the candidates of the hybrid index."""
     vector, notices = await embed(state.query.text, backends.embedder)
     state = state.noticed(*notices)
     if state.query.options.retrieve.mode is Mode.STAGED:
@@ -38,11 +38,13 @@ async def retrieve(state: SearchState, backends: Backends) -> SearchState:
     others = (_alternate(found, state, backends) for found in state.alternates)
     found, *alternates = await asyncio.gather(own, *others)
     pairs = zip(state.alternates, alternates, strict=True)
-    wordings = tuple(replace(wording, candidates=brought) for wording, brought in pairs)
-    return replace(state, candidates=found, alternates=wordings)
+    queries = tuple(replace(other, candidates=retrieved) for other, retrieved in pairs)
+    return replace(state, candidates=found, alternates=queries)
 
 
-async def _alternate(found: Found, state: SearchState, backends: Backends) -> tuple[Candidate, ...]:
+async def _alternate(
+    found: AlternateQuery, state: SearchState, backends: Backends
+) -> tuple[Candidate, ...]:
     vector, _ = await embed(found.text, backends.embedder)
     return await candidates(
         found.text, vector, query=state.query, analysis=found.analysis, chunks=backends.chunks

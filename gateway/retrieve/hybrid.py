@@ -1,7 +1,8 @@
-"""One text → the candidates of both sides of the index.
+"""Retrieve the keyword and vector candidates of one text.
 
-Synonyms are searched by keywords alone and scored apart, so that they can be held below the
-user's own words: a chunk that only a synonym found never passes one that holds a word of the query.
+Synonyms are searched by keywords alone and scored separately, so that they count less than the
+user's own words: a chunk that only a synonym found never has a higher keyword score than one that
+contains a word of the query.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from gateway.state import Analysis, SearchQuery
 
 KEYWORDS_ONLY = "the query could not be embedded: ranked by keywords alone"
 
-#: What a synonym's score counts beside a word of the query. By hand.
+#: Weight of a synonym's score against that of a word of the query. By hand.
 SYNONYM_WEIGHT = 0.3
 
-#: The most that synonyms add, as a share of the least score that words of the query gave.
+#: The most that synonyms add, as a share of the least score of the query's own words. By hand.
 SYNONYM_SHARE = 0.5
 
 
 async def embed(text: str, embedder: Embedder) -> tuple[Vector | None, tuple[str, ...]]:
-    """The query's vector; None when it has no words to embed or the embedder is away.
+    """Return the query's vector; None if it has no words to embed or the embedder does not answer.
 
-    Without a thread where the embedder takes less than handing over to one (0.4 ms).
+    An embedder that takes less time than handing over to a thread (0.4 ms) runs in this one.
     """
     vector = embedder.embed_at_once(text) if isinstance(embedder, QuickEmbedder) else None
     if vector is None:
@@ -47,7 +48,7 @@ async def candidates(
     analysis: Analysis,
     chunks: ChunkSearch,
 ) -> tuple[Candidate, ...]:
-    """What both sides find for the text, inside the query's filters."""
+    """Return the keyword and vector candidates of the text, inside the query's filters."""
     options = query.options
     synonyms = analysis.synonyms
     asked = HybridQuery(
@@ -69,7 +70,7 @@ async def candidates(
 
 
 def widened(found: Sequence[Candidate], others: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """The candidates with those of the synonyms, whose scores stay below the query's own."""
+    """Add the candidates of the synonyms, with scores below those of the query's own words."""
     own = [candidate.keyword_score for candidate in found if candidate.keyword_score]
     most = SYNONYM_SHARE * min(own) if own else float("inf")
     added = {

@@ -1,8 +1,7 @@
-"""A place or a snippet → the candidates that are like it, by vectors alone.
+"""Retrieve chunks that are similar to a chunk or to a snippet, by vectors alone.
 
-Code is compared with code, so it is embedded as a document is, with the path and header that the
-chunks of the index were embedded with; words of a snippet would find what shares its variables'
-names.
+The source is embedded as a document, with the path and header that the chunks of the index were
+embedded with. Keywords are not used: the words of a snippet find code with the same variable names.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from gateway.state import Backends, SearchQuery
 async def chunk_at(
     repository: RepositoryName, path: str, line: int, *, ref: RefName, backends: Backends
 ) -> Chunk:
-    """The chunk that holds the line, or the next one when it is blank. NotFound: there is none."""
-    place = (repository, path)
-    chunks = (await backends.chunks.files([place], ref))[place]
+    """Return the chunk at the line, or the next one if the line is blank. Raises NotFound."""
+    file = (repository, path)
+    chunks = (await backends.chunks.files([file], ref))[file]
     if not chunks:
         raise NotFound(f"{repository} holds no indexed file {path!r} at this ref")
     found = next((chunk for chunk in chunks if line <= chunk.end_line), None)
@@ -38,7 +37,10 @@ async def chunk_at(
 async def similar(
     source: Chunk | str, query: SearchQuery, backends: Backends
 ) -> tuple[Candidate, ...]:
-    """The chunks most like the source, itself left out, best first. Unavailable: no embedder."""
+    """Return the chunks most similar to the source, without the source itself, best first.
+
+    Raises Unavailable when the embedder does not answer.
+    """
     text = source if isinstance(source, str) else embedding_text(source)
     vectors = await asyncio.to_thread(backends.embedder.embed_documents, [text])
     own = None if isinstance(source, str) else source.id

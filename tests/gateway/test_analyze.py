@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.analyze import analysis, kind
+from gateway.analyze.query import analysis, kind
 from gateway.state import QueryKind
 
 NATURAL, IDENTIFIER, CODE = QueryKind.NATURAL_LANGUAGE, QueryKind.IDENTIFIER, QueryKind.CODE

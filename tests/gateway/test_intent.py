@@ -7,10 +7,11 @@ import pytest
 from codelode.access import EVERYTHING
 from codelode.errors import Unavailable
 from codelode.model import Filters, Kind
-from gateway.analyze import analyze, kind
+from gateway.analyze import analyze
 from gateway.analyze.filters import inferred
 from gateway.analyze.intent import entities, intent
 from gateway.analyze.meaning import literals
+from gateway.analyze.query import kind
 from gateway.analyze.rewrite import MAX_ALTERNATE_CHARS, NO_ANSWER, NO_MODEL, read
 from gateway.analyze.synonyms import MAX_SYNONYMS, SETS, synonyms
 from gateway.options import Analyze, Options

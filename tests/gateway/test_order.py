@@ -6,13 +6,13 @@ import pytest
 from codelode.access import EVERYTHING
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.model import Candidate, Category, Edge, EdgeKind, RepositoryName
-from gateway.analyze import analysis
+from gateway.analyze.query import analysis
 from gateway.options import Centrality, Fusion, Options, Rank, Ranker, Reranker, Retrieve
 from gateway.rank import centrality, fused, rank
 from gateway.rank.fused import by_similarity, merged
 from gateway.rank.linear import ranked
 from gateway.rank.rerank import FALLBACK, grade
-from gateway.state import Backends, Found, SearchQuery, SearchState
+from gateway.state import AlternateQuery, Backends, SearchQuery, SearchState
 
 HTTP = RepositoryName("acme/http")
 
@@ -192,7 +192,7 @@ async def test_without_vectors_the_gate_stays_open_and_says_so(backends, candida
 
 
 async def test_an_alternate_can_open_the_gate(backends, candidate):
-    found = Found("q", analysis("q"), (candidate("b.py", similarity=0.8),))
+    found = AlternateQuery("q", analysis("q"), (candidate("b.py", similarity=0.8),))
     query = SearchQuery("q", options=Options(rank=Rank(confidence=0.5)), visible=EVERYTHING)
     state = SearchState(query, analysis("q"), (found,), (candidate("a.py", similarity=0.1),))
 

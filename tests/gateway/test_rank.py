@@ -5,7 +5,7 @@ import pytest
 
 from codelode.model import Candidate, Category, Kind
 from codelode.names import names_of
-from gateway.analyze import analysis
+from gateway.analyze.query import analysis
 from gateway.rank import features
 from gateway.rank.fused import ranks
 from gateway.rank.linear import ranked, same_file

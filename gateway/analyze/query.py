@@ -1,0 +1,104 @@
+"""Classify a query and extract its words and identifiers. Pure; never fails, any text is a query.
+
+The kind is decided by form alone, because a wrong guess only shifts weights between keyword and
+vector results: one token is an identifier (so is `class Foo`), punctuation that prose does not have
+makes code, the rest is natural language.
+"""
+
+from __future__ import annotations
+
+import re
+
+from codelode import tokens
+from gateway.state import Analysis, QueryKind
+
+_DEFINING_WORDS = """
+class struct enum interface trait type def func function fn fun impl module namespace object
+protocol macro const var let val package
+"""
+
+#: Words that introduce a name in some language: `class Foo` asks for Foo.
+DEFINING = frozenset(_DEFINING_WORDS.split())
+
+#: One token of names joined by the separators of the languages: `absl::StrCat`, `Client.get()`,
+#: `$this->run`, `@app.route`, `Foo#bar`, `serde::de::Visitor<'de>`, `kebab-case`.
+_NAME = re.compile(r"[@$&*#.:]{0,2}\w+(?:(?:::|->|[.#:/\\-])\w+)*(?:\(\)|[!?])?[;,]?")
+
+#: Marks that code has and prose does not: blocks, ends of statements, arrows, calls with arguments,
+#: comparisons, assignments, comments, decorators.
+_CODE = re.compile(
+    r"[{};]\s*$|^\s*[{}#@]|[{}]|=>|->\s|==|!=|:=|&&|\|\||\w\([^)\s]|\)\s*:|\w\[\w*\]|//|/\*"
+    r"|^\s*(?:import|from|return|def|func|fn|if|for|while)\b.*[:({=]|\s=\s",
+    re.MULTILINE,
+)
+
+#: Words of a query that the ranker compares with every candidate; a pasted snippet has more.
+MAX_WORDS = 64
+
+#: Marks that make a query code; one may occur in prose ("a => b mapping").
+_CODE_MARKS = 2
+
+#: Words of questions that say nothing about the code that answers them. Some are code too (`for`,
+#: `not`): the list shapes the features of the ranker only, not what the index is asked.
+_STOPWORDS = """
+a an and any are as at be been but by can could did do does doing done each for from had has have
+how i if in inside into is it its let me my of on onto one or our out over per should so some such
+than that the their them then there these they this those through to up upon use used uses using
+was we were what when where whether which while who why will with within without would you your
+"""
+
+STOPWORDS = frozenset(_STOPWORDS.split())
+
+_EDGES = "\"'`()[]{}<>,;?!*"
+
+
+def analysis(text: str) -> Analysis:
+    """Return the kind, words and identifiers of a query.
+
+    `"how does parse_args work"` → natural language, words `parse args parseargs work`,
+    identifiers `parse_args`.
+    """
+    return Analysis(kind=kind(text), words=words(text), identifiers=identifiers(text))
+
+
+def kind(text: str) -> QueryKind:
+    """Return how the query is written."""
+    parts = text.split()
+    if len(parts) == 2 and parts[0].lower() in DEFINING:
+        parts = parts[1:]
+    if len(parts) == 1 and _NAME.fullmatch(parts[0]):
+        return QueryKind.IDENTIFIER
+    if len(_CODE.findall(text)) >= _CODE_MARKS:
+        return QueryKind.CODE
+    return QueryKind.NATURAL_LANGUAGE
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the first distinct index terms that are no stop words, or all if none is left."""
+    terms = tuple(dict.fromkeys(tokens.terms(text)))
+    meaningful = tuple(term for term in terms if term not in STOPWORDS)
+    return (meaningful or terms)[:MAX_WORDS]
+
+
+def identifiers(text: str) -> tuple[str, ...]:
+    """Return the distinct tokens that are written like code, as written, in order.
+
+    Such a token joins names or has a capital inside. If the query is one token, that is returned.
+    """
+    found = [part.strip(_EDGES).rstrip(".:") for part in text.split()]
+    alone = kind(text) is QueryKind.IDENTIFIER
+    names = found[-1:] if alone else [part for part in found if _is_name_like(part)]
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _is_name_like(token: str) -> bool:
+    if not _NAME.fullmatch(token) or token.isdigit():
+        return False
+    parts = [part for part in re.split(r"[^\w]+", token) if part]
+    joined = len(parts) > 1 and re.search(r"::|->|\.\w|#\w", token) is not None
+    return joined or any("_" in part.strip("_") or _has_inner_capital(part) for part in parts)
+
+
+def _has_inner_capital(part: str) -> bool:
+    """Whether a capital begins a word inside: in `getUser` and `HTTPServer`, not in `HTTP`."""
+    return bool(re.search(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]{2}", part))
