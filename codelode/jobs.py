@@ -28,6 +28,11 @@ DROP_MIRROR_TASK = "workers.drop_mirror"
 REAP_TASK = "workers.reap"
 MAINTAIN_TASK = "workers.maintain"
 
+#: The lock under which a worker returns abandoned messages to their queues ends by itself after
+#: this, seconds. A worker that dies with it stops all redelivery until then; kombu's default is
+#: 300. Two workers that return the same message do no harm.
+RESTORE_LOCK_S = 10
+
 #: Prefix of the broker's keys, so that one Redis can serve several programs.
 KEY_PREFIX = "codelode:broker:"
 
@@ -61,6 +66,7 @@ def broker_settings(settings: Settings) -> dict[str, Any]:
             "visibility_timeout": settings.visibility_timeout_s,
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
+            "unacked_mutex_expire": RESTORE_LOCK_S,
             "socket_timeout": 30,
             "socket_connect_timeout": 5,
             "socket_keepalive": True,

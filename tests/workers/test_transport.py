@@ -10,6 +10,7 @@ import kombu
 import pytest
 from kombu import Connection, Consumer, Message, Queue
 from kombu.asynchronous import Hub, get_event_loop, set_event_loop
+from kombu.transport.redis import Mutex
 from redis import Redis
 
 from codelode import jobs
@@ -147,6 +148,20 @@ def test_messages_gather_before_more_are_taken(loop: Hub, redis_url: str) -> Non
     assert worker.numbers() == [0, 0, 1, 2, 3]
     assert time.monotonic() - began >= 0.3
     worker.connection.release()
+
+
+def test_a_worker_that_dies_while_it_restores_messages_stops_others_for_seconds_only(
+    worker: Worker, redis: Redis
+) -> None:
+    worker.send("parse", 1)
+    worker.connection.drain_events(timeout=5)
+    channel = worker.messages[0].channel
+    with (
+        channel.conn_or_acquire() as client,
+        Mutex(client, channel.unacked_mutex_key, channel.unacked_mutex_expire),
+    ):
+        (lock,) = redis.scan_iter("*mutex*")
+        assert 0 < redis.ttl(lock) <= jobs.RESTORE_LOCK_S
 
 
 def test_the_transport_was_written_for_the_installed_kombu() -> None:
