@@ -1,4 +1,4 @@
-"""Keys of derived values: what was computed from a content, found again by all that shaped it.
+"""Keys of the derived-value cache: hashes of an input and of all else that shapes the output.
 
 A key is a hash of the normalised input and of everything else the output depends on, so an entry
 is never wrong, only absent: forks, branches, renames and reverts cost no parsing, no summary and
@@ -15,22 +15,22 @@ from codelode.ports import DerivationKey
 
 
 def of_parse(blob: BlobId, path: str, *, version: str) -> DerivationKey:
-    """The key of a parsed file. Of the path only what tells language and category counts."""
+    """Return the key of a parsed file. Only the parts of the path that tell its language count."""
     return _key("parse", version, blob, languages.traits(path))
 
 
 def of_summary(content: str, *, language: str, model: str, prompt: str) -> DerivationKey:
-    """The key of a chunk's summary; `model` is an identity, `prompt` a version."""
+    """Return the key of a summary; `model` is an identity, `prompt` a version."""
     return _key("summary", model, prompt, language, content)
 
 
 def of_vector(text: str, *, embedder: str) -> DerivationKey:
-    """The key of a document's vector; `embedder` is an identity."""
+    """Return the key of a document's vector; `embedder` is an identity."""
     return _key("vector", embedder, text)
 
 
 def _key(*parts: str) -> DerivationKey:
-    """SHA-256 of the parts, each behind its length, so that no two lists of parts are one."""
+    """Hash the parts, each after its length, so that different lists have different hashes."""
     digest = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""The processes of the embedded cluster: how each is started, when it is ready, how it stops.
+"""Defines the processes of the embedded cluster: command, readiness, and shutdown.
 
 They get all of their settings through the environment; their commands carry only what differs
 between them. Stopping goes in phases: first what enqueues, then what works, the broker last.
@@ -22,22 +22,25 @@ from codelode.stages import STAGES, Stage, passed
 
 LOOPBACK = "127.0.0.1"
 
-#: Patience with each step of the end; all of it together stays near ten seconds.
+#: Signals and waits of a shutdown, seconds; all of it together stays near ten.
 GATEWAY_STOP = ((signal.SIGTERM, 3.0),)
-WORKER_STOP = ((signal.SIGTERM, 3.0), (signal.SIGQUIT, 1.5))  # finish the job; hand it back
+WORKER_STOP = (
+    (signal.SIGTERM, 3.0),
+    (signal.SIGQUIT, 1.5),
+)  # finish the job; else return it to the queue
 REDIS_STOP = ((signal.SIGTERM, 3.0),)
 FRONT, WORK, BROKER = 0, 1, 2
 
-#: What a worker logs once it takes jobs, and beat once it ticks.
+#: The log lines of a worker that takes jobs, and of beat once it runs.
 _WORKER_READY = re.compile(r"@\S+ ready\.")
 _BEAT_READY = re.compile(r"beat: Starting")
 
-#: Tasks Flower remembers; 6 kB each.
+#: Tasks that Flower keeps; 6 kB each.
 FLOWER_TASKS = 5_000
 
 
 def redis_child(settings: Settings, port: int) -> Child:
-    """The broker, ledger and graph; its data is in DATA/redis."""
+    """Return the process of the broker, ledger, and graph; its data is in DATA/redis."""
     data = settings.data_dir / "redis"
     data.mkdir(mode=0o700, exist_ok=True)
     return Child(
@@ -52,7 +55,7 @@ def redis_child(settings: Settings, port: int) -> Child:
 def worker_children(
     settings: Settings, *, parsers: int, stages: Sequence[Stage] = STAGES
 ) -> tuple[Child, ...]:
-    """One worker process per stage that files pass, those of later stages first, and beat."""
+    """Return a worker process per stage that files pass, later stages first, and beat."""
     sizes = {stage.name: parsers for stage in stages if stage.pool == "prefork"}
     return (
         *(
@@ -64,7 +67,7 @@ def worker_children(
 
 
 def gateway_child(settings: Settings) -> Child:
-    """The gRPC server; ready when its health service says so."""
+    """Return the gRPC server, which is ready when its health service says so."""
     address = reachable(settings.listen)
     return Child(
         name="gateway",
@@ -76,7 +79,7 @@ def gateway_child(settings: Settings) -> Child:
 
 
 def flower_child(address: str) -> Child:
-    """The page that shows workers and jobs, and changes nothing."""
+    """Return the read-only page of workers and jobs."""
     host, _, port = address.rpartition(":")
     options = (
         f"--address={host}",
@@ -121,12 +124,15 @@ def _beat(settings: Settings) -> Child:
 
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:
-    # -P: packages of the working folder must not take the place of ours.
+    # -P: packages in the working folder must not shadow ours.
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
 def _logged(line: re.Pattern[str], settings: Settings) -> Callable[[str], bool]:
-    if settings.log_level in ("warning", "error"):  # hides the line: running has to do
+    if settings.log_level in (
+        "warning",
+        "error",
+    ):  # hides the line: a running process counts as ready
         return lambda _: True
     return lambda output: line.search(output) is not None
 
@@ -140,7 +146,7 @@ def _redis_answers(url: str) -> bool:
 
 
 def _is_serving(address: str) -> bool:
-    if not _is_open(address):  # a refused gRPC channel would wait before it tries again
+    if not _is_open(address):  # a refused gRPC channel waits before it reconnects
         return False
     with Client(address, timeout_s=2.0) as client:
         return client.is_serving()

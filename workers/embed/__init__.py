@@ -34,7 +34,7 @@ def embed(
     embedder: Embedder,
     known: Derivations,
 ) -> tuple[Vectors, ...]:
-    """Vectors of each (path, parsed file, summaries), in the order of `locate`."""
+    """Return the vectors of each (path, parsed file, summaries), in the order of `locate`."""
     texts = [_texts(*file) for file in files]
     vectors = _vectors([text for group in texts for text in group], embedder, known)
     ends = np.cumsum([len(group) for group in texts])
@@ -44,7 +44,7 @@ def embed(
 def known_vectors(
     files: Sequence[tuple[str, ParsedFile]], *, embedder: Embedder, known: Derivations
 ) -> tuple[Vectors | None, ...]:
-    """Vectors of each (path, parsed file) without summaries; None where one is not known."""
+    """Look up the vectors of each (path, parsed file) without summaries; None if one is unknown."""
     identity, dim = embedder.identity, embedder.dim
     keys = [
         [
@@ -68,7 +68,7 @@ def _texts(path: str, parsed: ParsedFile, summaries: Summaries) -> list[str]:
 
 
 def _vectors(texts: Sequence[str], embedder: Embedder, known: Derivations) -> Vectors:
-    """One row per text: those known as they were kept, the others new."""
+    """Return one row per text: the kept one where there is one, else a new one."""
     identity, dim = embedder.identity, embedder.dim
     keys = [derivations.of_vector(text, embedder=identity) for text in texts]
     rows = _stored(known, keys, dim=dim)

@@ -1,4 +1,4 @@
-"""Enrich stage: parsed files → a sentence about each chunk and each file, by a language model.
+"""Enrich stage: parsed files → a summary of each chunk and each file, by a language model.
 
 In: parsed files with their paths. Out: per file its summaries and how many are missing. A model
 that fails, answers nonsense or may not be asked any more leaves a chunk or a file without a

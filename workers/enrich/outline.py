@@ -1,5 +1,4 @@
-"""A file in a few thousand characters, for a question about the whole: how it begins, what it
-defines.
+"""Outlines a file in a few thousand characters: its beginning and its definitions.
 
 It depends on content and language only, so a copy of the file elsewhere has the same.
 """
@@ -10,7 +9,7 @@ from itertools import accumulate
 
 from codelode.model import ParsedFile, Symbol
 
-#: Of the question's 6,000 characters a quarter shows how the file begins: its comment and imports.
+#: A quarter of the prompt's 6,000 characters shows the start of the file: its comment and imports.
 MAX_BEGINNING_CHARS = 1_500
 MAX_LINES_CHARS = 4_000
 
@@ -22,7 +21,7 @@ GAP = "…"
 
 
 def outline(parsed: ParsedFile) -> str:
-    """The beginning of the file, then a line for each definition.
+    """Return the beginning of the file, then a line for each definition.
 
     Of a file without definitions, as prose or configuration, the first line of each piece instead.
     """

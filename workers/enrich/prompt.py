@@ -12,13 +12,13 @@ import re
 import secrets
 import unicodedata
 
-#: Part of every summary's key: raised when the question or the cleaning changes.
+#: Part of every summary's key: raised when the prompt or the cleaning changes.
 PROMPT_VERSION = "1"
 
-#: Longer content is cut in the question, characters: several times the usual chunk.
+#: Longer content is cut in the prompt, characters: several times the usual chunk.
 MAX_CONTENT_CHARS = 6_000
 
-#: A sentence of 30 words with room, and what is kept of it.
+#: Limits of the answer and of the summary that is kept: 30 words, with room.
 MAX_ANSWER_TOKENS = 90
 MAX_SUMMARY_CHARS = 300
 MIN_SUMMARY_WORDS = 3
@@ -36,7 +36,7 @@ In one English sentence of at most 30 words, say {wanted}. \
 Begin with a verb. No code, no list, no preamble, only the sentence.
 """
 
-#: What stands between the fences, and what is wanted of it.
+#: What the fences enclose, and what the summary should say.
 _CHUNK = ("a piece", "what this code does and what it is for")
 _FILE = ("the outline", "what this file is for and what it holds")
 
@@ -48,7 +48,7 @@ _SENTENCE = re.compile(r".+?[.!?](?=[\"'”)]*(?:\s+[\"'“(]?[A-Z]|\s*\Z))")
 
 
 def ask(content: str, *, language: str, is_file: bool = False) -> tuple[str, str]:
-    """The question, and the fence that its answer must not hold.
+    """Return the prompt, and the fence that the answer must not contain.
 
     `is_file`: the content is the outline of a file.
     """
@@ -62,7 +62,7 @@ def ask(content: str, *, language: str, is_file: bool = False) -> tuple[str, str
 
 
 def clean(answer: str, *, fence: str) -> str:
-    """The first sentence of the answer as one plain line; empty when there is none to keep."""
+    """Return the first sentence of the answer as one plain line; empty: nothing worth keeping."""
     text = _THOUGHT.sub("", answer)
     # The number without its brackets: small models repeat it with one too few.
     if fence.strip("<>").lower() in text.lower() or "```" in text:
@@ -77,7 +77,7 @@ def _fence(content: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    """The first line that says something: `Here is a summary:` announces one."""
+    """Return the first line with content; a line like `Here is a summary:` has none."""
     lines = [_MARKS.sub("", _LABEL.sub("", _plain(line).strip())) for line in text.splitlines()]
     return next((line for line in lines if line and not line.endswith(":")), "")
 
@@ -88,7 +88,7 @@ def _first_sentence(line: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Control characters, and those that only change the direction of others, as spaces."""
+    """Replace control characters, and those that change text direction, by spaces."""
     return "".join(" " if unicodedata.category(char)[0] == "C" else char for char in text)
 
 

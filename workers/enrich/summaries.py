@@ -1,4 +1,4 @@
-"""Some files: what is known already is reused, the rest is asked for within the budget.
+"""Summarises files: kept summaries are reused, the others are requested within the budget.
 
 What is asked about, a chunk's content or a file's outline, is asked about once however often it
 occurs. What was made is kept batch by batch, so whoever comes next, after a crash or because the
@@ -53,7 +53,7 @@ class Enriched(NamedTuple):
     """The summaries of one file, as far as they exist."""
 
     summaries: Summaries
-    is_finished: bool = True  # False: the time was up; asking again goes on
+    is_finished: bool = True  # False: the time was up; another call continues
 
 
 class _Subject(NamedTuple):
@@ -73,7 +73,7 @@ class _Wish:
 
 
 class _File(NamedTuple):
-    """A file's chunks, and what a sentence is wanted of: some of them, and perhaps the whole."""
+    """A file's chunks, and what of it is to be summarised: some chunks, and perhaps the file."""
 
     path: str
     parsed: ParsedFile
@@ -85,13 +85,13 @@ class _File(NamedTuple):
     def of(cls, path: str, parsed: ParsedFile) -> _File:
         chunks = locate(parsed, repository=RepositoryName(""), path=path, refs=())
         wanted = tuple(filter(is_wanted, chunks))
-        # The sentence of a single chunk says all of its file.
+        # The summary of a single chunk describes its whole file.
         whole = _Subject(outline(parsed), is_file=True) if len(wanted) > 1 else None
         return cls(path, parsed, chunks, wanted, whole)
 
     @property
     def subjects(self) -> list[_Subject]:
-        """Each as often as it occurs."""
+        """All subjects of the file; equal ones are repeated."""
         of_chunks = [_Subject(chunk.content) for chunk in self.wanted]
         return of_chunks if self.whole is None else [*of_chunks, self.whole]
 
@@ -125,7 +125,7 @@ class Enricher:
     def _known(
         self, run: RunId, wishes: Mapping[_Subject, _Wish]
     ) -> tuple[dict[_Subject, str], frozenset[_Subject]]:
-        """Subject → sentence, as far as that is known now; subjects there was no time for."""
+        """Return the summaries by subject, and the subjects for which time ran out."""
         identity = self._identity(run)
         if identity is None:
             return {}, frozenset()
@@ -157,7 +157,7 @@ class Enricher:
         return None
 
     def _made(self, run: RunId, wishes: Sequence[_Wish], *, deadline: float) -> dict[_Subject, str]:
-        """Subject → sentence, of those that were granted and answered; empty: there can be none.
+        """Return the summaries that were granted and answered; empty: none is possible.
 
         What failed is asked again, after a pause if everything did, unless that was the end of
         the run's enrichment. That a subject fails once more may be its own fault and must not end
@@ -190,7 +190,7 @@ class Enricher:
         return granted
 
     def _summary(self, wish: _Wish) -> str | CodelodeError:
-        """The sentence, empty when there can be none, or why there is none now."""
+        """Return the summary (empty: there can be none), or the error of this call."""
         content, is_file = wish.subject
         question, fence = ask(content, language=wish.language, is_file=is_file)
         try:
@@ -204,7 +204,7 @@ class Enricher:
     def _failed(
         self, run: RunId, error: CodelodeError, *, calls: int = 1, counts: bool = True
     ) -> bool:
-        """Pause after a batch of which every call failed; returns whether that ended it all.
+        """Pause after a batch of failed calls; return whether enrichment of the run ends.
 
         `counts`: as one of those that do.
         """
@@ -219,7 +219,7 @@ class Enricher:
 
     @property
     def _batch(self) -> int:
-        """Questions asked together: few enough to end soon, enough to keep all askers busy."""
+        """Calls per batch: few enough to end soon, enough to keep all threads busy."""
         return 2 * self.concurrency
 
     @cached_property
@@ -233,7 +233,7 @@ def unasked(path: str, parsed: ParsedFile) -> Enriched:
 
 
 def _wishes(files: Sequence[_File], *, importers: Mapping[str, int]) -> dict[_Subject, _Wish]:
-    """Distinct subjects, each as much wanted as its most wanted place."""
+    """Return the distinct subjects, each with the highest priority of its occurrences."""
     wishes: dict[_Subject, _Wish] = {}
     for file in files:
         into = importers.get(file.path, 0)

@@ -20,7 +20,7 @@ from codelode.languages import category
 from codelode.ledger import WorkItem
 from codelode.model import Category, Chunk, Kind, ParsedFile
 
-#: A chunk with fewer words says itself what it does.
+#: A chunk with fewer words needs no summary.
 MIN_WORDS = 8
 
 #: A file that so many others import is central.
@@ -36,7 +36,7 @@ def first_wanted(
     recent: Sequence[str] = (),
     importers: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[WorkItem, ...]:
-    """The files of a run in the order in which they should reach the language model.
+    """Order the files of a run as they should reach the language model.
 
     Source first, of it central files, and then what was changed lately. `recent`: paths, the last
     changed first; `importers`: files that import the path. The others keep their order.
@@ -54,23 +54,23 @@ def first_wanted(
 
 
 def is_central(importers: int) -> bool:
-    """Whether a file with so many importers is one that others are built on."""
+    """Return whether a file with so many importers counts as central."""
     return importers >= CENTRAL_IMPORTERS
 
 
 def is_wanted(chunk: Chunk) -> bool:
-    """Whether a summary would say more than the chunk."""
+    """Return whether a summary would say more than the chunk."""
     enough = islice(tokens.identifiers(chunk.content), MIN_WORDS - 1, None)
     return next(enough, None) is not None
 
 
 def exported(parsed: ParsedFile) -> frozenset[str]:
-    """Qualified names of what the file shows to others."""
+    """Return the qualified names of the file's exported symbols."""
     return frozenset(symbol.qualified_name for symbol in parsed.symbols if symbol.is_exported)
 
 
 def share(chunk: Chunk, *, is_exported: bool, importers: int) -> float:
-    """The part of the run's budget that is open to a chunk, in (0, 1]; more is more wanted.
+    """Return the share of the run's budget that is open to a chunk, in (0, 1].
 
     Source before tests, documents, configuration and what nobody wrote; definitions before plain
     blocks; of these first what stands in a central file, then what is exported.

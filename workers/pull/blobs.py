@@ -1,4 +1,4 @@
-"""Contents by blob id, out of the mirrors: the `BlobSource` of the jobs after pull."""
+"""Reads contents by blob id from the mirrors: the `BlobSource` of the jobs after pull."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from workers.pull import tree
 from workers.pull.mirror import Mirrors
 from workers.pull.objects import Objects
 
-#: Mirrors with a running reader; the least recently used one is ended beyond it.
+#: Mirrors with a running reader; beyond this the least recently used reader ends.
 MAX_READERS = 8
 
-#: A reader of a mirror that nobody read for so long is ended, seconds: that of a removed
-#: repository would keep its packs on the disk.
+#: An unused reader ends after this, seconds: that of a removed repository would keep its packs on
+#: the disk.
 IDLE_S = 30.0
 
 REGULAR = 0o100000
@@ -28,7 +28,7 @@ _BLOB = re.compile(r"[0-9a-f]{40}")
 
 
 class GitBlobs:
-    """A long-lived reader per mirror, for any number of threads. A forked process gets its own."""
+    """One long-lived reader per mirror, shared by threads. A forked process gets its own."""
 
     def __init__(
         self, mirrors: Mirrors, *, max_readers: int = MAX_READERS, idle_s: float = IDLE_S
@@ -61,7 +61,7 @@ class GitBlobs:
     def folder(
         self, repository: RepositoryName, revision: Revision, folder: str, *, max_bytes: int
     ) -> Iterator[tuple[str, bytes]]:
-        """Names and contents of files below a folder; a too large one is `max_bytes` + 1 blanks."""
+        """Read the files below a folder; one that is too large is `max_bytes` + 1 blanks."""
         for file in tree.listing(self._mirrors.existing(repository), revision, folder):
             if file.mode & 0o170000 == REGULAR:
                 is_large = file.size_bytes > max_bytes
@@ -117,7 +117,7 @@ class GitBlobs:
         return watch
 
     def _end_idle(self) -> None:
-        """End the readers that nobody used since this was last done."""
+        """End the readers that were not used since the last call."""
         before = time.monotonic() - self._idle_s
         with self._lock:
             names = [name for name in self._readers if self._read_at[name] <= before]

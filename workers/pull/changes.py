@@ -43,7 +43,7 @@ def plan(
     full: bool = False,
     reindex: bool = False,
 ) -> FileManifest:
-    """The files of `wanted` to index or to remove, and those left out with their reasons.
+    """Return the files of `wanted` to index or remove, and those left out with their reasons.
 
     `known` gives the ledger's records of the ref; it is called at most once, and not for a
     difference. `full` compares with them even when a difference would do (the last run did not
@@ -81,7 +81,7 @@ def _require_some(paths: Collection[str], rules: ignore.Rules) -> None:
 
 @dataclass(slots=True)
 class _Draft:
-    """A manifest while it grows."""
+    """A manifest under construction."""
 
     items: list[WorkItem] = field(default_factory=list)
     skipped: list[FileRecord] = field(default_factory=list)
@@ -139,7 +139,7 @@ def _from_listing(
 
 
 def _is_settled(record: FileRecord | None, file: SourceFile) -> bool:
-    """Whether a worker ended with exactly this content, whatever came of it."""
+    """Return whether exactly this content was processed, with whatever outcome."""
     if record is None or record.blob != file.blob:
         return False
     if record.is_due or record.state is FileState.PENDING:
@@ -148,26 +148,26 @@ def _is_settled(record: FileRecord | None, file: SourceFile) -> bool:
 
 
 def _changes_rules(change: tree.Change) -> bool:
-    """Whether other files than this one may be left out, or not, because of it."""
+    """Return whether a change of this file may change which other files are left out."""
     name = change.path.rpartition("/")[2]
     comes_or_goes = change.old is None or change.new is None
     return name in ignore.IGNORE_FILES or (comes_or_goes and name in ignore.FILLING_FILES)
 
 
 def _changes_queries(change: tree.Change) -> bool:
-    """Whether other files than this one may be parsed differently because of it."""
+    """Return whether a change of this file may change how other files are parsed."""
     return change.path.startswith(QUERIES_FOLDER)
 
 
 def _have_other_queries(files: Mapping[str, SourceFile], records: Mapping[str, FileRecord]) -> bool:
-    """Whether the repository's queries are not those that the records were made with."""
+    """Return whether the records were made with other queries than the repository's."""
     wanted = {(path, file.blob) for path, file in files.items() if path.startswith(QUERIES_FOLDER)}
     used = {(path, one.blob) for path, one in records.items() if path.startswith(QUERIES_FOLDER)}
     return wanted != used
 
 
 def _reader(revision: Revision, objects: Objects) -> Read:
-    """The content of a path in the commit, None if there is none."""
+    """Return the content of a path in the commit; None if it does not exist."""
     return lambda path: objects.read(f"{revision}:{path}")
 
 

@@ -108,13 +108,13 @@ _NOT_FOUND = re.compile(
     re.IGNORECASE,
 )
 _REASON = re.compile(r"(?:remote: )*(?:fatal|error|ssh): (?P<reason>.+)", re.IGNORECASE)
-#: Said after every failure of a transport, whatever its reason was.
+#: Git prints this after every failure of a transport, whatever the reason.
 _GENERIC = re.compile(
     r"could not read from remote repository|the remote end hung up|early eof"
     r"|index-pack failed|invalid index-pack output",
     re.IGNORECASE,
 )
-#: What git does not say: the remedy.
+#: Remedies, which git does not name.
 _REMEDIES = (
     (
         "terminal prompts disabled",
@@ -127,7 +127,7 @@ _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def environment(*, protocols: str = "", trusted: str = "") -> dict[str, str]:
-    """The whole environment of a git call.
+    """Return the whole environment of a git call.
 
     `protocols` are those it may use, separated by `:`; none by default. `trusted` is a local
     repository that may belong to another user.
@@ -199,7 +199,7 @@ def kill_tree(process: subprocess.Popen[bytes]) -> None:
 
 
 def without_credentials(text: str) -> str:
-    """The text with whatever stands before the host in its URLs removed."""
+    """Remove user names and secrets from the URLs in the text."""
     return _USERINFO.sub("", text)
 
 
@@ -213,7 +213,7 @@ def _as_variables(config: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def _input(content: bytes) -> Iterator[IO[bytes] | int]:
-    """A file with the content: unlike a pipe it needs no thread to fill it while git answers."""
+    """Return a file with the content: unlike a pipe, it needs no thread that fills it."""
     if not content:
         yield subprocess.DEVNULL
         return
@@ -289,7 +289,7 @@ def _hear(raw: bytes, lines: list[str], on_line: Callable[[str], None] | None) -
 
 
 def _failure(lines: Sequence[str], status: int) -> CodelodeError:
-    """The error that says whether a retry may help, with git's own reason."""
+    """Return the error that tells whether a retry may help, with git's own reason."""
     reason = without_credentials(_reason(lines) or f"git ended with status {status}")
     text = "\n".join(lines)
     reason += next((f"; {remedy}" for sign, remedy in _REMEDIES if sign in text), "")
@@ -301,7 +301,7 @@ def _failure(lines: Sequence[str], status: int) -> CodelodeError:
 
 
 def _reason(lines: Sequence[str]) -> str:
-    """The last line that gives a reason; a generic one only when there is no other."""
+    """Return the last line that gives a reason; a generic one only if there is no other."""
     reasons = [found["reason"] for line in lines if (found := _REASON.match(line))]
     telling = [reason for reason in reasons if not _GENERIC.search(reason)]
     return next(iter((telling or reasons or list(lines))[-1:]), "")

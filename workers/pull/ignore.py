@@ -24,7 +24,7 @@ from codelode import patterns
 from codelode.model import ALL_FILES, FilePatterns, SourceFile
 from workers.pull import tree
 
-#: Grows when a rule below changes, so that what an older one left out is looked at again.
+#: Raised when a rule below changes, so that files that were left out are examined again.
 VERSION = "1"
 
 IGNORE_FILES = frozenset({".gitignore", ".codelodeignore"})
@@ -53,7 +53,7 @@ FOLDERS = {
     ),
 }  # fmt: skip
 
-#: Folders that are filled by a tool when one of its files lies beside them.
+#: Folders that a tool fills, recognised by a file of the tool in the same folder.
 FILLED_FOLDERS = {
     "vendor": (
         "vendored",
@@ -88,11 +88,11 @@ EXTENSIONS = {
     extension: reason for reason, listed in _EXTENSIONS.items() for extension in listed.split()
 }
 
-#: The reasons of an entry that is no file, and of a file with more bytes than are read.
+#: Reasons for an entry that is not a file, and for a file that is too large.
 NO_FILE = (_SUBMODULE, _SYMLINK) = ("submodule", "symlink")
 TOO_LARGE = "too_large"
 
-#: Every reason that is given here, before a file was read.
+#: All reasons that are given before a file is read.
 REASONS = frozenset(
     {
         *NO_FILE, "missing", "too_deep", TOO_LARGE, "excluded", "not_included",
@@ -109,7 +109,7 @@ _Chain = tuple[tuple[int, patterns.Patterns], ...]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one commit. `read` gives the content of a path in it, None if there is none."""
+    """The rules of one commit. `read` returns the content of a path in it, or None."""
 
     read: Callable[[str], bytes | None]
     max_file_bytes: int
@@ -119,7 +119,7 @@ class Rules:
     _folders: dict[str, str] = field(default_factory=dict, repr=False)
 
     def reason(self, file: SourceFile) -> str:
-        """Why the file is left out, as a stable word; empty: it is to be indexed."""
+        """Return why the file is left out, as a stable word; empty: index it."""
         if by_itself := self._reason_in_file(file):
             return by_itself
         verdict = self._nearest_verdict(_EXCLUDE, file.path)
@@ -137,7 +137,7 @@ class Rules:
         return "gitignore" if self._git_verdict(file.path, is_folder=False) else ""
 
     def is_included(self, path: str) -> bool:
-        """Whether the operator includes it, by name or with everything."""
+        """Return whether the operator's patterns include the file."""
         return not self.operators.include or bool(self._nearest_verdict(_INCLUDE, path))
 
     def _reason_in_file(self, file: SourceFile) -> str:
@@ -169,7 +169,7 @@ class Rules:
         return verdict
 
     def _folder_reason(self, folder: str) -> str:
-        """Why everything in the folder is left out; as in git, a folder above it decides first."""
+        """Return why the whole folder is left out; as in git, a parent folder decides first."""
         if folder not in self._folders:
             above = _folder(folder)
             self._folders[folder] = (
@@ -191,7 +191,7 @@ class Rules:
         return bool(self._verdict(".gitignore", path, is_folder=is_folder))
 
     def _verdict(self, kind: str, path: str, *, is_folder: bool) -> bool | None:
-        """The verdict of the deepest ignore file that has one about exactly this path."""
+        """Return the verdict of the deepest ignore file that matches exactly this path."""
         names = path.split("/")
         for depth, found in self._chain(kind, _folder(path)):
             verdict = found.verdict(names[depth:], is_folder=is_folder)
@@ -200,7 +200,7 @@ class Rules:
         return None
 
     def _chain(self, kind: str, folder: str) -> _Chain:
-        """The ignore files that speak of a folder's entries with their depths, deepest first."""
+        """Return the ignore files that apply to a folder's entries, with depths, deepest first."""
         key = (kind, folder)
         if key not in self._chains:
             above = self._chain(kind, _folder(folder)) if folder else ()
@@ -211,7 +211,7 @@ class Rules:
         return self._chains[key]
 
     def _content(self, kind: str, folder: str) -> bytes | None:
-        """The ignore file of a folder; what the operator gave stands for one at the root."""
+        """Return the ignore file of a folder; the operator's patterns act as one at the root."""
         if kind in _OPERATORS:
             lines: tuple[str, ...] = () if folder else getattr(self.operators, kind)
             return "\n".join(lines).encode() if lines else None

@@ -1,4 +1,4 @@
-"""Mirrors: one bare repository per registered repository, brought up to date from its source.
+"""Keeps one bare mirror per registered repository, and updates it from the source.
 
 A mirror holds all branches and tags, and its HEAD is the source's: the default branch, or a
 commit where the source is detached. A first copy is made under another name and renamed, so a
@@ -33,7 +33,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _DETACHED = "refs/codelode/head"
 #: Branches named to a caller whose ref is unknown.
 _BRANCHES_NAMED = 10
-#: Longest answer to the question which refs the source has, seconds.
+#: Longest time to list the refs of the source, seconds.
 _LISTING_TIMEOUT_S = 120.0
 #: `safe.directory` reaches upload-pack only this way: git clears its variables for it.
 _UPLOAD_PACK = "--upload-pack=git -c 'safe.directory=*' upload-pack"
@@ -52,14 +52,14 @@ class _Source:
 
     @property
     def is_partial(self) -> bool:
-        """Whether objects are missing by intent, so that git refuses to pack for a fetch."""
+        """Return whether it is a partial clone, from which git refuses to fetch."""
         folders = (Path(self.url, sub, "objects/pack") for sub in ("", ".git"))
         return is_local(self.url) and any(any(folder.glob("*.promisor")) for folder in folders)
 
 
 @dataclass(frozen=True, slots=True)
 class _Refs:
-    """The branches and tags of a repository with their objects, and its HEAD."""
+    """The branches and tags of a repository with their object ids, and its HEAD."""
 
     objects: Mapping[str, str]
     head: str = ""  # full name of a branch; empty when detached or unborn
@@ -68,25 +68,25 @@ class _Refs:
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """The mirrors below one folder."""
+    """The mirrors in one folder."""
 
     folder: Path
     timeout_s: float = 3600.0  # longest clone or fetch, and longest wait for another's
     local_paths: str = ""  # the setting: which local repositories may be read
 
     def git_dir(self, name: RepositoryName) -> Path:
-        """The folder of the repository's mirror, whether it exists or not."""
+        """Return the folder of the repository's mirror, whether it exists or not."""
         return self.folder / mirrors.folder_name(name)
 
     def existing(self, name: RepositoryName) -> Path:
-        """The folder of the repository's mirror. Raises NotFound before its first sync."""
+        """Return the folder of the repository's mirror. Raises NotFound before its first sync."""
         mirror = self.git_dir(name)
         if not mirror.is_dir():
             raise NotFound(f"{name} has not been pulled yet; index it first")
         return mirror
 
     def sync(self, repository: Repository, *, on_progress: Progress | None = None) -> None:
-        """Make the mirror's branches, tags and HEAD those of the repository's source.
+        """Update the mirror's branches, tags, and HEAD from the repository's source.
 
         `on_progress` receives lines such as `Receiving objects 45%`. Raises InvalidQuery when the
         URL is not (or no longer) allowed; Denied or NotFound when the source says so; Unavailable
@@ -107,7 +107,7 @@ class Mirrors:
                 _clone(mirror, source, call)
 
     def resolve(self, name: RepositoryName, ref: RefName = DEFAULT_REF) -> tuple[RefName, Revision]:
-        """The short name of a branch or tag (or a full commit id) and its commit.
+        """Return the short name of a branch or tag (or a full commit id), and its commit.
 
         DEFAULT_REF becomes the source's default branch, and stays itself when the source is
         detached. A branch wins over a tag of the same name. Raises NotFound naming branches.
@@ -141,7 +141,7 @@ class Mirrors:
 
 
 def _clone(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
-    """A new mirror. Of a local source git links the objects instead of packing them anew."""
+    """Make a new mirror. From a local source, git links the objects instead of packing them."""
     made = _fresh(mirror, ".part")
     call(
         "clone", "--bare", "--template=", "--progress", *source.options,
@@ -152,7 +152,7 @@ def _clone(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
 
 
 def _fresh(mirror: Path, suffix: str) -> Path:
-    """A free path beside the mirror; whatever an earlier attempt left there is deleted."""
+    """Return a free path next to the mirror, after deleting what an earlier attempt left."""
     path = mirror.with_suffix(suffix)
     if path.exists():
         shutil.rmtree(path)
@@ -171,7 +171,7 @@ def _update(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
 
 
 def _clear_stale_locks(mirror: Path) -> None:
-    """Remove what a killed git left: nobody else writes here while the mirror is locked."""
+    """Remove what a killed git left. Nothing else writes here while the mirror is locked."""
     for left in (
         *mirror.glob("*.lock"),
         *mirror.glob("refs/**/*.lock"),
@@ -223,7 +223,7 @@ def _fetch(mirror: Path, source: _Source, wanted: _Refs, call: Callable[..., byt
 
 
 def _replace(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
-    """Copy the source anew. Between the two renames the repository looks never pulled."""
+    """Clone the source again. Between the two renames the repository looks never pulled."""
     new = _fresh(mirror, ".whole")
     _clone(new, source, call)
     old = _fresh(mirror, ".gone")

@@ -1,4 +1,4 @@
-"""One `git cat-file --batch`: the contents of a mirror's objects for as long as it lives.
+"""Reads the objects of a mirror through one long-lived `git cat-file --batch`.
 
 A process per blob costs 2 ms, this one 0.1. It ends by itself when the process that started it
 does, however that ends, because its input closes; nothing else inherits that input.
@@ -38,7 +38,7 @@ class Objects:
         _open.add(self)
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file: by blob id or as `revision:path`. None when there is none.
+        """Return the content of a file, by blob id or as `revision:path`; None if there is none.
 
         Raises Unavailable when git has ended; the reader is of no use from then on.
         """
@@ -46,18 +46,18 @@ class Objects:
         return content if kind == b"blob" else None
 
     def has_commit(self, revision: str) -> bool:
-        """Whether the mirror still has the commit. Raises as `read` does."""
+        """Return whether the mirror still has the commit. Raises as `read` does."""
         return self._ask(revision)[0] == b"commit"
 
     def close(self) -> None:
-        """End git, after a read that is under way."""
+        """End git, after the read that is under way."""
         with self._lock:
             self._process.kill()
             self._process.wait()
             self._close_pipes()
 
     def abandon(self) -> None:
-        """Let go of a process that belongs to the parent of this forked one.
+        """Release a process that belongs to the parent of this forked process.
 
         Takes no lock: the thread that held it does not exist here.
         """
@@ -81,7 +81,7 @@ class Objects:
                 pipe.close()
 
     def _ask(self, name: str) -> tuple[bytes, bytes]:
-        """The kind and content of an object; the kind is empty when there is none."""
+        """Return the kind and content of an object; the kind is empty if there is none."""
         if "\n" in name:
             return b"", b""
         try:

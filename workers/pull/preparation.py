@@ -1,4 +1,4 @@
-"""A run → its ref, its revision and the files that need work.
+"""Resolves a run to its ref, its revision, and the files that need work.
 
 What is indexed is compared by commit when the ledger can vouch for it: the last run of the ref
 completed, the repository's patterns are those it had, and parser and embedder are the ones that
@@ -31,12 +31,12 @@ from workers.pull.mirror import Mirrors
 
 
 class BeingRemoved(Unavailable):
-    """The repository is still being removed: what comes after that waits."""
+    """The repository is still being removed; the run waits until that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The ref a run turned out to mean, and its manifest."""
+    """The resolved ref of a run, and its manifest."""
 
     ref: RefName
     manifest: FileManifest
@@ -50,7 +50,7 @@ def prepare(
     fingerprint: str,
     max_file_bytes: int,
 ) -> Prepared:
-    """Bring the mirror up to date and compare; what the run is to reprocess counts as changed.
+    """Update the mirror and compare; files that the run reprocesses count as changed.
 
     Raises what `Mirrors.sync` and `Mirrors.resolve` raise; NotFound when the repository is gone,
     BeingRemoved while it goes.
@@ -78,7 +78,7 @@ def prepare(
     manifest = replace(
         manifest,
         patterns=patterns.digest,
-        # Chunks do not say yet that their ref is the default one, or are in another index.
+        # The chunks are in another index, or lack the mark of the default ref.
         is_rebuild=bool(abandoned) or not _is_same_index(status, fingerprint),
     )
     return Prepared(ref, _with_removals(manifest, abandoned))
@@ -108,7 +108,7 @@ def _status(ledger: Ledger, name: RepositoryName, ref: RefName) -> RefStatus | N
 
 
 def _is_settled(status: RefStatus | None, patterns: FilePatterns) -> bool:
-    """Whether the last run of the ref ended, with the same patterns."""
+    """Return whether the last run of the ref completed with the same patterns."""
     return status is not None and status.is_clean and status.patterns == patterns.digest
 
 
@@ -124,7 +124,7 @@ def _index(fingerprint: str) -> str:
 def _records(
     ledger: Ledger, name: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess]
 ) -> Iterator[FileRecord]:
-    """The ledger's records of the ref; those to reprocess as not done yet."""
+    """Return the ledger's records of the ref; those to reprocess count as not done."""
     for record in ledger.all(name, ref):
         is_redone = (Reprocess.FAILED in reprocess and record.state is FileState.FAILED) or (
             Reprocess.SUMMARIES in reprocess and _lacks_summaries(record)
@@ -133,7 +133,7 @@ def _records(
 
 
 def _lacks_summaries(record: FileRecord) -> bool:
-    """Whether some are missing, or none were made, as before a language model was configured."""
+    """Return whether summaries are missing, also because there was no language model before."""
     has_none = record.chunks > 0 and not record.summaries
     return record.state is FileState.INDEXED and (record.summaries_missing > 0 or has_none)
 

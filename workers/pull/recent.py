@@ -9,20 +9,20 @@ from codelode.model import Revision, path_from_bytes
 from workers.pull import git
 from workers.pull.tree import checked
 
-#: Commits that are looked at; merges repeat what others changed and do not count.
+#: Commits that are examined; merges only repeat the changes of others and do not count.
 COMMITS = 200
 
-#: A commit that changed more files (a reformatting, an import of another's code) does not count.
+#: A commit that changed more files (reformatting, vendored code) does not count.
 MOST_FILES = 200
 
-#: Longest look, seconds.
+#: Time limit, seconds.
 _TIMEOUT_S = 30.0
 
 _COMMIT = re.compile(rb"[0-9a-f]{40}")
 
 
 def recently_changed(mirror: Path, revision: Revision) -> tuple[str, ...]:
-    """Paths that commits up to the revision changed, the last changed first.
+    """Return the paths that commits up to the revision changed, latest first.
 
     Some may be gone by now. About 50 ms, in a repository with large trees half a second.
     """
@@ -39,7 +39,7 @@ def recently_changed(mirror: Path, revision: Revision) -> tuple[str, ...]:
 
 
 def _commits(changed: bytes) -> list[list[bytes]]:
-    """The paths of each commit, from its id and its paths in turn."""
+    """Yield the paths of each commit from lines of ids and paths."""
     commits: list[list[bytes]] = []
     for entry in changed.split(b"\0")[:-1]:
         if _COMMIT.fullmatch(entry):

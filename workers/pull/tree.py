@@ -1,4 +1,4 @@
-"""Trees of commits as git lists them: whole, or the difference of two.
+"""Lists the tree of a commit, or the difference of two trees.
 
 Git's plumbing and not GitPython's objects: a listing of 5,000 files takes 25 ms instead of 80, a
 difference 20 ms instead of 450.
@@ -19,13 +19,13 @@ SYMLINK = 0o120000
 SUBMODULE = 0o160000
 
 _REVISION = re.compile(r"[0-9a-f]{40}")
-#: The size of an object the mirror does not have, as in a partial copy.
+#: Size of an object that the mirror does not have, as in a partial clone.
 MISSING = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path that differs; a side is None where the path does not exist."""
+    """A path that differs; a side is None where the path does not exist."""
 
     path: str
     old: SourceFile | None
@@ -33,7 +33,7 @@ class Change:
 
 
 def listing(mirror: Path, revision: Revision, folder: str = "") -> Iterator[SourceFile]:
-    """Every entry of the commit's tree, in git's order. A submodule's size is 0.
+    """Yield every entry of the commit's tree, in git's order. A submodule's size is 0.
 
     `folder`, with `/` at its end: the entries below it only.
     """
@@ -51,7 +51,7 @@ def listing(mirror: Path, revision: Revision, folder: str = "") -> Iterator[Sour
 
 
 def difference(mirror: Path, old: Revision, new: Revision) -> tuple[Change, ...]:
-    """The paths whose content or type differs between two commits; a rename is two changes.
+    """Yield the paths whose content or type differs between two commits; a rename is two changes.
 
     A changed permission is none: the content is the same.
     """
@@ -87,7 +87,7 @@ def _is_same_content(change: Change) -> bool:
 
 
 def _sizes(mirror: Path, blobs: Collection[str]) -> dict[str, int]:
-    """The size of each object the mirror has."""
+    """Return the size of each object that the mirror has."""
     if not blobs:
         return {}
     asked = "".join(f"{blob}\n" for blob in blobs).encode()
@@ -103,7 +103,7 @@ def _size(listed: bytes) -> int:
 
 
 def _entries(out: bytes) -> Iterator[bytes]:
-    """The fields of NUL-terminated output, without a list of them all."""
+    """Yield the fields of NUL-terminated output, without a list of all of them."""
     start = 0
     while (end := out.find(b"\0", start)) >= 0:
         yield out[start:end]
@@ -111,7 +111,7 @@ def _entries(out: bytes) -> Iterator[bytes]:
 
 
 def checked(revision: Revision) -> str:
-    """The revision, which is then no option of git's. Raises NotFound when it is no commit id."""
+    """Return the revision, checked not to be an option. Raises NotFound if it is no commit id."""
     if not _REVISION.fullmatch(revision):
         raise NotFound(f"{revision!r} is not the id of a commit")
     return revision

@@ -1,4 +1,4 @@
-"""A new index beside the published one, from what is indexed, and the swap of both.
+"""Builds a shadow index from what is indexed, and swaps it with the published one.
 
 In: the ledger (which content each path of each ref has), the mirrors, the derivation cache, the
 summaries of the published index where the cache has lost them, and an embedder. Out: an index as if

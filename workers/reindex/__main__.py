@@ -1,4 +1,4 @@
-"""`python -m workers.reindex`: what `codelode reindex` starts.
+"""`python -m workers.reindex`: the program that `codelode reindex` starts.
 
 It tells its progress on stdout, one JSON object a line, and logs to stderr. The last line says how
 it ended: `state` is published, unchanged or dropped, or there is an `error`.
@@ -28,7 +28,7 @@ from workers.reindex.content import Contents, Nothing
 from workers.reindex.sentences import Sentences
 from workers.services import Services, shaping
 
-#: Between two reports, seconds.
+#: Interval of progress reports, seconds.
 REPORT_S = 0.2
 
 #: After the swap the old index stays for searches under way, seconds.
@@ -40,7 +40,7 @@ ERROR = 2
 
 @dataclass(slots=True)
 class Report:
-    """Tells the parent process."""
+    """Reports to the parent process."""
 
     out: TextIO
     _told_at: float = field(default=float("-inf"), init=False)
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _run(args: argparse.Namespace, report: Report) -> int:
-    """The exit status."""
+    """Run the command and return its exit status."""
     try:
         settings = load()
         quiet = "debug" if settings.log_level == "debug" else "warning"
@@ -117,7 +117,7 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
 
 
 def drop(settings: Settings, report: Report) -> None:
-    """Remove what is half built or left over."""
+    """Remove half-built and superseded indexes."""
     # The embedder does not matter for removing an index, and the built-in one asks no server.
     beside = registry.shadow_index(settings.model_copy(update={"embedder": "static"}))
     swap = registry.index_swap(settings)
@@ -151,7 +151,7 @@ def _tidied(swap: IndexSwap, beside: engine.ShadowIndex) -> dict[str, object]:
 def _begin(
     services: Services, beside: engine.ShadowIndex, settings: Settings, *, before: str
 ) -> None:
-    """Go on with what was begun for this embedder, or begin."""
+    """Continue the index that was begun for this embedder, or begin one."""
     begun = services.swap.target()
     if begun and begun["name"] != beside.name:
         raise InvalidSettings(
@@ -198,7 +198,7 @@ def _build(
 
 
 def _published(settings: Settings) -> ChunkSearch | None:
-    """The read side of the published index, whatever embedder it is of; None: it has no chunk."""
+    """Return the read side of the published index, of any embedder; None: it has no chunks."""
     index = registry.published(settings)
     if index.space is None:
         return None
@@ -212,7 +212,7 @@ def _drop(beside: engine.ShadowIndex, names: Sequence[str]) -> list[str]:
 
 
 def _own_stdout() -> TextIO:
-    """Stdout for this module alone; whatever else prints goes to stderr."""
+    """Reserve stdout for this module; everything else that prints goes to stderr."""
     own = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return own

@@ -1,4 +1,4 @@
-"""The new index, brought up to the ledger again and again, and the moment of the swap."""
+"""Brings the shadow index up to the ledger, pass by pass, until the swap."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from workers.store import StoredFile, place, refs_of
 #: Files per call of the model and per commit.
 BATCH_FILES = 128
 
-#: The swap follows a look that found at most so many changes, or the last of so many looks.
+#: The swap follows a pass that found at most so many changes, or the last of so many passes.
 FEW_CHANGES = 500
 MOST_LOOKS = 10
 
-#: Ends the note of a file that was built under the default ref as well.
+#: Suffix of the note of a file that was built under the default ref as well.
 _DEFAULT_MARK = "*"
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ log = structlog.get_logger("workers")
 
 class Hold(Protocol):
     def check(self) -> None:
-        """Raise Unavailable when it was lost."""
+        """Raise Unavailable when the hold was lost."""
 
 
 class IndexSwap(Protocol):
@@ -73,7 +73,7 @@ class IndexSwap(Protocol):
 
 
 class Missing(Corrupt):
-    """Indexed files, or summaries of them, that the new index would lack."""
+    """The new index would lack indexed files, or summaries of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Build:
     _total: int = 0
 
     def __call__(self, *, before: str) -> None:
-        """Build, catch up, publish. `before`: the identity of the old embedder.
+        """Build, catch up, and publish. `before`: the identity of the old embedder.
 
         Raises Missing when files or summaries could not be brought over, unless it `may_lack`
         them. What dies after publishing is finished by `finish`.
@@ -141,7 +141,7 @@ class Build:
             _settle(self.ledger, self.swap, before=before, after=self.embedder.identity)
 
     def look(self, hold: Hold | None = None) -> int:
-        """Bring the new index to what the ledger says now; how many files that changed."""
+        """Bring the new index to the present state of the ledger; return how many files changed."""
         repositories = {one.name: one for one in self.ledger.repositories()}
         gone = {name for name, _ in self.swap.refs()} - repositories.keys()
         self._forgive(gone)
@@ -151,7 +151,7 @@ class Build:
         )
 
     def _repository(self, repository: Repository, hold: Hold | None) -> int:
-        """All refs of one. What leaves goes first: the default ref may have moved between two."""
+        """Bring a repository's refs up to date, removals first: the default ref may have moved."""
         refs = self.ledger.refs(repository.name)
         state = (repository.default_ref, refs)
         is_settled = all(ref.is_clean for ref in refs)
@@ -190,7 +190,7 @@ class Build:
         return _Plan(place, refs, stale, leaving, notes, queries, kept=len(wanted) - len(stale))
 
     def _digest(self, queries: Sequence[FileRecord]) -> str:
-        """Names the queries that files are parsed with, a ref's own and the operator's."""
+        """Digest the queries that files are parsed with: the ref's and the operator's."""
         named = [own_queries.digest(self.contents.operators)]
         named += [f"{one.path}\0{one.blob}" for one in queries]
         text = "\0".join(named)
@@ -271,7 +271,7 @@ class Build:
         files: Mapping[Wanted, FileRecord],
         found: Mapping[Wanted, Content],
     ) -> dict[Wanted, int]:
-        """Files to leave out because they would lose summaries: how many.
+        """Return the files to leave out because they would lose summaries, with how many.
 
         Where it may lack them, none is left out; the next run of the ref takes those files up
         again. Raises Busy where a run is under way, of which the ledger lets nothing be doubted.
@@ -295,7 +295,7 @@ class Build:
     def _stored(
         self, refs: tuple[RefName, ...], files: Mapping[Wanted, Content]
     ) -> dict[Wanted, str]:
-        """Store the files; by file why it was refused, which is found out one by one."""
+        """Store the files; return the reason for each refused one."""
         if not files:
             return {}
         try:
@@ -338,7 +338,7 @@ class Build:
         return wire.load_vectors(wire.dump_vectors(rows), dim=self.embedder.dim)
 
     def _trying(self, work: Callable[[], T]) -> T:
-        """Do the work; while a server is away, again after a pause."""
+        """Do the work, and repeat it after a pause while a server is away."""
         for retry in range(MAX_RETRIES):
             try:
                 return work()
@@ -370,7 +370,7 @@ class Build:
 
 
 def finish(ledger: Ledger, swap: IndexSwap, beside: engine.ShadowIndex, *, published: str) -> None:
-    """Do what was left undone by a rebuild that died when it had published, if one did.
+    """Finish a rebuild that died after publishing, if there is one.
 
     `published`: the name of the published index. May be repeated.
     """
@@ -390,7 +390,7 @@ def _settle(ledger: Ledger, swap: IndexSwap, *, before: str, after: str) -> None
 
 
 def _is_wanted(record: FileRecord) -> bool:
-    """Indexed, or about to be: its run may have been abandoned, and the old index have it still."""
+    """Return whether the old index may hold the file, also after an abandoned run."""
     is_held = record.state in (FileState.INDEXED, FileState.PENDING) or record.chunks > 0
     return bool(record.blob) and is_held
 

@@ -1,4 +1,4 @@
-"""Parsed files with their summaries: what was derived before is used, the rest is parsed now.
+"""Loads parsed files and their summaries for a rebuild: kept ones are reused, others parsed.
 
 A grammar may loop or crash, so what has to be parsed is parsed in processes that may die; then the
 file is left out with the reason. A summary that is not kept any more is not asked for again: the
@@ -73,7 +73,7 @@ class Content:
 
 @dataclass(slots=True)
 class Contents:
-    """The contents of files. `enricher`: its summaries are looked up, no new ones are made.
+    """Loads the contents of files. `enricher` looks up summaries; no new ones are made.
 
     `operators`: the queries of the operator's folder.
     """
@@ -89,7 +89,7 @@ class Contents:
     def of(
         self, files: Sequence[Wanted], *, queries: Sequence[FileRecord] = ()
     ) -> dict[Wanted, Content | str]:
-        """By file its content, or why it has none.
+        """Return the content of each file, or the reason why there is none.
 
         The files are of one repository, and `queries` its own ones at their ref.
         """
@@ -118,7 +118,7 @@ class Contents:
         return own_queries.of_repository(files, operators=self.operators)
 
     def _source(self, repository: RepositoryName, query: FileRecord) -> bytes:
-        """Its text; of one that may be too large for memory, blanks that are as good."""
+        """Return the query's text; for one too large to read, blanks of a size that is refused."""
         limit = own_queries.MAX_QUERY_BYTES
         if query.reason == ignore.TOO_LARGE and self.max_file_bytes >= limit:
             return b" " * (limit + 1)
@@ -141,7 +141,7 @@ class Contents:
         return found
 
     def _parse(self, files: Sequence[Wanted], own: OwnQueries) -> dict[Wanted, bytes | str]:
-        """Each parsed in a process of its own, or why not; after a crash each alone."""
+        """Parse in processes that may die, after a crash one by one; a text is a reason."""
         read = {file: self._read(file) for file in files}
         asked = {f: self._ask(f, d, own) for f, d in read.items() if isinstance(d, bytes)}
         made: dict[Wanted, bytes | str] = {f: d for f, d in read.items() if isinstance(d, str)}
@@ -180,7 +180,7 @@ class Contents:
 
 
 class Nothing:
-    """The summary budget that grants nothing."""
+    """A summary budget that grants no calls."""
 
     def take(self, run: RunId, wanted: int, *, share: float = 1.0) -> int:
         return 0
@@ -193,7 +193,7 @@ class Nothing:
 
 
 def is_query(record: FileRecord) -> bool:
-    """Whether it lies where a repository's own queries do; also when it is not indexed itself."""
+    """Return whether the file is one of the repository's own queries, indexed or not."""
     is_file = bool(record.blob) and record.reason not in ignore.NO_FILE
     return is_file and record.path.startswith(QUERIES_FOLDER)
 
@@ -206,7 +206,7 @@ def _parse(data: bytes, path: str, own: OwnQueries) -> bytes | str:
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
-    """End its processes, also one that never answers."""
+    """Kill the pool's processes, also those that hang."""
     for process in list((pool._processes or {}).values()):
         process.kill()
     pool.shutdown(wait=True, cancel_futures=True)

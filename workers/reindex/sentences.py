@@ -1,4 +1,4 @@
-"""The sentences of the published index: a rebuild takes along what they cost.
+"""Reads the summaries of the published index, so that a rebuild keeps what they cost.
 
 The derivation cache has most of them, but an entry may be gone at any time, and none is found
 without the identity of the language model that wrote it, which may be away or another one now. The
@@ -19,7 +19,7 @@ from codelode.errors import SchemaMismatch, Superseded
 from codelode.model import Chunk, FileKey, RefName, RepositoryName
 from codelode.ports import ChunkSearch
 
-#: Files per question: all of their chunks come in one answer, and a server bounds it (10,000).
+#: Files per request: all of their chunks come in one answer, which a server bounds (10,000).
 FILES = 8
 
 log = structlog.get_logger("workers")
@@ -37,7 +37,7 @@ class Sentences:
     def of(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> dict[str, tuple[Chunk, ...]]:
-        """Path → the stored chunks with theirs; nothing when the index cannot be read.
+        """Return the stored chunks by path; empty when the index cannot be read.
 
         Raises Unavailable, and Superseded when another index was published.
         """
@@ -65,7 +65,7 @@ class Sentences:
     def _chunks(
         self, places: Sequence[FileKey], ref: RefName
     ) -> list[tuple[str, tuple[Chunk, ...]]]:
-        """Path and chunks of each file."""
+        """Return the path and chunks of each file."""
         if self._search is None:
             self._search = self._open()
         if self._search is None:

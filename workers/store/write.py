@@ -32,7 +32,7 @@ from codelode.vectors import Vectors
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One file to store; `parsed` None: it left the ref."""
+    """One file to store. `parsed` is None if the file left the ref."""
 
     repository: RepositoryName
     path: str

@@ -1,4 +1,4 @@
-"""The job ledger in dictionaries: Catalog, Runs, Feeder and Files in one object.
+"""The in-memory twin of the job ledger: Catalog, Runs, Feeder, and Files in one object.
 
 A lock around every method is what a script is on a server: each step is atomic. Time comes as a
 function, so that a test can let workers fall silent and leases end without waiting.
@@ -70,7 +70,7 @@ def _atomic(method: Method) -> Method:
 
 
 class MemoryLedger:
-    """Implements the ports Catalog, Runs, Feeder and Files.
+    """Implements the port Ledger.
 
     `now`: seconds since the epoch. The rest as in the ledger on a server.
     """
@@ -181,7 +181,7 @@ class MemoryLedger:
 
     @_atomic
     def restamp(self, before: str, after: str) -> None:
-        """Let fingerprints that end in `before` end in `after`, of refs and of runs under way."""
+        """Replace the end `before` of fingerprints by `after`, for refs and active runs."""
         for refs in self._refs.values():
             for ref, status in refs.items():
                 if status.fingerprint.endswith(before):
@@ -433,7 +433,7 @@ class MemoryLedger:
     def _mark_unclean(
         self, name: RepositoryName, ref: RefName, fingerprint: str, *, is_rebuild: bool
     ) -> None:
-        """`is_rebuild`: from here on its records are of the index that the fingerprint names."""
+        """Mark the ref. `is_rebuild`: its records now describe the index of the fingerprint."""
         known = self._refs.setdefault(name, {})
         status = known.get(ref, RefStatus(ref, None, fingerprint))
         named = fingerprint if is_rebuild else status.fingerprint
@@ -464,7 +464,7 @@ class MemoryLedger:
         return entry.attempts
 
     def _is_held(self, entry: _InFlight, worker: str, stage: str) -> bool:
-        """True when another live worker is at this very stage, within its lease."""
+        """Return whether another live worker is at this stage, within its lease."""
         return (
             entry.stage == stage
             and entry.worker != worker
@@ -531,14 +531,14 @@ class MemoryLedger:
 
 
 def _planned(item: WorkItem, known: FileRecord | None) -> FileRecord:
-    """Its record until it is done; what the index holds already stays counted."""
+    """Return the record until the file is done; what the index holds stays counted."""
     if known and known.state is FileState.INDEXED and known.blob == item.blob:
         return replace(known, is_due=True)
     return FileRecord(item.path, item.blob, FileState.PENDING)
 
 
 def _settle(files: dict[str, FileRecord], record: FileRecord) -> None:
-    """Keep the record; PENDING says removed, which leaves a skipped file's record alone."""
+    """Store the record. PENDING means removed, which keeps the record of a skipped file."""
     if record.state is not FileState.PENDING:
         files[record.path] = record
     elif record.path in files and files[record.path].state is not FileState.SKIPPED:

@@ -1,4 +1,4 @@
--- The ledger's atomic steps. Each section is one script; `prelude` is put before every other one.
+-- The atomic steps of the ledger. Each section is one script; `prelude` precedes every other one.
 --
 -- Keys, all below the prefix in KEYS[1]:
 --   repositories      HASH name -> JSON [url, default_ref]
@@ -13,10 +13,10 @@
 --   run:ID            HASH of the run's fields;  run:ID:todo LIST;  run:ID:inflight HASH
 --   runs, runs:NAME   ZSET run id by creation;  active HASH name -> run id;  queue:NAME LIST
 --   worker:ID         expires when the worker stops its heartbeat
---   leaving           SET of removed names whose index is not gone yet
---   generation        grows with every change a search could see
--- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size]; since_ms lies ahead
--- where it was put off, as does that of a run whose pull was.
+--   leaving           SET of unregistered names whose index is being removed
+--   generation        counter of the changes that a search can see
+-- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size]. Its since_ms lies in
+-- the future while it is put off, as does that of a run whose pull is.
 
 --- prelude
 local prefix = KEYS[1]
@@ -88,7 +88,7 @@ end
 local function is_over(state)
   return state == false or state == 'complete' or state == 'failed' or state == 'cancelled'
 end
--- Fills the window. Returns the items that are in flight now: path, blob, size, stage, ...
+-- Fills the window. Returns the items that were added: path, blob, size, stage, ...
 local function feed(run, window)
   local todo, inflight = key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight')
   local room = window - redis.call('HLEN', inflight)
@@ -105,7 +105,7 @@ local function feed(run, window)
   end
   return items
 end
--- What is known of a ref as JSON; the next run of it is to compare every file.
+-- Returns a ref's record as JSON, marked so that its next run compares every file.
 local function unclean(record)
   return cjson.encode({record[1], record[2], 0, record[4], record[5]})
 end
@@ -116,7 +116,7 @@ local function publish(run)
     run_field(run, 'patterns') or ''}))
   redis.call('INCR', key('generation'))
 end
--- After a step of an open run: the next items, or its completion.
+-- Ends a step of an open run: hands out the next items, or completes the run.
 local function advance(run, window)
   local items = feed(run, window)
   if #items > 0 or redis.call('HLEN', key('run:' .. run .. ':inflight')) > 0 then
@@ -207,10 +207,10 @@ redis.call('HSET', refs, ref, unclean(record))
 return 1
 
 --- plan_items
--- run, 1 when the index does not hold what records say, then path, blob, size of each item
+-- run, 1 if the index does not hold what the records say, then path, blob, size of each item
 local run, is_rebuild = ARGV[1], ARGV[2] == '1'
 local at, todo = place(run), key('run:' .. run .. ':todo')
--- The record of a file until it is done; what the index holds already stays counted.
+-- Returns the record of a file until it is done; what the index holds stays counted.
 local function planned(path, blob)
   local known = redis.call('HGET', key('files:' .. at), path)
   local record = known and cjson.decode(known)
@@ -240,10 +240,10 @@ for i = 2, #ARGV, 2 do put_record(at, ARGV[i], ARGV[i + 1]) end
 return 1
 
 --- plan_commit
--- run, window, skipped, 1 when the index does not hold what records said -> advance
+-- run, window, skipped, 1 if the index does not hold what the records said -> advance
 local run, window = ARGV[1], tonumber(ARGV[2])
 if run_field(run, 'state') ~= 'pulling' then return {{}, 0, ''} end
-if ARGV[4] == '1' then -- from here on records are of this run's index
+if ARGV[4] == '1' then -- from now on the records describe this run's index
   local refs, ref = key('refs:' .. run_field(run, 'repository')), run_field(run, 'resolved')
   local record = cjson.decode(redis.call('HGET', refs, ref))
   record[2] = run_field(run, 'fingerprint')
@@ -396,12 +396,12 @@ end
 return 1
 
 --- recount
--- repository and ref, then records that are to be among its counts
+-- repository:ref, then records to count
 for i = 2, #ARGV do count(key('counts:' .. ARGV[1]), cjson.decode(ARGV[i]), 1) end
 return 1
 
 --- recover
--- the least generation: runs under way begin again, refs with files left to do are unclean
+-- the least generation. Active runs begin again; refs with files to do become unclean
 local now, least = now_ms(), tonumber(ARGV[1])
 local under_way = redis.call('HGETALL', key('active'))
 for i = 1, #under_way, 2 do
@@ -432,7 +432,7 @@ redis.call('SET', key('generation'), string.format('%d', math.max(least, generat
 return 1
 
 --- restamp
--- before, after: how fingerprints of indexed refs and of runs under way are to end
+-- before, after: the old and new end of the fingerprints of indexed refs and active runs
 local before, after = ARGV[1], ARGV[2]
 local function restamped(fingerprint)
   if not fingerprint or fingerprint:sub(-#before) ~= before then return nil end

@@ -1,4 +1,4 @@
-"""The job ledger in Redis: catalog, runs, the feeder's window and file records.
+"""The job ledger in Redis: catalog, runs, the feeder's window, and file records.
 
 Every step that must not be seen half-done is one Lua script (`ledger.lua`, which draws the keys),
 so progress, completion and failures are exact however often a message is delivered. Broker and
@@ -42,20 +42,20 @@ from codelode.stages import FILE_STAGES, Stage, begins_at
 #: Elements per script call: long calls block every other client of the server.
 BATCH = 500
 
-#: What is known of a repository by its name: how it was registered, and its patterns.
+#: Hashes by repository name: its registration and its patterns.
 _CATALOG = ("repositories", "include", "exclude")
 
-#: Ended runs are kept for people to look at: so many in all, newest first.
+#: Ended runs that are kept, newest first.
 RUNS_KEPT = 1000
 
-#: A record's values; those of older releases end before the last ones.
+#: Defaults of a record's values; records of older releases lack the last ones.
 _NO_RECORD = ("", "", "", "", "", 0, 0, 0, 0, 0)
 
 T = TypeVar("T")
 
 
 class RedisLedger:
-    """Implements the ports Catalog, Runs, Feeder and Files.
+    """Implements the port Ledger.
 
     `window`: files in flight per run. `requeue_s`, `lease_s`: see `codelode.settings`.
     `worker_ttl_s`: a worker silent for so long is taken for dead.
@@ -170,18 +170,18 @@ class RedisLedger:
             return int(cast("bytes | None", self._client.get(self._key("generation"))) or 0)
 
     def restamp(self, before: str, after: str) -> None:
-        """Let fingerprints that end in `before` end in `after`, of refs and of runs under way."""
+        """Replace the end `before` of fingerprints by `after`, for refs and active runs."""
         self._run_script("restamp", before, after)
 
     def recover(self, *, generation: int) -> None:
-        """See `Ledger`."""
+        """Repair a restored ledger; see `Ledger`."""
         for repository in self.repositories():
             for status in self.refs(repository.name):
                 self._recount(f"{repository.name}:{status.ref}")
         self._run_script("recover", generation)
 
     def _recount(self, at: str) -> None:
-        """`at`: a repository and its ref."""
+        """Count the records again. `at`: `repository:ref`."""
         with translated():
             self._client.delete(self._key(f"counts:{at}"))
             records = dict(self._client.hscan_iter(self._key(f"files:{at}"), count=1000))
@@ -469,7 +469,7 @@ def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> Re
 
 
 def _health(counts: Mapping[bytes, bytes]) -> tuple[LanguageHealth, ...]:
-    """Out of the counts `health STATUS LANGUAGE`."""
+    """Parse the counts named `health STATUS LANGUAGE`."""
     found: dict[str, dict[str, int]] = {}
     for name, count in counts.items():
         what, _, rest = name.decode().partition(" ")
