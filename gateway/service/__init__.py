@@ -7,12 +7,11 @@ once for every face.
 """
 
 from gateway.service.dependencies import Dependencies
-from gateway.service.explain import explain
-from gateway.service.graph import graph
 from gateway.service.repositories import register, remove, repositories
 from gateway.service.runs import cancel, enrich, retry_failures, start, watch
 from gateway.service.search import context, search, similar
 from gateway.service.status import failures, status
+from gateway.service.subjects import explain, graph
 
 __all__ = [
     "Dependencies",

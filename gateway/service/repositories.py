@@ -14,7 +14,7 @@ from gateway.service.audit import note
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
 from gateway.service.file_patterns import excluded, included
-from gateway.service.requests import StartRequest
+from gateway.service.requests import RegisterRequest
 
 
 async def repositories(
@@ -25,7 +25,7 @@ async def repositories(
 
 
 async def register(
-    dependencies: Dependencies, principal: Principal, request: StartRequest
+    dependencies: Dependencies, principal: Principal, request: RegisterRequest
 ) -> Repository:
     """Register a repository with its patterns, or give a registered one other patterns.
 
@@ -49,7 +49,7 @@ def listed(catalog: VisibleCatalog) -> tuple[results.Repository, ...]:
 
 
 def registered(
-    dependencies: Dependencies, principal: Principal, request: StartRequest
+    dependencies: Dependencies, principal: Principal, request: RegisterRequest
 ) -> Repository:
     """Register what the request names. Nothing is stored unless all of it is in order."""
     url = addresses.check_url(request.url, local_paths=dependencies.settings.local_paths)

@@ -88,14 +88,20 @@ class GraphRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class StartRequest:
-    """A repository to register, unless it is, and to index at a ref."""
+class RegisterRequest:
+    """A repository to register, with the patterns that choose its files."""
 
     url: str
     name: str = ""
-    ref: str = ""
-    include: Sequence[str] | None = None  # patterns; None: those it has stay
+    include: Sequence[str] | None = None  # None: the repository keeps those it has
     exclude: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest(RegisterRequest):
+    """A repository to register, unless it is, and to index at a ref."""
+
+    ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)

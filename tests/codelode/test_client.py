@@ -20,8 +20,8 @@ from codelode.model import RunState
 from codelode.v1 import graph_pb2, index_pb2, search_pb2
 from gateway.service import options, queries
 from gateway.service.catalog import VisibleCatalog
-from gateway.service.graph import MAX_DEPTH, MAX_LIMIT
 from gateway.service.requests import SimilarRequest
+from gateway.service.subjects import MAX_DEPTH, MAX_LIMIT
 
 
 class Blocking:

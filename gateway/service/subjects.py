@@ -1,4 +1,4 @@
-"""Dependencies around a file or a symbol."""
+"""What is known about a file or a symbol: `explain` describes it, `graph` follows its links."""
 
 from __future__ import annotations
 
@@ -7,18 +7,33 @@ from collections.abc import Sequence
 
 from codelode.access import Principal
 from codelode.errors import InvalidQuery
+from gateway import pipeline
 from gateway.expand import graph as expand
 from gateway.expand.graph import BACKWARD, FORWARD, GraphQuery, Relation
 from gateway.service import queries
 from gateway.service.audit import note
 from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.dependencies import Dependencies, reads_index
-from gateway.service.requests import GraphRequest
-from gateway.service.results import GraphAnswer
+from gateway.service.requests import ExplainRequest, GraphRequest
+from gateway.service.results import ExplainAnswer, GraphAnswer, explain_answer
 from gateway.state import Backends
 
 DEFAULT_DEPTH, MAX_DEPTH = 3, 5
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1_000
+
+
+@reads_index
+async def explain(
+    dependencies: Dependencies, backends: Backends, principal: Principal, request: ExplainRequest
+) -> ExplainAnswer:
+    """Describe a file or a symbol: what it is, its definitions, importers and tests."""
+    subject = queries.subject(request.subject)
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    names = await asyncio.to_thread(catalog.known_or_all, request.repository)
+    ref = await asyncio.to_thread(catalog.ref, request.ref, names)
+    found = await pipeline.explain(subject, repositories=names, ref=ref, backends=backends)
+    note(subject_kind=found.kind, definitions=len(found.definitions))
+    return explain_answer(found)
 
 
 @reads_index
