@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from typing import NamedTuple
 
 import pytest
 
 from codelode.backends import registry
+from codelode.cli import main
 from codelode.errors import InvalidQuery, NotFound
 from codelode.model import RunState
 
@@ -52,15 +51,23 @@ func ListenAndRetry(handler http.Handler, address string) error {
 STUB = "def generated_stub_name():\n    return 1\n"
 
 
-def codelode(cluster, *args):
-    return subprocess.run(
-        [sys.executable, "-m", "codelode", *args],
-        env={**os.environ, "CODELODE_SERVER": cluster.facts["grpc"]},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+class Answer(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def codelode(capsys, monkeypatch):
+    """`codelode(cluster, *args)`: what the command answers, without a process of its own."""
+
+    def run(cluster, *args):
+        monkeypatch.setenv("CODELODE_SERVER", cluster.facts["grpc"])
+        with pytest.raises(SystemExit) as ended:
+            main(args)
+        return Answer(int(ended.value.code or 0), *capsys.readouterr())
+
+    return run
 
 
 def logged(cluster, stage):
@@ -163,7 +170,7 @@ def test_files_left_out_are_listed_with_their_reason(cluster, git):
     assert all(reasons.values())
 
 
-def test_patterns_choose_the_files_until_they_change_or_are_cleared(cluster, git):
+def test_patterns_choose_the_files_until_they_change_or_are_cleared(cluster, codelode, git):
     git.commit(
         {
             "app/cache.py": CACHE,
@@ -264,6 +271,7 @@ def test_a_log_begins_without_banner_and_warnings(cluster, stage):
     assert "SecurityWarning" not in text
 
 
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # it gets no further than the gateway
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -286,7 +294,7 @@ def test_a_log_begins_without_banner_and_warnings(cluster, stage):
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value)[:40],
 )
-def test_bad_input_is_one_line_that_names_the_field(cluster, arguments, named):
+def test_bad_input_is_one_line_that_names_the_field(cluster, codelode, arguments, named):
     done = codelode(cluster, *arguments)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -294,7 +302,7 @@ def test_bad_input_is_one_line_that_names_the_field(cluster, arguments, named):
     assert "Traceback" not in done.stderr
 
 
-def test_search_json_has_the_documented_shape(cluster, git):
+def test_search_json_has_the_documented_shape(cluster, codelode, git):
     git.commit({"app/cache.py": CACHE})
     assert codelode(cluster, "index", str(git.folder), "--name", "json", "--wait").returncode == 0
     done = codelode(cluster, "search", "evict expired", "--repo", "json", "--json")
@@ -307,7 +315,7 @@ def test_search_json_has_the_documented_shape(cluster, git):
     }  # fmt: skip
 
 
-def test_a_search_without_a_match_exits_with_one(cluster, git):
+def test_a_search_without_a_match_exits_with_one(cluster, codelode, git):
     git.commit({"app/cache.py": CACHE})
     codelode(cluster, "index", str(git.folder), "--name", "nothing", "--wait")
     done = codelode(cluster, "search", "cache", "--repo", "nothing", "--path", "nowhere/**")
