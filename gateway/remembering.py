@@ -1,8 +1,8 @@
-"""An embedder that remembers the vectors of queries, in front of any other.
+"""An embedder that caches the vectors of queries, in front of any other embedder.
 
-People and agents ask the same again with another filter, and one search embeds its query for the
-cache and for the index. Kept in the process: asking a server for a vector would take longer than
-the built-in embedder takes to make one.
+Callers repeat a query with another filter, and one search embeds its query both for the cache and
+for the index. The cache is in the process: asking a server for a vector would take longer than the
+built-in embedder takes to make one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ ENTRIES = 4_096
 
 
 class RememberingEmbedder:
-    """Implements the ports Embedder and QuickEmbedder over another embedder. Safe to share between
-    threads.
-    """
+    """Implements the ports Embedder and QuickEmbedder over another embedder. Thread-safe."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
-"""A file in a few sentences, put together of what is stored.
+"""Summarise a file in a few sentences from what is stored of it.
 
-It is what staged retrieval compares a query with and what `explain` tells of a file: the path, what
-a language model says of the file where there is one, the comment at the top, the names and the
-imports.
+Staged retrieval compares queries with this text, and `explain` shows it: the path, the summary of a
+language model if there is one, the comment at the top, the names, and the imports.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ MAX_HEAD_CHARS = 300
 
 _DOCSTRING = re.compile(r"(?:\s*#[^\n]*\n)*\s*[rRuU]?(\"{3}|'{3})(.*?)\1", re.DOTALL)
 _RULE = re.compile(r"^[\s*/#=~+-]*$")
-#: What comes first in many files and says nothing of this one.
+#: Text at the top of many files that does not describe the file.
 _BOILERPLATE = re.compile(
     r"copyright|licen[sc]e|all rights reserved|spdx-|^!|coding[:=]|vim:|-\*-|eslint|prettier"
     r"|go:build|pragma|@file$",
@@ -30,7 +29,7 @@ _BOILERPLATE = re.compile(
 
 
 def of_file(path: str, chunks: Sequence[Chunk], imports: Iterable[str] = ()) -> str:
-    """The summary of a stored file from its chunks in file order, at most MAX_CHARS."""
+    """Return the summary of a file from its chunks in file order, at most MAX_CHARS."""
     first = chunks[0] if chunks else None
     sentences = dict.fromkeys(chunk.summary for chunk in chunks if chunk.summary)
     parts = (
@@ -45,7 +44,7 @@ def of_file(path: str, chunks: Sequence[Chunk], imports: Iterable[str] = ()) -> 
 
 
 def exported(chunks: Iterable[Chunk]) -> tuple[str, ...]:
-    """The names a file shows to others, outermost first; those with a leading `_` are its own."""
+    """Return the public names of a file, outermost first; names with a leading `_` are private."""
     defined = dict.fromkeys(
         name for chunk in chunks for name in (chunk.symbol, *chunk.symbols) if name
     )
@@ -54,7 +53,7 @@ def exported(chunks: Iterable[Chunk]) -> tuple[str, ...]:
 
 
 def head(text: str, language: str, kind: Kind) -> str:
-    """The first paragraph of the comment, docstring or prose at the top; empty: there is none."""
+    """Return the first paragraph of the comment, docstring, or prose at the top; may be empty."""
     if kind is Kind.TEXT:
         return _paragraph(line.lstrip("# ") for line in text.split("\n"))
     docstring = _DOCSTRING.match(text)
@@ -64,14 +63,14 @@ def head(text: str, language: str, kind: Kind) -> str:
 
 
 def listed(label: str, values: Iterable[str], limit: int) -> str:
-    """`Defines a, b and 3 more.`; empty without values."""
+    """Return `Defines a, b and 3 more.`; empty without values."""
     distinct = list(dict.fromkeys(values))
     more = f" and {len(distinct) - limit} more" if len(distinct) > limit else ""
     return f"{label} {', '.join(distinct[:limit])}{more}." if distinct else ""
 
 
 def _comment_lines(text: str, language: str) -> Iterable[str]:
-    """The lines of the comments before the first code, without their marks."""
+    """Return the lines of the comments before the first code, without comment marks."""
     row = BY_NAME.get(language)
     line_mark = row.line_comment if row else ""
     opening, closing = row.block_comment if row and row.block_comment else ("", "")
@@ -91,7 +90,7 @@ def _comment_lines(text: str, language: str) -> Iterable[str]:
 
 
 def _paragraph(lines: Iterable[str]) -> str:
-    """The first run of lines that says something, boilerplate paragraphs left out."""
+    """Return the first lines that are not boilerplate."""
     paragraphs: list[list[str]] = [[]]
     for line in lines:
         if _RULE.match(line):

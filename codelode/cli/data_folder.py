@@ -1,13 +1,13 @@
-"""The data folder of an embedded cluster: who runs on it, where it listens, what it left behind.
+"""The data folder of an embedded cluster: its lock, its address, and its processes.
 
-    run/up.lock    held by the `codelode up` that runs here; its process id is inside
-    run/up.json    where that cluster listens, while it is ready
-    run/NAME.pid   each child's process id and start time
-    logs/NAME.log  each child's output
+    run/up.lock    held by the `codelode up` that runs here; contains its process id
+    run/up.json    the addresses of that cluster, while it is ready
+    run/NAME.pid   the process id and start time of each child
+    logs/NAME.log  the output of each child
 
-A child is recognised by a variable in its environment or by its id and start time together, so a
-process that merely got a recycled id is never ended. Both need /proc: where there is none (macOS)
-leftovers of a killed cluster have to be ended by hand.
+A child is identified by a variable in its environment, or by process id and start time together, so
+a process that reuses an id is never killed. Both need /proc: without it (macOS), leftovers of a
+killed cluster have to be ended by hand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from codelode.errors import Corrupt, InvalidSettings
 #: Set in every child of a cluster, and inherited by theirs; its value is the data folder.
 MARKER = "CODELODE_CLUSTER"
 
-#: How long ended processes may take to vanish.
+#: Longest wait for killed processes to vanish, seconds.
 VANISH_S = 5.0
 
 _PROC = Path("/proc")
@@ -56,10 +56,10 @@ def logs_dir(data: Path) -> Path:
 
 @contextmanager
 def locked(data: Path) -> Iterator[None]:
-    """Hold the data folder, made when it is missing.
+    """Hold the data folder, creating it if necessary.
 
-    The lock goes with the process, however it ends. Raises InvalidSettings naming the process
-    that holds it, or why the folder cannot be used.
+    The lock ends with the process, however it ends. Raises InvalidSettings naming the process that
+    holds it, or the reason why the folder cannot be used.
     """
     try:
         for folder in (data, run_dir(data), logs_dir(data)):
@@ -91,16 +91,16 @@ def publish(cluster: Cluster) -> None:
 
 
 def withdraw(data: Path) -> None:
-    """The cluster of the folder can no longer be reached."""
+    """Remove the addresses of the cluster."""
     _cluster_file(data).unlink(missing_ok=True)
 
 
 def running_cluster(data: Path) -> Cluster | None:
-    """The cluster that runs on the folder and is ready, if there is one."""
+    """Return the cluster that runs on the folder and is ready, or None."""
     try:
         cluster = Cluster(**json.loads(_cluster_file(data).read_text()))
         os.kill(cluster.pid, 0)
-    except (OSError, ValueError, TypeError):  # none, half a file, of another version, or dead
+    except (OSError, ValueError, TypeError):  # missing, half written, or dead
         return None
     return cluster
 
@@ -114,14 +114,14 @@ def forget_pid(data: Path, name: str) -> None:
 
 
 def members(data: Path) -> frozenset[int]:
-    """The live processes that a cluster of the folder started, their children included."""
+    """Return the live processes that a cluster of the folder started, with their children."""
     return frozenset(_marked(data)) | frozenset(_noted(data))
 
 
 def end_leftovers(data: Path) -> int:
-    """Kill what an earlier cluster of the folder left; how many processes that were.
+    """Kill the processes that an earlier cluster of the folder left; return their number.
 
-    Call it with the folder locked. Raises Corrupt when one does not go.
+    Call it with the folder locked. Raises Corrupt if a process does not end.
     """
     ended = members(data)
     deadline = time.monotonic() + VANISH_S
@@ -145,13 +145,13 @@ def _cluster_file(data: Path) -> Path:
 def _marked(data: Path) -> Iterator[int]:
     marker = f"{MARKER}={data}".encode()
     for entry in _PROC.glob("[0-9]*"):
-        with suppress(OSError):  # gone meanwhile, or of another user
+        with suppress(OSError):  # ended meanwhile, or owned by another user
             if marker in (entry / "environ").read_bytes().split(b"\0"):
                 yield int(entry.name)
 
 
 def _noted(data: Path) -> Iterator[int]:
-    # Valkey writes its title over its environment, so its note is all there is to know it by.
+    # Valkey overwrites its environment with its title, so only its pid file identifies it.
     for path in run_dir(data).glob("*.pid"):
         pid, _, started = path.read_text().strip().partition(" ")
         if pid.isdigit() and started and _start_time(int(pid)) == started:
@@ -159,7 +159,7 @@ def _noted(data: Path) -> Iterator[int]:
 
 
 def _start_time(pid: int) -> str:
-    """Return the start time of a process, in ticks since boot; empty if it has ended."""
+    """Return when the process started, in ticks since boot; empty if it has ended."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text()
     except OSError:

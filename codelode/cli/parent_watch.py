@@ -1,8 +1,8 @@
 """Run a command that dies with its parent: `python parent_watch.py PARENT_PID COMMAND [ARGUMENT…]`.
 
-A program of its own, run between fork and exec, rather than `preexec_fn`: that one runs Python
-in a forked copy of a process with threads (gRPC's), which may deadlock. Imports little, for it
-delays every child. Where there is no prctl (macOS) the command just runs.
+This is a program of its own between fork and exec instead of a `preexec_fn`, which would run Python
+in a forked copy of a process with threads (those of gRPC) and might deadlock. It imports little,
+because it delays every child. Without prctl (macOS) the command just runs.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
 def die_with_parent(command: Sequence[str]) -> list[str]:
-    """The command, to be started by the calling thread: it dies when that thread ends."""
+    """Return the command wrapped so that it dies when the thread that starts it ends."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 

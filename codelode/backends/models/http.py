@@ -1,8 +1,8 @@
-"""The one place where errors of HTTP and of the Ollama client become ours.
+"""Translate errors of HTTP and of the Ollama client; no other module does.
 
-A status says whom it is about: 4xx about the request (a text that is too long will never work, a
-key must change), 429 and 5xx about the moment, and so does 404: a model can be pulled again.
-Answers are quoted short, keys never.
+The status says what is at fault: 4xx the request (a text that is too long never works, a key must
+change); 429 and 5xx the server's present state, and so does 404, because a model can be pulled
+again. Messages quote a short part of the answer and never a key.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from codelode.errors import (
     Unavailable,
 )
 
-#: Every exception that is no answer with a status, with the error it becomes and what it means.
-#: Looked up along the exception's bases, so a class of a later version takes its parent's row.
+#: Exceptions that are not an answer with a status, with their error and its message. Looked up
+#: along the exception's bases, so that a class of a later version uses the row of its parent.
 TRANSLATIONS: dict[type[Exception], tuple[type[CodelodeError], str]] = {
     httpx.TimeoutException: (TimedOut, "did not answer in time"),
     httpx.PoolTimeout: (Unavailable, "all connections are in use"),
@@ -52,31 +52,31 @@ TRANSLATIONS: dict[type[Exception], tuple[type[CodelodeError], str]] = {
     json.JSONDecodeError: (Garbled, "did not answer with JSON"),
     UnicodeDecodeError: (Garbled, "did not answer with text"),
     pydantic.ValidationError: (Garbled, "answered in an unknown shape"),
-    # What the Ollama client raises for JSON that is no object.
+    # The Ollama client raises this for JSON that is not an object.
     TypeError: (Garbled, "answered in an unknown shape"),
     AttributeError: (Garbled, "answered in an unknown shape"),
     TimeoutError: (TimedOut, "did not answer in time"),
     OSError: (Unavailable, "does not answer; is it running?"),
 }
 
-#: Longer details (a server may answer with a page) are cut.
+#: Longer details are cut, characters; a server may answer with a whole page.
 _DETAIL_CHARS = 200
 
 
 def may_use_proxy(url: str) -> bool:
-    """Whether a proxy named by the environment may stand before the server: not on loopback."""
+    """Return whether the environment's proxy may be used for the server: not for loopback."""
     host = urlsplit(url if "://" in url else f"http://{url}").hostname or ""
     return host != "localhost" and not host.startswith("127.") and host != "::1"
 
 
 def sendable(text: str) -> str:
-    """The text as JSON over HTTP can carry it: what is not valid UTF-8 becomes `?`."""
+    """Return the text with invalid UTF-8 replaced by `?`, so that JSON over HTTP can carry it."""
     return text.encode("utf-8", "replace").decode()
 
 
 @contextmanager
 def translated(server: str) -> Iterator[None]:
-    """Raises what a call of `server` raises inside as one of `codelode.errors`."""
+    """Raise errors of a call to `server` as `codelode.errors`."""
     try:
         yield
     except (httpx.HTTPStatusError, ollama.ResponseError) as exc:
@@ -86,7 +86,7 @@ def translated(server: str) -> Iterator[None]:
 
 
 def translate(server: str, exc: Exception) -> CodelodeError:
-    """The error that stands for an exception that is no answer with a status."""
+    """Return the error for an exception that is not an answer with a status."""
     bases = type(exc).__mro__
     error, meaning = next(TRANSLATIONS[base] for base in bases if base in TRANSLATIONS)
     detail = "" if error is Garbled else _short(str(exc))
@@ -126,13 +126,15 @@ _MEANING: dict[type[CodelodeError], str] = {
 
 
 def _response(exc: httpx.HTTPStatusError | ollama.ResponseError) -> httpx.Response | None:
-    """Ollama's client leaves headers out of its error, but the original is its context."""
+    """Return the response; Ollama's client drops its headers, but the original error is the
+    context.
+    """
     origin = exc.__context__ if isinstance(exc, ollama.ResponseError) else exc
     return origin.response if isinstance(origin, httpx.HTTPStatusError) else None
 
 
 def _message(response: httpx.Response) -> str:
-    """Return the error message of a response: OpenAI's `{"error": {"message": …}}`, or its text."""
+    """Return the error message of an answer: OpenAI's `{"error": {"message": …}}`, or its text."""
     try:
         error = response.json()["error"]
         return str(error["message"] if isinstance(error, dict) else error)
@@ -141,7 +143,7 @@ def _message(response: httpx.Response) -> str:
 
 
 def _retry_after_s(value: str) -> float:
-    """Seconds from a Retry-After header, a number or a date; 0 when it is neither."""
+    """Return the seconds of a Retry-After header, a number or a date; 0 if it is neither."""
     if value.strip().isdigit():
         return float(value)
     try:

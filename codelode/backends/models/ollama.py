@@ -1,9 +1,8 @@
 """Embedder and language model of an Ollama server.
 
-A model that the server does not have is pulled at first use, with its progress in the log: who
-asked waits, because there is nothing else that could answer. A search does not, for it has its
-keywords. The digest of the weights is part of the identity, so pulling a newer model of the same
-name counts as another model.
+A missing model is pulled at first use, with progress in the log; indexing waits, because nothing
+can replace the model. A search does not wait: it ranks by keywords. The digest of the weights is
+part of the identity, so a newer pull under the same name is another model.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ LANGUAGE_MODEL = "qwen2.5-coder"
 #: How long the server keeps a model in memory after a call; loading one takes seconds.
 KEEP_ALIVE = "30m"
 
-#: Longest silence while a model is pulled, seconds: the server verifies gigabytes at its end.
+#: Longest silence during a pull, seconds: at the end the server verifies gigabytes.
 PULL_TIMEOUT_S = 600.0
 CONNECT_TIMEOUT_S = 5.0
 LIST_TIMEOUT_S = 10.0
@@ -39,21 +38,21 @@ _LISTING = RetryPolicy(LIST_TIMEOUT_S)
 _NEVER = "pulling is switched off"
 _LATER = "the next indexing and `codelode up` pull it, a search does not wait for that"
 
-#: What a pull reports: status, bytes so far, bytes in all (0: not known yet).
+#: Receives the progress of a pull: status, bytes so far, total bytes (0: unknown).
 Progress = Callable[[str, int, int], None]
 
 _log = structlog.get_logger(__name__)
 
 
 class Server:
-    """One Ollama server: its client, its models. Every call raises `codelode.errors` only.
+    """One Ollama server: its client and its models. Every call raises only `codelode.errors`.
 
-    Its connections are closed by `close`, and at the latest with its last user: an embedder that
-    is made for its identity alone, as before a start, is dropped right after.
+    Connections are closed by `close`, and at the latest when the object is collected: an embedder
+    that is made only for its identity, as before a start, is dropped right after.
 
-    `threads`: processor threads of a call; 0 leaves it to the server, which takes all cores and
-    waits for them by spinning: where other programs share the machine one thread was 50 times
-    faster than two.
+    `threads`: processor threads per call; 0 leaves it to the server, which takes all cores and
+    spins while it waits. Where other programs share the machine, one thread was 50 times faster
+    than two.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Server:
         self._url = url
         self._may_pull = may_pull
         self._options = {"num_thread": threads} if threads else {}
-        self._progress = progress  # None: the log; a method of its own here would keep it alive
+        self._progress = progress  # None: the log; a bound method here would keep the object alive
         self._logged: tuple[str, int] = ("", 0)
         self._lock = threading.Lock()
         self._opening = threading.Lock()
@@ -76,10 +75,10 @@ class Server:
         weakref.finalize(self, _close, self._clients)
 
     def digest(self, model: str, *, remote: Remote, policy: RetryPolicy = _LISTING) -> str:
-        """The first digits of the weights' SHA-256; pulls the model when it is missing.
+        """Return the first digits of the SHA-256 of the weights; pull the model if it is missing.
 
-        `policy` is about asking for them, not about pulling: a brief one neither pulls nor waits
-        for a pull. Raises Unavailable when the model is not there and may or can not be pulled.
+        `policy` bounds the request, not the pull: a brief policy neither pulls nor waits for a
+        pull. Raises Unavailable if the model is missing and may not or cannot be pulled.
         """
 
         def ask() -> str | None:
@@ -94,7 +93,7 @@ class Server:
     def embed(
         self, model: str, texts: Sequence[str], timeout_s: float
     ) -> Sequence[Sequence[float]]:
-        """One row per text; a text longer than the model's context is cut by the server."""
+        """Return one row per text; the server cuts a text longer than the model's context."""
         with translated(self.name):
             answer = self._client(timeout_s).embed(
                 model=model,
@@ -106,7 +105,7 @@ class Server:
         return answer.embeddings
 
     def generate(self, model: str, prompt: str, *, max_tokens: int, timeout_s: float) -> str:
-        """The answer to one prompt; the same one for the same model and prompt."""
+        """Return the answer to one prompt; the same model and prompt give the same answer."""
         options = {**self._options, "num_predict": max_tokens, "temperature": 0.0, "seed": 0}
         with translated(self.name):
             answer = self._client(timeout_s).generate(
@@ -119,8 +118,8 @@ class Server:
         _close(self._clients)
 
     def _client(self, timeout_s: float) -> ollama.Client:
-        """The client with this patience: the library sets it per client, not per call."""
-        with self._opening:  # of two that threads make at once, one would never be closed
+        """Return the client for this timeout, which the library sets per client, not per call."""
+        with self._opening:  # if two threads made one each, one would never be closed
             if timeout_s not in self._clients:
                 timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
                 self._clients[timeout_s] = ollama.Client(
@@ -129,14 +128,14 @@ class Server:
             return self._clients[timeout_s]
 
     def _digest(self, model: str, timeout_s: float) -> str | None:
-        """The digest of a model the server has."""
+        """Return the digest of a model that the server has."""
         with translated(self.name):
             listed = self._client(min(timeout_s, LIST_TIMEOUT_S)).list().models
         wanted = model if ":" in model.rsplit("/", 1)[-1] else f"{model}:latest"
         return next((found.digest for found in listed if found.model == wanted), None)
 
     def _pulled(self, model: str, look: Callable[[], str | None]) -> str:
-        """The weights' digest once they are there; one pull for all threads that ask."""
+        """Return the digest of the weights once they are there; all threads share one pull."""
         with self._lock:
             found = look()
             if found is None:
@@ -164,7 +163,7 @@ class Server:
         return Unavailable(f"{self.name} lacks the model {model} ({why}); {remedy}")
 
     def _log_progress(self, status: str, completed: int, total: int) -> None:
-        """One line per step and tenth of it."""
+        """Log one line per step and tenth of a step."""
         tenth = 10 * completed // total if total else 0
         if (status, tenth) != self._logged:
             self._logged = (status, tenth)
@@ -185,7 +184,7 @@ def embedder(
     remote: Remote | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ServedEmbedder:
-    """The port Embedder by a model of the server."""
+    """Return an embedder that uses a model of the server."""
     limits = limits or Limits()
     remote = remote or limits.remote(server.name)
     return ServedEmbedder(
@@ -202,7 +201,7 @@ def embedder(
 
 
 class OllamaLanguageModel:
-    """Implements the port LanguageModel. Nothing is asked of the server before the first use."""
+    """Implements the port LanguageModel. The server is not contacted before the first use."""
 
     def __init__(
         self,

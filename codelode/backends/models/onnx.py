@@ -1,7 +1,7 @@
-"""A cross-encoder as an ONNX file, run on the CPU: an optional extra, no download.
+"""A cross-encoder in an ONNX file, run on the CPU: an optional extra without a download.
 
-The folder holds `model.onnx`, a sequence classifier over pairs of texts, and `tokenizer.json`, as
-the usual exporters write them. Neither package nor model is loaded before the first pair is read.
+The folder holds `model.onnx`, a sequence classifier over pairs of texts, and `tokenizer.json`, in
+the form that the usual exporters write. Package and model are loaded when the first pair is scored.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from codelode.errors import InvalidSettings, Unavailable
 
-#: A pair is cut to this many tokens, what most of these models were trained with.
+#: Pairs are cut to this many tokens, the length that most of these models were trained with.
 MAX_TOKENS = 512
-#: Pairs run at once: more take no less time each, and more memory.
+#: Pairs per batch; larger batches take more memory and no less time per pair.
 BATCH = 16
 
 
@@ -83,9 +83,10 @@ class OnnxCrossEncoder:
 
 
 def probabilities(logits: npt.NDArray[np.float64]) -> list[float]:
-    """Return the probability of relevance for logits of shape (n, 1), logistic, or (n, 2), softmax.
+    """Return the probability that each text answers: (n, 1) logits by the logistic function, (n, 2)
+    by softmax.
 
-    The second of two classes is the one that says yes.
+    Of two classes, the second one means yes.
     """
     margin = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
     found: list[float] = (1 / (1 + np.exp(-np.clip(margin, -50, 50)))).tolist()

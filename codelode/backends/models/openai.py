@@ -1,9 +1,9 @@
-"""Embedder and language model of any server that speaks OpenAI's interface.
+"""Embedder and language model of any server with the OpenAI API.
 
-Spoken over plain HTTP rather than through the vendor's client: two calls are needed, and most
-servers of the interface (vLLM, LiteLLM, llama.cpp, Ollama itself) are not the vendor's. The key is
-sent and never shown. Weights have no digest here, so a server that changes them behind a name is
-only noticed when the dimensions change too.
+Uses plain HTTP instead of the vendor's client: two calls are needed, and most servers with this API
+(vLLM, LiteLLM, llama.cpp, Ollama itself) are not the vendor's. The key is sent and never printed.
+The API has no digest of the weights, so changed weights under the same name are only noticed when
+the dimensions change too.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class _Completion(BaseModel):
 
 
 class Endpoint:
-    """One server: `url` up to and with `/v1`. Every call raises `codelode.errors` only.
+    """One server; `url` includes `/v1`. Every call raises only `codelode.errors`.
 
-    Its connections are closed by `close`, and at the latest with its last user.
+    Connections are closed by `close`, and at the latest when the object is collected.
     """
 
     def __init__(self, url: str, *, key: SecretStr) -> None:
@@ -66,7 +66,7 @@ class Endpoint:
     def embed(
         self, model: str, texts: Sequence[str], timeout_s: float, *, dim: int = 0
     ) -> Sequence[Sequence[float]]:
-        """One row per text, in their order whatever the order of the answer."""
+        """Return one row per text, in the order of the texts, whatever the answer's order."""
         body = {"model": model, "input": list(texts), **({"dimensions": dim} if dim else {})}
         with translated(self.name):
             answer = _Embeddings.model_validate(self._post("embeddings", body, timeout_s))
@@ -76,7 +76,7 @@ class Endpoint:
         return [rows[at] for at in range(len(texts))]
 
     def chat(self, model: str, prompt: str, *, max_tokens: int, timeout_s: float) -> str:
-        """The answer to one prompt."""
+        """Return the answer to one prompt."""
         body = {
             "model": model,
             "messages": [{"role": "user", "content": sendable(prompt)}],
@@ -108,7 +108,7 @@ def embedder(
     dim: int = 0,
     remote: Remote | None = None,
 ) -> ServedEmbedder:
-    """The port Embedder by a model of the server; `dim` is asked for and insisted on."""
+    """Return an embedder that uses a model of the server; `dim` is requested and checked."""
     limits = limits or Limits()
     return ServedEmbedder(
         f"{model} of {endpoint.name}",

@@ -1,9 +1,9 @@
-"""Patience with a model server: a limit on calls at once, back-off with jitter, a circuit breaker.
+"""Calls to a model server: a concurrency limit, back-off with jitter, and a circuit breaker.
 
-A server that is busy or restarting is asked again after a growing pause; one that fails again and
-again is left alone for some seconds, during which every call fails at once instead of queueing
-threads in front of it. A call that ran into its timeout is not repeated here: repeating it would
-add to the load that made the server slow, and jobs are tried again by their queue.
+A server that is busy or restarting is called again after a growing pause. After several failures in
+a row the breaker opens for some seconds, and every call fails at once instead of queueing threads.
+A call that timed out is not repeated here, because that would add to the load that made the server
+slow; the job queue retries jobs.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import structlog
 
 from codelode.errors import Busy, CodelodeError, TimedOut, Unavailable
 
-#: Calls of one piece of work, the first included.
+#: Attempts per call, including the first.
 ATTEMPTS = 4
 
-#: Pause after the first failure, doubled after each further one, seconds. Full jitter: the pause
-#: is anywhere between nothing and this, so that many workers do not come back at one moment.
+#: Longest pause after the first failure, doubled after each further one, seconds. Full jitter: the
+#: pause is random between 0 and this, so that many workers do not return at the same moment.
 BACKOFF_BASE_S = 0.5
 BACKOFF_CAP_S = 8.0
 
@@ -39,27 +39,27 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The timeout of an attempt, and the maximum number of attempts, including the first."""
+    """The timeout of one attempt, and the number of attempts including the first."""
 
     timeout_s: float
     attempts: int = ATTEMPTS
 
     @property
     def is_brief(self) -> bool:
-        """Return whether the caller prefers no answer to a wait, as a search does."""
+        """Return whether the caller prefers no answer to waiting, as a search does."""
         return self.attempts == 1
 
 
 class Garbled(Unavailable):
-    """The server answered, but with something that cannot be right."""
+    """The server answered with something that cannot be right."""
 
 
 class LeftAlone(Unavailable):
-    """The server was not asked: it failed too often just before."""
+    """The server was not called, because the circuit breaker is open."""
 
 
 class Throttled(Busy):
-    """The server asks for fewer calls. `retry_after_s`: the pause it names; 0: it names none."""
+    """The server asks for fewer calls. `retry_after_s`: the pause it asks for; 0: it names none."""
 
     def __init__(self, message: str, *, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -67,10 +67,10 @@ class Throttled(Busy):
 
 
 class Breaker:
-    """Remembers failures in a row; open after too many, until `open_s` have passed.
+    """A circuit breaker: opens after several failures in a row, for `open_s`.
 
-    Then one call goes through on behalf of all, and closes it or keeps it open. It says so in the
-    log when it opens and when it closes, not for each failure. Safe to share between threads.
+    After that one call is let through, and closes it or keeps it open. It logs when it opens and
+    when it closes, not each failure. Safe to share between threads.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Breaker:
         self._last = ""
 
     def check(self) -> None:
-        """Returns when a call may be made. Raises LeftAlone, with the last reason, while open."""
+        """Return if a call may be made. Raises LeftAlone, with the last reason, while open."""
         with self._lock:
             if self._failures < self._failures_to_open:
                 return
@@ -121,7 +121,7 @@ class Breaker:
 
 
 class Remote:
-    """Calls to one server. `concurrency`: at once, of this process; more wait for their turn."""
+    """Calls to one server. `concurrency`: calls of this process at once; further ones wait."""
 
     def __init__(
         self,
@@ -136,9 +136,9 @@ class Remote:
         self._sleep = sleep
 
     def call(self, work: Callable[[], T], *, attempts: int = ATTEMPTS) -> T:
-        """Return the result of `work`, repeating it while it raises Unavailable.
+        """Return what `work` returns; repeat it while it raises Unavailable.
 
-        Raises the last Unavailable; whatever else `work` raises at once.
+        Raises the last Unavailable, and at once whatever else `work` raises.
         """
         for attempt in count(1):
             try:
@@ -156,7 +156,7 @@ class Remote:
             try:
                 result = work()
             except Unavailable as exc:
-                if not isinstance(exc, Garbled):  # about this input as likely as about the server
+                if not isinstance(exc, Garbled):  # the input is as likely the cause as the server
                     self._breaker.failed(exc)
                 raise
             except CodelodeError:
@@ -167,7 +167,7 @@ class Remote:
 
 
 def _pause(attempt: int, error: Unavailable) -> float | None:
-    """Seconds before the next attempt; None: there should be none now."""
+    """Return the seconds before the next attempt; None: do not try again now."""
     if isinstance(error, (TimedOut, LeftAlone)):
         return None
     if isinstance(error, Throttled) and error.retry_after_s:

@@ -1,9 +1,9 @@
 """The common part of all embedding models behind a server.
 
-The server gets texts in batches of a bounded size and nothing it says is believed unchecked: a
-wrong number of rows, a wrong dimension, NaN or infinity would poison the index for ever after.
-A text without a word is a zero row and never sent. Its vectors are cut to unit length here, so
-that every embedder's can be compared by dot product.
+Texts are sent in batches of a bounded size, and every answer is checked: a wrong number of rows, a
+wrong dimension, NaN, or infinity would poison the index for good. A text without a word gets a zero
+row and is never sent. Vectors are normalised to unit length here, so that a dot product compares
+vectors of every embedder.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from codelode.backends.models.remote import OPEN_S, Breaker, Garbled, Remote, Re
 from codelode.errors import InvalidSettings, Rejected, SchemaMismatch, TimedOut, Unavailable
 from codelode.vectors import Vector, Vectors
 
-#: A longer text is cut, characters: several times the largest chunk, and still less than the
-#: context of every model in the table below once it is tokenised.
+#: Longer texts are cut, characters: several times the largest chunk, and still less than the
+#: context of every model in the table below.
 MAX_TEXT_CHARS = 8_000
 
-#: Characters of code per token, low, so that a batch is smaller than its budget rather than larger.
+#: Characters of code per token; a low estimate, so that batches stay below their budget.
 CHARS_PER_TOKEN = 3
 
-#: Texts per call; servers of this interface refuse more than 2,048.
+#: Texts per call; servers with the OpenAI API refuse more than 2,048.
 MAX_BATCH_TEXTS = 512
 
-#: How often it is asked whether the weights are still the same, seconds.
+#: How often the digest of the weights is checked, seconds.
 RECHECK_S = 60.0
 
-#: What is embedded to learn the dimensions.
+#: The text that is embedded to learn the dimensions.
 _PROBE = "dimension"
 
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """The prefixes of documents and queries that a model was trained with."""
+    """The prefixes that a model was trained with for documents and queries."""
 
     document: str = ""
     query: str = ""
@@ -55,7 +55,7 @@ _log = structlog.get_logger(__name__)
 
 _SEARCHING = Instructions(query="Represent this sentence for searching relevant passages: ")
 
-#: By the longest prefix of the model's name, from the models' own cards.
+#: Prefixes by the longest matching start of the model's name, from the model cards.
 INSTRUCTIONS = {
     "nomic-embed-text": Instructions("search_document: ", "search_query: "),
     "nomic-embed-code": Instructions(query="Represent this query for searching relevant code: "),
@@ -76,31 +76,33 @@ INSTRUCTIONS = {
 
 
 def instructions(model: str) -> Instructions:
-    """`hf.co/nomic-ai/nomic-embed-text-v1.5:Q8_0` → those of `nomic-embed-text`."""
+    """Return the prefixes of a model: `hf.co/nomic-ai/nomic-embed-text-v1.5:Q8_0` → those of
+    `nomic-embed-text`.
+    """
     name = model.lower().rsplit("/", 1)[-1]
     known = [prefix for prefix in INSTRUCTIONS if name.startswith(prefix)]
     return INSTRUCTIONS[max(known, key=len)] if known else Instructions()
 
 
-#: One call of the server: texts, and the timeout in seconds → one row of numbers per text.
+#: One call to the server: texts and the timeout in seconds → one row of numbers per text.
 Fetch = Callable[[Sequence[str], float], Sequence[Sequence[float]]]
 
-#: What identifies the weights, which the server is asked for by this policy.
+#: Asks the server for the digest of the weights, within a policy.
 Version = Callable[[RetryPolicy], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of the calls to a server: batch size, concurrency, timeouts, pause after failures."""
+    """Limits on the calls to a server: size, concurrency, timeouts, and pause after failures."""
 
     batch_tokens: int = 8_192
     concurrency: int = 4
     timeout_s: float = 60.0
     query_timeout_s: float = 5.0
-    retry_s: float = OPEN_S  # after it failed again and again
+    retry_s: float = OPEN_S  # pause of the open circuit breaker
 
     def remote(self, name: str) -> Remote:
-        """Calls to the server of that name."""
+        """Return calls to the server of that name, within these limits."""
         breaker = Breaker(name, open_s=self.retry_s)
         return Remote(name, concurrency=self.concurrency, breaker=breaker)
 
@@ -108,9 +110,9 @@ class Limits:
 class ServedEmbedder:
     """Implements the port Embedder over `fetch`.
 
-    `name` is the server and model as a person knows them, for messages. Nothing is asked of the
-    server before the first use of `identity`, `dim` or a vector, so that a gateway can be built
-    while it is away. `dim`, when given, is insisted on. Safe to share between threads.
+    `name` is server and model as messages show them. The server is not contacted before the first
+    use of `identity`, `dim`, or a vector, so a gateway can be built while the server is away. If
+    `dim` is given, other dimensions are an error. Safe to share between threads.
     """
 
     def __init__(
@@ -152,7 +154,9 @@ class ServedEmbedder:
         return self._probed(self._usual)[1]
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """One row per text, in order; raises Unavailable, Rejected, Corrupt, InvalidSettings."""
+        """Return one row per text, in order. Raises Unavailable, Rejected, Corrupt,
+        InvalidSettings.
+        """
         out = np.zeros((len(texts), self.dim), np.float32)
         wanted = [row for row, text in enumerate(texts) if _has_word(text)]
         sent = [_clean(self._instructions.document, texts[row]) for row in wanted]
@@ -165,7 +169,9 @@ class ServedEmbedder:
         return out
 
     def embed_query(self, text: str) -> Vector:
-        """Asked once and with little patience; raises Unavailable: a search can go on without."""
+        """Embed in a single attempt with a short timeout. Raises Unavailable; a search can do
+        without.
+        """
         try:
             return self._query(text)
         except (InvalidSettings, Rejected, SchemaMismatch) as exc:
@@ -198,7 +204,7 @@ class ServedEmbedder:
         return self._remote.call(work, attempts=policy.attempts)
 
     def _matrix(self, rows: Sequence[Sequence[float]], *, texts: int, dim: int) -> Vectors:
-        """The rows at unit length. Raises Garbled or SchemaMismatch when they cannot be right."""
+        """Return the rows at unit length. Raises Garbled or SchemaMismatch for impossible rows."""
         if len(rows) != texts:
             raise Garbled(f"{self._name} answered {texts} texts with {len(rows)} vectors")
         widths = {len(row) for row in rows}
@@ -218,11 +224,12 @@ class ServedEmbedder:
         return unit
 
     def _probed(self, policy: RetryPolicy) -> tuple[str, int]:
-        """Identity and dimensions, asked for once: the others wait for the one that asks.
+        """Return identity and dimensions; one thread asks once while the others wait.
 
-        Who has a single attempt waits for it no longer than for the server. What was answered is
-        never asked again: callers read the identity first and embed then, and both must be of one
-        model. Whose model is not the expected one takes another embedder.
+        A caller with a single attempt waits no longer than for the server. The answer is never
+        asked for again, because callers read the identity first and embed afterwards, and both must
+        belong to one model. A caller that finds another model than expected has to make a new
+        embedder.
         """
         if self._known is not None:
             return self._known
@@ -236,10 +243,10 @@ class ServedEmbedder:
             self._lock.release()
 
     def _recheck(self, policy: RetryPolicy) -> None:
-        """Raises SchemaMismatch when the model's weights are not those of the start any more.
+        """Raise SchemaMismatch if the weights of the model are not those of the start any more.
 
-        Asked again by the next call unless they are: a server that does not answer may be one that
-        restarts with other weights.
+        The next call asks again if the server did not answer, because it may be restarting with
+        other weights.
         """
         if self._clock() < self._recheck_at:
             return
@@ -269,12 +276,12 @@ def _has_word(text: str) -> bool:
 
 
 def _clean(instruction: str, text: str) -> str:
-    """Return the text to send, limited in length and valid UTF-8."""
+    """Return the text as it is sent: bounded in length and valid UTF-8."""
     return sendable(instruction + text[:MAX_TEXT_CHARS])
 
 
 def _batches(texts: Sequence[str], budget_tokens: int) -> Iterator[Sequence[str]]:
-    """The texts in order, cut where a batch would exceed the budget; one text is always sent."""
+    """Yield batches of the texts in order, within the budget; a single text always fits."""
     start, spent = 0, 0
     for at, text in enumerate(texts):
         cost = len(text) // CHARS_PER_TOKEN + 1
@@ -287,9 +294,10 @@ def _batches(texts: Sequence[str], budget_tokens: int) -> Iterator[Sequence[str]
 
 
 def _unit(matrix: npt.NDArray[np.float64]) -> Vectors:
-    """Each row at length 1; any other length, or NaN, where a row has no direction.
+    """Return the rows at unit length; a row without a direction keeps another length, or NaN.
 
-    In double precision: in single a length of 1e20 overflows, and one of 1e-30 is none.
+    Uses double precision: in single precision a length of 1e20 overflows and one of 1e-30
+    underflows.
     """
     with np.errstate(all="ignore"):
         unit: Vectors = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)

@@ -27,19 +27,19 @@ from codelode.vectors import Vector, Vectors
 
 TABLE_DIR = Path(__file__).parent / "data" / "static"
 
-#: Tokens of a text that count; a chunk has about 300. Bounds the cost of a hostile text.
+#: Tokens per text that count; a chunk has about 300. Bounds the cost of a hostile text.
 MAX_TOKENS = 4_096
 
-#: What being in a document's first line adds to a token's log(1 + occurrences). A chunk's first
-#: line is its path. More finds the right file better and the right chunk in it worse: the rank of a
-#: file rises up to 3, that of a function for its own documentation falls from 0 on. Under the whole
-#: ranker 1 gave .004 more than 0.5 on whole repositories and nothing less on source folders.
+#: Added to a token's log(1 + occurrences) if it is in the document's first line, which is the path
+#: of a chunk. Higher values rank files better and chunks inside a file worse: the rank of files
+#: improves up to 3, that of a function for its own documentation falls from 0 on. With the whole
+#: ranker, 1 scores .004 higher than 0.5 on whole repositories, and equally on source folders.
 TITLE_WEIGHT = 1.0
 
-#: A longer word is data, as is usual for word pieces.
+#: Longer words are treated as data, as is usual for word pieces, characters.
 MAX_WORD_CHARS = 64
 
-#: Texts pooled by one matrix product. Larger shares more rows, smaller has fewer zeros.
+#: Texts pooled by one matrix product. More texts share more rows; fewer have fewer zeros.
 BATCH_TEXTS = 32
 
 #: Tokens multiplied at once. A product of 32 × 32 × 256 stays on the calling thread; a larger one
@@ -48,8 +48,8 @@ BLOCK_TOKENS = 32
 
 _LOG1P = np.log1p(np.arange(MAX_TOKENS + 1, dtype=np.float32))
 
-#: Longest query that is embedded at once: 24 µs at the median, and 1.4 ms for one made of the
-#: words that take longest, letters in no order.
+#: Longest query that is embedded on the calling thread, characters: 24 µs at the median, 1.4 ms for
+#: random letters, which take longest.
 AT_ONCE_CHARS = 200
 
 TokenIds = npt.NDArray[np.uint16]
@@ -66,7 +66,9 @@ class Table:
 
 
 class StaticEmbedder:
-    """Both embedder ports over a table in a folder. Safe to share between threads."""
+    """Implements Embedder, QuickEmbedder, and Tokeniser over a table in a folder. Safe to share
+    between threads.
+    """
 
     def __init__(self, table_dir: Path = TABLE_DIR) -> None:
         self._table = read_table(table_dir)
@@ -75,7 +77,7 @@ class StaticEmbedder:
         self.dim = self._table.rows.shape[1]
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """One row per text, in order; a text without a known token has a zero row."""
+        """Return one row per text, in order; a text without a known token has a zero row."""
         out = np.zeros((len(texts), self.dim), np.float32)
         for start in range(0, len(texts), BATCH_TEXTS):
             batch = texts[start : start + BATCH_TEXTS]
@@ -85,7 +87,7 @@ class StaticEmbedder:
         return out
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a query as a document without a title, in a tenth of the time of `_pool`."""
+        """Embed a document without a title, in a tenth of the time that `_pool` takes for one."""
         ids, occurrences = np.unique(self.token_ids(text), return_counts=True)
         weights = _LOG1P[occurrences] * self._table.scales[ids]
         vector: Vector = weights @ self._table.rows[ids].astype(np.float32)
@@ -96,7 +98,7 @@ class StaticEmbedder:
         return self.embed_query(text) if len(text) <= AT_ONCE_CHARS else None
 
     def token_ids(self, text: str) -> TokenIds:
-        """The rows of the table that stand for `text`, in order, at most MAX_TOKENS."""
+        """Return the table rows for the tokens of `text`, in order, at most MAX_TOKENS."""
         packed = b"".join(map(self._packed_ids.__getitem__, runs(text)))
         return np.frombuffer(packed, np.uint16)[:MAX_TOKENS]
 
@@ -106,14 +108,18 @@ class StaticEmbedder:
         return sum(map(len, packed)) // np.dtype(np.uint16).itemsize
 
     def _split(self, run: str) -> bytes:
-        """The ids of a run as packed uint16: joining bytes is twice as fast as chaining ints."""
+        """Return the ids of a run as packed uint16; joining bytes is twice as fast as chaining
+        ints.
+        """
         if len(run) > MAX_IDENTIFIER_CHARS:
             return b""
         pieces = (word_pieces(word, self._table.vocabulary) for word in words(run))
         return np.fromiter(chain.from_iterable(pieces), np.uint16).tobytes()
 
     def _pool(self, texts: Sequence[TokenIds], titles: Sequence[TokenIds]) -> Vectors:
-        """Sum and normalise: texts by distinct tokens, times distinct tokens by dimensions."""
+        """Return the normalised sums: texts by distinct tokens, times distinct tokens by
+        dimensions.
+        """
         distinct, occurrences = _count(texts, len(self._table.rows))
         counted = _LOG1P[occurrences]
         for text, title in enumerate(titles):
@@ -133,7 +139,9 @@ class StaticEmbedder:
 def _count(
     texts: Sequence[TokenIds], tokens: int
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """The distinct tokens of all texts, and (texts, distinct) how often each occurs in each."""
+    """Return the distinct tokens of all texts, and (texts, distinct) the occurrences of each in
+    each.
+    """
     ids = np.concatenate(texts)
     present = np.zeros(tokens, bool)
     present[ids] = True
@@ -146,7 +154,7 @@ def _count(
 
 
 def word_pieces(word: str, vocabulary: dict[str, int]) -> Iterable[int]:
-    """The ids of the longest pieces that make up `word`; none when there is a gap.
+    """Return the ids of the longest pieces that make up `word`; none if a piece is missing.
 
     `embeddings` → `embed ##ding ##s`. Greedy from the left (WordPiece, Wu et al. 2016), after
     accents are stripped.
@@ -170,7 +178,7 @@ def word_pieces(word: str, vocabulary: dict[str, int]) -> Iterable[int]:
 
 
 def read_table(folder: Path) -> Table:
-    """The table in `folder`, its rows mapped rather than read. Raises Corrupt when damaged."""
+    """Return the table in `folder` with its rows memory-mapped. Raises Corrupt if it is damaged."""
     try:
         about = json.loads((folder / "about.json").read_text("utf-8"))
         pieces = (folder / "vocabulary.txt").read_text("utf-8").split("\n")[:-1]

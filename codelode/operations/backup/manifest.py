@@ -1,4 +1,6 @@
-"""The manifest of a backup. A backup without it, or with files that differ from it, is invalid."""
+"""The manifest of a backup. A folder without one, or with a file that differs from it, is not a
+backup.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,15 @@ KEYS = "redis.dump"
 INDEX = "index"
 MIRRORS = "mirrors"
 
-#: Grows when an older version could not read what is written.
+#: Increased when an older version could not read the new format.
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`facts`: of the index (`engine.IndexBackup.begin`); `files`: path → bytes and SHA-256."""
+    """The facts about a backup. `facts` describes the index (`engine.IndexBackup.begin`); `files`
+    maps each path to its size in bytes and its SHA-256.
+    """
 
     made_at: float  # seconds since the epoch
     version: str  # of codelode
@@ -38,14 +42,16 @@ class Manifest:
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """The backup is complete."""
+    """Write the manifest, which makes the backup complete."""
     draft = folder / f"{FILE}.draft"
     draft.write_text(json.dumps(asdict(manifest), indent=1), encoding="utf-8")
     draft.replace(folder / FILE)
 
 
 def read(folder: Path) -> Manifest:
-    """Raises NotFound when there is no complete backup, Corrupt when it cannot be read."""
+    """Return the manifest. Raises NotFound if there is no complete backup, Corrupt if it is
+    unreadable.
+    """
     try:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
         if values.get("format") != FORMAT:
@@ -66,7 +72,7 @@ def read(folder: Path) -> Manifest:
 
 
 def digests(folder: Path) -> dict[str, tuple[int, str]]:
-    """Return size and digest of every file below the folder, except the manifest."""
+    """Return size and digest of every file below the folder except the manifest."""
     return {
         str(path.relative_to(folder)): (path.stat().st_size, _digest(path))
         for path in sorted(folder.rglob("*"))
@@ -75,7 +81,7 @@ def digests(folder: Path) -> dict[str, tuple[int, str]]:
 
 
 def check(folder: Path, manifest: Manifest) -> None:
-    """Raise Corrupt unless every file is there, whole and unchanged."""
+    """Raise Corrupt unless every file is there and unchanged."""
     for name, (size, digest) in manifest.files.items():
         path = folder / name
         if not path.is_file():
@@ -88,7 +94,7 @@ def check(folder: Path, manifest: Manifest) -> None:
 
 @contextmanager
 def written(folder: Path) -> Iterator[None]:
-    """Raise what goes wrong with the folder as InvalidSettings."""
+    """Raise errors of the folder as InvalidSettings."""
     try:
         yield
     except OSError as exc:

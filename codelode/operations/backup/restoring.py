@@ -1,4 +1,4 @@
-"""Bringing a backup back."""
+"""Restore a backup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from codelode.settings import Settings
 
 
 class Keys(Protocol):
-    """The part of `codelode.backends.redis.dump` that restoring uses."""
+    """The part of `codelode.backends.redis.dump` that restoring needs."""
 
     def wipe(self) -> None: ...
     def load(self, source: BinaryIO) -> int: ...
@@ -30,9 +30,9 @@ def restore(
     is_forced: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Manifest:
-    """Make the cluster what it was. Everything is checked before anything is changed.
+    """Restore the cluster from the backup. Everything is checked before anything changes.
 
-    Raises InvalidSettings when workers run, and, unless `is_forced`, when something is indexed.
+    Raises InvalidSettings if workers run and, unless `is_forced`, if something is indexed.
     """
     made = manifests.read(folder)
     index, keys = registry.index_backup(settings), registry.redis_keys(settings)
@@ -72,11 +72,11 @@ def _replace(
         keys.wipe()
         with (folder / manifests.KEYS).open("rb") as source:
             keys.load(source)
-        # Answers that are cached anywhere are of other generations than any to come.
+        # A new generation invalidates every answer that is cached anywhere.
         ledger.recover(generation=generation)
         if (mirrors := folder / manifests.MIRRORS).is_dir():
             tell("restoring mirrors")
-            _bring_back(mirrors, settings.mirrors_dir)
+            _restore_mirrors(mirrors, settings.mirrors_dir)
     except (CodelodeError, OSError) as exc:
         raise Unavailable(
             f"the restoration broke off ({exc}): run the command again with --force"
@@ -84,7 +84,7 @@ def _replace(
 
 
 def _require_fit(settings: Settings, made: Manifest) -> None:
-    """Raise unless the settings name the store and the embedder that the backup is of."""
+    """Raise unless the settings name the store and the embedder of the backup."""
     for name, found in (("store", made.store), ("organisation", made.organisation)):
         if getattr(settings, name) != found:
             raise InvalidSettings(
@@ -109,8 +109,8 @@ def _require_nothing(settings: Settings, index: engine.IndexBackup) -> None:
         )
 
 
-def _bring_back(saved: Path, into: Path) -> None:
-    """Mirrors that are not there; one that is there is as new or newer."""
+def _restore_mirrors(saved: Path, into: Path) -> None:
+    """Copy the mirrors that are missing; a mirror that exists is as new or newer."""
     into.mkdir(parents=True, exist_ok=True)
     for mirror in sorted(saved.iterdir()):
         if not (into / mirror.name).exists():

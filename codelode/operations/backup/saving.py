@@ -1,4 +1,4 @@
-"""Making a backup."""
+"""Save a backup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def save(
     with_mirrors: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Manifest:
-    """Write a backup into the folder, which must be empty or not be there."""
+    """Write a backup to the folder, which must be empty or not exist."""
     _require_empty(folder)
     ledger, index = registry.ledger(settings), registry.index_backup(settings)
     keys = registry.redis_keys(settings)
@@ -72,7 +72,7 @@ def _require_empty(folder: Path) -> None:
 
 
 def _copy(mirror: Path, into: Path, *, timeout_s: float) -> None:
-    """The mirror as it is while nobody fetches into it."""
+    """Copy a mirror while no process fetches into it."""
     with locked(mirror, timeout_s=timeout_s):
         if mirror.is_dir():
             shutil.copytree(mirror, into / mirror.name, symlinks=True)

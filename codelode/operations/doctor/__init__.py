@@ -1,16 +1,17 @@
-"""Whether ledger, chunk index, tables and mirrors agree; what does not is reported and repaired.
+"""Check whether ledger, chunk index, tables, and mirrors agree; report and repair differences.
 
-In: the stores. Out: a `Report`; repairs are made on the way when they are asked for. The ledger is
-the truth. What it does not know is removed; what it has as indexed and the index lacks is doubted:
-its record becomes pending, and a new run indexes it again. Raises Unavailable when a store is away.
+Input: the stores. Output: a `Report`; repairs are made along the way if requested. The ledger is
+the source of truth. What it does not know is removed. What it has as indexed but the index lacks is
+invalidated: the record becomes pending, and a new run indexes the file again. Raises Unavailable
+when a store does not answer.
 
-It works beside the stores, with the settings of the workers, rather than behind the gateway: it is
-wanted on the days on which that does not answer, and it reads and writes stores that no process of
-the cluster has all of. The cluster may run meanwhile. Nothing is taken for wrong that a run is
-about to change: repositories with a run under way are left out and named, and every suspicion is
-looked at again, and acted on, while no worker writes and no new index takes its place
-(`codelode.backends.redis.index_swap`), a few hundred files at a time so that nobody waits for long.
-A run that begins in between is noticed by the ledger, which then refuses to doubt anything.
+The doctor works on the stores directly, with the settings of the workers, and not through the
+gateway: it is needed when the gateway does not answer, and no process of the cluster has all of the
+stores open. The cluster may run meanwhile. Repositories with a run under way are skipped and named,
+because the run may be about to change them. Every suspicion is checked again, and acted on, while
+no worker writes and no index swap can happen (`codelode.backends.redis.index_swap`), a few hundred
+files at a time so that no worker waits long. If a run begins in between, the ledger notices and
+refuses to invalidate anything.
 """
 
 from codelode.operations.doctor.examination import Doctor

@@ -1,4 +1,4 @@
-"""The ledger's records of a repository against the chunks that are stored."""
+"""Compare the ledger's records of a repository with the stored chunks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RefPath = tuple[RefName, str]
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Files by ref and path. Stored under DEFAULT_REF, a stray file has that ref."""
+    """Files that differ, by ref and path. A stray file stored under DEFAULT_REF has that ref."""
 
     lost: frozenset[RefPath]
     stray: frozenset[RefPath]
@@ -28,10 +28,10 @@ class Differences:
 def compare(
     records: Records, held: Mapping[str, Mapping[RefName, int]], *, default_ref: RefName
 ) -> Differences:
-    """Find contradictions of records and chunks; `held`: path → number of chunks at each ref.
+    """Return where records and chunks contradict each other; `held`: path → chunks at each ref.
 
-    A file that is PENDING may be stored or not, and one that is due as before or anew. Of one that
-    FAILED there may be what its record says.
+    A PENDING file may be stored or not, in its old or new version. A FAILED file may have the
+    chunks that its record names.
     """
     named = {**{ref: ref for ref in records}, DEFAULT_REF: default_ref}
     return Differences(

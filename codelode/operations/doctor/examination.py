@@ -1,4 +1,4 @@
-"""One look at everything."""
+"""The examination: all checks in order, and their repairs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from codelode.ports import (
     SymbolTable,
 )
 
-#: Files that are looked at again at a time, while no worker writes.
+#: Files that are checked again at a time, while no worker writes.
 FILES_AT_ONCE = 300
 
-#: What a run left behind counts as left over so long after its end, seconds: its last files may
-#: be on their way out still.
+#: Stage outputs of a run count as leftovers this long after its end, seconds; until then its last
+#: files may still be in a queue.
 SETTLED_S = 60.0
 
 
@@ -47,13 +47,13 @@ class Hold(Protocol):
 
 
 class IndexSwap(Protocol):
-    """The part of `codelode.backends.redis.index_swap` that an examination uses."""
+    """The part of `codelode.backends.redis.index_swap` that the doctor needs."""
 
     def alone(self) -> AbstractContextManager[Hold]: ...
 
 
 class TableInventory(Protocol):
-    """The part of `codelode.backends.redis.table_inventory` that an examination uses."""
+    """The part of `codelode.backends.redis.table_inventory` that the doctor needs."""
 
     def repositories(self) -> Mapping[RepositoryName, frozenset[str]]: ...
     def paths(self, repository: RepositoryName) -> frozenset[str]: ...
@@ -63,7 +63,7 @@ class TableInventory(Protocol):
 
 
 class Indexes(Protocol):
-    """The indexes of the store that are not the published one."""
+    """The unpublished indexes of the store."""
 
     def left_over(self) -> Sequence[str]: ...
     def drop(self, name: str) -> None: ...
@@ -71,7 +71,9 @@ class Indexes(Protocol):
 
 @dataclass(frozen=True)
 class Doctor:
-    """`store` is only made for a repair; `mirrors`: the folder they are in."""
+    """Examines the stores. `store` is only opened for a repair; `mirrors` is the folder of the
+    mirrors.
+    """
 
     ledger: Ledger
     inventory: Inventory
@@ -89,7 +91,7 @@ class Doctor:
     report: Report = field(default_factory=Report)
 
     def __call__(self) -> Report:
-        """Look at everything, and repair it when asked to.
+        """Check everything, and repair it if requested.
 
         Raises Corrupt instead of removing a whole index that an empty ledger does not know.
         """
@@ -123,7 +125,7 @@ class Doctor:
                 self._found(Trouble.REMOVED, name, names=holders, is_repaired=is_repaired)
 
     def _remove(self, name: RepositoryName) -> bool:
-        """Remove the repository as the workers do; no run of it can start until that is done."""
+        """Remove a repository as the workers do: no run of that name can start until it is done."""
         if not self.ledger.mark_for_removal(name):
             return False
         self.store().remove_repository(name)
@@ -164,7 +166,9 @@ class Doctor:
         return compare(records, held, default_ref=repository.default_ref)
 
     def _settled(self, name: RepositoryName, paths: Sequence[str]) -> Differences:
-        """Compare the files again while no worker writes, and repair what is still wrong."""
+        """Check the files again while no worker writes, and repair them at once; return what is
+        wrong.
+        """
         nothing = Differences(frozenset(), frozenset())
         with self.swap.alone() as hold:
             repository = self._idle(name)
@@ -173,14 +177,14 @@ class Doctor:
             found = self._differences(repository, paths)
             if self.is_repairing and found.paths:
                 hold.check()
-                if not self._doubt(repository, found):
+                if not self._invalidated(repository, found):
                     self._is_busy(name)
                     return nothing
                 self._take_out(name, found.stray)
             return found
 
     def _idle(self, name: RepositoryName) -> Repository | None:
-        """The repository as it is now; None: a run of it has begun, or it was removed."""
+        """Return the repository as it is now; None: a run has begun, or it was removed."""
         found = self.ledger.get(name)
         if found is None or self.ledger.active(name):
             self._is_busy(name)
@@ -191,12 +195,12 @@ class Doctor:
         if name not in self.report.busy:
             self.report.busy.append(name)
 
-    def _doubt(self, repository: Repository, found: Differences) -> bool:
-        """Let the next runs do the lost files; all answers that were given so far are outdated."""
-        doubted: dict[RefName, list[str]] = {repository.default_ref: []}
+    def _invalidated(self, repository: Repository, found: Differences) -> bool:
+        """Invalidate lost files and all cached answers; return whether the ledger allowed it."""
+        invalid: dict[RefName, list[str]] = {repository.default_ref: []}
         for ref, path in sorted(found.lost):
-            doubted.setdefault(ref, []).append(path)
-        return all(self.ledger.invalidate(repository.name, *one) for one in doubted.items())
+            invalid.setdefault(ref, []).append(path)
+        return all(self.ledger.invalidate(repository.name, *one) for one in invalid.items())
 
     def _take_out(self, name: RepositoryName, stray: Iterable[RefPath]) -> None:
         refs: defaultdict[str, set[RefName]] = defaultdict(set)
@@ -208,13 +212,13 @@ class Doctor:
             )
 
     def _begun(self, name: RepositoryName, ref: RefName) -> Run:
-        """A run that the workers find by themselves: nobody has claimed it."""
+        """Start a run; the workers find it because no worker has claimed it."""
         return self.ledger.create(name, ref)
 
     # Entries of files in tables
 
     def _strays(self, name: RepositoryName) -> list[str]:
-        """Files with entries that no ref has; they are taken out when that is asked for."""
+        """Return files with table entries that are at no ref; remove the entries if requested."""
         refs = self._refs(name)
         known = {record.path for ref in refs for record in self.ledger.all(name, ref)}
         suspects = self._with_entries(name, sorted(self.table_inventory.paths(name) - known))
@@ -236,7 +240,7 @@ class Doctor:
         return [status.ref for status in self.ledger.refs(name)]
 
     def _with_entries(self, name: RepositoryName, paths: Sequence[str]) -> list[str]:
-        """Return the paths with entries in a table; some tables keep a path without entries."""
+        """Return the paths for which a table has entries; some tables keep only the path."""
         defining = self.table_inventory.defining(name) if paths else frozenset()
         found: list[str] = []
         for some in _batches(paths, FILES_AT_ONCE):

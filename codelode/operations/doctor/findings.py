@@ -13,20 +13,20 @@ NO_REF = RefName("")
 
 
 class Trouble(StrEnum):
-    """The kinds of findings, worst first."""
+    """The kinds of differences, worst first."""
 
-    LOST = "lost"  # indexed files whose chunks the index does not have as they were stored
-    REMOVED = "removed"  # something of a repository that is not registered
+    LOST = "lost"  # indexed files whose chunks are missing from the index, or too many
+    REMOVED = "removed"  # data of a repository that is not registered
     STRAY = "stray"  # chunks of files that the ledger has not indexed at the ref
-    ENTRIES = "entries"  # of files that no ref has, in graph, symbol table or reference index
-    MIRROR = "mirror"  # of a repository that is not registered
-    HANDOVER = "handover"  # what stages of a run left for each other that is over
-    INDEX = "index"  # another index of the store, which nobody builds or reads
+    ENTRIES = "entries"  # graph, symbol, or reference entries of files that are at no ref
+    MIRROR = "mirror"  # a mirror of a repository that is not registered
+    HANDOVER = "handover"  # stage outputs of a run that is over
+    INDEX = "index"  # an unpublished index that no process builds or reads
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One kind of trouble at one place."""
+    """One kind of difference at one repository or ref."""
 
     trouble: Trouble
     repository: RepositoryName = NOBODY
@@ -35,10 +35,10 @@ class Finding:
     is_repaired: bool = False
 
     def __str__(self) -> str:
-        """`acme/app main: 3 files: chunks are missing or too many, as src/a.py`."""
+        """Return `acme/app main: 3 files: chunks are missing or too many, for example src/a.py`."""
         count, first = len(self.names), self.names[0] if self.names else ""
         files = counted(count, "file")
-        such = f", as {first}"
+        such = f", for example {first}"
         said = {
             Trouble.LOST: f"{files}: chunks are missing or too many{such}",
             Trouble.REMOVED: f"is not registered, but is in {' and '.join(self.names)}",
@@ -54,13 +54,13 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """The findings so far, worst last looked at first."""
+    """The findings in the order of the checks."""
 
     findings: list[Finding] = field(default_factory=list)
-    busy: list[RepositoryName] = field(default_factory=list)  # being indexed: not looked at
-    runs: list[RunId] = field(default_factory=list)  # begun to index again what was lost
+    busy: list[RepositoryName] = field(default_factory=list)  # skipped: being indexed
+    runs: list[RunId] = field(default_factory=list)  # started to index again what was lost
 
     @property
     def is_healthy(self) -> bool:
-        """Return whether all findings are repaired."""
+        """Return whether nothing is wrong, or everything was repaired."""
         return all(finding.is_repaired for finding in self.findings)

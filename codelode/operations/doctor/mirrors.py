@@ -1,4 +1,4 @@
-"""Mirrors that belong to nobody."""
+"""Mirrors that belong to no repository."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from codelode.mirrors import folder_name, locked
 from codelode.model import RepositoryName
 
-#: Mirrors, and what an interrupted clone, copy or removal of one leaves.
+#: Mirrors, and the leftovers of an interrupted clone, copy, or removal.
 _SUFFIXES = frozenset((".git", ".part", ".whole", ".gone"))
 
-#: Longest wait for whoever holds a mirror, seconds; then it is in use.
-_PATIENCE_S = 1.0
+#: Longest wait for the lock of a mirror, seconds; after it the mirror is in use.
+_LOCK_TIMEOUT_S = 1.0
 
 
 def strays(folder: Path, names: Collection[RepositoryName]) -> list[Path]:
-    """Return the entries in the folder of mirrors that belong to none of these repositories."""
+    """Return the mirrors in the folder that belong to none of these repositories."""
     if not folder.is_dir():
         return []
     known = {Path(folder_name(name)).stem for name in names}
@@ -26,11 +26,11 @@ def strays(folder: Path, names: Collection[RepositoryName]) -> list[Path]:
 
 
 def remove(mirror: Path, *, is_wanted: Callable[[Path], bool]) -> None:
-    """Delete it, unless it is wanted by now. Raises Busy when somebody works on it."""
-    with locked(mirror, timeout_s=_PATIENCE_S):
+    """Delete a mirror unless it is wanted by now. Raises Busy when a process holds it."""
+    with locked(mirror, timeout_s=_LOCK_TIMEOUT_S):
         if is_wanted(mirror) or not mirror.exists():
             return
-        # Renamed first: what is half deleted must not be taken for a mirror.
+        # Renamed first, so that a half-deleted folder is never taken for a mirror.
         doomed = mirror.with_suffix(".gone")
         if mirror != doomed:
             shutil.rmtree(doomed, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""Measure how well searches answer judged queries, beside the baseline of a grep."""
+"""Measure how well searches answer judged queries, next to a grep baseline."""

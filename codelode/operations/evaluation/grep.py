@@ -1,9 +1,9 @@
-"""The baseline of a person without an index: grep for words of the question and read the files.
+"""A baseline without an index: grep for the words of a query and read the files.
 
-Search is compared with this baseline. Files are ranked by how many different words of the query
-they hold, then by how many lines hold one; each is read whole. Of a git repository the files of a
-commit are read, out of its objects: that is what is indexed, without what else lies in a work tree,
-and a bare mirror will do.
+Files are ranked by how many different words of the query they contain, then by how many lines
+contain one; each is read in full. From a git repository, the files of a commit are read out of its
+objects, because that is what is indexed; other files of a work tree do not count, and a bare mirror
+is enough.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from codelode.model import RepositoryName
 from codelode.operations.evaluation.judged import CHARS_PER_TOKEN, TOP_K, Shown
 from codelode.operations.evaluation.metrics import SourceLocation
 
-#: Words that grep is not asked for.
+#: Shorter words are not searched, characters.
 SHORTEST = 3
-#: Larger files and those with a NUL byte are not text that one reads.
+#: Larger files, and files with a NUL byte, are not text to read, bytes.
 MAX_BYTES = 1_000_000
-#: Blobs asked of git at once.
+#: Blobs read from git at once.
 BLOBS = 256
 
 
@@ -38,9 +38,10 @@ class Text:
 
 
 def locate(folder: Path, repository: str) -> Path:
-    """Find a repository in a folder of checkouts, bare repositories, or a cluster's mirrors.
+    """Return the folder of a repository inside a folder of checkouts, bare repositories, or
+    mirrors.
 
-    Raises InvalidSettings if it is not there.
+    Raises InvalidSettings if there is none.
     """
     names = (repository, f"{repository}.git", folder_name(RepositoryName(repository)))
     choices = [folder / name for name in names]
@@ -51,9 +52,11 @@ def locate(folder: Path, repository: str) -> Path:
 
 
 def read(folder: Path, revision: str = "") -> dict[str, Text]:
-    """The text files by path: of a git repository at the revision, else of the folder.
+    """Return the text files by path: those of a revision of a git repository, else those of the
+    folder.
 
-    No revision: HEAD. InvalidSettings: the repository does not have it. Links are left out.
+    An empty revision means HEAD. Links are skipped. Raises InvalidSettings if the repository does
+    not have the revision.
     """
     git_dir = _git_dir(folder)
     files = _blobs(git_dir, revision or "HEAD") if git_dir else _on_disk(folder)
@@ -61,7 +64,7 @@ def read(folder: Path, revision: str = "") -> dict[str, Text]:
 
 
 def search(query: str, files: Mapping[str, Text], *, top_k: int = TOP_K) -> list[Shown]:
-    """The best files, whole."""
+    """Return the best files, each in full."""
     words = {word for word in re.findall(r"\w+", query.lower()) if len(word) >= SHORTEST}
     scored = [(_score(text, words), path) for path, text in files.items()]
     best = sorted((-distinct, -lines, path) for (distinct, lines), path in scored if distinct)
@@ -69,7 +72,7 @@ def search(query: str, files: Mapping[str, Text], *, top_k: int = TOP_K) -> list
 
 
 def _score(text: Text, words: set[str]) -> tuple[int, int]:
-    """Count the words that occur, and the lines in which any of them occurs."""
+    """Return how many of the words occur, and in how many lines."""
     held: set[str] = set()
     lines = 0
     for line in text.lines:
@@ -93,7 +96,7 @@ def _on_disk(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _git_dir(folder: Path) -> Path | None:
-    """The folder's own git directory, if it has commits; never that of a folder above it."""
+    """Return the folder's own git directory if it has commits; never that of a parent folder."""
     for git_dir in (folder / ".git", folder):
         if git_dir.exists() and _git(git_dir, "rev-parse", "--verify", "-q", "HEAD") is not None:
             return git_dir
@@ -101,7 +104,7 @@ def _git_dir(folder: Path) -> Path | None:
 
 
 def _blobs(git_dir: Path, revision: str) -> Iterator[tuple[str, bytes]]:
-    """The regular files of a commit, by path."""
+    """Return the regular files of a commit by path."""
     listed = _git(git_dir, "ls-tree", "-r", "-z", "-l", "--end-of-options", f"{revision}^{{tree}}")
     if listed is None:
         raise InvalidSettings(f"{git_dir} has no commit {revision}; fetch it")
@@ -112,7 +115,7 @@ def _blobs(git_dir: Path, revision: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _entries(listed: bytes) -> Iterator[tuple[str, bytes]]:
-    """Path and blob id of each regular file that is not too large."""
+    """Yield path and blob id of each regular file that is not too large."""
     for line in filter(None, listed.split(b"\0")):
         about, _, path = line.partition(b"\t")
         mode, _, blob, size = about.split()
@@ -121,7 +124,9 @@ def _entries(listed: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _contents(git_dir: Path, blobs: Iterable[bytes]) -> Iterator[bytes]:
-    """`ID blob SIZE`, a line end, so many bytes and another line end, for each."""
+    """Yield the contents from records of `ID blob SIZE`, a line end, that many bytes, and a line
+    end.
+    """
     answer = _git(git_dir, "cat-file", "--batch", given=b"".join(b"%s\n" % blob for blob in blobs))
     if answer is None:
         raise InvalidSettings(f"{git_dir}: its objects cannot be read; see `git fsck`")
@@ -134,7 +139,7 @@ def _contents(git_dir: Path, blobs: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _git(git_dir: Path, *arguments: str, given: bytes = b"") -> bytes | None:
-    """Return the output of git, or None if it fails."""
+    """Return the output of git; None if it fails."""
     command = ["git", f"--git-dir={git_dir}", "--no-pager", *arguments]
     done = subprocess.run(command, input=given, capture_output=True, check=False)
     return None if done.returncode else done.stdout

@@ -1,7 +1,7 @@
-"""Judged queries that nobody had to write: the history of a repository.
+"""Make judged queries from the history of a repository.
 
-A commit's subject is the query and the files it changed are the answer, looked for in the state
-before all of these commits, so that nothing of the answer is in the index.
+The subject of a commit is the query, and the files that it changed are the answer. They are
+searched in the state before all of these commits, so that the index holds nothing of the answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from codelode.errors import InvalidSettings
 
-#: A commit of more files is a sweep, and a subject of fewer words says nothing.
+#: Commits that change more files are sweeps, and shorter subjects say too little; both are skipped.
 MAX_FILES = 5
 MIN_WORDS = 3
 
@@ -27,9 +27,10 @@ class _Commit:
 
 
 def judged(folder: Path, *, name: str, commits: int, language: str = "") -> dict[str, Any]:
-    """An entry of a file of judged queries, from the last `commits` of a checkout.
+    """Return an entry of a file of judged queries, made from the last `commits` of a checkout.
 
-    Its `revision` is the commit to index. InvalidSettings: no repository, or too short a history.
+    Its `revision` is the commit to index. Raises InvalidSettings if there is no repository or its
+    history is too short.
     """
     shown = _git(folder, "rev-list", "--first-parent", f"--max-count={commits + 1}", "HEAD")
     revisions = shown.split()

@@ -1,4 +1,4 @@
-"""Judged queries: a file of them, what a gateway answers, and whether it got worse.
+"""Judged queries: read a file of them, ask them, and compare the results with earlier ones.
 
 The file is a JSON list of repositories with their queries:
 
@@ -7,8 +7,8 @@ The file is a JSON list of repositories with their queries:
          "relevant": ["src/retry.py", {"path": "src/http.py", "start_line": 10, "end_line": 40}],
          "secondary": []}]}]
 
-`repo` is the repository's name in the gateway. Relevant and secondary places count the same. An
-entry's `revision`, where it has one, is the commit that the places are of.
+`repo` is the repository's name in the gateway. Relevant and secondary locations count the same. The
+optional `revision` of an entry is the commit to which the locations belong.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from codelode.operations.evaluation.metrics import (
 
 TOP_K = 10
 
-#: What a file's tokens are estimated from, as everywhere.
+#: Characters per token in all estimates.
 CHARS_PER_TOKEN = 4
 
 Ranks = Sequence[int | None]
@@ -53,25 +53,25 @@ METRICS: dict[str, Callable[[Ranks], float]] = {
     "map": lambda ranks: average_precision(ranks, 10),
 }
 
-#: The metric that decides whether an answer got worse.
+#: The metric that decides whether the answers got worse.
 GATED = "ndcg@10"
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query and what answers it."""
+    """A query and the locations that answer it."""
 
     repository: str
     language: str
     category: str
     text: str
     targets: tuple[SourceLocation, ...]
-    revision: str = ""  # the commit that the targets are of; empty: the default branch
+    revision: str = ""  # the commit of the targets; empty: the default branch
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A place that an agent is shown, and what it costs to read."""
+    """A location that an agent is shown, and what it costs to read."""
 
     place: SourceLocation
     tokens: int
@@ -89,7 +89,7 @@ class Answer:
         return target_ranks([one.place for one in self.shown[:TOP_K]], self.query.targets)
 
     def tokens_to_first(self) -> int:
-        """Read until the first relevant place; all that was shown when there is none."""
+        """Return the tokens read up to the first relevant location, or all without one."""
         found = [rank for rank in self.ranks() if rank is not None]
         return sum(one.tokens for one in self.shown[: min(found, default=TOP_K)])
 
@@ -98,7 +98,7 @@ Ask = Callable[[Query], Sequence[Shown]]
 
 
 def read(file: Path) -> tuple[Query, ...]:
-    """The queries of a file. InvalidSettings says what is wrong with it."""
+    """Return the queries of a file. Raises InvalidSettings with what is wrong in it."""
     try:
         return tuple(_queries(json.loads(file.read_text("utf-8"))))
     except OSError as exc:
@@ -111,7 +111,7 @@ def read(file: Path) -> tuple[Query, ...]:
 
 
 def ask_all(queries: Iterable[Query], ask: Ask) -> Iterator[Answer]:
-    """The answer to each query, in order."""
+    """Yield the answer to each query, in order."""
     for query in queries:
         started = time.perf_counter()
         shown = tuple(ask(query))
@@ -119,7 +119,7 @@ def ask_all(queries: Iterable[Query], ask: Ask) -> Iterator[Answer]:
 
 
 def report(answers: Sequence[Answer]) -> dict[str, Any]:
-    """All figures. Means over repositories of the mean over their queries."""
+    """Return all metrics, as means over repositories of the mean over their queries."""
     ranks = [answer.ranks() for answer in answers]
     gated = _judged(answers, ranks, METRICS[GATED])
     return {
@@ -141,7 +141,7 @@ def report(answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def drop(now: Mapping[str, Any], before: Mapping[str, Any]) -> float:
-    """By what share the gated metric fell; 0 when it did not."""
+    """Return the share by which the gated metric fell; 0 if it did not."""
     old, new = before["metrics"][GATED], now["metrics"][GATED]
     return max(0.0, (old - new) / old) if old else 0.0
 

@@ -1,13 +1,13 @@
-"""Retrieval quality: ranked places against labelled targets, and means over queries.
+"""Retrieval quality: ranked locations against labelled targets, and means over queries.
 
-The strict chunk rule: the ranked chunks are scored as they come. Several chunks of one file use up
-several places of the list, each target is credited to the first hit that covers it and to no other,
-and two targets credited to one hit count as one gain. This is the rule of the semble benchmark
-(github.com/MinishLab/semble, `benchmarks/`), so figures can be compared with the published ones;
-dropping repeated files first would give about 0.05 more for the same ranking.
+The strict chunk rule: ranked chunks are scored as they come. Several chunks of one file take
+several positions, each target is credited to the first hit that covers it and to no other, and two
+targets credited to one hit count as one gain. This is the rule of the semble benchmark
+(github.com/MinishLab/semble, `benchmarks/`), so results can be compared with the published ones;
+dropping repeated files first would add about 0.05 for the same ranking.
 
-Gain is binary. A metric takes `target_ranks(hits, targets)`, one entry per target. A query without
-targets has no defined value: every metric is 0.0 for it.
+Gain is binary. A metric takes `target_ranks(hits, targets)`, with one entry per target. Metrics of
+a query without targets are undefined; every metric is 0.0 for it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from statistics import fmean
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A file, or lines of it: what a hit shows and what a target asks for."""
+    """A file or lines of it: what a hit shows and what a target asks for."""
 
     path: str
     start_line: int | None = None  # None: the whole file
     end_line: int | None = None  # None: to the end of the file
 
     def overlaps(self, other: SourceLocation) -> bool:
-        """True when both are in one file and share a line, or one of them is the whole file."""
+        """Return whether both are in one file and share a line, or one is the whole file."""
         if self.path != other.path:
             return False
         if self.start_line is None or other.start_line is None:
@@ -38,7 +38,7 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One query's value, with the groups it is averaged in."""
+    """The value of one query, with the groups over which it is averaged."""
 
     repository: str
     category: str
@@ -57,7 +57,7 @@ def target_ranks(
 
 
 def ndcg_at_k(ranks: Sequence[int | None], k: int = 10) -> float:
-    """Discounted gain of the credited positions, divided by that of an ideal list; 0 to 1.
+    """Return the discounted gain of the credited ranks, divided by that of an ideal list; 0 to 1.
 
     The ideal list has its min(k, targets) gains in front; the discount is 1 / log2(rank + 1).
     Järvelin and Kekäläinen, TOIS 2002, with binary gain.
@@ -69,25 +69,27 @@ def ndcg_at_k(ranks: Sequence[int | None], k: int = 10) -> float:
 
 
 def reciprocal_rank(ranks: Sequence[int | None], k: int = 10) -> float:
-    """One over the rank of the first credited hit among the first k; 0.0: none was credited."""
+    """Return 1 / rank of the first credited hit among the first k; 0.0 without one."""
     credited = _credited(ranks, k)
     return 1 / credited[0] if credited else 0.0
 
 
 def precision_at_k(ranks: Sequence[int | None], k: int = 10) -> float:
-    """Credited hits among the first k, divided by k."""
+    """Return the number of credited hits among the first k, divided by k."""
     return len(_credited(ranks, k)) / k
 
 
 def recall_at_k(ranks: Sequence[int | None], k: int = 10) -> float:
-    """The share of targets that one of the first k hits covers."""
+    """Return the share of targets that one of the first k hits covers."""
     if not ranks:
         return 0.0
     return sum(rank is not None and rank <= k for rank in ranks) / len(ranks)
 
 
 def average_precision(ranks: Sequence[int | None], k: int = 10) -> float:
-    """Mean over the targets of the precision at each credited rank; a missed target adds 0."""
+    """Return the mean over the targets of the precision at each credited rank; a missed target adds
+    0.
+    """
     if not ranks:
         return 0.0
     credited = _credited(ranks, k)
@@ -95,7 +97,7 @@ def average_precision(ranks: Sequence[int | None], k: int = 10) -> float:
 
 
 def macro_mean(judged: Iterable[Judged]) -> float:
-    """The mean over repositories of each one's mean over its queries; NaN without queries."""
+    """Return the mean over repositories of each one's mean; NaN without queries."""
     by_repository: dict[str, list[float]] = defaultdict(list)
     for one in judged:
         by_repository[one.repository].append(one.value)
@@ -103,7 +105,7 @@ def macro_mean(judged: Iterable[Judged]) -> float:
 
 
 def macro_means(judged: Iterable[Judged], *, by: str) -> dict[str, float]:
-    """`macro_mean` per group, by name; `by` is "repository", "category" or "language"."""
+    """Return `macro_mean` per group, by name; `by` is "repository", "category", or "language"."""
     groups: dict[str, list[Judged]] = defaultdict(list)
     for one in judged:
         groups[getattr(one, by)].append(one)
@@ -111,7 +113,9 @@ def macro_means(judged: Iterable[Judged], *, by: str) -> dict[str, float]:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value below which `percent` of the values lie, by nearest rank; NaN without values."""
+    """Return the value below which `percent` of the values lie, by nearest rank; NaN without
+    values.
+    """
     if not values:
         return math.nan
     rank = max(1, math.ceil(percent / 100 * len(values)))
