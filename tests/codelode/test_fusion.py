@@ -1,4 +1,4 @@
-"""Which candidates are worth reading: where the two sides found them, and what they are."""
+"""Candidates are chosen by their ranks in both result lists, and by their category."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def mirror(tmp_path):
 
 
 def opened(path: Path) -> int:
-    """How many descriptors of this process lead to the file, also if it has lost its name."""
+    """Count the descriptors of this process for the file, even if it was unlinked."""
     held = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
     return sum(os.path.islink(fd) and os.readlink(fd).startswith(str(path)) for fd in held)
 

@@ -1,4 +1,4 @@
-"""What the settings refuse, and what they say of it."""
+"""Invalid settings are rejected with a message that names the variable."""
 
 from __future__ import annotations
 

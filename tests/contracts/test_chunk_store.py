@@ -48,7 +48,7 @@ NORTHEAST = ((EAST + NORTH) / np.sqrt(2)).astype(np.float32)
 
 @dataclass(frozen=True)
 class Sides:
-    """Both sides of one index."""
+    """The write side and the read side of one index."""
 
     store: Any
     search: Any
@@ -319,7 +319,7 @@ def test_wrong_vectors_are_refused_before_anything_is_written(index, vectors):
     assert index.ids() == set()
 
 
-# Whose embedder an index is of
+# The embedder of an index
 
 
 @pytest.fixture(params=["local", pytest.param("weaviate", marks=pytest.mark.server)])
@@ -346,7 +346,7 @@ async def opened(request, tmp_path):
 
 
 async def test_an_index_is_of_the_embedder_of_its_first_chunks(opened):
-    """Also when one that was misled about its embedder, with nothing to store, came earlier."""
+    """Holds even if a writer with the wrong embedder, and nothing to store, came first."""
     misled = opened(3, "wrong")
     misled.store.replace([gone("a.py")])
     misled.store.maintain()

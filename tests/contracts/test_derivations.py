@@ -22,7 +22,7 @@ LARGE = 1 << 30
 
 @pytest.fixture(params=["memory", "disk", pytest.param("redis", marks=pytest.mark.server)])
 def open_derivations(request, tmp_path):
-    """A function from a bound on bytes to an empty cache."""
+    """Return a function from a maximum size to an empty cache."""
     if request.param == "memory":
         return lambda max_bytes=LARGE: MemoryDerivations(max_bytes=max_bytes)
     if request.param == "disk":

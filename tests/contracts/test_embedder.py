@@ -1,4 +1,4 @@
-"""What `ports.Embedder` promises, over every implementation."""
+"""The contract of the port Embedder, over every implementation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXTS = [
     scope="module",
 )
 def make(request):
-    """A function to embedders that are equal."""
+    """Return a function that makes equal embedders."""
     if request.param == "static":
         yield StaticEmbedder
         return

@@ -270,7 +270,7 @@ class CommandLine:
 
 
 class Complaint(Exception):
-    """What the command line wrote about an error."""
+    """Return the error that the command line wrote."""
 
 
 FACES = {"python client": PythonClient, "command line": CommandLine}

@@ -296,7 +296,7 @@ def test_a_reader_sees_old_or_new_edges_whole(redis):
 
 
 class CountedConnection(Connection):
-    """Counts what is sent; a pipeline is sent at once."""
+    """Counts the messages to the server; a pipeline is one message."""
 
     sent = 0
 

@@ -1,4 +1,4 @@
-"""What `ports.LanguageModel` promises, over every implementation."""
+"""The contract of the port LanguageModel, over every implementation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROMPT = "Say in one short sentence what a hash map is for."
     ]
 )
 def make(request):
-    """A function to models that are equal."""
+    """Return a function that makes equal models."""
     if request.param == "memory":
         yield lambda: MemoryLanguageModel(lambda prompt: " Finds a value by its key, fast.\n")
         return

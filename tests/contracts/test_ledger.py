@@ -1,4 +1,4 @@
-"""The promises of Catalog, Runs, Feeder and Files, over every ledger."""
+"""The contract of the ledger's ports Catalog, Runs, Feeder, and Files, over every ledger."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Make = Callable[..., RedisLedger | MemoryLedger]
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def make(request: pytest.FixtureRequest) -> Make:
-    """Makes an empty ledger with given timings."""
+    """Return a function that makes an empty ledger with the given timings."""
     if request.param == "memory":
         return MemoryLedger
     client = request.getfixturevalue("redis")
@@ -78,7 +78,7 @@ def start(
 
 
 def drain(ledger: RedisLedger | MemoryLedger, run: Run, advance: Advance) -> Advance:
-    """Do everything that is handed out until nothing more is."""
+    """Finish all files that the ledger returns, until it returns none."""
     while advance.items:
         records = [
             FileRecord(work.path, BlobId(""), FileState.PENDING)
@@ -107,7 +107,7 @@ def test_registering_again_updates_url_and_default_ref(ledger):
 
 
 def patterns(ledger, name=APP):
-    """As `get` and `repositories` tell them."""
+    """Return the patterns of a repository, which `get` and `repositories` agree on."""
     (listed,) = [found.patterns for found in ledger.repositories() if found.name == name]
     assert ledger.get(name).patterns == listed
     return listed
@@ -701,7 +701,7 @@ def test_thousands_of_files_and_odd_paths_keep_their_counts(make):
     assert (status.files, status.chunks) == (2006, 4012)
 
 
-# files that are planned again
+# Reprocessing
 
 
 def due(ledger):
@@ -801,7 +801,7 @@ def test_due_records_of_older_releases_keep_what_they_say(redis):
 
 
 def test_counts_are_as_the_records_say_after_a_restore(redis):
-    """As after a backup of which the records are newer than the counts and the ref."""
+    """The situation after a restore whose records are newer than the counts and the ref."""
     ledger = RedisLedger(redis)
     ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
     first = replace(indexed(item(1)), summaries=1, summaries_missing=1)
@@ -873,11 +873,11 @@ def test_a_fresh_unclaimed_file_is_not_lost(make):
 
 
 def until(condition: Callable[[], bool], tries: int = 1_000_000) -> None:
-    """Wait for a condition that only time brings about."""
+    """Wait for a condition that depends on time alone."""
     assert any(condition() for _ in range(tries))
 
 
-# invalidate
+# Invalidation
 
 
 def test_doubted_files_are_pending_and_the_next_run_compares_everything(ledger):

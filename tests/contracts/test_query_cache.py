@@ -20,7 +20,7 @@ LIFE_S = 3600
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 async def open_cache(request):
-    """A function from a bound on entries to a cache."""
+    """Return a function from a maximum number of entries to a cache."""
     async with contextlib.AsyncExitStack() as stack:
 
         def open_(entries):
@@ -119,7 +119,7 @@ async def test_an_answer_that_cannot_be_read_is_a_miss(redis, redis_url):
 
 @pytest.fixture
 def silent_url():
-    """A server that takes connections and never answers."""
+    """The URL of a server that accepts connections and never answers."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
@@ -128,7 +128,7 @@ def silent_url():
 
 @pytest.fixture
 def closed_url():
-    """An address where nothing listens."""
+    """The URL of an address without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"redis://127.0.0.1:{taken.getsockname()[1]}/0"

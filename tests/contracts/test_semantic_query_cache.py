@@ -27,7 +27,7 @@ NORTHEAST = vector(1, 1)
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 async def open_near(request):
-    """A function from a bound on entries to remembered queries."""
+    """Return a function from a maximum number of entries to a cache."""
     async with contextlib.AsyncExitStack() as stack:
 
         def open_(entries):

@@ -14,7 +14,7 @@ from codelode.settings import load
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def budget(request):
-    """A function from limits to a budget of which nothing is spent."""
+    """Return a function from limits to an unspent budget."""
     if request.param == "memory":
         return lambda per_run=100, per_day=1_000: MemoryBudget(per_run=per_run, per_day=per_day)
     client = request.getfixturevalue("redis")
@@ -23,7 +23,7 @@ def budget(request):
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def of_organisation(request):
-    """A function from an organisation to its budget of 15 calls a day."""
+    """Return a function from an organisation to its budget of 15 calls per day."""
     if request.param == "memory":
         return lambda _: MemoryBudget(per_run=10, per_day=15)
     client = request.getfixturevalue("redis")

@@ -1,4 +1,4 @@
-"""What the clustered chunk store promises beyond the contract, on a real server."""
+"""The promises of the clustered chunk store beyond the contract, on a real server."""
 
 from __future__ import annotations
 

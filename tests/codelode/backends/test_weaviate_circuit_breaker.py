@@ -1,4 +1,4 @@
-"""How long a search waits for the server, with functions as servers."""
+"""The time that a search waits for the server, with functions as servers."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ def codelode(capsys, monkeypatch, tmp_path):
 
 @pytest.fixture
 def served(codelode, gateway, monkeypatch):
-    """The same with the canned gateway as its server."""
+    """Return a function that runs a command with the canned gateway as its server."""
     monkeypatch.setenv("CODELODE_SERVER", gateway.address)
     return codelode
 
 
 @pytest.fixture
 def free_address():
-    """Where nobody listens."""
+    """Return an address without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return f"127.0.0.1:{probe.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""What all commands share: errors are one plain line, servers are found."""
+"""The common behaviour of all commands: errors are one plain line, servers are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a rebuild ended is said in one line, with what is left to do."""
+"""The outcome of a rebuild is reported in one line, with what is left to do."""
 
 from __future__ import annotations
 

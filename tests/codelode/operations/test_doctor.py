@@ -1,4 +1,4 @@
-"""What contradicts the ledger is found and repaired; what is right or being done is left alone."""
+"""Contradictions of the ledger are found and repaired; anything else is left alone."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_chunks_that_the_ledger_does_not_know_are_removed(world):
 
 
 def test_a_label_too_many_leaves_the_chunk_where_it_belongs(world):
-    """As after a run that changed the default branch and was given up."""
+    """The situation after a run that changed the default branch and was cancelled."""
     world.index(default=DEV)
     world.lose(*FILES, refs=(DEFAULT_REF,))
     world.write(files=("a.py",), refs=(MAIN, DEFAULT_REF))

@@ -32,7 +32,7 @@ REQUEST = httpx.Request("POST", "http://server/v1/embeddings")
 
 
 def raised(exc):
-    """What comes of an exception inside `translated`."""
+    """Return the error that `translated` makes of an exception."""
     with pytest.raises(CodelodeError) as caught, translated("the server"):
         raise exc
     return caught.value

@@ -81,7 +81,7 @@ def embedder(kind, model_server, opened, pauses):
 
 @pytest.fixture
 def writer(kind, model_server, opened, pauses):
-    """The same for a language model."""
+    """Return a function to language models of both kinds of server."""
 
     def build(url=None, model="write", **limits):
         url = url or model_server.url
@@ -204,7 +204,7 @@ def test_vectors_of_any_length_are_cut_to_unit_length(embedder, model_server, le
 
 
 def answer_of(*rows):
-    """What both kinds of server say when these are the vectors."""
+    """Return the response of both kinds of server with these vectors."""
     data = [{"index": at, "embedding": row} for at, row in enumerate(rows)]
     return {"embeddings": rows, "data": data}
 

@@ -254,6 +254,6 @@ def test_a_query_does_not_wait_for_a_model_that_was_removed(relay, ollama, embed
 
 
 def remove(ollama, model):
-    """What `ollama rm` does."""
+    """Remove a model as `ollama rm` does."""
     url = f"{ollama.url}/api/delete"
     httpx.request("DELETE", url, json={"model": model}, trust_env=False).raise_for_status()
