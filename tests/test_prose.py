@@ -32,8 +32,6 @@ UNFINISHED = tuple(
         "assemble",
         "options",
         "pipeline",
-        "state",
-        "jobs",
     )
 )
 

@@ -1,4 +1,4 @@
-"""What is known about a file or a symbol: `explain` describes it, `graph` follows its links."""
+"""Explain a file or a symbol, and follow its dependencies."""
 
 from __future__ import annotations
 
