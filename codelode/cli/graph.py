@@ -13,7 +13,7 @@ from codelode.client.request import MOST
 from codelode.counts import counted
 
 if TYPE_CHECKING:
-    from codelode.client import About, Client, Graph, GraphLink, GraphPlace
+    from codelode.client import About, Client, Graph, GraphLink, GraphNode
 
 RELATIONS = (
     *("imports", "importers", "calls", "callers", "inherits", "subclasses", "definitions"),
@@ -159,7 +159,7 @@ def _line(link: GraphLink, home: str) -> str:
     return f"{link.relation:<16} {indent}{ends}{sure}"
 
 
-def _node(node: GraphPlace, home: str) -> str:
+def _node(node: GraphNode, home: str) -> str:
     """Return `src/a.py:12 Client.get`, after the repository's name if it is another one."""
     if not node.repository:
         return f"{node.symbol} (external)"

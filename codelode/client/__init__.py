@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codelode.client.async_client import AsyncClient
     from codelode.client.channel import DEFAULT_ADDRESS
     from codelode.client.client import Client
-    from codelode.client.graph import Graph, GraphLink, GraphPlace
+    from codelode.client.graph import Graph, GraphLink, GraphNode
     from codelode.client.index import FileFailure, IndexedRepository, Queue, Status
     from codelode.client.results import (
         About,
@@ -54,7 +54,7 @@ __all__ = [
     "FoundFile",
     "Graph",
     "GraphLink",
-    "GraphPlace",
+    "GraphNode",
     "Hit",
     "ImportLink",
     "IndexedRepository",
@@ -70,7 +70,7 @@ _MODULES = {
     "AsyncClient": "async_client",
     "Client": "client",
     "DEFAULT_ADDRESS": "channel",
-    **dict.fromkeys(("Graph", "GraphLink", "GraphPlace"), "graph"),
+    **dict.fromkeys(("Graph", "GraphLink", "GraphNode"), "graph"),
     **dict.fromkeys(("FileFailure", "IndexedRepository", "Queue", "Status"), "index"),
 }
 

@@ -8,22 +8,22 @@ from codelode.v1 import graph_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class GraphPlace:
+class GraphNode:
     """A file, a symbol in one, a package, or a name outside of all indexed repositories."""
 
     repository: str  # empty: outside
-    path: str = ""  # of a package its folder
-    symbol: str = ""  # qualified name; of what is outside, its name as it is imported
+    path: str = ""  # the folder of a package
+    symbol: str = ""  # qualified name; outside, the name as it is imported
     line: int = 0  # 1-based; 0 for a file
 
 
 @dataclass(frozen=True, slots=True)
 class GraphLink:
-    """One edge, from what depends to what it depends on."""
+    """One edge, from the dependent node to its dependency."""
 
     relation: str  # imports, importers, calls, callers, …
-    source: GraphPlace
-    target: GraphPlace
+    source: GraphNode
+    target: GraphNode
     depth: int  # steps from the subject, from 1 on
     confidence: str  # exact, imported or name
 
@@ -50,12 +50,12 @@ def graph(message: graph_pb2.GetGraphResponse) -> Graph:
 def _link(message: graph_pb2.GraphLink) -> GraphLink:
     return GraphLink(
         relation=message.relation,
-        source=_place(message.source),
-        target=_place(message.target),
+        source=_node(message.source),
+        target=_node(message.target),
         depth=message.depth,
         confidence=message.confidence,
     )
 
 
-def _place(message: graph_pb2.GraphPlace) -> GraphPlace:
-    return GraphPlace(message.repository, message.path, message.symbol, message.line)
+def _node(message: graph_pb2.GraphPlace) -> GraphNode:
+    return GraphNode(message.repository, message.path, message.symbol, message.line)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from codelode.client import Client, GraphLink, GraphPlace
+from codelode.client import Client, GraphLink, GraphNode
 from codelode.errors import InvalidQuery
 from codelode.v1 import graph_pb2, graph_pb2_grpc
 
@@ -135,7 +135,7 @@ def test_the_client_gives_values(address, service):
         found = client.graph("a.py", relations=["imports"])
 
         assert found.links[1] == GraphLink(
-            "imports", GraphPlace("acme/http", "a.py"), GraphPlace("acme/http", "b.py"), 1, "exact"
+            "imports", GraphNode("acme/http", "a.py"), GraphNode("acme/http", "b.py"), 1, "exact"
         )
         assert found.notices == ("cut",)
         with pytest.raises(InvalidQuery, match="relations"):
