@@ -1,7 +1,7 @@
-"""Filters that a query says in words: `function that … in python`. Pure.
+"""Infer filters from the words of a query: `function that … in python`. Pure.
 
-A guess that is wrong hides the answer, so this is asked for, never done by itself; a filter that
-the request sets is left alone, and the answer says what was limited.
+A wrong guess hides the answer, so this is off by default, a filter that the request sets is left
+alone, and the answer says which filters were inferred.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from codelode import languages
 from codelode.model import Filters, Kind
 
-#: What a word for a kind of definition means in the languages taken together.
+#: The kinds of definitions that a word means, over all languages.
 KINDS: dict[str, tuple[Kind, ...]] = {
     "function": (Kind.FUNCTION, Kind.METHOD),
     "method": (Kind.METHOD, Kind.FUNCTION),
@@ -25,20 +25,20 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "constant": (Kind.CONSTANT,),
 }
 
-#: `a function that retries`, `which class for sessions`: the kind is what is asked for, not a word
-#: of the subject as in `function call`.
+#: Matches a kind that is asked for, as in `a function that retries`, `which class for sessions`,
+#: but not in `function call`.
 _KIND = re.compile(
     rf"\b({'|'.join(KINDS)})(?:s|es)?\s+(?:that|which|for|to|who|called|named)\b", re.IGNORECASE
 )
 
-#: `in python`, `written in go`, at the end of a thought.
+#: Matches `in python` and `written in go` at the end of a clause.
 _LANGUAGE = re.compile(
     r"\b(?:in|using)\s+([A-Za-z+#-]+)(?=\s*(?:$|[,.;?!]|\bcode\b))", re.IGNORECASE
 )
 
 
 def inferred(text: str, given: Filters) -> tuple[Filters, tuple[str, ...]]:
-    """The filters with what the query says of language and kind, and a notice of each."""
+    """Return the filters with the language and kind that the query names, and a notice of each."""
     found, notices = given, []
     language = _language(text)
     if language and not given.languages:
@@ -58,4 +58,4 @@ def _language(text: str) -> str | None:
 
 
 def _notice(what: str, value: str) -> str:
-    return f"limited to the {what} {value}, as the query says; without infer_filters it is not"
+    return f"limited to the {what} {value}, inferred from the query by infer_filters"

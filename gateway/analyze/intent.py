@@ -1,7 +1,7 @@
-"""What a query is after, and the names in it. By form alone; pure.
+"""Recognise the intent of a query and the names in it, by form alone. Pure.
 
-The first row that matches decides, so the rows stand from the surest sign to the vaguest. An
-intent is told to the asker and shapes nothing by itself: a wrong guess must not cost a hit.
+The first row that matches decides, so the rows are ordered from the surest sign to the vaguest. The
+intent is shown to the caller and changes no ranking: a wrong guess must not cost a hit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SIGNS: tuple[tuple[Intent, re.Pattern[str]], ...] = tuple(
     )
 )
 
-#: A path has a folder or a suffix that is no method: `src/http.py`, `go.mod`, not `Client.get`.
+#: A path has a folder or a known file suffix: `src/http.py`, `go.mod`, not `Client.get`.
 _PATH = re.compile(
     r"(?<![\w.@+-])(?:(?:[\w.@+-]+/)+[\w.@+-]*\w|[\w-]+\.(?:py|pyi|js|jsx|ts|tsx|go|rs|java|kt|rb|php|c|h|cc|cpp"
     r"|hpp|cs|swift|scala|sh|sql|md|rst|toml|ya?ml|json|xml|html|css|tf|lua|ex|proto|mod)\b)"
@@ -46,13 +46,13 @@ _NAMES: tuple[tuple[EntityKind, re.Pattern[str]], ...] = (
     (EntityKind.CAMEL_CASE, re.compile(r"\b[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+\b")),
 )
 
-#: Of a pasted snippet only so much is read, characters, and so many names are told.
+#: Bounds for a pasted snippet: characters that are read, and names that are returned. By hand.
 MAX_CHARS = 1_000
 MAX_ENTITIES = 20
 
 
 def intent(text: str, kind: QueryKind) -> Intent:
-    """`"where is retry defined"` → find_definition."""
+    """Return the intent: `"where is retry defined"` → find_definition."""
     if kind is QueryKind.CODE:
         return Intent.FIND_SIMILAR
     read = text[:MAX_CHARS]
@@ -63,7 +63,7 @@ def intent(text: str, kind: QueryKind) -> Intent:
 
 
 def entities(text: str) -> tuple[Entity, ...]:
-    """Paths, then names by how they are written; each once, in the order of the query."""
+    """Return the distinct paths and names of the query, in its order, with their spelling."""
     read = text[:MAX_CHARS]
     paths = _PATH.finditer(read)
     found = [(match.start(), Entity(EntityKind.PATH, match.group())) for match in paths]

@@ -1,11 +1,11 @@
-"""What two queries must share to the letter to have one answer, however near their vectors are.
+"""Extract the words that two queries must share exactly to share a cached answer.
 
 Vectors of queries that differ in one name, one number or one `not` are close together, and so are
-those that ask for the opposite: with the built-in embedder "string to int" and "int to string" have
-a cosine of 1, since it knows no order, and "ascending" and "descending" in one question .97, while
-the same question in other words seldom passes .94. So all words but those that only make a sentence
-must be the same in the same order. A search that was not saved costs milliseconds, the answer to
-another question costs the asker's trust.
+those of opposite queries: with the built-in embedder "string to int" and "int to string" have a
+cosine of 1, because it ignores order, and "ascending" and "descending" in one question .97, while
+the same question in other words seldom passes .94. So all words except those that only make a
+sentence must be equal and in the same order. A cache miss costs milliseconds; the answer to another
+question costs the trust of the user.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ a an the how what where when which who why is are was were be been do does did c
 would will i we you my our your me please find show
 """
 
-#: Words that make a sentence of what is asked for. Not `to`, `from`, `in`: they say which way.
+#: Words that only make a sentence. Not `to`, `from` and `in`, which give a direction.
 SENTENCE = frozenset(_WORDS.split())
 _ASKING = re.compile(r"\b(?:how|where|what|when)\s+to\b", re.IGNORECASE)
 
 
 def literals(text: str) -> tuple[str, ...]:
-    """Quoted texts, names, numbers, negations and languages, sorted; then the words in order."""
+    """Return quoted texts, names, numbers, negations and languages, sorted, then the words."""
     found = [entity.text for entity in entities(text)]
     found += (match.group().lower() for match in _NEGATION.finditer(text))
     found += (match.group() for match in _QUOTED.finditer(text))
@@ -44,5 +44,5 @@ def literals(text: str) -> tuple[str, ...]:
 
 
 def _telling(text: str) -> list[str]:
-    """The words that are not there for the sentence alone: `how do I retry a call?` → retry call"""
+    """Return the words that carry meaning, in order: `how do I retry a call?` → retry call."""
     return [term for term in tokens.terms(_ASKING.sub("", text)) if term not in SENTENCE]

@@ -1,7 +1,7 @@
-"""A query in other words, by the language model; asked for, never done by itself.
+"""Let the language model write alternate queries; off by default.
 
 Without a model, or when it does not answer in time, the query is searched as it is and the answer
-says so: an alternate can only add.
+says so, because an alternate query can only add candidates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_QUERY_CHARS = 500
 MAX_ALTERNATE_CHARS = 300
 MAX_TOKENS = 200
 
-#: An answer later than this is no longer waited for, seconds.
+#: Longest wait for the language model, seconds. By hand.
 TIMEOUT_S = 10.0
 
 NO_MODEL = "no language model is configured: the query was searched as it is"
@@ -39,7 +39,7 @@ _MARK = re.compile(r"^\s*(?:\d+[.):]|[-*•])\s*")
 async def alternates(
     text: str, model: LanguageModel | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Up to ALTERNATES other wordings, and what the asker should know."""
+    """Return up to ALTERNATES alternate queries, and notices when there are none."""
     if model is None:
         return (), (NO_MODEL,)
     asked = _PROMPT.format(count=ALTERNATES, query=text[:MAX_QUERY_CHARS])
@@ -53,7 +53,7 @@ async def alternates(
 
 
 def read(answer: str, *, but: str) -> tuple[str, ...]:
-    """The queries of an answer: its first distinct lines, without list marks and the original."""
+    """Return the queries of an answer: its distinct lines without list marks and the original."""
     lines = (_MARK.sub("", line).strip().strip("\"'`").strip() for line in answer.splitlines())
     distinct = dict.fromkeys(line[:MAX_ALTERNATE_CHARS] for line in lines if line and line != but)
     return tuple(distinct)[:ALTERNATES]

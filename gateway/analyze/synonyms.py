@@ -1,7 +1,7 @@
-"""Words that mean the same to who searches code. Pure; the table is the whole of it.
+"""Look up synonyms of the words of a query. Pure.
 
-Each row is a set: a query with one of its words is searched for the others too. A word may stand in
-one row only, and rows are short, because every word that is added finds more of what was not meant.
+Each row of the table is a set: a query with one of its words is searched for the others too. A word
+is in one row only, and rows are short, because every added word finds more that was not meant.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ start launch boot run
 SETS: tuple[tuple[str, ...], ...] = tuple(tuple(row.split()) for row in _ROWS.strip().splitlines())
 _ROW_OF = {word: row for row in SETS for word in row}
 
-#: Words added to one query; more would be a query of their own.
+#: Most words added to one query, so that they do not outnumber its own. By hand.
 MAX_SYNONYMS = 12
 
 
 def synonyms(words: Iterable[str]) -> tuple[str, ...]:
-    """`("retry", "login")` → the other words of both rows, one of each row in turn."""
+    """Return the other words of the rows of the given words, one of each row in turn."""
     given = tuple(words)
     rows = dict.fromkeys(_ROW_OF[word] for word in given if word in _ROW_OF)
     others = [[word for word in row if word not in given] for row in rows]

@@ -1,4 +1,4 @@
-"""A ranking → the hits of the answer: the page of it, explained. Pure; empty is an answer."""
+"""Turn the page of a ranking into the hits of the answer. Pure; no hits are a valid answer."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gateway.assemble.compact import compacted
 from gateway.assemble.named import asked_names, under_name
 from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 
-#: Tokens of the hits beyond which hardly a language model reads them.
+#: Tokens of the hits beyond which few language models can read them. By hand.
 MAX_TOKENS = 100_000
 
 
 async def assemble(state: SearchState, _backends: Backends) -> SearchState:
-    """Adds the hits."""
+    """Add the hits."""
     asked = asked_names(state.analysis.identifiers, state.query.filters.symbols)
-    hits = tuple(under_name(hit(place), asked) for place in state.page)
+    hits = tuple(under_name(hit(entry), asked) for entry in state.page)
     if state.query.options.assemble.compact:
         hits = tuple(map(compacted, hits))
     tokens = sum(estimated_tokens(hit.chunk.content) for hit in hits)
@@ -25,14 +25,14 @@ async def assemble(state: SearchState, _backends: Backends) -> SearchState:
     return state.remarked(_too_much(tokens)) if tokens > MAX_TOKENS else state
 
 
-def hit(place: Ranked) -> Hit:
-    """A place as a hit; the parts that add nothing to its score are left out."""
-    parts = tuple(part for part in zip(place.names, place.parts, strict=True) if part[1])
-    return Hit(place.candidate.chunk, place.score, match(place.candidate), parts)
+def hit(entry: Ranked) -> Hit:
+    """Make a hit of a ranked candidate, without the parts that add nothing to its score."""
+    parts = tuple(part for part in zip(entry.names, entry.parts, strict=True) if part[1])
+    return Hit(entry.candidate.chunk, entry.score, match(entry.candidate), parts)
 
 
 def match(candidate: Candidate) -> Match:
-    """Which side of the index found it."""
+    """Return whether keywords, vectors or both found the candidate."""
     if candidate.keyword_score is None:
         return Match.SEMANTIC
     return Match.KEYWORD if candidate.similarity is None else Match.BOTH

@@ -1,11 +1,11 @@
-"""Filling a budget of tokens: three shares, and what one leaves goes to the others. Pure."""
+"""Fill a token budget: three shares, and what one share leaves goes to the others. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-#: Shares of a context: the hits themselves, related files, the edges between them.
+#: Shares of a context: hits, related files, and the edges between them. By hand.
 PRIMARY, RELATED, GRAPH = 0.6, 0.3, 0.1
 
 Count = Callable[[str], int]
@@ -13,7 +13,7 @@ Count = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What fits, as places in the given lists, in their order."""
+    """The pieces that fit, as indexes into the given lists, ascending."""
 
     primary: tuple[int, ...]
     related: tuple[int, ...]
@@ -23,10 +23,10 @@ class Filled:
 def fill(
     primary: Sequence[int], related: Sequence[int], graph: Sequence[int], *, tokens: int
 ) -> Filled:
-    """Which pieces, given by their sizes, are taken; together never more than `tokens`.
+    """Choose pieces, given by their sizes, of never more than `tokens` together.
 
-    Greedy in the given order; a piece that does not fit makes room for smaller ones behind it.
-    First every list within its share, then the rest of the budget for hits, then for the others.
+    Greedy in the given order: a piece that does not fit is skipped for smaller ones after it. Each
+    list first fills its share, then the rest of the budget goes to hits and then to the others.
     """
     sizes = (primary, related, graph)
     shares = (PRIMARY, RELATED, GRAPH)

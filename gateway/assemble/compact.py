@@ -1,4 +1,4 @@
-"""A hit without its code: the place and one line that says what is there. Pure."""
+"""Replace the code of a hit by its signature. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ MAX_LINE_CHARS = 200
 
 
 def compacted(hit: Hit) -> Hit:
-    """The hit with its signature for content: the first line that names what it defines."""
+    """Return the hit with only its signature, the first line that names what it defines."""
     signature = signature_of(hit.chunk.content, hit.chunk.symbol)
     return replace(hit, chunk=hit.chunk._replace(content=signature))
 
 
 def signature_of(content: str, symbol: str) -> str:
-    """The first line that holds the last part of the symbol, else the first that is not blank."""
+    """Return the first line with the last part of the symbol, or else the first filled line."""
     name = symbol.rpartition(".")[2]
     filled = [line.strip() for line in content.splitlines() if line.strip()]
     naming = (line for line in filled if name and name in line)

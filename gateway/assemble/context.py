@@ -1,7 +1,7 @@
-"""A finished search → one Markdown text for an agent, within a budget of tokens. Pure.
+"""Write the result of a search as one Markdown text for an agent, within a token budget. Pure.
 
-Every piece stands under its place, `path:start-end`, in a fence that is longer than any inside it,
-so that code cannot end its own fence and speak as the text around it.
+Every piece is headed by its location, `path:start-end`, and fenced with more backticks than it
+contains in a row, so that code cannot end its own fence and pass for the text around it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Context:
 
 
 def context(state: SearchState, *, tokeniser: Tokeniser | None = None) -> Context:
-    """As many hits, related files and edges as the budget holds; empty without hits."""
+    """Write as many hits, related files and edges as fit the budget; empty without hits."""
     options = state.query.options.assemble
     count, notices = _counting(tokeniser, is_exact=options.exact_tokens)
     good = _good(state)
@@ -46,9 +46,9 @@ def context(state: SearchState, *, tokeniser: Tokeniser | None = None) -> Contex
     text = "\n\n".join(
         part
         for part in (
-            *(primary[place] for place in taken.primary),
-            *(related[place] for place in taken.related),
-            "\n".join(edges[place] for place in taken.graph),
+            *(primary[at] for at in taken.primary),
+            *(related[at] for at in taken.related),
+            "\n".join(edges[at] for at in taken.graph),
         )
         if part
     )
@@ -64,18 +64,18 @@ def _counting(tokeniser: Tokeniser | None, *, is_exact: bool) -> tuple[Count, tu
 
 
 def _size(piece: str, count: Count) -> int:
-    """Of the piece with the blank line behind it."""
+    """Return the tokens of the piece with the blank line after it."""
     return count(f"{piece}\n\n")
 
 
 def _good(state: SearchState) -> list[Hit]:
-    """The hits that say enough; the best one always does, however short it is."""
+    """Return the hits of sufficient quality; the first hit is always kept."""
     least = state.query.options.assemble.min_quality
     pairs = zip(state.hits, state.page, strict=True)
     return [
         hit
-        for rank, (hit, place) in enumerate(pairs)
-        if not rank or not least or quality(place.candidate.chunk.content) >= least
+        for rank, (hit, entry) in enumerate(pairs)
+        if not rank or not least or quality(entry.candidate.chunk.content) >= least
     ]
 
 
@@ -89,7 +89,7 @@ def _hit(hit: Hit, state: SearchState) -> str:
 
 
 def _related(found: Related, state: SearchState) -> str:
-    """The part of a related file that has most to do with the query."""
+    """Write the chunk of a related file that contains most words of the query."""
     words = set(state.analysis.words)
     best = max(found.chunks, key=lambda chunk: _shared(chunk, words))
     relation = found.relation.replace("_", " ")
@@ -102,16 +102,18 @@ def _shared(chunk: Chunk, words: Iterable[str]) -> int:
 
 
 def _piece(chunk: Chunk, *, content: str = "", start: int = 0, end: int = 0, note: str = "") -> str:
-    """A heading with the place, then the code."""
-    place = f"{chunk.path}:{start or chunk.start_line}-{end or chunk.end_line}"
+    """Write a heading with the location, then the code."""
+    location = f"{chunk.path}:{start or chunk.start_line}-{end or chunk.end_line}"
     about = ", ".join(part for part in (chunk.repository, chunk.symbol, note) if part)
     code = (content or chunk.content).rstrip("\n")
     fence = "`" * max([3, *(len(run) + 1 for run in _FENCES.findall(code))])
-    return f"### {_one_line(place)} ({_one_line(about)})\n{fence}{chunk.language}\n{code}\n{fence}"
+    return (
+        f"### {_one_line(location)} ({_one_line(about)})\n{fence}{chunk.language}\n{code}\n{fence}"
+    )
 
 
 def _edges(state: SearchState) -> list[str]:
-    """One line per edge between the files, the surest first."""
+    """Write one line for each edge between the files, the surest first."""
     near = [f"- {found.path} ({found.relation}) {found.of}" for found in state.related]
     links = [f"- {link.path} imports {link.target}" for link in state.imports]
     return [_one_line(edge) for edge in dict.fromkeys((*near, *links))]

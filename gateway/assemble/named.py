@@ -1,7 +1,7 @@
-"""A hit under the name that was asked for, where its chunk defines that beside others. Pure.
+"""Head a hit with the name that was asked for, if its chunk defines it beside others. Pure.
 
-A chunk is called after the definition that fills most of it. Whoever asks for another one in it
-takes the hit for a wrong one when it is headed by that.
+A chunk is named after the definition that fills most of it. A user who asked for another definition
+in it would take the hit for a wrong one under that name.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import replace
 
 from codelode.model import Hit
 
-#: What stands between the names of a qualified one: `Client.get`, `absl::StrCat`, `a/b`.
+#: Separators of a qualified name: `Client.get`, `absl::StrCat`, `a/b`.
 _SEPARATOR = re.compile(r"::|->|[.#/\\]")
 
 
 def asked_names(identifiers: Iterable[str], symbols: Iterable[str]) -> tuple[str, ...]:
-    """The names that a query writes like code or that the filter of symbols gives, exactly.
+    """Return the names that the query writes like code or that the symbol filter names.
 
-    A glob among them is the name of nothing.
+    A glob in the filter matches no name here.
     """
     return tuple(dict.fromkeys(_SEPARATOR.split(name)[-1] for name in (*identifiers, *symbols)))
 
 
 def under_name(hit: Hit, asked: tuple[str, ...]) -> Hit:
-    """The hit under the first of the names that its chunk defines; its kind stays the chunk's."""
+    """Return the hit under the first name that its chunk defines; its kind stays the chunk's."""
     chunk = hit.chunk
     named = [_within(chunk.symbol, name) for name in asked if name in chunk.symbols]
     if not named or chunk.symbol in named:
@@ -34,6 +34,6 @@ def under_name(hit: Hit, asked: tuple[str, ...]) -> Hit:
 
 
 def _within(symbol: str, name: str) -> str:
-    """The name with what the symbol has before it: `job.build.steps` and `build` → `job.build`."""
+    """Return the name with its qualifier: `job.build.steps` and `build` → `job.build`."""
     part = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", symbol)
     return symbol[: part.end()] if part else name

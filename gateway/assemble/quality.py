@@ -1,21 +1,21 @@
-"""Whether a chunk says enough to spend tokens on. Pure.
+"""Score whether a chunk is worth the tokens of a context. Pure.
 
-Tables of numbers, minified code and rows of brackets score low; so does what repeats itself.
+Tables of numbers, minified code, rows of brackets and repetitive text score low.
 """
 
 from __future__ import annotations
 
 from codelode import tokens
 
-#: Fewer words say nothing that the place and the signature do not.
+#: Fewer words tell no more than the location and the signature. By hand.
 MIN_WORDS = 20
 
-#: Shares of letters and of distinct words from which on text counts as whole.
+#: Shares of letters and of distinct words that give the full score. By hand.
 LETTERS, DISTINCT = 0.5, 0.4
 
 
 def quality(content: str) -> float:
-    """0 to 1: the mean of how much of it is letters and how little repeats; 0 below MIN_WORDS."""
+    """Return the mean of both shares relative to the full ones, 0 to 1; 0 below MIN_WORDS."""
     words = [word for run in tokens.identifiers(content) for word in tokens.words(run)]
     if len(words) < MIN_WORDS:
         return 0.0

@@ -27,19 +27,19 @@ EXAMPLE_WORDS = frozenset(
 
 
 def keyword(scene: Scene) -> Scores:
-    """BM25 relative to the best candidate; 0 if the keyword search did not return it."""
+    """Return BM25 relative to the best candidate; 0 if the keyword search did not return it."""
     return _by_best(np.array([c.keyword_score or 0.0 for c in scene.candidates]))
 
 
 def similarity(scene: Scene) -> Scores:
-    """Cosine relative to the best candidate; the least cosine if the vector search missed it."""
+    """Return the cosine relative to the best candidate; the least cosine found stands for none."""
     found = scene.similarities
     least = _least(found)
     return _by_best(np.maximum(np.where(np.isnan(found), least, found), 0.0))
 
 
 def file_similarity(scene: Scene) -> Scores:
-    """Cosine of the best candidate of its file, scaled from the least to the best."""
+    """Return the cosine of the best candidate of its file, scaled from the least to the best."""
     found = scene.similarities
     above = np.where(np.isnan(found), 0.0, found - _least(found))
     return scene.of_file(_by_best(above))
@@ -49,31 +49,31 @@ def file_similarity(scene: Scene) -> Scores:
 
 
 def file_body(scene: Scene) -> Scores:
-    """Share of the query that the candidates of its file contain together."""
+    """Return the share of the query that the candidates of its file contain together."""
     together = np.zeros((int(scene.files.max()) + 1, scene.bodies.shape[1]))
     np.maximum.at(together, scene.files, scene.bodies)
     return scene.coverage(together)[scene.files]
 
 
 def repository_said(scene: Scene) -> Scores:
-    """Share of the name of its repository that the query contains."""
+    """Return the share of the name of its repository that the query contains."""
     spoken = set(scene.analysis.words)
     shares = {name: _said_literally(name, spoken) for name in set(scene.repositories)}
     return np.array([shares[name] for name in scene.repositories])
 
 
 def folder_said(scene: Scene) -> Scores:
-    """Share of the name of its folder that the query contains."""
+    """Return the share of the name of its folder that the query contains."""
     return scene.said([path.folder for path in scene.paths])
 
 
 def stem_said(scene: Scene) -> Scores:
-    """Share of the name of its file that the query contains."""
+    """Return the share of the name of its file that the query contains."""
     return scene.said([path.stem for path in scene.paths])
 
 
 def symbol(scene: Scene) -> Scores:
-    """Share of the query that the names of its definitions contain."""
+    """Return the share of the query that the names of its definitions contain."""
     return scene.covered_by([names.terms for names in scene.names])
 
 
@@ -81,9 +81,9 @@ def symbol(scene: Scene) -> Scores:
 
 
 def definition(scene: Scene) -> Scores:
-    """For a query that is a name: 1 if the main definition has this name and starts in the chunk.
+    """Return 1 if the query is a name and the main definition has it and starts in the chunk.
 
-    ½ if that definition continues from an earlier chunk or is a constructor, or if the chunk
+    Return ½ if that definition continues from an earlier chunk or is a constructor, or if the chunk
     defines the name beside others.
     """
     if scene.analysis.kind is not QueryKind.IDENTIFIER:
@@ -92,14 +92,14 @@ def definition(scene: Scene) -> Scores:
 
 
 def mentioned(scene: Scene) -> Scores:
-    """For a query of several words: as `definition`, for the names in it, also written apart."""
+    """Score as `definition` does, for names within a query of several words, also split ones."""
     if scene.analysis.kind is QueryKind.IDENTIFIER:
         return np.zeros(len(scene.candidates))
     return _defining(scene, scene.identifiers | scene.compounds)
 
 
 def named(scene: Scene) -> Scores:
-    """1 if the main definition starts in the chunk and is named by a word of a longer query."""
+    """Return 1 if a word of a longer query names the main definition, which starts here."""
     if scene.analysis.kind is QueryKind.IDENTIFIER:
         return np.zeros(len(scene.candidates))
     words = set(scene.words)
@@ -107,7 +107,7 @@ def named(scene: Scene) -> Scores:
 
 
 def starts(scene: Scene) -> Scores:
-    """1 if a definition starts in the chunk."""
+    """Return 1 if a definition starts in the chunk."""
     return _flags(bool(names.defined) for names in scene.names)
 
 
@@ -115,34 +115,34 @@ def starts(scene: Scene) -> Scores:
 
 
 def first(scene: Scene) -> Scores:
-    """1 for the beginning of a file, which holds its licence, imports and description."""
+    """Return 1 for the beginning of a file, which holds its licence, imports and description."""
     return _flags(chunk.start_line == 1 for chunk in scene.chunks)
 
 
 def test(scene: Scene) -> Scores:
-    """1 for a test, unless the query asks for tests."""
+    """Return 1 for a test, unless the query asks for tests."""
     return _unasked(scene, Category.TEST)
 
 
 def docs(scene: Scene) -> Scores:
-    """1 for a document, unless the query asks for documents."""
+    """Return 1 for a document, unless the query asks for documents."""
     return _unasked(scene, Category.DOCS)
 
 
 def example(scene: Scene) -> Scores:
-    """1 for an example, benchmark, script or the like, unless the query asks for one."""
+    """Return 1 for an example, benchmark, script or the like, unless the query asks for one."""
     if not EXAMPLE_WORDS.isdisjoint(scene.analysis.words):
         return np.zeros(len(scene.candidates))
     return _flags(path.is_example for path in scene.paths)
 
 
 def configuration(scene: Scene) -> Scores:
-    """1 for a configuration file."""
+    """Return 1 for a configuration file."""
     return _flags(chunk.category is Category.CONFIGURATION for chunk in scene.chunks)
 
 
 def foreign(scene: Scene) -> Scores:
-    """1 for vendored or generated code."""
+    """Return 1 for vendored or generated code."""
     return _unasked(scene, Category.VENDORED, Category.GENERATED)
 
 
@@ -183,6 +183,6 @@ def _starts(names: Names) -> bool:
 
 
 def _unasked(scene: Scene, *categories: Category) -> Scores:
-    """1 for files of these categories, unless the query asks for them."""
+    """Return 1 for files of these categories, unless the query asks for them."""
     unasked = scene.analysis.unasked.intersection(categories)
     return _flags(chunk.category in unasked for chunk in scene.chunks)

@@ -50,30 +50,30 @@ class Scene:
 
     @cached_property
     def names(self) -> list[Names]:
-        """The names that each chunk defines."""
+        """Return the names that each chunk defines."""
         return [
             one.names or names_of(one.chunk.symbol, one.chunk.symbols) for one in self.candidates
         ]
 
     @cached_property
     def paths(self) -> list[PathWords]:
-        """The words of the path of each chunk."""
+        """Return the words of the path of each chunk."""
         return [path_words(chunk.path) for chunk in self.chunks]
 
     @cached_property
     def repositories(self) -> list[tuple[str, ...]]:
-        """The words of the name of each chunk's repository."""
+        """Return the words of the name of each chunk's repository."""
         return [repository_words(chunk.repository) for chunk in self.chunks]
 
     @cached_property
     def similarities(self) -> Scores:
-        """The cosine of each candidate; NaN if the vector search did not return it."""
+        """Return the cosine of each candidate; NaN if the vector search did not return it."""
         given = [candidate.similarity for candidate in self.candidates]
         return np.array([np.nan if one is None else one for one in given])
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The words of the query that can distinguish candidates."""
+        """Return the words of the query that can distinguish candidates."""
         own, *more = set(self.repositories)
         if more:
             return self.analysis.words
@@ -82,33 +82,33 @@ class Scene:
 
     @cached_property
     def bodies(self) -> Matches:
-        """The words of the query that each chunk contains."""
+        """Return the words of the query that each chunk contains."""
         texts = [chunk.content.casefold() for chunk in self.chunks]
         held = [[word in text for text in texts] for word in self.words]
         return np.array(held, float).reshape(len(self.words), len(texts)).T
 
     @cached_property
     def idf(self) -> Scores:
-        """The inverse document frequency of each word among these candidates; 0 if none has it."""
+        """Return the inverse document frequency of each word in the candidates; 0 if absent."""
         held = self.bodies.sum(axis=0)
         idf: Scores = np.log1p((len(self.candidates) - held + 0.5) / (held + 0.5))
         return np.where(held > 0, idf, 0.0)
 
     @cached_property
     def files(self) -> npt.NDArray[np.int64]:
-        """The number of each candidate's file, 0-based."""
+        """Return the number of each candidate's file, 0-based."""
         numbers: dict[tuple[str, str], int] = {}
         files = [(chunk.repository, chunk.path) for chunk in self.chunks]
         return np.array([numbers.setdefault(file, len(numbers)) for file in files])
 
     @cached_property
     def identifiers(self) -> frozenset[str]:
-        """The names that the query writes like code, normalised by `spelling`."""
+        """Return the names that the query writes like code, normalised by `spelling`."""
         return frozenset(map(spelling, self.analysis.identifiers)) - {""}
 
     @cached_property
     def compounds(self) -> frozenset[str]:
-        """Adjacent words of the query, joined: `thread pool` → `threadpool`."""
+        """Return adjacent words of the query, joined: `thread pool` → `threadpool`."""
         words = self.analysis.words
         return frozenset(
             "".join(words[at : at + size])
