@@ -21,7 +21,6 @@ class Family(StrEnum):
     HELM_VALUES = "helm_values"
     HELM_TEMPLATE = "helm_template"
     KUSTOMIZATION = "kustomization"
-    KUBERNETES = "kubernetes"  # by content only
 
 
 #: The first match counts. Patterns may be wide: no blocks are found in a file without any.

@@ -52,7 +52,7 @@ class _Segment(NamedTuple):
     last: int
     size: int  # bytes
     ink: int
-    depth: int  # of the cut before it, which divides so many nodes
+    depth: int  # number of nodes that the cut before it divides
     nodes: Sequence[Node | Composed] = ()  # nodes over several rows, where it can be divided
     opens_next: bool = False  # too small to stand alone, and the next segment is inside it
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import cast
 
 from codelode.model import Import
 from workers.parse.ecosystems import manifests
-from workers.parse.ecosystems.layout import Layout
+from workers.parse.ecosystems.layout import Layout, per_layout
 from workers.parse.ecosystems.resolution import Resolved
 from workers.parse.ecosystems.statement import ReferenceReader, References
 
@@ -77,15 +76,18 @@ def ruby(text: str) -> References:
 
 def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
     """Resolve a dependency to the manifest of a package that the repository itself publishes."""
-    key = ("packages", "")
-    if key not in layout.memo:
-        layout.memo[key] = {
-            f"{facts.kind}:{facts.name}": manifest
-            for manifest, facts in reversed(layout.facts.items())
-            if facts.name
-        }
-    found = cast("dict[str, str]", layout.memo[key]).get(imp.module)
+    found = _manifests(layout).get(imp.module)
     return Resolved((found,) if found else ())
+
+
+@per_layout
+def _manifests(layout: Layout) -> dict[str, str]:
+    """Return the manifest of each package that the repository publishes."""
+    return {
+        f"{facts.kind}:{facts.name}": manifest
+        for manifest, facts in reversed(layout.facts.items())
+        if facts.name
+    }
 
 
 def packages(imp: Import) -> Iterator[str]:

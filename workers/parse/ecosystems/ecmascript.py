@@ -8,11 +8,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from typing import cast
 
 from codelode.model import Import
 from codelode.references import DEFAULT, MODULE
-from workers.parse.ecosystems.layout import Layout
+from workers.parse.ecosystems.layout import Layout, per_layout
 from workers.parse.ecosystems.manifests import Facts
 from workers.parse.ecosystems.resolution import Resolved, at, beside
 from workers.parse.ecosystems.statement import C_COMMENT, QUOTED, Statement, Statements
@@ -179,7 +178,7 @@ def _file(base: str, layout: Layout) -> str | None:
 
 def _aliased(module: str, path: str, layout: Layout) -> Iterator[str]:
     """Yield the places that `paths` and `baseUrl` of the nearest configuration give a module."""
-    config = _config_of(posixpath.dirname(path), layout)
+    config = _config_of(layout, posixpath.dirname(path))
     if config is None:
         return
     paths, base = config
@@ -194,25 +193,19 @@ def _aliased(module: str, path: str, layout: Layout) -> Iterator[str]:
 _Config = tuple[tuple[tuple[str, tuple[str, ...]], ...], str | None]  # patterns, base folder
 
 
-def _config_of(folder: str, layout: Layout) -> _Config | None:
+@per_layout
+def _config_of(layout: Layout, folder: str) -> _Config | None:
     """Return the aliases that apply in a folder, most specific first, and the base folder.
 
     Targets are paths from the repository's root.
     """
-    key = ("tsconfig", folder)
-    if key not in layout.memo:
-        layout.memo[key] = _read_config(folder, layout)
-    return cast("_Config | None", layout.memo[key])
-
-
-def _read_config(folder: str, layout: Layout) -> _Config | None:
     for name in ("tsconfig.json", "jsconfig.json"):
         file = posixpath.join(folder, name)
         if file in layout.facts:
             pairs, base = _extended(file, layout, depth=0)
             if pairs or base is not None:
                 return tuple(sorted(pairs.items(), key=_specificity)), base
-    return _config_of(posixpath.dirname(folder), layout) if folder else None
+    return _config_of(layout, posixpath.dirname(folder)) if folder else None
 
 
 def _extended(
@@ -302,12 +295,10 @@ def _of_packages(module: str, path: str, layout: Layout) -> Iterator[str]:
     yield from _entries(place, facts, subpath, layout)
 
 
+@per_layout
 def _packages(layout: Layout) -> Mapping[str, tuple[str, Facts]]:
-    key = ("npm packages", "")
-    if key not in layout.memo:
-        found = reversed(layout.of_kind("npm"))
-        layout.memo[key] = {facts.name: (place, facts) for place, facts in found if facts.name}
-    return cast("Mapping[str, tuple[str, Facts]]", layout.memo[key])
+    found = reversed(layout.of_kind("npm"))
+    return {facts.name: (place, facts) for place, facts in found if facts.name}
 
 
 def _entry(place: str, facts: Facts, subpath: str, layout: Layout) -> str | None:

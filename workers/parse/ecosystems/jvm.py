@@ -27,7 +27,7 @@ _WILDCARDS = ("*", "_")
 #: Scala's wildcard for given instances, which may be listed beside names.
 _GIVEN = "given"
 
-#: A package is published under the first parts of its name, at least so many and fewer than.
+#: Parts of a package's name under which it is published: the fewest, and one more than the most.
 _MIN_PARTS, _END_PARTS = 2, 5
 _SOURCE_ROOT = re.compile(r"(?:^|/)src/(?:main|commonMain|jvmMain)/(?:java|kotlin|scala)/")
 

@@ -12,7 +12,8 @@ import threading
 from bisect import bisect_left
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from codelode.model import BlobId, SourceFile
 from workers.parse.ecosystems import manifests
@@ -37,6 +38,7 @@ class Layout:
         self.name = name
         self.paths = frozenset(paths)
         self.facts = dict(sorted((facts or {}).items()))
+        self.computed: dict[tuple[object, ...], object] = {}  # by functions that `per_layout` makes
 
     def __contains__(self, path: str) -> bool:
         return path in self.paths
@@ -117,28 +119,13 @@ class Layout:
             found[facts.kind].append((posixpath.dirname(path), facts))
         return dict(found)
 
-    @cached_property
-    def memo(self) -> dict[tuple[str, str], object]:
-        """Values that resolvers computed from the layout, by name of the value and argument."""
-        return {}
-
     def nearest(self, kind: str, path: str) -> tuple[str, Facts] | None:
         """Return the manifest of the kind in the closest folder at or above the file."""
-        by_folder = self._nearest(kind)
+        by_folder = _first_of_kind(self, kind)
         for folder in above(posixpath.dirname(path)):
             if folder in by_folder:
                 return folder, by_folder[folder]
         return None
-
-    def _nearest(self, kind: str) -> Mapping[str, Facts]:
-        known = self._by_folder.get(kind)
-        if known is None:
-            known = self._by_folder[kind] = dict(reversed(self.of_kind(kind)))
-        return known
-
-    @cached_property
-    def _by_folder(self) -> dict[str, Mapping[str, Facts]]:
-        return {}
 
     def fingerprints(self) -> dict[str, str]:
         """Return a digest of the facts of each kind; files are resolved again when one changes.
@@ -150,6 +137,31 @@ class Layout:
             said = [(folder, f.name, f.pairs, f.extends) for folder, f in found]
             digests[kind] = hashlib.sha256(repr(said).encode("utf-8", "replace")).hexdigest()[:16]
         return digests
+
+
+_Arguments = ParamSpec("_Arguments")
+_Value = TypeVar("_Value")
+
+
+def per_layout(
+    compute: Callable[Concatenate[Layout, _Arguments], _Value],
+) -> Callable[Concatenate[Layout, _Arguments], _Value]:
+    """Compute a function of a layout once per arguments; values live as long as the layout."""
+
+    @wraps(compute)
+    def computed(layout: Layout, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Value:
+        key = (compute, *args)
+        if key not in layout.computed:
+            layout.computed[key] = compute(layout, *args, **kwargs)
+        return cast("_Value", layout.computed[key])
+
+    return computed
+
+
+@per_layout
+def _first_of_kind(layout: Layout, kind: str) -> Mapping[str, Facts]:
+    """Return the first manifest of a kind in each folder."""
+    return dict(reversed(layout.of_kind(kind)))
 
 
 class Layouts:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from typing import cast
 
 from codelode.model import Import
-from workers.parse.ecosystems.layout import Layout, likely, nearest_to
+from workers.parse.ecosystems.layout import Layout, likely, nearest_to, per_layout
 from workers.parse.ecosystems.resolution import Resolved, at, first, inside
 from workers.parse.ecosystems.statement import QUOTED, Statement, Statements, grouped
 
@@ -61,17 +60,15 @@ def _psr(name: str, layout: Layout) -> Iterator[str]:
                 yield inside(posixpath.join(posixpath.dirname(place), "functions.php"))
 
 
+@per_layout
 def _psr_rules(layout: Layout) -> dict[str, tuple[str, ...]]:
     """Return the folders of each namespace prefix."""
-    key = ("psr", "")
-    if key not in layout.memo:
-        rules: dict[str, tuple[str, ...]] = {}
-        for folder, facts in layout.of_kind("composer"):
-            for pair, to in facts.pairs:
-                prefix = pair.rpartition(" ")[0]
-                rules[prefix] = (*rules.get(prefix, ()), posixpath.join(folder, to))
-        layout.memo[key] = rules
-    return cast("dict[str, tuple[str, ...]]", layout.memo[key])
+    rules: dict[str, tuple[str, ...]] = {}
+    for folder, facts in layout.of_kind("composer"):
+        for pair, to in facts.pairs:
+            prefix = pair.rpartition(" ")[0]
+            rules[prefix] = (*rules.get(prefix, ()), posixpath.join(folder, to))
+    return rules
 
 
 def _file(written: str, path: str, layout: Layout) -> Resolved:

@@ -10,11 +10,10 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterator
-from typing import cast
 
 from codelode.model import Import
 from codelode.references import MODULE
-from workers.parse.ecosystems.layout import Layout, above
+from workers.parse.ecosystems.layout import Layout, above, per_layout
 from workers.parse.ecosystems.resolution import EXTERNAL, Resolved, at
 from workers.parse.ecosystems.statement import Statement, Statements, names, renamed
 
@@ -54,7 +53,7 @@ def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
     if not parts or parts[0] in sys.stdlib_module_names:
         return EXTERNAL
     inner = "/".join(parts)
-    for prefix in _roots(folder, layout):
+    for prefix in _roots(layout, folder):
         base = prefix + inner
         if _module(base, layout) or (imp.names and _submodules(imp, base, layout)):
             return _named(imp, base, layout)
@@ -96,29 +95,26 @@ def _module(base: str, layout: Layout) -> str | None:
     return None
 
 
-def _roots(folder: str, layout: Layout) -> tuple[str, ...]:
+@per_layout
+def _roots(layout: Layout, folder: str) -> tuple[str, ...]:
     """Return path prefixes of roots: folders above the file that are no packages, and `src`."""
-    known = layout.memo.get(("python roots", folder))
-    if known is None:
-        roots: dict[str, None] = {}
-        for around in above(folder):
-            if posixpath.join(around, "__init__.py") not in layout:
-                roots[around] = None
-            for custom in _CUSTOMARY_ROOTS:
-                inner = posixpath.join(around, custom)
-                if inner in layout.folders and f"{inner}/__init__.py" not in layout:
-                    roots[inner] = None
-        for place, _ in layout.of_kind("pypi"):
-            roots |= dict.fromkeys((place, posixpath.join(place, "src")))
-        prefixes = tuple(f"{root}/" if root else "" for root in roots)
-        known = layout.memo["python roots", folder] = prefixes
-    return cast("tuple[str, ...]", known)
+    roots: dict[str, None] = {}
+    for around in above(folder):
+        if posixpath.join(around, "__init__.py") not in layout:
+            roots[around] = None
+        for custom in _CUSTOMARY_ROOTS:
+            inner = posixpath.join(around, custom)
+            if inner in layout.folders and f"{inner}/__init__.py" not in layout:
+                roots[inner] = None
+    for place, _ in layout.of_kind("pypi"):
+        roots |= dict.fromkeys((place, posixpath.join(place, "src")))
+    return tuple(f"{root}/" if root else "" for root in roots)
 
 
 def _partly(imp: Import, parts: list[str], folder: str, layout: Layout) -> tuple[str, ...]:
     """Return keys of a missing module in a package that exists, and of its names."""
     inner = "/".join(parts)
-    roots = [prefix for prefix in _roots(folder, layout) if prefix + parts[0] in layout.folders]
+    roots = [prefix for prefix in _roots(layout, folder) if prefix + parts[0] in layout.folders]
     imported = [name for name in imp.names[:MAX_NAMES] if name != "*"]
     tails = ("", *(f"/{name}" for name in imported))
     return at(*(f"{prefix}{inner}{tail}" for prefix in roots for tail in tails))
