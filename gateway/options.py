@@ -12,21 +12,21 @@ from enum import StrEnum
 
 
 class Fusion(StrEnum):
-    """How the keyword and vector results become one score."""
+    """The fusion of keyword and vector results to one score."""
 
     RRF = "rrf"  # reciprocal ranks, k = 60
     RELATIVE = "relative"  # each side scaled to [0, 1] by its best and worst
 
 
 class Mode(StrEnum):
-    """What is retrieved first."""
+    """The units that are retrieved first: chunks, or files."""
 
     HYBRID = "hybrid"  # chunks
     STAGED = "staged"  # experimental: files by their summaries, then the chunks inside them
 
 
 class Ranker(StrEnum):
-    """What orders the candidates."""
+    """The model that orders the candidates."""
 
     LINEAR = "linear"  # the fitted features
     FUSED = "fused"  # experimental: the fused score alone, with the definition boost
@@ -58,7 +58,7 @@ class Preset(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Analyze:
-    """How the query is read. All experimental."""
+    """Options of the query analysis. All experimental."""
 
     synonyms: bool = False  # search for synonyms of its words too
     infer_filters: bool = False  # `in python`, `function that …` limit language and kind
@@ -67,7 +67,7 @@ class Analyze:
 
 @dataclass(frozen=True, slots=True)
 class Retrieve:
-    """Where candidates come from."""
+    """Options of the retrieval of candidates."""
 
     mode: Mode = Mode.HYBRID
     window: int = 100  # candidates of each side, or of both where the store fuses them, 10 to 500
@@ -81,7 +81,7 @@ class Retrieve:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """What orders candidates, and what is left out."""
+    """Options of the ranking of candidates, and of what is left out."""
 
     ranker: Ranker = Ranker.LINEAR
     definition_boost: float = 2.0  # of the fused ranker
@@ -95,7 +95,7 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """What is added around the hits."""
+    """Options of what is added around the hits."""
 
     related: int = 0  # files near the hits in the graph, at most; 10 is usual
     hops: int = 2  # steps to a related file, 1 or 2
@@ -109,7 +109,7 @@ class Expand:
 
 @dataclass(frozen=True, slots=True)
 class Assemble:
-    """How much is returned, and in which form."""
+    """Options of the size and the form of the answer."""
 
     budget_tokens: int = 8_000
     reserved_tokens: int = 2_000  # of the budget, for the caller's own prompt

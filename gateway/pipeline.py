@@ -69,7 +69,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What an answer depends on besides its query."""
+    """The inputs of an answer besides its query."""
 
     store: str
     embedder: str  # identity

@@ -41,7 +41,7 @@ NO_GRAPH = "no dependency graph is configured: imports and tests are missing"
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is known about a file or a symbol."""
+    """The description of a file or a symbol."""
 
     kind: str  # file or symbol
     summary: str
