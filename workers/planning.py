@@ -17,7 +17,7 @@ from codelode.ledger import Advance, FileManifest, WorkItem
 from codelode.model import RefName, RepositoryName, Revision, Run
 from codelode.ports import PublishedPackages
 from codelode.stages import has_language_model
-from workers.enrich import first_wanted
+from workers.enrich import by_priority
 from workers.parse import PARSER_VERSION, imports, own_queries
 from workers.pull import RULES_VERSION, prepare, recently_changed
 from workers.services import Services
@@ -64,7 +64,7 @@ def _by_priority(
     the enrich stage looks them up again for later files of the run.
     """
     paths = [item.path for item in manifest.items]
-    return first_wanted(
+    return by_priority(
         manifest.items,
         recent=_recent(repository, manifest.revision, services),
         importers=services.importers(repository, paths),

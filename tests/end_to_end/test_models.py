@@ -14,7 +14,7 @@ from codelode.access import EVERYTHING
 from codelode.backends import registry
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
 from tests.end_to_end.runs import command, ended
-from workers.enrich.wanted import CENTRAL_IMPORTERS
+from workers.enrich.priority import CENTRAL_IMPORTERS
 
 FILES = 12
 

@@ -7,8 +7,8 @@ summary: that is counted and never raised. Raises what the budget raises.
 
 from __future__ import annotations
 
+from workers.enrich.priority import by_priority
 from workers.enrich.prompt import PROMPT_VERSION
 from workers.enrich.summaries import Enriched, Enricher, unasked
-from workers.enrich.wanted import first_wanted
 
-__all__ = ["PROMPT_VERSION", "Enriched", "Enricher", "first_wanted", "unasked"]
+__all__ = ["PROMPT_VERSION", "Enriched", "Enricher", "by_priority", "unasked"]

@@ -32,8 +32,8 @@ from codelode.ports import (
 )
 from workers import derivations
 from workers.enrich.outline import outline
+from workers.enrich.priority import exported, file_share, needs_summary, share
 from workers.enrich.prompt import MAX_ANSWER_TOKENS, PROMPT_VERSION, ask, clean
-from workers.enrich.wanted import exported, file_share, is_wanted, share
 
 #: After a batch of which every call failed, before it or the next one is asked for, seconds: a
 #: server that restarts should find its run still there, and three such batches end it. As long as
@@ -84,7 +84,7 @@ class _File(NamedTuple):
     @classmethod
     def of(cls, path: str, parsed: ParsedFile) -> _File:
         chunks = locate(parsed, repository=RepositoryName(""), path=path, refs=())
-        wanted = tuple(filter(is_wanted, chunks))
+        wanted = tuple(filter(needs_summary, chunks))
         # The summary of a single chunk describes its whole file.
         whole = _Subject(outline(parsed), is_file=True) if len(wanted) > 1 else None
         return cls(path, parsed, chunks, wanted, whole)

@@ -22,6 +22,6 @@ from __future__ import annotations
 
 from workers.reindex.build import Build, Missing, finish
 from workers.reindex.content import Contents
-from workers.reindex.sentences import Sentences
+from workers.reindex.stored_summaries import StoredSummaries
 
-__all__ = ["Build", "Contents", "Missing", "Sentences", "finish"]
+__all__ = ["Build", "Contents", "Missing", "StoredSummaries", "finish"]

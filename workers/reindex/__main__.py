@@ -25,7 +25,7 @@ from workers.enrich import Enricher
 from workers.parse import own_queries
 from workers.reindex.build import Build, IndexSwap, Progress, finish
 from workers.reindex.content import Contents, Nothing
-from workers.reindex.sentences import Sentences
+from workers.reindex.stored_summaries import StoredSummaries
 from workers.services import Services, shaping
 
 #: Interval of progress reports, seconds.
@@ -101,7 +101,7 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
             build(before=before)
         finally:
             build.contents.close()
-            build.sentences.close()
+            build.stored_summaries.close()
             services.blobs.close()
         report.say(exchanged=True)
         time.sleep(beside.readers_follow_s + GRACE_S)
@@ -187,7 +187,7 @@ def _build(
             enricher=enricher,
             operators=own_queries.of_operator(settings.queries),
         ),
-        sentences=Sentences(lambda: _published(settings)),
+        stored_summaries=StoredSummaries(lambda: _published(settings)),
         embedder=registry.embedder(settings),
         derivations=known,
         beside=beside,

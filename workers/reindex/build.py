@@ -33,8 +33,8 @@ from codelode.vectors import Vectors
 from workers import wire
 from workers.embed import embed
 from workers.parse import own_queries
-from workers.reindex.content import Content, Contents, Wanted, is_query
-from workers.reindex.sentences import Sentences
+from workers.reindex.content import Content, Contents, IndexedFile, is_query
+from workers.reindex.stored_summaries import StoredSummaries
 from workers.retry import MAX_RETRIES, backoff
 from workers.store import StoredFile, place, refs_of
 
@@ -99,14 +99,14 @@ class _Plan:
 class Build:
     """Builds into `store`, which is that of `beside`. `tell` hears of every step.
 
-    `sentences`: those of the published index. `may_lack`: whether files and summaries that cannot
-    be brought over may be missing.
+    `stored_summaries`: those of the published index. `may_lack`: whether files and summaries that
+    cannot be brought over may be missing.
     """
 
     ledger: Ledger
     swap: IndexSwap
     contents: Contents
-    sentences: Sentences
+    stored_summaries: StoredSummaries
     embedder: Embedder
     derivations: Derivations
     beside: engine.ShadowIndex
@@ -114,8 +114,10 @@ class Build:
     tell: Callable[[Progress], None]
     sleep: Callable[[float], None] = time.sleep
     may_lack: bool = False
-    missing: dict[Wanted, str] = field(default_factory=dict)
-    poorer: dict[Wanted, int] = field(default_factory=dict)  # left out: summaries they would lose
+    missing: dict[IndexedFile, str] = field(default_factory=dict)
+    poorer: dict[IndexedFile, int] = field(
+        default_factory=dict
+    )  # left out: summaries they would lose
     given_up: int = 0  # summaries that are missing from now on, as the ledger knows
     _unchanged: dict[RepositoryName, tuple[object, ...]] = field(default_factory=dict)
     _done: int = 0
@@ -180,7 +182,7 @@ class Build:
         records = {one.path: one for one in self.ledger.all(*place)}
         queries = sorted(filter(is_query, records.values()), key=lambda one: one.path)
         shaped_by = self._digest(queries)
-        wanted = {path: one for path, one in records.items() if _is_wanted(one)}
+        wanted = {path: one for path, one in records.items() if _is_held(one)}
         noted = ((path, _note(one, refs, shaped_by)) for path, one in wanted.items())
         notes = {path: note for path, note in noted if built.get(path) != note}
         moved = (path for path in notes if _was_default(built.get(path)))
@@ -237,11 +239,11 @@ class Build:
             self.swap.note(plan.place, {}, gone=tuple(some))
 
     def _bring_in(self, plan: _Plan, records: Sequence[FileRecord]) -> None:
-        files = {Wanted(plan.place[0], one.path, one.blob): one for one in records}
+        files = {IndexedFile(plan.place[0], one.path, one.blob): one for one in records}
         contents = self._trying(lambda: self.contents.of(list(files), queries=plan.queries))
         left_out = {file: found for file, found in contents.items() if isinstance(found, str)}
         ready = {file: found for file, found in contents.items() if isinstance(found, Content)}
-        ready = self._with_sentences(plan.place, files, ready)
+        ready = self._with_stored_summaries(plan.place, files, ready)
         poorer = self._poorer(plan.place, files, ready)
         ready = {file: found for file, found in ready.items() if file not in poorer}
         left_out |= self._stored(plan.refs, ready)
@@ -252,25 +254,25 @@ class Build:
         stored = (file.path for file in files if file not in left_out and file not in poorer)
         self.swap.note(plan.place, {path: plan.notes[path] for path in stored})
 
-    def _with_sentences(
+    def _with_stored_summaries(
         self,
         place: RepositoryRef,
-        files: Mapping[Wanted, FileRecord],
-        found: Mapping[Wanted, Content],
-    ) -> dict[Wanted, Content]:
+        files: Mapping[IndexedFile, FileRecord],
+        found: Mapping[IndexedFile, Content],
+    ) -> dict[IndexedFile, Content]:
         """Add summaries of the published index to files that have fewer than are stored there."""
         short = [file for file, one in found.items() if one.summaries.made < files[file].summaries]
         paths = [file.path for file in short]
-        known = self._trying(lambda: self.sentences.of(*place, paths)) if short else {}
+        known = self._trying(lambda: self.stored_summaries.of(*place, paths)) if short else {}
         filled = {file: found[file].filled(known.get(file.path, ())) for file in short}
         return {**found, **filled}
 
     def _poorer(
         self,
         place: RepositoryRef,
-        files: Mapping[Wanted, FileRecord],
-        found: Mapping[Wanted, Content],
-    ) -> dict[Wanted, int]:
+        files: Mapping[IndexedFile, FileRecord],
+        found: Mapping[IndexedFile, Content],
+    ) -> dict[IndexedFile, int]:
         """Return the files to leave out because they would lose summaries, with how many.
 
         Where it may lack them, none is left out; the next run of the ref takes those files up
@@ -293,8 +295,8 @@ class Build:
         return {}
 
     def _stored(
-        self, refs: tuple[RefName, ...], files: Mapping[Wanted, Content]
-    ) -> dict[Wanted, str]:
+        self, refs: tuple[RefName, ...], files: Mapping[IndexedFile, Content]
+    ) -> dict[IndexedFile, str]:
         """Store the files; return the reason for each refused one."""
         if not files:
             return {}
@@ -310,7 +312,7 @@ class Build:
             }
         return {}
 
-    def _store(self, refs: tuple[RefName, ...], files: Mapping[Wanted, Content]) -> None:
+    def _store(self, refs: tuple[RefName, ...], files: Mapping[IndexedFile, Content]) -> None:
         vectors = embed(
             [(file.path, found.parsed, found.summaries) for file, found in files.items()],
             embedder=self.embedder,
@@ -389,7 +391,7 @@ def _settle(ledger: Ledger, swap: IndexSwap, *, before: str, after: str) -> None
     swap.forget()
 
 
-def _is_wanted(record: FileRecord) -> bool:
+def _is_held(record: FileRecord) -> bool:
     """Return whether the old index may hold the file, also after an abandoned run."""
     is_held = record.state in (FileState.INDEXED, FileState.PENDING) or record.chunks > 0
     return bool(record.blob) and is_held
@@ -398,7 +400,7 @@ def _is_wanted(record: FileRecord) -> bool:
 def _note(record: FileRecord, refs: tuple[RefName, ...], queries: str) -> str:
     """Return the note on a file; if it changes, the file is built again.
 
-    The blob, what it is parsed with, how many sentences it has (they come later, as with
+    The blob, what it is parsed with, how many summaries it has (they come later, as with
     `codelode enrich`, and none is ever replaced by another), and whether it is at the default ref.
     """
     made = f"{record.summaries}/{record.summaries_missing}"

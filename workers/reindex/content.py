@@ -2,7 +2,7 @@
 
 A grammar may loop or crash, so what has to be parsed is parsed in processes that may die; then the
 file is left out with the reason. A summary that is not kept any more is not asked for again: the
-published index may have it (`workers.reindex.sentences`).
+published index may have it (`workers.reindex.stored_summaries`).
 
 A ref's own queries are those among its records rather than those of its indexed revision: a run
 that is under way, or was abandoned, has recorded its own and parsed some files with them.
@@ -43,7 +43,7 @@ _NO_RUN = RunId("reindex")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class IndexedFile:
     """One file of the ledger."""
 
     repository: RepositoryName
@@ -60,12 +60,12 @@ class Content:
 
     def filled(self, known: Sequence[Chunk]) -> Content:
         """Add the summaries of the file's stored chunks where it has none."""
-        sentences = {chunk.content: chunk.summary for chunk in known}
+        stored = {chunk.content: chunk.summary for chunk in known}
         chunks = locate(self.parsed, repository=RepositoryName(""), path="", refs=())
         texts = self.summaries.chunks or ("",) * len(chunks)
         pairs = zip(texts, chunks, strict=True)
         summaries = Summaries(
-            tuple(text or sentences.get(chunk.content, "") for text, chunk in pairs),
+            tuple(text or stored.get(chunk.content, "") for text, chunk in pairs),
             self.summaries.file or next((c.file_summary for c in known if c.file_summary), ""),
         )
         return replace(self, summaries=summaries)
@@ -87,8 +87,8 @@ class Contents:
     _pool: ProcessPoolExecutor | None = field(default=None, init=False)
 
     def of(
-        self, files: Sequence[Wanted], *, queries: Sequence[FileRecord] = ()
-    ) -> dict[Wanted, Content | str]:
+        self, files: Sequence[IndexedFile], *, queries: Sequence[FileRecord] = ()
+    ) -> dict[IndexedFile, Content | str]:
         """Return the content of each file, or the reason why there is none.
 
         The files are of one repository, and `queries` its own ones at their ref.
@@ -124,11 +124,13 @@ class Contents:
             return b" " * (limit + 1)
         return self.blobs.read(repository, query.blob)
 
-    def _parsed(self, files: Sequence[Wanted], own: OwnQueries) -> dict[Wanted, ParsedFile | str]:
+    def _parsed(
+        self, files: Sequence[IndexedFile], own: OwnQueries
+    ) -> dict[IndexedFile, ParsedFile | str]:
         version = wire.parsed_by(own)
         keys = {f: derivations.of_parse(f.blob, f.path, version=version) for f in files}
         stored = zip(files, self.known.get(list(keys.values())), strict=True)
-        found: dict[Wanted, ParsedFile | str] = {
+        found: dict[IndexedFile, ParsedFile | str] = {
             file: wire.load_parsed(data) for file, data in stored if data is not None
         }
         unknown = [file for file in files if file not in found]
@@ -140,11 +142,13 @@ class Contents:
             }
         return found
 
-    def _parse(self, files: Sequence[Wanted], own: OwnQueries) -> dict[Wanted, bytes | str]:
+    def _parse(
+        self, files: Sequence[IndexedFile], own: OwnQueries
+    ) -> dict[IndexedFile, bytes | str]:
         """Parse in processes that may die, after a crash one by one; a text is a reason."""
         read = {file: self._read(file) for file in files}
         asked = {f: self._ask(f, d, own) for f, d in read.items() if isinstance(d, bytes)}
-        made: dict[Wanted, bytes | str] = {f: d for f, d in read.items() if isinstance(d, str)}
+        made: dict[IndexedFile, bytes | str] = {f: d for f, d in read.items() if isinstance(d, str)}
         for file, future in asked.items():
             try:
                 made[file] = future.result(self.timeout_s)
@@ -157,21 +161,21 @@ class Contents:
                 made[file] = "its parser crashed" if alone else self._parse([file], own)[file]
         return made
 
-    def _read(self, file: Wanted) -> bytes | str:
+    def _read(self, file: IndexedFile) -> bytes | str:
         try:
             data = self.blobs.read(file.repository, file.blob)
         except NotFound as exc:
             return str(exc)
         return guard(data, path=file.path, max_bytes=self.max_file_bytes) or data
 
-    def _ask(self, file: Wanted, data: bytes, own: OwnQueries) -> Future[bytes | str]:
+    def _ask(self, file: IndexedFile, data: bytes, own: OwnQueries) -> Future[bytes | str]:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
                 PARSERS, mp_context=get_context("spawn"), initializer=bound_memory
             )
         return self._pool.submit(_parse, data, file.path, own)
 
-    def _summaries(self, files: Mapping[Wanted, ParsedFile]) -> dict[Wanted, Summaries]:
+    def _summaries(self, files: Mapping[IndexedFile, ParsedFile]) -> dict[IndexedFile, Summaries]:
         if self.enricher is None or not files:
             return dict.fromkeys(files, NO_SUMMARIES)
         pairs = [(file.path, parsed) for file, parsed in files.items()]

@@ -11,9 +11,9 @@ from codelode.backends.memory.language_model import MemoryLanguageModel
 from codelode.errors import InvalidSettings, Rejected, TimedOut, Unavailable
 from codelode.ledger import WorkItem
 from codelode.model import Category, Kind
-from workers.enrich import Enricher, first_wanted, unasked
+from workers.enrich import Enricher, by_priority, unasked
+from workers.enrich.priority import CENTRAL_IMPORTERS
 from workers.enrich.summaries import ATTEMPTS
-from workers.enrich.wanted import CENTRAL_IMPORTERS
 
 BODY = "result = load first second third then return every value"
 
@@ -442,7 +442,7 @@ def test_when_the_time_is_up_the_rest_is_left_for_the_next_call(enricher, piece,
 
 def test_source_comes_before_everything_else():
     paths = ["tests/test_a.py", "README.md", "src/b.py", "vendor/c.py", "src/a.py"]
-    ordered = first_wanted([WorkItem(path, "a" * 40) for path in paths])
+    ordered = by_priority([WorkItem(path, "a" * 40) for path in paths])
     assert [item.path for item in ordered] == [
         "src/b.py",
         "src/a.py",
@@ -454,7 +454,7 @@ def test_source_comes_before_everything_else():
 
 def test_central_source_comes_before_what_was_changed_lately():
     paths = ["tests/hub.py", "src/a.py", "src/late.py", "src/almost.py", "src/hub.py"]
-    ordered = first_wanted(
+    ordered = by_priority(
         [WorkItem(path, "a" * 40) for path in paths],
         recent=["src/late.py"],
         importers={
@@ -473,7 +473,7 @@ def test_central_source_comes_before_what_was_changed_lately():
 
 
 def test_of_central_source_what_was_changed_lately_comes_first():
-    ordered = first_wanted(
+    ordered = by_priority(
         [WorkItem(path, "a" * 40) for path in ("src/a.py", "src/b.py")],
         recent=["src/b.py"],
         importers={"src/a.py": 99, "src/b.py": CENTRAL_IMPORTERS},
@@ -483,7 +483,7 @@ def test_of_central_source_what_was_changed_lately_comes_first():
 
 def test_source_that_was_changed_lately_comes_first():
     paths = ["src/b.py", "tests/test_a.py", "src/a.py", "src/c.py", "README.md"]
-    ordered = first_wanted(
+    ordered = by_priority(
         [WorkItem(path, "a" * 40) for path in paths],
         recent=["tests/test_a.py", "src/c.py", "gone.py", "src/a.py"],
     )

@@ -47,7 +47,7 @@ from tests.own_query import QUERY, ROUTED, ROUTES
 from workers import derivations
 from workers.enrich import Enricher
 from workers.parse import own_queries, parse
-from workers.reindex import Build, Contents, Missing, Sentences, content, finish
+from workers.reindex import Build, Contents, Missing, StoredSummaries, content, finish
 
 APP = RepositoryName("acme/app")
 MAIN, DEV = RefName("main"), RefName("dev")
@@ -104,7 +104,9 @@ class World:
             self.root, dim=DIM, identity="new", choice={"embedder": "ollama"}
         )
         LocalChunkStore(self.root, dim=4, identity="old").close()
-        self.sentences = Sentences(lambda: LocalChunkSearch(self.root, dim=4, identity="old"))
+        self.stored_summaries = StoredSummaries(
+            lambda: LocalChunkSearch(self.root, dim=4, identity="old")
+        )
         self.ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
         self.told = []
 
@@ -130,7 +132,7 @@ class World:
         given = {"ledger": self.ledger, "swap": self.swap} | more
         return Build(
             contents=self.contents,
-            sentences=self.sentences,
+            stored_summaries=self.stored_summaries,
             embedder=self.embedder,
             derivations=self.derivations,
             beside=self.beside,
@@ -169,7 +171,7 @@ def world(tmp_path, redis):
     made = World(tmp_path, redis)
     yield made
     made.contents.close()
-    made.sentences.close()
+    made.stored_summaries.close()
 
 
 async def test_every_ref_and_repository_is_built(world):
@@ -493,7 +495,7 @@ class Granting(content.Nothing):
 LOAD = "def load(path, limit):\n" + "".join(f"    step_{n} = path\n" for n in range(9))
 
 
-async def test_sentences_that_are_made_meanwhile_are_in_the_new_index(world):
+async def test_summaries_that_are_made_meanwhile_are_in_the_new_index(world):
     text = LOAD
     world.contents.enricher = Enricher(Writer(), world.derivations, content.Nothing(), pause_s=0)
     _enriched(world, text, made=0)
@@ -559,7 +561,7 @@ def _of_another_schema(world):
 
 @MODELS
 @pytest.mark.parametrize("ref", [MAIN, DEV])
-def test_sentences_that_are_not_found_otherwise_are_taken_along(world, model, ref):
+def test_summaries_that_are_not_found_otherwise_are_taken_along(world, model, ref):
     paths = [f"{n}.py" for n in range(20)]
     _described(world, model=model, files=paths, ref=ref)
 
@@ -572,7 +574,7 @@ def test_sentences_that_are_not_found_otherwise_are_taken_along(world, model, re
 
 
 @MODELS
-def test_sentences_that_are_nowhere_are_given_up_with_consent_alone(world, model):
+def test_summaries_that_are_nowhere_are_given_up_with_consent_alone(world, model):
     _described(world, model=model)
     _of_another_schema(world)
 
@@ -591,7 +593,7 @@ def test_sentences_that_are_nowhere_are_given_up_with_consent_alone(world, model
     assert not world.ledger.refs(APP)[0].is_clean
 
 
-def test_sentences_are_not_given_up_during_a_run_that_would_not_hear_of_it(world):
+def test_summaries_are_not_given_up_during_a_run_that_would_not_hear_of_it(world):
     _described(world, model=None)
     _of_another_schema(world)
     world.ledger.create(APP, MAIN)
@@ -617,7 +619,9 @@ def test_a_parser_that_loops_or_dies_costs_its_own_file(world, monkeypatch):
     monkeypatch.setattr(content, "_parse", _dies)
     monkeypatch.setattr(content, "get_context", lambda _: multiprocessing.get_context("fork"))
     paths = ("loops.py", "a.py", "dies.py", "b.py")
-    files = [content.Wanted(APP, path, world.blobs.add(f"def f(): '{path}'\n")) for path in paths]
+    files = [
+        content.IndexedFile(APP, path, world.blobs.add(f"def f(): '{path}'\n")) for path in paths
+    ]
 
     found = {}
     for timeout_s, some in ((5, files[:2]), (60, files[2:])):

@@ -30,7 +30,7 @@ CENTRAL_IMPORTERS = 5
 CENTRAL, EXPORTED, INTERNAL, BLOCK, ASIDE = 1.0, 0.9, 0.75, 0.5, 0.25
 
 
-def first_wanted(
+def by_priority(
     items: Sequence[WorkItem],
     *,
     recent: Sequence[str] = (),
@@ -58,7 +58,7 @@ def is_central(importers: int) -> bool:
     return importers >= CENTRAL_IMPORTERS
 
 
-def is_wanted(chunk: Chunk) -> bool:
+def needs_summary(chunk: Chunk) -> bool:
     """Return whether a summary would say more than the chunk."""
     enough = islice(tokens.identifiers(chunk.content), MIN_WORDS - 1, None)
     return next(enough, None) is not None

@@ -25,7 +25,7 @@ FILES = 8
 log = structlog.get_logger("workers")
 
 
-class Sentences:
+class StoredSummaries:
     """The summaries of the index that `open` opens on first use; None: there is no such index."""
 
     def __init__(self, open: Callable[[], ChunkSearch | None]) -> None:
