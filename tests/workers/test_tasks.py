@@ -141,3 +141,14 @@ def test_a_run_whose_repository_is_removed_meanwhile_is_dropped(own, messages, m
 def remove(own, run):
     own.ledger.unregister(APP)
     raise BeingRemoved(f"{run} waits for {APP}")
+
+
+def test_an_unforeseen_error_of_a_pull_ends_its_run_and_is_a_failure_of_the_task(own, monkeypatch):
+    run = start(own)
+    monkeypatch.setattr(tasks, "_plan", lambda run: None + 1)
+
+    with pytest.raises(TypeError):
+        tasks.pull(run)
+
+    assert own.ledger.run(run).state is RunState.FAILED
+    assert "TypeError" in own.ledger.run(run).error

@@ -151,9 +151,9 @@ def pull(self: Task, run: str) -> None:
                 _end(RunId(run), str(exc))
         except CodelodeError as exc:
             _end(RunId(run), str(exc))
-        except Exception as exc:
-            log.exception("pull_failed", run=run)
+        except Exception as exc:  # the run must not wait for ever; Celery logs and counts the error
             _end(RunId(run), f"{type(exc).__name__}: {exc}")
+            raise
 
 
 def _plan(run: RunId) -> None:
