@@ -1,16 +1,18 @@
-"""Repositories through the whole job chain into Weaviate, again under another name, and searched.
+"""Index repositories into Weaviate through the whole job chain, and search them.
 
     . .services/env && python tests/bench/clustered_chain.py GIT_DIR...
     … --embedder ollama --model all-minilm GIT_DIR...
     … --chunks 100000,500000 --pid-file .services/weaviate.pid GIT_DIR...
 
-After each of both, the client library's own batch writes the same objects, vectors and all, into
-another tenant, which holds as much as ours held then. For the second copy everything is known, so
-the chain does nothing but pull and insert; the first time it also parses and embeds, on the same
-cores. Searches go through the gateway, cache off, and in turn to the same collection as the
-library's own hybrid query, whose vector was made beforehand, each time after as many other searches
-as are measured and once the machine idles; again when further copies have filled the index up to
-each of the given sizes.
+Each repository is indexed twice, the second time under another name. After each time the client
+library's own batch writes the same objects, with their vectors, into another tenant that holds as
+much as ours did. The second time everything is known, so the chain only pulls and inserts; the
+first time it also parses and embeds, on the same cores.
+
+Searches alternate between the gateway, with its cache off, and the library's own hybrid query to
+the same collection, whose vector was computed before. They start when the machine is idle, and as
+many searches as are measured come first as a warm-up. They are repeated whenever further copies
+have filled the index up to one of the given sizes.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from codelode.operations.evaluation.metrics import percentile
 
 LIMIT_S = 3_600
 POLL_S = 0.2
-#: Of which the first half is not counted.
+#: Number of searches; the first half is a warm-up.
 SEARCHES = 600
 
 
@@ -97,7 +99,7 @@ def _options() -> argparse.Namespace:
 
 @dataclass
 class _Spent:
-    """Seconds of all repositories."""
+    """Seconds for all repositories."""
 
     chain: float = 0.0
     library: float = 0.0
@@ -138,7 +140,7 @@ def _chain(
 
 
 def _fill(client: Client, copies: Iterator[tuple[Path, int]], chunks: int) -> None:
-    """Index copies until there are so many chunks."""
+    """Index copies until there are this many chunks."""
     before, started = client.status().chunks, time.perf_counter()
     while (held := client.status().chunks) < chunks:
         path, number = next(copies)
@@ -148,7 +150,7 @@ def _fill(client: Client, copies: Iterator[tuple[Path, int]], chunks: int) -> No
 
 
 def _memory(cluster: embedded.Cluster, pid_file: Path | None) -> None:
-    """Of each process of the cluster, and of the server."""
+    """Report the memory of each process of the cluster, and of the server."""
     for one in embedded.processes(cluster.pid):
         report(f"  {one.name}", f"{one.pss >> 20} MB, {one.peak_rss >> 20} MB at most")
     server_memory(pid_file)
@@ -163,7 +165,7 @@ class _Theirs:
 
     @cached_property
     def _collection(self) -> Collection[Any, Any]:
-        """Which the first indexing makes."""
+        """The collection, which the first indexing creates."""
         name = self._client.alias.get(alias_name=self._place.alias).collection
         return self._client.collections.use(name)
 
@@ -184,7 +186,7 @@ class _Theirs:
         self._client.close()
 
     def objects_of(self, repository: str) -> list[DataObject[Any, Any]]:
-        """The chunks of a repository as objects to write, with their vectors."""
+        """Return the chunks of a repository as objects to write, with their vectors."""
         found = batch.every(self._ours, equals("repository", repository), [])
         ids = [one.uuid for one in found]
         properties = [one.name for one in self._ours.config.get().properties]
@@ -194,7 +196,7 @@ class _Theirs:
         ]
 
     def write(self, objects: Sequence[DataObject[Any, Any]]) -> float:
-        """Seconds."""
+        """Write the objects and return the seconds it took."""
         started = time.perf_counter()
         library_batch(self._theirs, objects)
         return time.perf_counter() - started
@@ -204,7 +206,7 @@ class _Theirs:
 
 
 def _copy(one: DataObject[Any, Any]) -> DataObject[Any, Any]:
-    """The same under another id."""
+    """Return the object under another id."""
     id = uuid5(UUID(str(one.uuid)), "again")
     return DataObject(uuid=id, properties=one.properties, vector=one.vector)
 
@@ -232,7 +234,7 @@ def _queries(given: argparse.Namespace) -> list[Query]:
 async def _searches(
     client: Client, address: Address, place: TenantIndex, queries: Sequence[Query]
 ) -> None:
-    """Both in turn, each one search at a time, and each of them first every other time."""
+    """Alternate between both, one search at a time; each goes first every other time."""
     embedded.await_rest()
     library = await connect_async(address)
     try:

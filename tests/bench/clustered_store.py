@@ -1,4 +1,4 @@
-"""The clustered chunk store beside the client library's own calls, on one server and collection.
+"""Compare the clustered chunk store with the client library's own calls, on one server.
 
     . .services/env && python tests/bench/clustered_store.py --chunks 100000,500000
 
@@ -47,19 +47,19 @@ from codelode.model import FileChunks, Filters, HybridQuery
 LIMIT = 100
 VERSION = Version(IDENTITY, DIM)
 
-#: Files per call of `replace`, calls before the other side has its turn, queries drawn from each.
+#: Files per call of `replace`, calls per turn, and queries drawn from each turn.
 FILES_PER_CALL = 32
 TURN = 8
 ASKED = 8
 WARM_UP = 10
 MOST_ASKED = 300
 
-#: The library's weight of the vector side, its own default.
+#: The library's default weight of the vector half.
 ALPHA = 0.7
 
 
 class Filling:
-    """The corpus on its way into our tenant, and into theirs as long as both are compared."""
+    """Writes the corpus into our tenant, and into theirs as long as both are compared."""
 
     def __init__(
         self, address: Address, ours: TenantIndex, theirs: TenantIndex, chunks: int
@@ -70,12 +70,12 @@ class Filling:
         self._left: list[Query] = []
 
     def queries(self) -> list[Query]:
-        """Those drawn from what was written since the last time."""
+        """Return the queries drawn from what was written since the last call."""
         drawn, self._left = self._left, []
         return drawn
 
     def write(self, chunks: int, *, is_compared: bool) -> None:
-        """So many more chunks."""
+        """Write this many more chunks."""
         store = WeaviateChunkStore(self._address, self._ours, dim=DIM, identity=IDENTITY)
         store.replace([])
         with connect(self._address) as client, closing(store):
@@ -117,7 +117,7 @@ def _objects(files: list[FileChunks]) -> list[Any]:
 
 
 def library_batch(objects: Any, prepared: Iterable[Any]) -> None:
-    """The library's own way of writing many objects, with vectors, into a collection."""
+    """Write many objects with their vectors by the library's own batch."""
     with objects.batch.fixed_size(batch_size=200, concurrent_requests=2) as sending:
         for made in prepared:
             sending.add_object(properties=made.properties, uuid=made.uuid, vector=made.vector)
@@ -165,10 +165,10 @@ async def _side_by_side(
 
 
 async def their_hybrid(objects: Any, query: Query, filters: Filters) -> Any:
-    """The library's own hybrid query, of what ours reads."""
+    """Run the library's own hybrid query for the properties that ours reads."""
     return await objects.query.hybrid(
         " ".join(words.query_terms(query.text)),
-        vector={VECTOR: query.vector},
+        vector={VECTOR: query.vector.tolist()},  # the library formats an array slowly
         target_vector=VECTOR,
         alpha=ALPHA,
         fusion_type=HybridFusion.RELATIVE_SCORE,
@@ -205,7 +205,7 @@ def server_memory(pid_file: Path | None) -> None:
 
 
 def address_of_services() -> Address:
-    """Of the server that the environment names."""
+    """Return the address of the server that the environment names."""
     try:
         url, port = (os.environ[f"CODELODE_WEAVIATE_{part}"] for part in ("URL", "GRPC_PORT"))
     except KeyError as exc:
