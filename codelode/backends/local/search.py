@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from codelode.access import Visibility
+from codelode.backends.chunk_stores import by_file, require_dim
 from codelode.backends.local import database, retrieval, signature, tables
 from codelode.backends.local.chunk_cache import ChunkCache
 from codelode.backends.local.column_table import ColumnTable
 from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.errors import translated
 from codelode.backends.local.snapshots import Snapshot, Snapshots
-from codelode.errors import SchemaMismatch
 from codelode.fusion import shortlist
 from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RefName
 from codelode.vectors import Vector
@@ -73,17 +73,18 @@ class LocalChunkSearch:
                 return self._candidates(connection, snapshot, index.cache, query)
 
     def _files(self, places: Sequence[FileKey], ref: RefName) -> dict[FileKey, tuple[Chunk, ...]]:
-        held: dict[FileKey, list[Chunk]] = {place: [] for place in places}
+        chunks: list[Chunk] = []
         with translated(self._folder):
             index = self._index()
             if index is not None and places:
                 with index.snapshots.reading() as (connection, snapshot):
-                    rows = np.array(tables.of_files(connection, list(held), ref), np.int64)
+                    rows = np.array(
+                        tables.of_files(connection, list(dict.fromkeys(places)), ref), np.int64
+                    )
                     positions = snapshot.columns.positions(rows).tolist()
                     found = index.cache.take(connection, snapshot.columns, positions)
-                for chunk in (found[at].chunk for at in positions):
-                    held[chunk.repository, chunk.path].append(chunk)
-        return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
+                chunks = [found[at].chunk for at in positions]
+        return by_file(places, chunks)
 
     def _count(self, visible: Visibility) -> int:
         with translated(self._folder):
@@ -142,17 +143,10 @@ class LocalChunkSearch:
         """Return positions near the query vector by 8-bit cosine, a few more than the limit."""
         if query.vector is None or not query.vector.any():
             return []
-        self._require_dim(query.vector)
+        require_dim(query.vector, self._dim, index=self._folder)
         return retrieval.nearest(
             columns, query.vector, mask, math.ceil(query.limit * retrieval.REFINE)
         )
-
-    def _require_dim(self, vector: Vector) -> None:
-        if vector.shape != (self._dim,):
-            raise SchemaMismatch(
-                f"the query's vector is {vector.shape}, {self._folder} has {self._dim} dimensions: "
-                "set CODELODE_EMBEDDER to the one that indexed"
-            )
 
 
 def _worth_reading(
@@ -164,10 +158,6 @@ def _worth_reading(
     return shortlist(
         [keyword, near], query.total_limit, is_secondary=lambda at: categories[at] in codes
     )
-
-
-def _lines(chunk: Chunk) -> tuple[int, int]:
-    return chunk.start_line, chunk.end_line
 
 
 def _vector(stored: bytes) -> Vector | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from codelode.backends.chunk_stores import require_distinct, require_vectors
 from codelode.backends.local import (
     database,
     keyword_index,
@@ -27,7 +28,6 @@ from codelode.backends.local import (
 from codelode.backends.local.database import State
 from codelode.backends.local.errors import Damaged, translated
 from codelode.backends.local.replacement import Change, plan
-from codelode.backends.replacing import require_distinct, require_vectors
 from codelode.model import ChunkId, FileChunks, RefName, RepositoryName
 
 #: Deleted rows that stay in the keyword index until there are more, or until `maintain`: a deletion

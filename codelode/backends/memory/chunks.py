@@ -13,7 +13,7 @@ import numpy as np
 
 from codelode.access import Visibility
 from codelode.backends import globs, words
-from codelode.backends.replacing import require_distinct, require_vectors
+from codelode.backends.chunk_stores import by_file, require_distinct, require_vectors
 from codelode.fusion import shortlist
 from codelode.model import (
     Candidate,
@@ -107,15 +107,8 @@ class MemoryChunkStore:
     async def files(
         self, places: Sequence[FileKey], ref: RefName
     ) -> Mapping[FileKey, tuple[Chunk, ...]]:
-        held: dict[FileKey, list[Chunk]] = {place: [] for place in places}
-        for entry in self._snapshot():
-            place = (entry.chunk.repository, entry.chunk.path)
-            if place in held and ref in entry.chunk.refs:
-                held[place].append(entry.chunk)
-        return {
-            place: tuple(sorted(chunks, key=lambda chunk: (chunk.start_line, chunk.end_line)))
-            for place, chunks in held.items()
-        }
+        chunks = (entry.chunk for entry in self._snapshot())
+        return by_file(places, (chunk for chunk in chunks if ref in chunk.refs))
 
     async def count(self, visible: Visibility) -> int:
         return sum(entry.chunk.repository in visible for entry in self._snapshot())

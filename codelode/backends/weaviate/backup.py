@@ -28,7 +28,6 @@ class WeaviateBackup:
     """Implements `engine.IndexBackup`."""
 
     def __init__(self, address: Address, index: TenantIndex) -> None:
-        self._address = address
         self._index = index
         self._client = LazyClient(address)
 

@@ -25,7 +25,6 @@ class WeaviateInventory:
     """Implements the port Inventory. Raises Superseded when another collection was published."""
 
     def __init__(self, address: Address, index: TenantIndex) -> None:
-        self._address = address
         self._index = index
         self._client = LazyClient(address)
         self._collection: str | None = None

@@ -25,6 +25,7 @@ from weaviate.classes.query import FilterReturn
 
 from codelode.access import Visibility
 from codelode.backends import words
+from codelode.backends.chunk_stores import by_file, require_dim
 from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.batch import PAGE
 from codelode.backends.weaviate.circuit_breaker import CircuitBreaker
@@ -46,7 +47,7 @@ from codelode.backends.weaviate.filters import (
 )
 from codelode.backends.weaviate.query import FoundObject, TenantObjects
 from codelode.backends.weaviate.schema import TenantIndex, Version
-from codelode.errors import Corrupt, SchemaMismatch, Unavailable
+from codelode.errors import Corrupt, Unavailable
 from codelode.fusion import shortlist
 from codelode.model import Candidate, Chunk, ChunkId, FileKey, HybridQuery, RefName
 
@@ -111,7 +112,7 @@ class WeaviateChunkSearch:
         where = condition(query.filters)
         if where is None:
             return []
-        self._require_dim(query)
+        require_dim(query.vector, self._version.dim, index=self._index.alias)
 
         async def search(tenant: TenantObjects) -> Sequence[Candidate]:
             top_k, limit = _top_k_query(tenant, query, where)
@@ -131,13 +132,8 @@ class WeaviateChunkSearch:
             hits = await tenant.matching(in_files(places, ref), DISPLAYED)
             return [decode(hit.properties).chunk for hit in hits]
 
-        held: dict[FileKey, list[Chunk]] = {place: [] for place in places}
-        found: Sequence[Chunk] = await self._call(fetch, empty=()) if places else ()
-        for chunk in found:
-            # Marked white space makes different paths equal in the condition.
-            if (place := (chunk.repository, chunk.path)) in held:
-                held[place].append(chunk)
-        return {place: tuple(sorted(chunks, key=_lines)) for place, chunks in held.items()}
+        # The condition is less strict than the paths: it marks white space.
+        return by_file(places, await self._call(fetch, empty=()) if places else ())
 
     async def count(self, visible: Visibility) -> int:
         named = visible.among(())
@@ -279,13 +275,6 @@ class WeaviateChunkSearch:
         self._was_there = True
         return TenantObjects(self._client, collection=name, tenant=self._index.tenant)
 
-    def _require_dim(self, query: HybridQuery) -> None:
-        if query.vector is not None and query.vector.shape != (self._version.dim,):
-            raise SchemaMismatch(
-                f"the query's vector is {query.vector.shape}, {self._index.alias} has "
-                f"{self._version.dim} dimensions: set CODELODE_EMBEDDER to the one that indexed"
-            )
-
 
 def _ranked(
     hits: Sequence[FoundObject], score: Callable[[FoundObject], float | None], limit: int
@@ -318,7 +307,3 @@ def _top_k_query(
     )
     is_hybrid = bool(terms) and vector is not None
     return top_k, max(query.limit, MIN_HYBRID_LIMIT) if is_hybrid else query.limit
-
-
-def _lines(chunk: Chunk) -> tuple[int, int]:
-    return chunk.start_line, chunk.end_line

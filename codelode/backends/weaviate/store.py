@@ -23,7 +23,7 @@ from weaviate import WeaviateClient
 from weaviate.classes.config import ConsistencyLevel
 from weaviate.classes.query import Filter
 
-from codelode.backends.replacing import require_distinct, require_vectors
+from codelode.backends.chunk_stores import require_distinct, require_vectors
 from codelode.backends.weaviate import batch, versions
 from codelode.backends.weaviate.batch import Objects
 from codelode.backends.weaviate.codec import (

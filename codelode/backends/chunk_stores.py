@@ -1,0 +1,51 @@
+"""What all chunk stores share: checks of a batch before it is written, and chunks by file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from codelode.errors import SchemaMismatch
+from codelode.model import Chunk, FileChunks, FileKey
+from codelode.vectors import Vector
+
+
+def require_distinct(files: Sequence[FileChunks]) -> None:
+    """Raise ValueError if a file occurs twice: it is unknown which one is right."""
+    keys = Counter((file.repository, file.path) for file in files)
+    for (repository, path), times in keys.items():
+        if times > 1:
+            raise ValueError(f"{repository}:{path} occurs {times} times in one call")
+
+
+def require_vectors(files: Sequence[FileChunks], *, dim: int | None) -> None:
+    """Raise ValueError unless each chunk has a finite vector, with `dim` dimensions if given."""
+    for file in files:
+        shape = (len(file.chunks), dim or file.vectors.shape[-1])
+        if file.chunks and file.vectors.shape != shape:
+            raise ValueError(f"{file.path}: vectors are {file.vectors.shape}, expected {shape}")
+        if not np.isfinite(file.vectors).all():
+            raise ValueError(f"{file.path}: a vector is not finite")
+
+
+def require_dim(vector: Vector | None, dim: int, *, index: object) -> None:
+    """Raise SchemaMismatch if the query's vector does not have the dimensions of the index."""
+    if vector is not None and vector.shape != (dim,):
+        raise SchemaMismatch(
+            f"the query's vector is {vector.shape}, {index} has {dim} dimensions: "
+            "set CODELODE_EMBEDDER to the one that indexed"
+        )
+
+
+def by_file(keys: Iterable[FileKey], chunks: Iterable[Chunk]) -> dict[FileKey, tuple[Chunk, ...]]:
+    """Return the chunks of each file in order of lines; chunks of other files are left out."""
+    found: dict[FileKey, list[Chunk]] = {key: [] for key in keys}
+    for chunk in chunks:
+        if (key := (chunk.repository, chunk.path)) in found:
+            found[key].append(chunk)
+    return {
+        key: tuple(sorted(some, key=lambda chunk: (chunk.start_line, chunk.end_line)))
+        for key, some in found.items()
+    }
