@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from codelode import addresses
+from codelode import registration
 from codelode.access import Principal
-from codelode.errors import Denied, InvalidQuery, Unavailable
+from codelode.errors import Unavailable
 from codelode.model import Repository
 from gateway.service import results
 from gateway.service.audit import note
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
-from gateway.service.file_patterns import excluded, included
 from gateway.service.requests import RegisterRequest
 
 
@@ -51,23 +50,16 @@ def listed(catalog: VisibleCatalog) -> tuple[results.Repository, ...]:
 def registered(
     dependencies: Dependencies, principal: Principal, request: RegisterRequest
 ) -> Repository:
-    """Register what the request names. Nothing is stored unless all of it is in order."""
-    url = addresses.check_url(request.url, local_paths=dependencies.settings.local_paths)
-    name = addresses.check_name(request.name) if request.name else addresses.default_name(url)
-    include, exclude = included(request.include), excluded(request.exclude)
-    if name not in principal.visible:
-        raise Denied(f"you may not register {name!r}; ask for a name that you may see")
-    known = dependencies.ledger.get(name)
-    if known is not None and known.url != url:
-        raise InvalidQuery(
-            "name",
-            f"{name!r} is already the name of {known.url}; "
-            "pass another name, or remove that repository first",
-        )
-    repository = known or Repository(name, url)
-    dependencies.ledger.register(repository)
-    dependencies.ledger.set_patterns(name, include=include, exclude=exclude)
-    return repository
+    """Register what the request names; see `codelode.registration`."""
+    return registration.register(
+        dependencies.ledger,
+        principal.visible,
+        url=request.url,
+        name=request.name,
+        include=request.include,
+        exclude=request.exclude,
+        local_paths=dependencies.settings.local_paths,
+    )
 
 
 def _remove(dependencies: Dependencies, principal: Principal, name: str) -> None:

@@ -1,0 +1,102 @@
+"""Register a repository in the catalog, after checking its address, name, and patterns.
+
+It is in the kernel because both sides register repositories: the gateway for its callers, and the
+write side for repositories that announce themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codelode import addresses, patterns
+from codelode.access import Visibility
+from codelode.errors import Denied, InvalidQuery
+from codelode.ledger import Catalog
+from codelode.model import Repository
+
+#: Bounds of each list, because every file is compared with every pattern.
+MAX_PATTERNS = 100
+MAX_PATTERN_CHARS = 500
+
+
+def register(
+    catalog: Catalog,
+    visible: Visibility,
+    *,
+    url: str,
+    name: str = "",
+    include: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    local_paths: str,
+) -> Repository:
+    """Register the repository, or give a registered one other patterns.
+
+    An empty `name` is derived from the URL. Patterns that are None stay as they are. `local_paths`:
+    see the setting. Raises InvalidQuery, and Denied for a name outside of the visibility, whether
+    or not such a repository exists. Nothing is stored unless all of it is in order.
+    """
+    url = addresses.check_url(url, local_paths=local_paths)
+    checked = addresses.check_name(name) if name else addresses.default_name(url)
+    included, excluded = _included(include), _excluded(exclude)
+    if checked not in visible:
+        raise Denied(f"you may not register {checked!r}; ask for a name that you may see")
+    known = catalog.get(checked)
+    if known is not None and known.url != url:
+        raise InvalidQuery(
+            "name",
+            f"{checked!r} is already the name of {known.url}; "
+            "pass another name, or remove that repository first",
+        )
+    repository = known or Repository(checked, url)
+    catalog.register(repository)
+    catalog.set_patterns(checked, include=included, exclude=excluded)
+    return repository
+
+
+def _included(given: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Check the patterns to include. None: the repository keeps those it has."""
+    if given is None:
+        return None
+    for pattern in given:
+        if pattern.startswith("!"):
+            raise InvalidQuery(
+                "include", f"{pattern[:100]!r} starts with '!'; exclude it, without the '!'"
+            )
+    return _patterns("include", given)
+
+
+def _excluded(given: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Check the patterns to exclude, in their order. None: the repository keeps those it has."""
+    return None if given is None else _patterns("exclude", given)
+
+
+def _patterns(field: str, given: Sequence[str]) -> tuple[str, ...]:
+    if len(given) > MAX_PATTERNS:
+        raise InvalidQuery(
+            field,
+            f"has {len(given):,} patterns, at most {MAX_PATTERNS} are allowed; "
+            "name folders, or commit a .codelodeignore",
+        )
+    return tuple(_file_pattern(field, pattern) for pattern in given)
+
+
+def _file_pattern(field: str, pattern: str) -> str:
+    if not pattern.strip():
+        raise InvalidQuery(field, "holds an empty pattern; give no patterns at all to clear them")
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise InvalidQuery(
+            field,
+            f"holds a pattern of {len(pattern):,} characters, at most {MAX_PATTERN_CHARS} are "
+            "allowed; match a part of the path with '*' or '**'",
+        )
+    if not pattern.isprintable():
+        raise InvalidQuery(
+            field, f"{pattern[:100]!r} holds control characters; give each pattern by itself"
+        )
+    if not patterns.can_match(pattern):
+        raise InvalidQuery(
+            field,
+            f"{pattern[:100]!r} can match no path; write it as in a .gitignore, relative to the "
+            r"repository's root ('src/', '*.min.js'; '\#' and '\[' for the characters themselves)",
+        )
+    return pattern
