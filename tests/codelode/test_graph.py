@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codelode.backends.memory.graph import MemoryGraph
-from codelode.graph import in_order, walk
+from codelode.graph import edges_of_files, in_order, levels, walk
 from codelode.model import Edge, EdgeKind
 
 REPO = "acme/app"
@@ -137,3 +137,27 @@ def test_order_is_by_source_target_and_kind():
     ]
 
     assert in_order(edges) == (edges[2], edges[1], edges[0])
+
+
+def test_levels_hold_each_node_once_at_its_least_distance():
+    neighbours = {"a": "bc", "b": "ac", "c": "d", "d": "a"}
+    reached = {}
+    for level in levels("a", depth=3):
+        for node in level.nodes:
+            level.reach(neighbours[node])
+        reached[level.distance] = list(level.reached)
+
+    assert reached == {1: ["b", "c"], 2: ["d"], 3: []}
+
+
+def test_edges_of_files_are_read_once_per_repository():
+    graph = CountingGraph()
+    for repository in ("acme/app", "acme/lib"):
+        graph.replace(repository, {"a.py": [Edge("a.py", f"{repository}.py", EdgeKind.IMPORTS)]})
+
+    files = [(name, path) for name in ("acme/app", "acme/lib") for path in ("a.py", "b.py")]
+    found = edges_of_files(graph.outgoing, files)
+
+    assert graph.reads == 2
+    assert [edge.target for edge in found["acme/lib", "a.py"]] == ["acme/lib.py"]
+    assert found["acme/app", "b.py"] == ()

@@ -74,7 +74,7 @@ def test_a_piece_that_does_not_fit_makes_room_for_a_smaller_one():
     assert fill([900, 5_000, 50], [], [], tokens=1_000).primary == (0, 2)
 
 
-async def test_a_context_names_places_and_keeps_to_the_budget(make_chunk):
+async def test_a_context_names_locations_and_keeps_to_the_budget(make_chunk):
     chunks = [make_chunk(f"src/{n}.py", code(n), start_line=5) for n in range(50)]
 
     made = context(await assembled(*chunks, budget_tokens=3_000, reserved_tokens=1_000))
@@ -117,7 +117,7 @@ async def test_code_cannot_end_its_own_fence(make_chunk):
     assert made.text.endswith(f"`````markdown\n{hostile}\n`````")
 
 
-async def test_the_lines_about_a_hit_stand_for_it(make_chunk):
+async def test_the_passage_of_a_hit_replaces_its_chunk(make_chunk):
     chunk = make_chunk("a.py", "y = 2", start_line=2)
 
     made = context(await assembled(chunk, passages={chunk.id: Passage(1, 3, "x\ny = 2\nz")}))
@@ -188,7 +188,7 @@ def test_a_compact_hit_is_its_signature(content, symbol, signature):
     assert signature_of(content, symbol) == signature
 
 
-async def test_compact_hits_keep_their_place_and_lose_their_code(make_chunk):
+async def test_compact_hits_keep_their_location_and_lose_their_code(make_chunk):
     chunk = make_chunk("a.py", "def get():\n    return 1", start_line=3, symbol="get")
 
     state = await assembled(chunk, compact=True)

@@ -110,12 +110,22 @@ async def test_the_nearest_come_first_and_their_number_is_bounded(project, backe
     ]
 
 
-async def test_the_keys_of_the_graph_are_those_of_the_hits(project, backends):
-    """Expansion that asks by chunk ids or bare paths finds nothing, without an error."""
+async def test_the_graph_is_read_by_repository_and_path(project, backends):
+    """A read by chunk ids or bare paths would find nothing, without an error."""
     state = await expanded(backends, project, related=10)
 
     assert state.related
     assert {found.repository for found in state.related} == {HTTP}
+
+
+async def test_a_file_is_told_by_its_nearest_relation(project, backends, graph):
+    """`src/backoff.py` shares the folder of the hit, and two edges lead to it."""
+    graph.replace(HTTP, edges(("lib/log.py", IMPORTS, "src/backoff.py")))
+
+    state = await expanded(backends, project, related=20, hops=2)
+
+    [found] = [found for found in state.related if found.path == "src/backoff.py"]
+    assert (found.relation, found.hops) == (FileRelation.SIBLING, 1)
 
 
 async def test_files_that_the_ref_does_not_hold_are_left_out(project, backends):
@@ -146,8 +156,8 @@ async def test_without_a_graph_expansion_is_noticed(chunks, embedder, make_chunk
     assert state.notices == (NO_GRAPH,)
 
 
-async def test_what_is_off_asks_nothing(make_chunk):
-    """No backend is there to be asked."""
+async def test_options_that_are_off_read_nothing(make_chunk):
+    """There are no backends, so that any read would fail."""
     state = await expanded(Backends(None, None), make_chunk("a.py", "x"))
 
     assert (state.related, state.imports, state.passages, state.notices) == ((), (), {}, ())
@@ -291,7 +301,7 @@ def test_chunks_that_share_a_line_are_joined(make_chunk):
 
 
 async def test_passages_come_from_the_index_of_the_searched_ref(index, backends, make_chunk):
-    """Never from a disk, whose files have other lines by now; there is none here."""
+    """A work tree, which could hold other lines by now, is not there."""
     held = [
         make_chunk("a.py", f"line {n}\n", start_line=n, end_line=n, refs=(DEFAULT_REF,))
         for n in (1, 2, 3)

@@ -35,6 +35,23 @@ def test_what_a_request_sets_wins_over_its_preset_also_when_it_sets_zero():
     assert made.rank.duplicate_similarity == 0.98
 
 
+@pytest.mark.parametrize("preset", Preset)
+def test_no_preset_has_an_experimental_option(preset):
+    made, default = PRESETS[preset], Options()
+
+    assert made.analyze == default.analyze
+    assert (made.retrieve.mode, made.retrieve.fusion, made.retrieve.alpha) == (
+        default.retrieve.mode,
+        default.retrieve.fusion,
+        default.retrieve.alpha,
+    )
+    assert (made.rank.ranker, made.rank.centrality, made.rank.reranker) == (
+        default.rank.ranker,
+        default.rank.centrality,
+        default.rank.reranker,
+    )
+
+
 @pytest.mark.parametrize("name", choose.BOUNDS)
 def test_every_bound_is_kept_and_its_field_is_named(name):
     stage, _, field = name.partition(".")
@@ -77,7 +94,7 @@ def test_every_field_of_the_proto_is_an_option_with_bounds_or_choices():
             assert is_flag or name in choose.BOUNDS or name in choose.CHOICES
 
 
-def test_staged_retrieval_reads_more_brings_chains_and_collapses_copies():
+def test_staged_mode_ranks_more_adds_import_chains_and_collapses_duplicates():
     made = options({"retrieve": {"mode": "staged"}})
 
     assert made.retrieve.mode is Mode.STAGED
@@ -87,7 +104,7 @@ def test_staged_retrieval_reads_more_brings_chains_and_collapses_copies():
 
 
 @pytest.mark.parametrize("given", [{"alpha": 0.4}, {"fusion": "relative"}])
-def test_what_only_the_fused_ranker_uses_chooses_it(given):
+def test_options_of_the_fused_ranker_choose_it(given):
     assert options({"retrieve": given}).rank.ranker is Ranker.FUSED
     linear = {"retrieve": given, "rank": {"ranker": "linear"}}
     assert options(linear).rank.ranker is Ranker.LINEAR

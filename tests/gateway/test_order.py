@@ -52,7 +52,7 @@ async def test_by_default_the_linear_ranking_is_all_there_is(backends, candidate
 
 
 def test_the_definition_boost_doubles_the_score_of_a_keyword_only_hit(candidate):
-    """A hit that only the keyword side found still has its symbol, and so its boost."""
+    """A hit without a cosine still has its symbol, and so its boost."""
     given = [
         candidate("use.py", "HttpClient()", keyword=5.0, similarity=0.9),
         candidate("net.py", "class HttpClient:", symbol="HttpClient", keyword=4.0, similarity=None),
@@ -81,7 +81,7 @@ def test_a_class_is_boosted_before_the_constructor_of_its_name(candidate):
     ]
 
 
-def test_the_keyword_side_wins_ties(candidate):
+def test_keyword_scores_settle_ties(candidate):
     given = [
         candidate("a.py", keyword=None, similarity=0.9),
         candidate("z.py", keyword=3.0, similarity=None),
@@ -102,7 +102,7 @@ def test_names_are_weighed_by_words_and_prose_by_meaning(candidate, query, first
     assert paths(fused.ranked(analysis(query), given))[0] == first
 
 
-def test_reciprocal_ranks_are_summed_and_what_a_side_did_not_find_adds_nothing(candidate):
+def test_reciprocal_ranks_are_summed_and_a_missing_score_adds_nothing(candidate):
     given = [
         candidate("both.py", keyword=2.0, similarity=0.1),
         candidate("near.py", keyword=None, similarity=0.2),
@@ -115,7 +115,7 @@ def test_reciprocal_ranks_are_summed_and_what_a_side_did_not_find_adds_nothing(c
 
 @pytest.mark.parametrize("fusion", Fusion)
 @pytest.mark.parametrize(("alpha", "first"), [(0.0, "words.py"), (1.0, "meaning.py")])
-def test_alpha_is_the_weight_of_the_vector_side(candidate, fusion, alpha, first):
+def test_alpha_is_the_weight_of_vector_scores(candidate, fusion, alpha, first):
     given = [
         candidate("words.py", keyword=9.0, similarity=0.1),
         candidate("meaning.py", keyword=1.0, similarity=0.9),
@@ -126,7 +126,7 @@ def test_alpha_is_the_weight_of_the_vector_side(candidate, fusion, alpha, first)
     assert paths(found)[0] == first
 
 
-def test_relative_fusion_scales_each_side_to_its_best_and_worst(candidate):
+def test_relative_fusion_scales_keyword_and_vector_scores_to_their_range(candidate):
     given = [
         candidate(f"{n}.py", keyword=k, similarity=None) for n, k in enumerate((2.0, 3.0, 6.0))
     ]
@@ -134,7 +134,7 @@ def test_relative_fusion_scales_each_side_to_its_best_and_worst(candidate):
     assert fused.score(given, fusion=Fusion.RELATIVE, alpha=0.0).tolist() == [0.0, 0.25, 1.0]
 
 
-def test_a_side_with_one_score_gives_it_the_full_weight(candidate):
+def test_a_single_score_has_the_full_weight(candidate):
     given = [candidate("a.py", keyword=2.0), candidate("b.py", keyword=None, similarity=None)]
 
     assert fused.score(given, fusion=Fusion.RELATIVE, alpha=0.0).tolist() == [1.0, 0.0]
@@ -148,10 +148,10 @@ async def test_the_ranker_is_a_choice_of_the_request(backends, candidate):
     assert state.ranking[0].names[0] == "rank.fused"
 
 
-# Several wordings
+# Alternate queries
 
 
-def test_wordings_merge_by_the_sum_of_reciprocal_ranks(candidate):
+def test_rankings_of_alternate_queries_merge_by_the_sum_of_reciprocal_ranks(candidate):
     one, two, three = (candidate(f"{n}.py", keyword=n) for n in (1, 2, 3))
     first, second = ranked(analysis("q"), [one]), ranked(analysis("q"), [two])
 
@@ -174,7 +174,7 @@ async def test_below_the_confidence_the_answer_is_that_there_is_none(backends, c
 
 
 async def test_the_gate_compares_cosines_and_not_scores(backends, candidate):
-    """All scores are relative to the candidates, a fused one ends at 0.033."""
+    """Scores are relative to the candidates, and a fused score is at most 0.033."""
     given = [candidate("a.py", similarity=0.51), candidate("b.py", similarity=0.1)]
 
     state = await ordered(backends, given, confidence=0.5, ranker=Ranker.FUSED)
@@ -199,14 +199,14 @@ async def test_an_alternate_can_open_the_gate(backends, candidate):
     assert not (await rank(state, backends)).has_abstained
 
 
-# Copies
+# Duplicates
 
 
 def vector(*values):
     return np.array(values, np.float32)
 
 
-async def test_near_copies_collapse_under_the_better_one(backends, candidate):
+async def test_near_duplicates_collapse_under_the_better_one(backends, candidate):
     given = [
         candidate("a.py", "retry one", keyword=9.0, vector=vector(1, 0)),
         candidate("b.py", "retry two", keyword=5.0, vector=vector(0.99, 0.1)),
@@ -233,7 +233,15 @@ async def test_forks_collapse_without_vectors(backends, candidate):
     assert state.duplicates[0].similarity == 1.0
 
 
-async def test_copies_stay_where_collapsing_is_off(backends, candidate):
+async def test_texts_that_only_begin_alike_are_no_duplicates(backends, candidate):
+    given = [candidate(f"{n}.py", f"def retry ( call{n} ): ...") for n in range(3)]
+
+    state = await ordered(backends, given, duplicate_similarity=0.92)
+
+    assert (len(state.ranking), state.duplicates) == (3, ())
+
+
+async def test_duplicates_stay_where_collapsing_is_off(backends, candidate):
     given = [candidate(f"{n}.py", "retry", vector=vector(1, 0)) for n in range(3)]
 
     assert len((await ordered(backends, given)).ranking) == 3
@@ -319,7 +327,7 @@ async def test_without_a_graph_centrality_is_noticed(chunks, embedder, candidate
 
 
 async def test_the_paths_of_another_repository_are_other_files(backends, graph, candidate):
-    """Graph keys are repository and path: a path alone would take a stranger's links."""
+    """The graph is read by repository and path; a path alone would match other repositories."""
     graph.replace(RepositoryName("acme/other"), imports(*hub("a.py", 40)))
 
     state = await ordered(backends, [candidate("a.py")], centrality=Centrality.RRF)
@@ -404,7 +412,7 @@ async def test_no_judge_is_an_error(chunks, embedder, candidate):
 
 
 class Lengths:
-    """Finds that longer texts answer better."""
+    """Score longer texts higher."""
 
     identity = "lengths"
 

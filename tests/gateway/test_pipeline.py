@@ -63,7 +63,7 @@ def test_queries_of_the_same_meaning_share_filters_visibility_options_and_names(
 
 
 @pytest.mark.parametrize("change", [{"embedder": "m-2"}, {"generation": 8}, {"explain": True}])
-def test_and_embedder_generation_and_explain(change):
+def test_semantic_cache_buckets_depend_on_embedder_generation_and_explain(change):
     assert near(ASKED, **change) != near(ASKED)
 
 

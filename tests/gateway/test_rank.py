@@ -30,7 +30,7 @@ def feature(function, query, *candidates):
     return function(Scene(analysis(query), candidates)).tolist()
 
 
-def test_the_best_has_rank_one_and_what_was_not_found_none():
+def test_the_best_score_has_rank_one_and_a_missing_score_no_rank():
     assert ranks([2.0, None, 9.0]).tolist() == [2, np.inf, 1]
 
 
@@ -50,7 +50,7 @@ def test_the_definition_comes_before_its_users(candidate):
     ("query", "first"),
     [("retry a call", "src/a.py"), ("tests of retry", "tests/test_a.py")],
 )
-def test_a_test_comes_behind_unless_it_is_asked_for(candidate, query, first):
+def test_a_test_ranks_lower_unless_it_is_asked_for(candidate, query, first):
     found = ranked(
         analysis(query),
         [
@@ -62,7 +62,7 @@ def test_a_test_comes_behind_unless_it_is_asked_for(candidate, query, first):
     assert paths(found)[0] == first
 
 
-def test_the_parts_of_a_place_sum_to_its_score(candidate):
+def test_the_parts_of_a_score_sum_to_it(candidate):
     found = ranked(analysis("retry"), [candidate("a.py", "retry"), candidate("a.py", "x")])
 
     for place in found:
@@ -123,7 +123,7 @@ def test_every_feature_is_within_0_and_1_for_every_candidate(candidate, weighed,
     assert (values <= 1).all()
 
 
-def test_a_word_that_all_candidates_hold_says_less_than_a_rare_one(candidate):
+def test_a_word_of_all_candidates_counts_less_than_a_rare_one(candidate):
     given = [candidate(f"{n}.py", "server") for n in range(5)] + [candidate("r.py", "retry")]
 
     values = feature(features.file_body, "server retry", *given)
@@ -131,7 +131,7 @@ def test_a_word_that_all_candidates_hold_says_less_than_a_rare_one(candidate):
     assert values[-1] > values[0] > 0
 
 
-def test_the_words_of_a_query_may_stand_in_several_chunks_of_a_file(candidate):
+def test_the_words_of_a_query_may_be_in_several_chunks_of_a_file(candidate):
     given = (
         candidate("a.py", "server", start_line=1),
         candidate("a.py", "retry", start_line=9),
@@ -153,7 +153,7 @@ def test_the_words_of_a_query_may_stand_in_several_chunks_of_a_file(candidate):
         ("Makefile", "makefile", 1.0),
     ],
 )
-def test_the_name_of_a_file_counts_by_how_much_of_it_the_query_says(candidate, path, query, share):
+def test_the_name_of_a_file_counts_by_its_share_in_the_query(candidate, path, query, share):
     assert feature(features.stem_said, query, candidate(path)) == [pytest.approx(share)]
 
 
@@ -164,7 +164,7 @@ def test_words_that_are_one_name_in_the_code_may_stand_apart_in_the_query(candid
     assert feature(features.mentioned, "how does the thread pool work", *given) == [0.0, 0.5]
 
 
-def test_the_name_of_the_one_repository_says_nothing_about_its_files(candidate):
+def test_the_name_of_the_only_repository_is_ignored(candidate):
     given = (candidate("src/flask.py", "flask"), candidate("src/routing.py", "flask"))
     named = [c._replace(chunk=c.chunk._replace(repository="pallets/flask")) for c in given]
 
@@ -172,7 +172,7 @@ def test_the_name_of_the_one_repository_says_nothing_about_its_files(candidate):
     assert feature(features.repository_said, "flask routing", *named) == [1.0, 1.0]
 
 
-def test_the_name_of_a_repository_tells_it_from_others(candidate):
+def test_the_name_of_a_repository_distinguishes_it_from_others(candidate):
     given = (candidate("src/a.py"), candidate("src/b.py"))
     named = [
         c._replace(chunk=c.chunk._replace(repository=name))
@@ -197,9 +197,7 @@ def test_the_name_of_a_folder_is_the_nearest_one(candidate):
         ("where is get_user", [0.0, 0.0, 0.0]),
     ],
 )
-def test_of_a_query_that_is_a_name_its_definition_comes_before_what_continues_it(
-    candidate, query, values
-):
+def test_the_start_of_a_definition_ranks_above_its_continuation(candidate, query, values):
     given = (
         candidate("a.py", "1", symbol="HttpClient.get", symbols=("get", "fetchAll")),
         candidate("a.py", "2", symbol="HttpClient.get", symbols=(), start_line=50),
@@ -229,14 +227,14 @@ def test_names_in_a_query_of_several_words_are_mentioned(candidate):
     assert feature(features.named, "how to fetch a page", chunk) == [0.0]
 
 
-def test_what_the_vector_side_did_not_find_is_no_nearer_than_the_least_it_found(candidate):
+def test_a_candidate_without_cosine_counts_as_the_least_similar_one(candidate):
     given = [candidate(f"{n}.py", similarity=n) for n in (0.8, 0.4, None)]
 
     assert feature(features.similarity, "retry", *given) == [1.0, 0.5, 0.5]
     assert feature(features.file_similarity, "retry", *given) == [1.0, 0.0, 0.0]
 
 
-def test_an_example_comes_behind_unless_it_is_asked_for(candidate):
+def test_an_example_ranks_lower_unless_it_is_asked_for(candidate):
     given = (candidate("examples/a.py"), candidate("benchmark/b.py"), candidate("src/c.py"))
 
     assert feature(features.example, "retry", *given) == [1.0, 1.0, 0.0]
@@ -265,7 +263,7 @@ def test_a_package_called_tools_is_no_example(candidate):
         ("test", "rest", False),
     ],
 )
-def test_words_with_a_long_common_beginning_are_the_same(one, other, are_same):
+def test_words_with_a_long_common_prefix_match(one, other, are_same):
     assert same(one, other) is are_same
     assert same(other, one) is are_same
 
@@ -280,7 +278,7 @@ def test_the_stem_of_a_file_is_its_name_without_the_last_extension():
     ]
 
 
-def test_names_that_the_store_keeps_are_not_made_again(candidate):
+def test_names_that_the_store_keeps_are_not_computed_again(candidate):
     found = candidate("a.py", symbol="old", symbols=("old",))
     kept = found._replace(names=names_of("new", ("new",)))
 

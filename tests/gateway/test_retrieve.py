@@ -33,7 +33,7 @@ def candidate(make_chunk):
 
 
 class Quick:
-    """An embedder that has some vectors at once, and in which threads the others are made."""
+    """Return some vectors at once, and record the threads that make the others."""
 
     identity, dim = "quick", 2
 
@@ -49,7 +49,7 @@ class Quick:
         return np.ones(2, np.float32)
 
 
-async def test_what_an_embedder_has_at_once_is_taken_without_a_thread():
+async def test_a_quick_embedder_runs_without_a_thread():
     ready, wordless, asked = Quick(np.array([1, 0])), Quick(np.zeros(2)), Quick(None)
 
     assert await embed("retry", ready) == (ready.at_once, ())
@@ -72,7 +72,7 @@ async def test_filters_apply_before_the_candidates_are_counted(index, backends, 
     assert [one.chunk.path for one in state.candidates] == ["docs/far.md"]
 
 
-async def test_the_window_is_what_each_side_brings(index, backends, make_chunk):
+async def test_the_window_bounds_keyword_and_vector_results_each(index, backends, make_chunk):
     index(*(make_chunk(f"{n}.py", f"retry a call {n}") for n in range(60)))
 
     narrow = await retrieve(SearchState(query(window=10)), backends)
@@ -86,7 +86,7 @@ async def test_the_window_is_what_each_side_brings(index, backends, make_chunk):
     ("text", "chosen", "alpha"),
     [("RetryPolicy", None, 0.3), ("retry a call", None, 0.7), ("retry", 0.1, 0.1)],
 )
-async def test_meaning_counts_by_the_kind_of_query_or_as_chosen(backends, text, chosen, alpha):
+async def test_vectors_weigh_by_the_kind_of_query_or_as_chosen(backends, text, chosen, alpha):
     asked = []
 
     async def hybrid(query):
@@ -110,7 +110,7 @@ async def test_vectors_come_with_candidates_only_where_they_are_needed(index, ba
     assert collapsing.candidates[0].vector is not None
 
 
-def test_what_only_a_synonym_found_stays_below_every_word_of_the_query(candidate):
+def test_a_synonym_alone_scores_below_every_word_of_the_query(candidate):
     own = [candidate("a.py", 9.0), candidate("b.py", 0.4)]
     others = [candidate("c.py", 50.0), candidate("a.py", 30.0)]
 
@@ -178,7 +178,7 @@ async def test_staged_finds_files_by_their_summaries_then_chunks_inside_them(bac
 
 @pytest.mark.usefixtures("project")
 async def test_the_thresholds_are_cosines_and_not_fused_scores(backends):
-    """A fused score ends at 2/61: 0.3 compared with it would let nothing through."""
+    """A fused score is at most 2/61, so that a threshold of 0.3 would drop everything."""
     threshold = {"mode": Mode.STAGED, "file_similarity": 0.3, "chunk_similarity": 0.3}
 
     state, _ = await pipeline.search(query(**threshold), backends)
@@ -189,7 +189,7 @@ async def test_the_thresholds_are_cosines_and_not_fused_scores(backends):
 
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize("option", ["file_similarity", "chunk_similarity"])
-async def test_nothing_near_enough_says_how_near_the_nearest_was(backends, option):
+async def test_a_missed_threshold_is_reported_with_the_best_similarity(backends, option):
     state = await retrieve(SearchState(query(**{**STAGED, option: 0.99})), backends)
 
     assert not state.candidates
@@ -220,7 +220,7 @@ def test_the_best_files_are_kept_and_their_number_is_bounded():
 
 
 class Renamed:
-    """An embedder under another identity."""
+    """Embed under another identity."""
 
     def __init__(self, embedder, identity):
         self._embedder = embedder
@@ -250,7 +250,7 @@ async def test_thresholds_are_the_embedders_unless_the_request_sets_its_own(
     assert bool(state.candidates) is is_found
 
 
-def test_more_tokens_than_a_model_reads_are_warned_of_with_a_number_that_fits():
+def test_too_many_tokens_are_warned_of_with_a_number_of_files_that_fits():
     files = [found_file(f"{n}.py", 0.9, tokens=30_000) for n in range(5)]
 
     [notice] = too_much(files)
