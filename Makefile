@@ -14,10 +14,10 @@ demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 PROCESSES ?= 4
 
 test: check  ## every check and every test, with real servers
-	@$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 test-unit: $(READY)  ## the quick tests, which need no server
-	@$(BIN)/pytest -m "not server and not slow" --numprocesses auto --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/pytest -m "not server and not slow" --numprocesses auto --dist loadscope --no-loadscope-reorder
 
 check: $(READY)  ## style, types, import rules; changes nothing
 	@$(BIN)/ruff check --quiet .

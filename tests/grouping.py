@@ -1,8 +1,9 @@
 """Which tests need a real server, which share a process, and in which order they run.
 
-With `--dist loadgroup` a group runs in one process, so that what its tests share is started once. A
+With `--dist loadscope` a group runs in one process, so that what its tests share is started once. A
 group is a file, by chunk store where it has several, or all tests of the cluster that end-to-end
 files share. The groups that take longest come first, so that no process waits long for the last.
+Not by `--dist loadgroup`: of xdist 3.8 under pytest 9.2 it does not see the groups.
 
 A test that needs a server gets the marker `server` for it, unless it asks by `getfixturevalue`;
 then its parameter carries the marker.
@@ -10,9 +11,19 @@ then its parameter carries the marker.
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 END_TO_END = "tests/end_to_end/"
+
+#: Files whose tests use one cluster. Those of the stage boundaries use it too, but would make it
+#: the last group to end.
+SHARED = {
+    f"{END_TO_END}test_{name}.py"
+    for name in ("disks", "graph", "main_job", "operating", "parsing", "quality", "stored")
+}
 
 #: Beginnings of paths, the slowest first; the rest is quick.
 SLOWEST = (
@@ -30,8 +41,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.nodeid.startswith(END_TO_END) or "real_servers" in item.fixturenames:
             item.add_marker(pytest.mark.server)
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=_rank)
 
 
@@ -42,11 +51,20 @@ def real_servers(request):
         pytest.fail("this test needs a real server and has no marker `server`")
 
 
-def _group(item):
-    store = getattr(item, "callspec", None) and item.callspec.params.get("store", "")
-    shares = "cluster" in item.fixturenames and item.nodeid.startswith(END_TO_END)
-    file = item.nodeid.partition("::")[0]
-    return f"{'shared cluster' if shares else file} {store or ''}".strip()
+class Groups(LoadScopeScheduling):
+    """Gives each process a group at a time."""
+
+    def _split_scope(self, nodeid):
+        file, _, test = nodeid.partition("::")
+        if not file.startswith(END_TO_END):
+            return file
+        store = re.search(r"\b(local|weaviate)\b", test.partition("[")[2])
+        group = "shared cluster" if file in SHARED else file
+        return f"{group} {store[0] if store else ''}"
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return Groups(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 def _rank(item):

@@ -19,9 +19,6 @@ from codelode.cli.doctor import doctor
 from codelode.model import RunState
 from tests.end_to_end.stored import assert_same, differences, read
 
-#: A process of their own: beside those of the shared cluster they would be the last to end.
-pytestmark = pytest.mark.xdist_group("stage boundaries")
-
 #: Files in flight, fewer than a run has: storing some hands out others.
 WINDOW = 8
 
