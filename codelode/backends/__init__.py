@@ -1,1 +1,1 @@
-"""Servers and engines behind the ports, one file each; `connect.py` chooses."""
+"""Implementations of the ports, one folder per engine; only `registry.py` imports them."""
