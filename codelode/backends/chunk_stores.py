@@ -1,4 +1,4 @@
-"""What all chunk stores share: checks of a batch before it is written, and chunks by file."""
+"""The common part of all chunk stores: checks of a batch before a write, and chunks by file."""
 
 from __future__ import annotations
 
