@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import structlog
 
 from codelode import jobs
@@ -12,6 +14,10 @@ from workers.delivery.tasks import delivery, outbox
 from workers.services import services
 
 log = structlog.get_logger("workers")
+
+#: One removal at a time: `reap` sends a removal again while the first one is still at work, and the
+#: second must not delete what a new run of the repository has stored after the first was finished.
+_removing = threading.Lock()
 
 
 @app.task(name=jobs.REAP_TASK)
@@ -39,18 +45,8 @@ def maintain() -> None:
 @app.task(name=jobs.FORGET_TASK)
 def forget(repository: str) -> None:
     """Remove what is stored of a removed repository; until then no new run of it starts."""
-    name = RepositoryName(repository)
-    ledger = services().ledger
-    if name not in ledger.being_removed():
-        return
-    with services().writing() as index:
-        index.store.remove_repository(name)
-    services().graph.remove_repository(name)
-    services().symbols.remove_repository(name)
-    services().references.remove_repository(name)
-    services().packages.remove_repository(name)
-    ledger.removal_finished(name)
-    outbox.drop_mirror(name)
+    with _removing:
+        _forget(RepositoryName(repository))
 
 
 @app.task(name=jobs.DROP_MIRROR_TASK)
@@ -65,3 +61,17 @@ def _waiting() -> dict[str, int]:
     """Messages per queue."""
     with app.connection_for_read() as connection:
         return {name: jobs.depth(connection, name) for name in jobs.QUEUES}
+
+
+def _forget(name: RepositoryName) -> None:
+    ledger = services().ledger
+    if name not in ledger.being_removed():
+        return
+    with services().writing() as index:
+        index.store.remove_repository(name)
+    services().graph.remove_repository(name)
+    services().symbols.remove_repository(name)
+    services().references.remove_repository(name)
+    services().packages.remove_repository(name)
+    ledger.removal_finished(name)
+    outbox.drop_mirror(name)
