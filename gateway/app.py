@@ -1,9 +1,9 @@
-"""Wiring and life of the gateway: settings → dependencies → services → a grpc.aio server.
+"""Build the gateway from settings, and start and stop its gRPC server.
 
-The gateway keeps no state of its own: if it is killed at any moment, another one answers the same.
-It reports itself healthy only while Redis answers and the store is open, and it shuts down in the
-order that loses nothing: it reports itself unhealthy, ends streams with the hint to come back, then
-lets the calls in flight finish. One event loop per process: grpc.aio does not support two.
+The gateway is stateless: if it is killed, another one gives the same answers. It reports itself
+healthy only while Redis answers and the store is open. Its shutdown loses no call: it reports
+itself unhealthy, ends streams with an error that asks for a retry, then lets the calls in flight
+finish. There is one event loop per process, because grpc.aio does not support two.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from codelode.v1 import (
 from gateway.access import SharedToken
 from gateway.api.rpc.interceptors import Calls
 from gateway.api.rpc.services import GraphService, IndexService, SearchService
+from gateway.caching_embedder import CachingEmbedder
 from gateway.jobs import CeleryJobs
-from gateway.remembering import RememberingEmbedder
 from gateway.service import Dependencies
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
@@ -47,13 +47,13 @@ log = structlog.get_logger("gateway")
 
 MAX_MESSAGE_BYTES = 16 << 20
 
-#: Connections end after 10 minutes so that load balancers spread them anew; watching resumes.
+#: Connections end after 10 minutes so that load balancers redistribute them; clients resume.
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
-    # Clients that ping more often are disconnected; they ping more often than the default allows.
+    # Clients that ping more often are disconnected; the default of 5 minutes would do so to ours.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
     ("grpc.max_connection_age_ms", 600_000),
     ("grpc.max_connection_age_grace_ms", 60_000),
@@ -68,21 +68,21 @@ SERVICES = (SEARCH.full_name, INDEX.full_name, GRAPH.full_name)
 HEALTH_INTERVAL_S = 1.0
 #: How long calls in flight may take to finish when the gateway shuts down, seconds.
 GRACE_S = 25.0
-#: How long their answers may take to be sent, seconds.
+#: How long the answers of these calls may take to be sent, seconds.
 FLUSH_S = 0.5
 #: Threads for synchronous ports. They wait for Redis, so the number of cores does not matter.
 THREADS = 32
 
 
 def connected(settings: Settings) -> Dependencies:
-    """The backends that the settings name. Connects lazily where the backend can."""
+    """Return the dependencies that the settings name; most backends connect at first use."""
     index = _Index(settings)
     ledger = registry.ledger(settings)
     return Dependencies(
         published=Published(index.backends(), index.look),
         ledger=ledger,
         cache=registry.query_cache(settings),
-        near=registry.semantic_query_cache(settings),
+        semantic_cache=registry.semantic_query_cache(settings),
         jobs=CeleryJobs(settings),
         settings=settings,
         coverage=CoverageReader(ledger),
@@ -90,17 +90,17 @@ def connected(settings: Settings) -> Dependencies:
 
 
 class _Index:
-    """Remembers which index was published when it last looked, to tell when another one is."""
+    """Tracks which index is published, to detect when another one is."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         try:
             self._published = registry.published(settings)
-        except Unavailable:  # the first search that finds another embedder looks again
+        except Unavailable:  # a search that finds another embedder calls `look` again
             self._published = registry.Published("", settings)
 
     def backends(self) -> Backends:
-        """All backends, among them the published index and its embedder."""
+        """Return all backends, among them the published index and its embedder."""
         settings = self._settings
         return replace(
             _of(self._published),
@@ -113,7 +113,7 @@ class _Index:
         )
 
     def look(self, before: Backends) -> Backends | None:
-        """The backends with the index that is published now; None: it is the one they have."""
+        """Return the backends with the index published now, or None if they already have it."""
         found, known = registry.published(self._settings), self._published
         if (found, found.space) == (known, known.space):
             return None
@@ -124,11 +124,11 @@ class _Index:
 
 
 def _of(index: registry.Published) -> Backends:
-    """The index and its embedder, for reading."""
+    """Return backends with the index and its embedder, for reading."""
     embedder = registry.search_embedder(index)
     return Backends(
         chunks=registry.chunk_search(index.settings, embedder),
-        embedder=RememberingEmbedder(embedder),
+        embedder=CachingEmbedder(embedder),
         tokeniser=embedder if isinstance(embedder, Tokeniser) else None,
     )
 
@@ -149,7 +149,7 @@ class Gateway:
         self.port = 0  # the bound port, also when `listen` asked for any
 
     async def start(self) -> None:
-        """Listen. Raises InvalidSettings when `listen` is not allowed, malformed or taken."""
+        """Start serving. Raises InvalidSettings if `listen` is not allowed, malformed or in use."""
         require_private(self._settings)
         await self._report(is_healthy=False, reason="starting")
         self._add_services()
@@ -160,7 +160,7 @@ class Gateway:
         log.info("gateway_started", listen=self._settings.listen, port=self.port)
 
     async def stop(self, *, grace_s: float = GRACE_S) -> None:
-        """Leave: unhealthy, settle, end the streams, finish the calls in flight."""
+        """Shut down: report unhealthy, let load balancers react, end streams, finish calls."""
         if self._watch is not None:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
@@ -172,7 +172,7 @@ class Gateway:
         log.info("gateway_stopped")
 
     async def _finish_calls(self, grace_s: float) -> None:
-        """Close when our own calls are through: a watch of health would outlast any grace."""
+        """Close when our own calls have finished. A health watch never ends, so it is cut off."""
         closing = asyncio.create_task(self._server.stop(grace_s))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._calls.idle.wait(), grace_s)
@@ -209,7 +209,7 @@ class Gateway:
         await self._published.call(lambda backends: backends.chunks.count(EVERYTHING))
 
     async def _report(self, *, is_healthy: bool, reason: str = "") -> None:
-        """Tell who asks, and the log when it changed."""
+        """Set the health status of all services, and log it if it changed."""
         if is_healthy != self._is_healthy:
             self._is_healthy = is_healthy
             log.info("health", is_healthy=is_healthy, reason=reason)
@@ -224,7 +224,7 @@ def _bind(server: aio.Server, listen: str) -> int:
         return server.add_insecure_port(listen)
     except RuntimeError as exc:
         raise InvalidSettings(
-            f"CODELODE_LISTEN={listen!r} cannot be listened on; is another gateway running? ({exc})"
+            f"CODELODE_LISTEN={listen!r} cannot be bound; is another gateway running? ({exc})"
         ) from exc
 
 
@@ -248,7 +248,7 @@ async def serve(settings: Settings) -> None:
 
 
 def main() -> None:
-    """Serve with the settings of the environment; what prevents it is told in one line."""
+    """Serve with the settings of the environment; exit with one line if an error prevents it."""
     try:
         settings = load()
         logs.configure(settings)

@@ -1,4 +1,4 @@
-"""The port `Jobs` over Celery: sends jobs to the workers by task name and never imports them."""
+"""Implement the port `Jobs` over Celery: send jobs by task name, without importing the workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gateway.service.dependencies import Queue
 #: short enough for a status page.
 _INSPECT_TIMEOUT_S = 0.5
 
-#: A call must fail while its caller still waits, seconds.
+#: Timeout of the broker, seconds: shorter than callers wait for an answer.
 _TIMEOUT_S = 3.0
 
 

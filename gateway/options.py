@@ -1,8 +1,8 @@
-"""The options of a search: one value per stage, and the presets that bundle them.
+"""Define the options of a search, one dataclass per stage, and the presets that bundle them.
 
-Ranges, sources of the defaults and what each option is worth are in docs/ranking.md. What a request
-sets wins over its preset. An option is experimental when it loses or wins nothing there: it works,
-but no preset has it.
+docs/ranking.md has the range, the source of the default and the measured effect of each option. An
+option that a request sets overrides its preset. Options that do not improve the ranking are
+experimental: they work, but no preset has them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Fusion(StrEnum):
     """The fusion of keyword and vector results to one score."""
 
     RRF = "rrf"  # reciprocal ranks, k = 60
-    RELATIVE = "relative"  # each side scaled to [0, 1] by its best and worst
+    RELATIVE = "relative"  # keyword and vector scores each scaled to [0, 1]
 
 
 class Mode(StrEnum):
@@ -70,9 +70,9 @@ class Retrieve:
     """Options of the retrieval of candidates."""
 
     mode: Mode = Mode.HYBRID
-    window: int = 100  # candidates of each side, or of both where the store fuses them, 10 to 500
+    window: int = 100  # most keyword and most vector results (together, if fused by the store)
     fusion: Fusion = Fusion.RRF  # of the fused ranker
-    alpha: float | None = None  # weight of the vector side, 0 to 1; None: by the kind of query
+    alpha: float | None = None  # weight of vector results, 0 to 1; None: by the kind of query
     file_similarity: float | None = None  # staged: least cosine of files; None: the embedder's
     max_files: int = 15  # staged: files whose chunks are searched
     chunk_similarity: float | None = None  # staged: least cosine of chunks; None: the embedder's
@@ -87,15 +87,15 @@ class Rank:
     definition_boost: float = 2.0  # of the fused ranker
     centrality: Centrality = Centrality.OFF
     reranker: Reranker = Reranker.NONE
-    # Abstain when the best cosine is below; 0.5 is usual for transformers. With the built-in
-    # embedder 0.3, which 1 % of answerable queries do not reach, 18 % do not reach 0.5.
+    # Abstain if the best cosine is less; 0.5 is usual for transformers, 0.3 for the built-in
+    # embedder, with which 1 % of answerable queries stay below 0.3, and 18 % below 0.5.
     confidence: float = 0.0
-    duplicate_similarity: float = 1.0  # collapse chunks of a greater cosine; 1: none
+    duplicate_similarity: float = 1.0  # collapse chunks with a greater cosine; 1: none
 
 
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """Options of what is added around the hits."""
+    """Options of the expansion of the hits."""
 
     related: int = 0  # files near the hits in the graph, at most; 10 is usual
     hops: int = 2  # steps to a related file, 1 or 2
@@ -132,8 +132,8 @@ class Options:
 PRESETS: dict[Preset, Options] = {
     Preset.FAST: Options(retrieve=Retrieve(window=50, max_chunks=50)),
     Preset.BALANCED: Options(),
-    # Wider retrieval wins where tests and documents compete (docs/ranking.md); the rest adds what
-    # surrounds the hits. Synonyms and looser duplicates win nothing, so they are left out.
+    # A wider window helps if tests and documents compete with code (docs/ranking.md); the rest adds
+    # the surroundings of the hits. Synonyms and a lower duplicate similarity improve nothing.
     Preset.THOROUGH: Options(
         retrieve=Retrieve(window=150, max_chunks=150),
         rank=Rank(duplicate_similarity=0.98),

@@ -1,7 +1,7 @@
-"""The order of the stages of a search, and the keys under which its answers are cached.
+"""Run the stages of a search in order, and compute the keys under which answers are cached.
 
-A stage takes values and returns values; the stores and models that it may ask come as `Backends`.
-Every stage is timed, so that `explain` shows where a slow search spent its time.
+A stage takes values and returns values; it reads stores and models through `Backends`. Every stage
+is timed, so that `explain` shows where a slow search spent its time.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = [
     "chunk_at",
     "explain",
     "find_similar",
-    "near_key",
     "search",
+    "semantic_key",
 ]
 
 
@@ -57,7 +57,7 @@ class Stage(Protocol):
 
 STAGES: tuple[Stage, ...] = (analyze, retrieve, rank, expand, assemble)
 
-#: Part of every cache key. Raise it when a stage answers differently, or old answers stay valid.
+#: Part of every cache key. Raise it when a stage changes its results, so that old answers expire.
 VERSION = 8
 
 
@@ -112,12 +112,12 @@ def cache_key(query: SearchQuery, shape: Shape, *, call: str = "search") -> str:
     return _digest({**_shaped(query, shape), "text": query.text, "call": call})
 
 
-def near_key(query: SearchQuery, shape: Shape) -> str | None:
-    """Return the bucket of the semantic query cache: queries that may have one answer share it.
+def semantic_key(query: SearchQuery, shape: Shape) -> str | None:
+    """Return the bucket of the semantic query cache; only queries in one bucket share answers.
 
-    It is the key of the answer without the words that only make the sentence. None for a query that
-    needs an answer of its own: names and code mean what they say, and a later page belongs to the
-    search that it continues.
+    It is a hash like that of `cache_key`, but without function words. None for a query that must
+    not share an answer: a name, code, or a later page, which belongs to the search that it
+    continues.
     """
     if query.offset or analysis(query.text).kind is not QueryKind.NATURAL_LANGUAGE:
         return None

@@ -1,7 +1,6 @@
-"""The state of a search: one immutable value that each stage returns with its part added.
+"""Define the state of a search: an immutable value to which each stage adds its results.
 
-The module lies next to the pipeline and not inside it, so that a stage can import its types without
-importing the other stages.
+The types are not in `pipeline`, so that a stage can import them without importing other stages.
 """
 
 from __future__ import annotations
@@ -92,13 +91,13 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A checked request. It holds everything that shapes the answer, so it is the cache key."""
+    """A checked request: everything that shapes the answer, and therefore part of the cache key."""
 
     text: str
     top_k: int = 10
     filters: Filters = field(default_factory=Filters)
     options: Options = field(default_factory=Options)
-    offset: int = 0  # number of hits on the pages before
+    offset: int = 0  # number of hits on earlier pages
     visible: Visibility = field(kw_only=True)  # outer bound of every read
 
 
@@ -110,7 +109,7 @@ class Entity:
     text: str
 
 
-#: Words of a query that ask for files which otherwise rank below source code.
+#: Words of a query that ask for a category of files, which otherwise rank below source code.
 ASKED_BY = {
     Category.TEST: frozenset({"test", "tests", "testing", "spec", "mock", "fixture", "fixtures"}),
     Category.DOCS: frozenset(
@@ -127,15 +126,15 @@ class Analysis:
 
     kind: QueryKind
     words: tuple[str, ...]  # distinct index terms without stop words, in order
-    identifiers: tuple[str, ...]  # what is written like code, as written: `Client.get`
+    identifiers: tuple[str, ...]  # tokens that are written like code, unchanged: `Client.get`
     intent: Intent = Intent.GENERAL
     entities: tuple[Entity, ...] = ()
     synonyms: tuple[str, ...] = ()  # additional words to search for
 
     def alpha(self, chosen: float | None) -> float:
-        """The chosen weight of the vector results, or the usual one of hybrid code search.
+        """Return the chosen weight of the vector results, or the usual one of hybrid code search.
 
-        Names are matched by words, prose by meaning.
+        Identifiers need keyword results more, prose needs vector results more.
         """
         if chosen is not None:
             return chosen
@@ -143,7 +142,7 @@ class Analysis:
 
     @property
     def unasked(self) -> frozenset[Category]:
-        """The categories of files that no word of the query asks for."""
+        """Return the categories of files that no word of the query asks for."""
         return frozenset(
             category for category, asking in ASKED_BY.items() if asking.isdisjoint(self.words)
         )
@@ -161,14 +160,14 @@ class AlternateQuery:
 class Ranked(NamedTuple):
     """A candidate with its score in the ranking. A tuple, like a candidate, because many are made.
 
-    The parts of the linear ranker sum to the score. Each later step adds the number that it
-    decided by.
+    The parts of the linear ranker sum to the score. Each later step adds the value that
+    it ranked by.
     """
 
     candidate: Candidate
     score: float
     names: tuple[str, ...]  # names of the parts: "rank.definition"
-    parts: tuple[float, ...]  # what each of them adds to the score
+    parts: tuple[float, ...]  # their values
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file whose summary is like the query."""
+    """A file whose summary is similar to the query."""
 
     repository: RepositoryName
     path: str
@@ -194,7 +193,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A file near a hit."""
+    """A file that is related to a hit."""
 
     repository: RepositoryName
     path: str
@@ -242,12 +241,12 @@ class SearchState:
     passages: Mapping[ChunkId, Passage] = field(default_factory=dict)
     hits: tuple[Hit, ...] = ()  # best first
     tokens: int = 0  # estimate for all hits together
-    notices: tuple[str, ...] = ()  # what was degraded this time; such an answer is not cached
-    remarks: tuple[str, ...] = ()  # what limits the answer as long as the index stays the same
+    notices: tuple[str, ...] = ()  # temporary limitations; such an answer is not cached
+    remarks: tuple[str, ...] = ()  # limitations that last as long as the index; cached
 
     @property
     def page(self) -> tuple[Ranked, ...]:
-        """The part of the ranking that this page shows."""
+        """Return the part of the ranking that this page shows."""
         start = self.query.offset
         return self.ranking[start : start + self.query.top_k]
 

@@ -1,7 +1,8 @@
-"""Summarise a file in a few sentences from what is stored of it.
+"""Summarise a file in a few sentences from its stored chunks.
 
-Staged retrieval compares queries with this text, and `explain` shows it: the path, the summary of a
-language model if there is one, the comment at the top, the names, and the imports.
+The summary has the path, the language model's summaries if there are any, the comment at the top of
+the file, its exported names, and its imports. Staged retrieval compares queries with it, and
+`explain` shows it.
 """
 
 from __future__ import annotations

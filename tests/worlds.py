@@ -110,7 +110,7 @@ class World:
             published=Published(backends),
             ledger=self.ledger,
             cache=MemoryCache(entries=100),
-            near=MemorySemanticQueryCache(entries=100),
+            semantic_cache=MemorySemanticQueryCache(entries=100),
             jobs=self.jobs,
             settings=settings,
             coverage=CoverageReader(self.ledger),

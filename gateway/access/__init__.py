@@ -1,7 +1,8 @@
-"""Credentials of a call → the principal on whose behalf it reads.
+"""Authenticate a call: map its credentials to the principal on whose behalf it reads.
 
-This is the only place that constructs principals. Every face hands in what its callers sent and
-passes the principal on to the service layer. Today there is one: whoever may call sees everything.
+This is the only place that constructs principals. Every face passes the credentials that it
+received, and hands the principal on to the service layer. Today there is a single kind of
+principal: every authenticated caller sees everything.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from codelode.access import EVERYTHING, Principal, Role
 from codelode.errors import Unauthenticated
 
 _REMEDY = (
-    "set the environment variable CODELODE_TOKEN to the one it runs with "
+    "set the environment variable CODELODE_TOKEN to the token of the gateway "
     "(without codelode's client: the header `authorization: Bearer TOKEN`)"
 )
-NO_TOKEN = f"this gateway asks for a token: {_REMEDY}"
-WRONG_TOKEN = f"this gateway has another token than this call: {_REMEDY}"
+NO_TOKEN = f"this gateway requires a token: {_REMEDY}"
+WRONG_TOKEN = f"the token of this call is wrong: {_REMEDY}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class SharedToken:
     token: str
 
     def principal(self, authorization: object) -> Principal:
-        """The principal of an `authorization` header. Raises Unauthenticated."""
+        """Return the principal of an `authorization` header. Raises Unauthenticated."""
         if not self.token:
             return Principal("loopback", Role.ADMIN, EVERYTHING)
         if not isinstance(authorization, str):

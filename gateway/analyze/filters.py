@@ -12,7 +12,7 @@ from dataclasses import replace
 from codelode import languages
 from codelode.model import Filters, Kind
 
-#: The kinds of definitions that a word means, over all languages.
+#: The kinds of definitions that a word of a query stands for, over all languages.
 KINDS: dict[str, tuple[Kind, ...]] = {
     "function": (Kind.FUNCTION, Kind.METHOD),
     "method": (Kind.METHOD, Kind.FUNCTION),
@@ -38,7 +38,7 @@ _LANGUAGE = re.compile(
 
 
 def inferred(text: str, given: Filters) -> tuple[Filters, tuple[str, ...]]:
-    """Return the filters with the language and kind that the query names, and a notice of each."""
+    """Return the filters with the language and kind that the query names, and a notice for each."""
     found, notices = given, []
     language = _language(text)
     if language and not given.languages:

@@ -35,7 +35,7 @@ _SIGNS: tuple[tuple[Intent, re.Pattern[str]], ...] = tuple(
     )
 )
 
-#: A path has a folder or a known file suffix: `src/http.py`, `go.mod`, not `Client.get`.
+#: Matches a path, which has a folder or a known file suffix: `src/http.py`, not `Client.get`.
 _PATH = re.compile(
     r"(?<![\w.@+-])(?:(?:[\w.@+-]+/)+[\w.@+-]*\w|[\w-]+\.(?:py|pyi|js|jsx|ts|tsx|go|rs|java|kt|rb|php|c|h|cc|cpp"
     r"|hpp|cs|swift|scala|sh|sql|md|rst|toml|ya?ml|json|xml|html|css|tf|lua|ex|proto|mod)\b)"

@@ -1,11 +1,11 @@
-"""Extract the words that two queries must share exactly to share a cached answer.
+"""Extract the words that two queries must have in common to share a cached answer.
 
-Vectors of queries that differ in one name, one number or one `not` are close together, and so are
-those of opposite queries: with the built-in embedder "string to int" and "int to string" have a
-cosine of 1, because it ignores order, and "ascending" and "descending" in one question .97, while
-the same question in other words seldom passes .94. So all words except those that only make a
-sentence must be equal and in the same order. A cache miss costs milliseconds; the answer to another
-question costs the trust of the user.
+Queries that differ in one name, one number or one `not` have vectors that are close together, and
+so have opposite queries. With the built-in embedder, "string to int" and "int to string" have a
+cosine of 1, because it ignores word order, and questions that differ in "ascending" and
+"descending" have .97, while paraphrases seldom exceed .94. All words except function words (`how`,
+`the`) must therefore be equal and in the same order. A cache miss costs milliseconds, whereas the
+answer to another question costs the user's trust.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ a an the how what where when which who why is are was were be been do does did c
 would will i we you my our your me please find show
 """
 
-#: Words that only make a sentence. Not `to`, `from` and `in`, which give a direction.
-SENTENCE = frozenset(_WORDS.split())
+#: Function words, without a meaning of their own. Not `to`, `from`, `in`: they tell a direction.
+FUNCTION_WORDS = frozenset(_WORDS.split())
 _ASKING = re.compile(r"\b(?:how|where|what|when)\s+to\b", re.IGNORECASE)
 
 
@@ -40,9 +40,9 @@ def literals(text: str) -> tuple[str, ...]:
     found += (match.group() for match in _QUOTED.finditer(text))
     found += (match.group() for match in _NUMBERED.finditer(text))
     found += (word.lower() for word in _WORD.findall(text) if languages.resolve(word))
-    return (*sorted(found), *_telling(text))
+    return (*sorted(found), *_content_words(text))
 
 
-def _telling(text: str) -> list[str]:
+def _content_words(text: str) -> list[str]:
     """Return the words that carry meaning, in order: `how do I retry a call?` → retry call."""
-    return [term for term in tokens.terms(_ASKING.sub("", text)) if term not in SENTENCE]
+    return [term for term in tokens.terms(_ASKING.sub("", text)) if term not in FUNCTION_WORDS]

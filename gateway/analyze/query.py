@@ -1,8 +1,8 @@
 """Classify a query and extract its words and identifiers. Pure; never fails, any text is a query.
 
-The kind is decided by form alone, because a wrong guess only shifts weights between keyword and
-vector results: one token is an identifier (so is `class Foo`), punctuation that prose does not have
-makes code, the rest is natural language.
+The form alone decides the kind, because a wrong guess only shifts weights between keyword and
+vector results. A single token is an identifier, and so is `class Foo`. A query with punctuation of
+code is code. Everything else is natural language.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ protocol macro const var let val package
 #: Words that introduce a name in some language: `class Foo` asks for Foo.
 DEFINING = frozenset(_DEFINING_WORDS.split())
 
-#: One token of names joined by the separators of the languages: `absl::StrCat`, `Client.get()`,
-#: `$this->run`, `@app.route`, `Foo#bar`, `serde::de::Visitor<'de>`, `kebab-case`.
+#: Matches one token of names that are joined by the separators of some language: `absl::StrCat`,
+#: `Client.get()`, `$this->run`, `@app.route`, `Foo#bar`, `serde::de::Visitor<'de>`, `kebab-case`.
 _NAME = re.compile(r"[@$&*#.:]{0,2}\w+(?:(?:::|->|[.#:/\\-])\w+)*(?:\(\)|[!?])?[;,]?")
 
-#: Marks that code has and prose does not: blocks, ends of statements, arrows, calls with arguments,
-#: comparisons, assignments, comments, decorators.
+#: Matches marks of code that prose does not have: blocks, ends of statements, arrows, calls with
+#: arguments, comparisons, assignments, comments, decorators.
 _CODE = re.compile(
     r"[{};]\s*$|^\s*[{}#@]|[{}]|=>|->\s|==|!=|:=|&&|\|\||\w\([^)\s]|\)\s*:|\w\[\w*\]|//|/\*"
     r"|^\s*(?:import|from|return|def|func|fn|if|for|while)\b.*[:({=]|\s=\s",
     re.MULTILINE,
 )
 
-#: Words of a query that the ranker compares with every candidate; a pasted snippet has more.
+#: Most words of a query that the ranker compares with candidates; a pasted snippet has more.
 MAX_WORDS = 64
 
-#: Marks that make a query code; one may occur in prose ("a => b mapping").
+#: Least number of marks in a query that is code; one may occur in prose ("a => b mapping").
 _CODE_MARKS = 2
 
 #: Words of questions that say nothing about the code that answers them. Some are code too (`for`,
-#: `not`): the list shapes the features of the ranker only, not what the index is asked.
+#: `not`): the list affects only the features of the ranker, not the search of the index.
 _STOPWORDS = """
 a an and any are as at be been but by can could did do does doing done each for from had has have
 how i if in inside into is it its let me my of on onto one or our out over per should so some such
@@ -62,7 +62,7 @@ def analysis(text: str) -> Analysis:
 
 
 def kind(text: str) -> QueryKind:
-    """Return how the query is written."""
+    """Return the kind of the query."""
     parts = text.split()
     if len(parts) == 2 and parts[0].lower() in DEFINING:
         parts = parts[1:]
@@ -74,7 +74,7 @@ def kind(text: str) -> QueryKind:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the first distinct index terms that are no stop words, or all if none is left."""
+    """Return the first distinct index terms without stop words, or all terms if none is left."""
     terms = tuple(dict.fromkeys(tokens.terms(text)))
     meaningful = tuple(term for term in terms if term not in STOPWORDS)
     return (meaningful or terms)[:MAX_WORDS]
@@ -83,7 +83,8 @@ def words(text: str) -> tuple[str, ...]:
 def identifiers(text: str) -> tuple[str, ...]:
     """Return the distinct tokens that are written like code, as written, in order.
 
-    Such a token joins names or has a capital inside. If the query is one token, that is returned.
+    Such a token joins several names or has an inner capital letter. A query of one token is
+    returned as it is.
     """
     found = [part.strip(_EDGES).rstrip(".:") for part in text.split()]
     alone = kind(text) is QueryKind.IDENTIFIER
@@ -100,5 +101,5 @@ def _is_name_like(token: str) -> bool:
 
 
 def _has_inner_capital(part: str) -> bool:
-    """Whether a capital begins a word inside: in `getUser` and `HTTPServer`, not in `HTTP`."""
+    """Whether an inner capital letter starts a word: in `getUser`, `HTTPServer`, not in `HTTP`."""
     return bool(re.search(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]{2}", part))

@@ -1,7 +1,7 @@
-"""Let the language model write alternate queries; off by default.
+"""Have the language model write alternate queries; off by default.
 
-Without a model, or when it does not answer in time, the query is searched as it is and the answer
-says so, because an alternate query can only add candidates.
+Without a model, or if it does not answer in time, only the query itself is searched and the answer
+has a notice. That is no error, because alternate queries only add candidates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Look up synonyms of the words of a query. Pure.
 
-Each row of the table is a set: a query with one of its words is searched for the others too. A word
-is in one row only, and rows are short, because every added word finds more that was not meant.
+Each row of the table is a set of synonyms: a query with one of its words is searched for the others
+too. A word is in one row only, and rows are short, because every added word finds more code that
+was not meant.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ start launch boot run
 SETS: tuple[tuple[str, ...], ...] = tuple(tuple(row.split()) for row in _ROWS.strip().splitlines())
 _ROW_OF = {word: row for row in SETS for word in row}
 
-#: Most words added to one query, so that they do not outnumber its own. By hand.
+#: Most words added to one query, so that they do not outnumber its own. Chosen by hand.
 MAX_SYNONYMS = 12
 
 
 def synonyms(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the other words of the rows of the given words, one of each row in turn."""
+    """Return synonyms of the words: the first of each row, then the second of each row, …."""
     given = tuple(words)
     rows = dict.fromkeys(_ROW_OF[word] for word in given if word in _ROW_OF)
     others = [[word for word in row if word not in given] for row in rows]

@@ -9,7 +9,7 @@ from gateway.assemble.compact import compacted
 from gateway.assemble.named import asked_names, under_name
 from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 
-#: Tokens of the hits beyond which few language models can read them. By hand.
+#: Most tokens of all hits that language models can usually read. Chosen by hand.
 MAX_TOKENS = 100_000
 
 

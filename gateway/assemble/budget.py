@@ -1,4 +1,4 @@
-"""Fill a token budget: three shares, and what one share leaves goes to the others. Pure."""
+"""Fill a token budget: divide it into three shares, and reuse what a share leaves over. Pure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Filled:
 def fill(
     primary: Sequence[int], related: Sequence[int], graph: Sequence[int], *, tokens: int
 ) -> Filled:
-    """Choose pieces, given by their sizes, of never more than `tokens` together.
+    """Choose pieces, given by their sizes in tokens, whose total is at most `tokens`.
 
-    Greedy in the given order: a piece that does not fit is skipped for smaller ones after it. Each
-    list first fills its share, then the rest of the budget goes to hits and then to the others.
+    Pieces are taken greedily in the given order; a piece that does not fit is skipped. Each list
+    first fills its share. What is left of the budget goes to hits, then to the other lists.
     """
     sizes = (primary, related, graph)
     shares = (PRIMARY, RELATED, GRAPH)

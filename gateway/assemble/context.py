@@ -1,7 +1,7 @@
 """Write the result of a search as one Markdown text for an agent, within a token budget. Pure.
 
-Every piece is headed by its location, `path:start-end`, and fenced with more backticks than it
-contains in a row, so that code cannot end its own fence and pass for the text around it.
+Every piece has a heading with its location, `path:start-end`, and is fenced with more backticks
+than it contains in a row, so that code cannot close its fence and pose as the text around it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _piece(chunk: Chunk, *, content: str = "", start: int = 0, end: int = 0, not
 
 
 def _edges(state: SearchState) -> list[str]:
-    """Write one line for each edge between the files, the surest first."""
+    """Write one line for each edge between the files, related files first."""
     near = [f"- {found.path} ({found.relation}) {found.of}" for found in state.related]
     links = [f"- {link.path} imports {link.target}" for link in state.imports]
     return [_one_line(edge) for edge in dict.fromkeys((*near, *links))]

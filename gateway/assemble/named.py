@@ -1,7 +1,7 @@
-"""Head a hit with the name that was asked for, if its chunk defines it beside others. Pure.
+"""Show a hit under the queried name, if its chunk defines several names. Pure.
 
-A chunk is named after the definition that fills most of it. A user who asked for another definition
-in it would take the hit for a wrong one under that name.
+A chunk is named after the definition that fills most of it. If the query names another definition
+in the chunk, the user would mistake the hit for a wrong one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _SEPARATOR = re.compile(r"::|->|[.#/\\]")
 
 
 def asked_names(identifiers: Iterable[str], symbols: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that the query writes like code or that the symbol filter names.
+    """Return the last parts of the query's identifiers and of the symbol filter.
 
-    A glob in the filter matches no name here.
+    Globs in the filter are not expanded and so match no name.
     """
     return tuple(dict.fromkeys(_SEPARATOR.split(name)[-1] for name in (*identifiers, *symbols)))
 
 
 def under_name(hit: Hit, asked: tuple[str, ...]) -> Hit:
-    """Return the hit under the first name that its chunk defines; its kind stays the chunk's."""
+    """Return the hit with the first of the names that its chunk defines as its symbol."""
     chunk = hit.chunk
     named = [_within(chunk.symbol, name) for name in asked if name in chunk.symbols]
     if not named or chunk.symbol in named:

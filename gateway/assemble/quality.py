@@ -1,4 +1,4 @@
-"""Score whether a chunk is worth the tokens of a context. Pure.
+"""Score how informative a chunk is, to decide whether it is worth its tokens. Pure.
 
 Tables of numbers, minified code, rows of brackets and repetitive text score low.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from codelode import tokens
 
-#: Fewer words tell no more than the location and the signature. By hand.
+#: A chunk with fewer words says no more than its location and signature. Chosen by hand.
 MIN_WORDS = 20
 
 #: Shares of letters and of distinct words that give the full score. By hand.
@@ -15,7 +15,11 @@ LETTERS, DISTINCT = 0.5, 0.4
 
 
 def quality(content: str) -> float:
-    """Return the mean of both shares relative to the full ones, 0 to 1; 0 below MIN_WORDS."""
+    """Return the quality of a text, 0 to 1; 0 for fewer than MIN_WORDS words.
+
+    It is the mean of the share of letters and the share of distinct words, each relative to the
+    share that gives the full score.
+    """
     words = [word for run in tokens.identifiers(content) for word in tokens.words(run)]
     if len(words) < MIN_WORDS:
         return 0.0

@@ -1,7 +1,7 @@
-"""Add what surrounds the hits of a page: related files, import chains, more lines.
+"""Add the surroundings of the hits of a page: related files, import chains, more lines.
 
-Everything comes from the index, at the ref that was searched and in the repositories of the hits,
-which the caller may see; never from a work tree, which may have changed since. All of it is off by
+Everything is read from the index, at the searched ref and in the repositories of the hits, which
+the caller may see; never from a work tree, which may have changed since. All of it is off by
 default.
 """
 

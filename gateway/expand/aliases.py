@@ -1,8 +1,8 @@
-"""Read uses by the name of the definition, also where an import of the file renames it.
+"""Find the uses of a definition, also under a name that an import gives it (`import a as b`).
 
-The index holds how such a use is written and the file that it is imported from
-(`codelode.references`). A default export has the name that its own module gives it, which is looked
-up there.
+For a renamed import, the reference index holds the name as it is written and the file that it is
+imported from (`codelode.references`). The name of a default export is looked up in the file that
+exports it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from codelode.ports import ReferenceIndex
 
 
 class Use(NamedTuple):
-    """A use of a name in a file, by the name of its definition."""
+    """A use of a definition in a file, under the definition's own name."""
 
     path: str
     reference: Reference
-    source: str = ""  # the file that it is imported from, if the import renames it
+    source: str = ""  # the imported file, if the import renames the name
 
 
 def uses_in(
@@ -46,7 +46,7 @@ def uses_of(
 ) -> list[Use]:
     """Return the uses of the names in all files, given their definitions, in three round trips.
 
-    All names are read of the files that rename one of them, which are few.
+    For files that rename one of the names, which are few, all uses are read.
     """
     wanted = dict.fromkeys(Reference(name, kind) for name in names for kind in kinds)
     plain = {references.of_use(use): use for use in wanted}
@@ -83,7 +83,7 @@ def _all_in(
 
 
 def _by_exports(use: Use, exports: Iterable[tuple[str, str]]) -> Iterator[Use]:
-    """Yield the use; a use of a default export under each name that its module gives it."""
+    """Yield the use; for a default export, one use for each name that its module gives it."""
     if use.reference.name != references.DEFAULT:
         yield use
         return

@@ -15,14 +15,17 @@ from gateway.expand.links import GraphNode, Link, node_of
 from gateway.expand.subject import CALLS, SubjectQuery, files_imported, stored_lines, symbol_key
 from gateway.state import Backends
 
-#: Definitions whose calls are followed at each step. By hand.
+#: Most definitions whose calls are followed at each step. Chosen by hand.
 MAX_STEP = 20
 
 _NAME = re.compile(r"[^\W\d][\w$]*[?!]?")
 
 
 async def callees(query: SubjectQuery, backends: Backends) -> list[Link]:
-    """Return what the subject calls, and onwards while the definition meant is sure."""
+    """Return the calls of the subject, and the calls of the called definitions up to `depth`.
+
+    Calls that were matched by name alone (Confidence.NAME) are listed but not followed.
+    """
     if backends.references is None or backends.symbols is None:
         return []
     if not query.definitions:
@@ -48,7 +51,7 @@ async def callees(query: SubjectQuery, backends: Backends) -> list[Link]:
 
 
 async def bases(query: SubjectQuery, backends: Backends) -> list[Link]:
-    """Return what the classes of the subject inherit or implement."""
+    """Return the base classes and interfaces of the classes of the subject."""
     if backends.references is None or backends.symbols is None:
         return []
     found = await _uses_of_files(
@@ -135,7 +138,7 @@ def _resolved(
 async def _called(
     level: Sequence[LocatedSymbol], query: SubjectQuery, backends: Backends
 ) -> list[tuple[LocatedSymbol, ResolvedUse]]:
-    """Return what each definition calls within its own lines."""
+    """Return pairs of a definition and a definition that it calls within its own lines."""
     paths = list(dict.fromkeys(at.path for at in level))
     resolved = await asyncio.to_thread(_resolved, query.repository, paths, CALLS, backends)
     texts = await stored_lines(query, paths, backends)
@@ -163,7 +166,7 @@ def _is_inside(inner: LocatedSymbol, outer: LocatedSymbol) -> bool:
 
 
 def _called_names(at: LocatedSymbol, lines: Mapping[int, str], members: Iterable[str]) -> set[str]:
-    """Return the names that are called in the lines of the definition, by their form.
+    """Return the names that the lines of the definition call, found by a regular expression.
 
     `members`: qualified names of imported members, such as `np.load`, which are matched whole.
     """
@@ -180,7 +183,7 @@ def _called_names(at: LocatedSymbol, lines: Mapping[int, str], members: Iterable
     return found | set((_NAME if is_bare else _CALLED).findall(text))
 
 
-#: What follows a called name: type arguments, marks, and the character that opens the call.
+#: Matches after a called name: type arguments, marks, and the character that opens the call.
 _CALL = r"(?=(?:::)?(?:<[^<>()\n]*>)?[!?.]{0,2}\s?[({`])"
 _CALLED = re.compile(rf"([^\W\d][\w$]*){_CALL}")
 _LAST = re.compile(r"[.:\\]+")

@@ -1,4 +1,4 @@
-"""Find what uses the subject: callers, references and subclasses, surest first."""
+"""Find the users of the subject (callers, references, subclasses), most certain matches first."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gateway.expand.links import GraphNode, Link
 from gateway.expand.subject import CALLS, SubjectQuery, files_imported, stored_chunks, symbol_key
 from gateway.state import Backends
 
-#: Files whose text is read to find the line of a use. By hand.
+#: Most files whose text is read to find the line of a use. Chosen by hand.
 MAX_FILES = 200
-#: Lines listed for one name in one file. By hand.
+#: Most lines listed for one name in one file. Chosen by hand.
 MAX_LINES = 5
 
 
 async def callers(query: SubjectQuery, backends: Backends, *, relation: str) -> list[Link]:
-    """Return where the symbols of the subject are used, surest first.
+    """Return where the symbols of the subject are used, most certain matches first.
 
     For a file these are the symbols that it exports.
     """
@@ -30,7 +30,7 @@ async def callers(query: SubjectQuery, backends: Backends, *, relation: str) -> 
 
 
 async def subclasses(query: SubjectQuery, backends: Backends) -> list[Link]:
-    """Return what inherits or implements the subject."""
+    """Return the classes that inherit or implement the subject."""
     kinds = (ReferenceKind.IMPLEMENTATION,)
     return await _users(query, backends, kinds=kinds, relation="subclasses")
 
@@ -66,7 +66,7 @@ async def _users(
 async def _defined_names(
     query: SubjectQuery, backends: Backends
 ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-    """Return the names of the subject with its own definitions of them."""
+    """Return the names that the subject defines, with its definitions of each."""
     if query.definitions:
         return {query.name: query.definitions}
     found = await _defined(query, query.paths, backends)
@@ -89,7 +89,7 @@ class _User:
     """A file that uses a name which means one of the subject's definitions."""
 
     path: str
-    name: str  # as it is written there
+    name: str  # as the file writes it
     of: LocatedSymbol
     confidence: Confidence
 
@@ -100,7 +100,7 @@ def _using_files(
     kinds: Sequence[ReferenceKind],
     backends: Backends,
 ) -> list[_User]:
-    """Return the files whose use of a name may mean the subject, not another definition."""
+    """Return the files with a use of a name that may resolve to the subject."""
     assert backends.references is not None
     assert backends.symbols is not None
     left_out = () if query.definitions else query.paths

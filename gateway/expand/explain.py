@@ -1,6 +1,6 @@
 """Explain a file or a symbol, from the index, the symbol table and the graph.
 
-The summary is put together from what is stored; no model is asked for it.
+The summary is composed of stored values; no language model is called for it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from gateway import summaries
 from gateway.expand.subject import NO_SYMBOLS, Subject, find_subject
 from gateway.state import Backends
 
-#: Files listed for each relation, and definitions listed. Bounds of an answer, by hand.
+#: Most files listed for each relation, and most definitions listed. Chosen by hand.
 MAX_PATHS = 100
 MAX_DEFINITIONS = 100
-#: Files whose imports and tests are read when a name is defined in several. By hand.
+#: Most files whose imports and tests are read for a name with several definitions. By hand.
 MAX_FILES = 10
 MAX_SIGNATURE_CHARS = 200
 
@@ -55,7 +55,7 @@ class Explanation:
 async def explain(
     subject: str, *, repositories: Sequence[RepositoryName], ref: RefName, backends: Backends
 ) -> Explanation:
-    """Explain the subject as it is in the repositories. Raises NotFound when none has it."""
+    """Explain the subject. Raises NotFound if none of the repositories has it."""
     found = await find_subject(subject, repositories=repositories, ref=ref, backends=backends)
     files = list(found.files)
     near, notices = await asyncio.to_thread(_neighbours, files[:MAX_FILES], backends.graph)
@@ -118,10 +118,10 @@ def _counts(who: str, near: Mapping[str, Sequence[str]], *, are_many: bool = Fal
 async def _defined(
     file: Subject, symbols: SymbolTable | None
 ) -> tuple[Sequence[LocatedSymbol], tuple[str, ...]]:
-    """Return the definitions in a file, by line, and a notice where only its chunks tell them.
+    """Return the definitions in a file, by line, and a notice if there is no symbol table.
 
-    The symbol table has the file as of the ref that was indexed last. Where that differs from the
-    ref that is asked about, the definitions are taken from the chunks too.
+    The symbol table describes the file at the ref that was indexed last. If that differs from the
+    requested ref, and without a symbol table, the definitions are taken from the chunks.
     """
     [((repository, path), chunks)] = file.files.items()
     if symbols is None:
@@ -177,7 +177,7 @@ def _signature(content: str, name: str) -> str:
 def _neighbours(
     files: Sequence[FileKey], graph: DependencyGraph | None
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """Return what the files import, what imports them and what tests them, as sorted paths."""
+    """Return the imports, the importers and the tests of the files, as sorted paths."""
     if graph is None:
         return {"imports": (), "imported_by": (), "tests": ()}, (NO_GRAPH,)
     out = [edge for edges in edges_of_files(graph.outgoing, files).values() for edge in edges]

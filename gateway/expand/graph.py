@@ -1,8 +1,8 @@
 """Follow the dependencies of a file or a symbol.
 
-Files are walked along stored edges, level by level in bulk reads. Calls, base classes and uses of
-packages by other repositories are matched when they are asked for, from the names that files use
-(`callees`, `callers`).
+Imports and tests are followed along stored edges, one bulk read per level. Calls, base classes and
+uses of packages by other repositories are not stored as edges: each query resolves them from the
+names that files use (`callees`, `callers`).
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ BACKWARD = (
     *(Relation.TESTS, Relation.CROSS_REPOSITORY),
 )
 
-#: Files that define a name whose links are followed. By hand, as is the next bound.
+#: Most files that define the subject whose links are followed. Chosen by hand, as the next bound.
 MAX_DEFINING = 20
-#: Package keys that are looked up for one file.
+#: Most package keys that are looked up for one file.
 MAX_PACKAGES = 500
 
 NO_REFERENCES = "no reference index is configured: calls and uses are missing"
@@ -59,7 +59,7 @@ NO_REFERENCES = "no reference index is configured: calls and uses are missing"
 
 @dataclass(frozen=True, slots=True)
 class GraphQuery:
-    """A subject as text, and which links to follow from it."""
+    """The text of a subject, and the links to follow from it."""
 
     subject: str
     repositories: tuple[RepositoryName, ...]  # where the subject may be
@@ -97,7 +97,9 @@ async def graph(query: GraphQuery, backends: Backends) -> GraphResult:
             continue
         found = await read(resolved, backends)
         if len(found) > query.limit:
-            notices.append(f"{relation}: the first {query.limit} are shown; ask for more")
+            notices.append(
+                f"{relation}: only the first {query.limit} are shown; raise `limit` for more"
+            )
         links += found[: query.limit]
     if backends.references is None:
         notices.append(NO_REFERENCES)
@@ -107,7 +109,7 @@ async def graph(query: GraphQuery, backends: Backends) -> GraphResult:
 def _resolved(subject: Subject, query: GraphQuery) -> SubjectQuery:
     """Narrow to the first repository that has the subject.
 
-    One link more is read than is shown, which tells whether there are more.
+    One link more is read than is shown, to know whether there are more.
     """
     repository = next(iter(subject.files))[0]
     paths = [path for owner, path in subject.files if owner == repository]
@@ -139,7 +141,7 @@ async def _imports(query: SubjectQuery, backends: Backends, *, relation: Relatio
 
 
 async def _tests(query: SubjectQuery, backends: Backends) -> list[Link]:
-    """Return the tests of the subject, and what it tests."""
+    """Return the tests of the subject, and the files that it tests."""
     once = replace(query, depth=1)
     found: list[tuple[Edge, int]] = []
     for reverse in (True, False):
@@ -204,7 +206,7 @@ def _target(repository: RepositoryName, edge: Edge) -> GraphNode:
 
 
 async def _across(query: SubjectQuery, backends: Backends) -> list[Link]:
-    """Return links to other repositories, or with `reverse` from them."""
+    """Return links to other repositories, or for `reverse` from them."""
     if backends.references is None or backends.packages is None:
         return []
     find = _consumers if query.reverse else _publishers
@@ -230,7 +232,7 @@ def _publishers(query: SubjectQuery, index: ReferenceIndex, packages: PackageInd
 
 
 def _longest_keys(links: Iterable[Link]) -> list[Link]:
-    """Keep the longest of package keys that start alike, for each file and repository.
+    """Keep the longest of package keys with a common start, for each file and repository.
 
     Such keys are `go:a.b/c` and `go:a.b/c/d`.
     """
@@ -243,7 +245,7 @@ def _longest_keys(links: Iterable[Link]) -> list[Link]:
 
 
 def _consumers(query: SubjectQuery, index: ReferenceIndex, packages: PackageIndex) -> list[Link]:
-    """Return files of other repositories that use a package which holds the subject's files."""
+    """Return files of other repositories that use a package of the subject's files."""
     published = packages.published_by(query.repository).keys
     keys = {references.of_package(key): key for key in _keys_around(published, query.paths)}
     links: list[Link] = []

@@ -1,7 +1,7 @@
-"""Follow import chains: what the files of the hits import, what that imports, where a chain ends.
+"""Follow import chains from the files of the hits, and mark where a chain ends.
 
-The graph is read level by level, with one read per repository and level. The chains are then
-followed depth first over what was read.
+The graph is read first, with one read per repository and level. The chains are then followed depth
+first over the edges that were read.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from codelode.model import Edge, EdgeKind, FileKey
 from codelode.ports import DependencyGraph
 from gateway.state import ImportLink, Mark
 
-#: Links of one answer, because the chains of a file that imports very many have no end. By hand.
+#: Most links of one answer, because import chains grow exponentially. Chosen by hand.
 MAX_LINKS = 200
-#: Files whose imports are read for one answer. By hand.
+#: Most files whose imports are read for one answer. Chosen by hand.
 MAX_FILES = 2_000
 
 _Imports = Mapping[FileKey, Sequence[Edge]]
@@ -25,7 +25,7 @@ _Imports = Mapping[FileKey, Sequence[Edge]]
 async def chains(
     starts: Sequence[FileKey], graph: DependencyGraph, *, depth: int
 ) -> tuple[tuple[ImportLink, ...], tuple[str, ...]]:
-    """Return the chains of each file in turn, depth first, and a notice when they were cut."""
+    """Return the chains of each file in turn, depth first, and a notice if they were cut."""
     imports = await asyncio.to_thread(_read, starts, graph, depth=depth)
     links: list[ImportLink] = []
     followed: set[FileKey] = set()
@@ -46,7 +46,7 @@ def _follow(
     trail: tuple[str, ...],
     depth: int,
 ) -> Iterator[ImportLink]:
-    """Yield the links from a file and onwards. Each file is followed once per answer."""
+    """Yield the links of the chains that begin at a file. Each file is followed once per answer."""
     if at in followed:
         return
     followed.add(at)
@@ -78,7 +78,7 @@ def _read(
 ) -> dict[FileKey, tuple[Edge, ...]]:
     """Read the imports of every file within `depth` links, and of one level more.
 
-    That level tells where a chain is cut.
+    The additional level shows whether a chain continues after its last link.
     """
     found: dict[FileKey, tuple[Edge, ...]] = {}
     for level in levels(starts, depth=depth + 1):

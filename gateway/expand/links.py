@@ -1,4 +1,4 @@
-"""The nodes and links of graph answers."""
+"""Define the nodes and links of graph answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class GraphNode:
     """A file, a symbol in a file, a package, or an external name."""
 
     repository: RepositoryName  # empty: external
-    path: str = ""  # of a package its folder
+    path: str = ""  # for a package, its folder
     symbol: str = ""  # qualified name; for an external name, as it is imported
     line: int = 0  # 1-based; 0 for a file
 

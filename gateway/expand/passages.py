@@ -1,7 +1,7 @@
 """Show more lines around a hit: its whole function or class, or lines before and after it.
 
-Lines are put together from the stored chunks of the file, which are of one commit, so that line
-numbers and text always agree. Stored chunks leave out blank stretches; those lines are blank.
+Lines come from the stored chunks of the file, which are all of one commit, so that line numbers and
+text agree. Lines between chunks are blank, because chunks leave out only blank lines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gateway.state import Passage, SearchState
 
 
 async def passages(state: SearchState, chunks: ChunkSearch) -> dict[ChunkId, Passage]:
-    """Return a passage for each hit of the page that gets more lines than its own."""
+    """Return a passage for each hit of the page that has more lines to show than its own."""
     page = [entry.candidate.chunk for entry in state.page]
     keys = list(dict.fromkeys((chunk.repository, chunk.path) for chunk in page))
     files = await chunks.files(keys, state.query.filters.ref)
@@ -32,7 +32,7 @@ async def passages(state: SearchState, chunks: ChunkSearch) -> dict[ChunkId, Pas
 def passage(chunk: Chunk, file: Sequence[Chunk], *, options: Expand) -> Passage | None:
     """Return the lines around the chunk, given the chunks of its file.
 
-    None when these are the chunk's own lines, or when the file has changed since the search.
+    None if these are the chunk's own lines, or if the file has changed since the search.
     """
     if all(stored.id != chunk.id for stored in file):
         return None
@@ -55,8 +55,8 @@ def passage(chunk: Chunk, file: Sequence[Chunk], *, options: Expand) -> Passage 
 def enclosing(chunk: Chunk, file: Sequence[Chunk]) -> tuple[int, int]:
     """Return the first and last line of the definition that the chunk is, or is part of.
 
-    A long definition is stored as several chunks of one symbol; code that defines nothing has the
-    header of the definition around it.
+    A long definition is stored as several chunks with the same symbol. A chunk that defines nothing
+    has the header of the definition around it.
     """
     at = next(number for number, stored in enumerate(file) if stored.id == chunk.id)
     before = list(takewhile(lambda other: _belongs(chunk, other), reversed(file[:at])))
@@ -83,7 +83,7 @@ def _belongs(chunk: Chunk, other: Chunk) -> bool:
 
 
 def _bounded(chunk: Chunk, start: int, end: int, *, most: int) -> tuple[int, int, bool]:
-    """Cut to at most `most` lines: from the top where that keeps the chunk, else around it."""
+    """Cut to at most `most` lines: the first if they contain the chunk, else those around it."""
     if end - start + 1 <= most:
         return start, end, False
     if chunk.end_line - start + 1 > most:

@@ -1,7 +1,7 @@
-"""Find files near the hits: neighbours in the dependency graph, and files of the same folder.
+"""Find files related to the hits: neighbours in the dependency graph, and files of the same folder.
 
-The graph knows the paths of whichever ref was indexed last, so a file that the searched ref does
-not hold is left out.
+The graph describes the ref that was indexed last, so a file that does not exist at the searched ref
+is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from codelode.model import Category, EdgeKind, FileKey, HybridQuery, RepositoryN
 from codelode.ports import ChunkSearch, DependencyGraph
 from gateway.state import Backends, FileRelation, Related, SearchQuery
 
-#: The surest relation first, which is kept when there are more files than wanted.
+#: By significance; the first ones are kept if there are more files than requested.
 RELATIONS: tuple[FileRelation, ...] = (
     FileRelation.TEST_FOR,
     FileRelation.INTERFACE_OF,
@@ -33,13 +33,13 @@ _OUTGOING = {
 }
 _INCOMING = {**_OUTGOING, EdgeKind.IMPORTS: FileRelation.IMPORTED_BY}
 
-#: Files that the walk starts from, the best of the page. This and the next bounds: by hand.
+#: Most files that the walk starts from, best first. This and the next bounds are chosen by hand.
 MAX_STARTS = 10
-#: Neighbours kept of one file, because some files have thousands.
+#: Most neighbours kept of one file, because some files have thousands.
 MAX_NEIGHBOURS = 50
-#: Files looked up for each that is wanted, because the ref may not hold some.
+#: Files looked up for each requested one, because some may not exist at the ref.
 SPARE = 3
-#: Folders searched for siblings, and chunks read in each.
+#: Most folders searched for siblings, and most chunks read in each.
 MAX_FOLDERS = 3
 SIBLING_CHUNKS = 30
 
@@ -61,11 +61,11 @@ async def related(
     most = query.options.expand.related
     steps = await _nearest(starts, query, backends, count=SPARE * most)
     steps.sort(key=lambda step: (step.hops, RELATIONS.index(step.relation), step.file))
-    wanted = steps[: SPARE * most]
-    held = await backends.chunks.files([step.file for step in wanted], query.filters.ref)
+    chosen = steps[: SPARE * most]
+    held = await backends.chunks.files([step.file for step in chosen], query.filters.ref)
     found = [
         Related(*step.file, step.relation, step.hops, step.of, held[step.file])
-        for step in wanted
+        for step in chosen
         if held[step.file]
     ]
     return tuple(map(_as_test, found[:most]))
@@ -74,10 +74,10 @@ async def related(
 async def _nearest(
     starts: Sequence[FileKey], query: SearchQuery, backends: Backends, *, count: int
 ) -> list[_Step]:
-    """Walk outwards from the files until `count` others are found, each by its first way.
+    """Walk the graph from the files until `count` others are found, each by its first path.
 
-    Siblings have the least sure relation, so folders are searched only for what one step along
-    the edges leaves open, and a second step is made only for what both leave open.
+    Siblings are the least significant relation, so folders are searched only if one step along the
+    edges finds too few files, and a second step is made only if both together find too few.
     """
     assert backends.graph is not None
     begin = starts[:MAX_STARTS]
@@ -100,7 +100,7 @@ async def _nearest(
 
 
 def _neighbours(level: Sequence[_Step], graph: DependencyGraph) -> list[_Step]:
-    """Return the files one edge further, the surest relations of each file first."""
+    """Return the files one edge further, the most significant relations of each file first."""
     files = [step.file for step in level]
     out = edges_of_files(graph.outgoing, files)
     into = edges_of_files(graph.incoming, files)

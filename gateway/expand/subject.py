@@ -1,9 +1,9 @@
-"""Find what a graph query or an explanation is about, and read what several answers need.
+"""Resolve the subject of a graph query or an explanation, and read what several answers need.
 
-A subject is a file when the index holds one of that path, otherwise a symbol. The graph and the
-symbol table know files of whichever ref was indexed last, so every path is checked against the
-index at the ref that is asked about. Where a name is used is read from the text of stored chunks;
-only the names themselves are stored for it.
+A subject is a file if the index has a file of that path, otherwise a symbol. The graph and the
+symbol table describe the ref that was indexed last, so every path is checked against the index at
+the requested ref. The reference index stores only which files use a name; the lines of the uses are
+found in the text of the stored chunks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gateway.state import Backends
 CALLS = (ReferenceKind.CALL, ReferenceKind.MEMBER, ReferenceKind.CLASS)
 
 NO_SYMBOLS = (
-    "no symbol table is configured: only files can be explained, by what their chunks define"
+    "no symbol table is configured: only files can be explained, from what their chunks define"
 )
 
 
@@ -78,7 +78,7 @@ async def find_subject(
         reason = f" ({NO_SYMBOLS})" if backends.symbols is None else ""
         raise NotFound(
             f"no file and no symbol {text[:100]!r} is indexed at this ref{reason}; "
-            "`codelode search` finds names that are alike"
+            "`codelode search` finds similar names"
         )
     return Subject({key: held[key] for key in keys if held[key]}, found, _last(text))
 

@@ -1,7 +1,7 @@
 """Order the candidates: a ranking, best first, in which each entry has the parts of its score.
 
-The linear ranker alone is the default. Every other step is switched on by its option and costs
-nothing while it is off. Raises Unavailable when the judge is asked for and does not answer.
+By default only the linear ranker runs. Every other step is switched on by its option and costs
+nothing while it is off. Raises Unavailable if the judge is requested and does not answer.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ async def rank(state: SearchState, backends: Backends) -> SearchState:
 
 
 def _confident(state: SearchState) -> SearchState:
-    """Remove all candidates when the best cosine is below the confidence that was asked for.
+    """Remove all candidates if the best cosine is below the requested confidence.
 
-    The cosine means the same for every query; a score is relative to the other candidates.
+    Cosines of different queries can be compared; a score is relative to the other candidates.
     """
     least = state.query.options.rank.confidence
     found = [*state.candidates, *(one for other in state.alternates for one in other.candidates)]
@@ -56,7 +56,7 @@ def _confident(state: SearchState) -> SearchState:
     if max(known) >= least:
         return state
     remark = (
-        f"abstained: the best similarity is {max(known):.2f}, below the asked confidence of "
+        f"abstained: the best similarity is {max(known):.2f}, below the requested confidence of "
         f"{least:.2f}"
     )
     return replace(state, candidates=(), alternates=(), has_abstained=True).remarked(remark)

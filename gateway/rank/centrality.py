@@ -1,9 +1,9 @@
-"""Mix the number of links of a file into the ranking; off where the graph is too sparse.
+"""Combine the ranking with the number of links of each file, unless the graph is too sparse.
 
-Two mixes are published: by reciprocal rank, with half the weight of the ranking, and by 0.6 of the
-score and 0.4 of the degree. Both lose on a sparse graph, where a single link decides. Both are made
-for results that answer already: among all candidates the best connected file wins whatever the
-question is, so only the top of the ranking is mixed.
+Two published formulas are implemented: reciprocal rank fusion, in which links have half the weight
+of the ranking, and 0.6 of the score plus 0.4 of the degree. Both make the ranking worse on a sparse
+graph, where a single link decides. Both assume good results: among all candidates the best
+connected file would win for any query, so they are applied only to the top of the ranking.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ RRF_WEIGHT = 0.5
 SCORE_SHARE, DEGREE_SHARE = 0.6, 0.4
 #: Mean links per file below which a graph is sparse. By hand.
 LEAST_LINKS = 2.0
-#: Entries mixed for each hit that is wanted. Mixing all loses NDCG@10 .02 (rank), .32 (blend).
+#: Rescored entries per requested hit. Rescoring all loses NDCG@10 .02 (rank), .32 (blend).
 ENTRIES_PER_HIT = 2
 
 NO_GRAPH = "centrality is off: no dependency graph is configured"
 
 
 async def by_centrality(state: SearchState, graph: DependencyGraph | None) -> SearchState:
-    """Mix the top of the ranking with the degrees of its files."""
+    """Rescore the top of the ranking with the degrees of its files."""
     if graph is None:
         return state.noticed(NO_GRAPH)
     if not state.ranking:
@@ -80,7 +80,7 @@ def file_of(entry: Ranked) -> FileKey:
 
 
 def _links(files: Sequence[FileKey], graph: DependencyGraph) -> dict[FileKey, int]:
-    """Count the other files of its repository that each file is linked with."""
+    """Return for each file the number of other files that it is linked with."""
     out, into = edges_of_files(graph.outgoing, files), edges_of_files(graph.incoming, files)
     return {file: len(_linked(file[1], out[file], into[file])) for file in files}
 

@@ -1,7 +1,7 @@
-"""Collapse near-duplicate chunks: each is shown once, at its best rank.
+"""Collapse near-duplicate chunks: show only the best-ranked of them.
 
-Chunks of equal text are duplicates whatever their vectors are, so forks collapse in every store.
-Near-duplicates are found by the cosine of the chunks' own vectors.
+Chunks of equal text are always duplicates, so forks collapse also in a store that returns no
+vectors. Near-duplicates are found by the cosine of the chunks' vectors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gateway.state import Duplicate, Ranked, SearchState
 
 Vectors = npt.NDArray[np.float32]  # (entries, dim), unit length; zeros where there is no vector
 
-#: Words that are compared before whole texts are.
+#: Number of first words that are compared before whole texts are.
 FIRST_WORDS = 3
 
 
@@ -28,11 +28,11 @@ def collapsed(state: SearchState) -> SearchState:
     texts = _texts([entry.candidate.chunk for entry in state.ranking])
     vectors = _unit_vectors(state.ranking)
     kept: list[Ranked] = []
-    kept_texts: dict[Hashable, int] = {}  # text → its place in `kept`
+    kept_texts: dict[Hashable, int] = {}  # text → its index in `kept`
     kept_vectors = np.zeros_like(vectors)
     duplicates = []
     for entry, text, vector in zip(state.ranking, texts, vectors, strict=True):
-        # Not `@`: for products this small, BLAS spends more on waking its threads.
+        # Not `@`: for products this small, BLAS spends more time on starting its threads.
         cosines = np.einsum("ij,j->i", kept_vectors[: len(kept)], vector)
         best = kept_texts.get(text, int(cosines.argmax()) if kept else -1)
         similarity = 1.0 if text in kept_texts else float(cosines[best]) if kept else -1.0
@@ -47,9 +47,9 @@ def collapsed(state: SearchState) -> SearchState:
 
 
 def _texts(chunks: Sequence[Chunk]) -> list[Hashable]:
-    """Return a key for each chunk that is equal where the texts are, but for white space.
+    """Return a key for each chunk; keys are equal if the texts differ only in white space.
 
-    Whole texts are split only where their first words are equal, which is rare.
+    Whole texts are compared only if their first words are equal, which is rare.
     """
     same_start: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, chunk in enumerate(chunks):

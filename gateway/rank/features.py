@@ -12,10 +12,10 @@ import numpy as np
 
 from codelode.model import Category, Chunk
 from codelode.names import Names, is_constructor
-from gateway.rank.scene import Scene, Scores
+from gateway.rank.query_group import QueryGroup, Scores
 from gateway.state import QueryKind
 
-Feature = Callable[[Scene], Scores]
+Feature = Callable[[QueryGroup], Scores]
 
 #: Words of a query that ask for examples, which then get no penalty.
 EXAMPLE_WORDS = frozenset(
@@ -26,124 +26,124 @@ EXAMPLE_WORDS = frozenset(
 # Scores of the index
 
 
-def keyword(scene: Scene) -> Scores:
-    """Return BM25 relative to the best candidate; 0 if the keyword search did not return it."""
-    return _by_best(np.array([c.keyword_score or 0.0 for c in scene.candidates]))
+def keyword(group: QueryGroup) -> Scores:
+    """Return BM25 relative to the best candidate; 0 if the keyword search did not find it."""
+    return _by_best(np.array([c.keyword_score or 0.0 for c in group.candidates]))
 
 
-def similarity(scene: Scene) -> Scores:
-    """Return the cosine relative to the best candidate; the least cosine found stands for none."""
-    found = scene.similarities
+def similarity(group: QueryGroup) -> Scores:
+    """Return the cosine relative to the best candidate; a missing one counts as the least found."""
+    found = group.similarities
     least = _least(found)
     return _by_best(np.maximum(np.where(np.isnan(found), least, found), 0.0))
 
 
-def file_similarity(scene: Scene) -> Scores:
+def file_similarity(group: QueryGroup) -> Scores:
     """Return the cosine of the best candidate of its file, scaled from the least to the best."""
-    found = scene.similarities
+    found = group.similarities
     above = np.where(np.isnan(found), 0.0, found - _least(found))
-    return scene.of_file(_by_best(above))
+    return group.of_file(_by_best(above))
 
 
 # Words of the query in the file and in names
 
 
-def file_body(scene: Scene) -> Scores:
+def file_body(group: QueryGroup) -> Scores:
     """Return the share of the query that the candidates of its file contain together."""
-    together = np.zeros((int(scene.files.max()) + 1, scene.bodies.shape[1]))
-    np.maximum.at(together, scene.files, scene.bodies)
-    return scene.coverage(together)[scene.files]
+    together = np.zeros((int(group.files.max()) + 1, group.bodies.shape[1]))
+    np.maximum.at(together, group.files, group.bodies)
+    return group.coverage(together)[group.files]
 
 
-def repository_said(scene: Scene) -> Scores:
+def repository_said(group: QueryGroup) -> Scores:
     """Return the share of the name of its repository that the query contains."""
-    spoken = set(scene.analysis.words)
-    shares = {name: _said_literally(name, spoken) for name in set(scene.repositories)}
-    return np.array([shares[name] for name in scene.repositories])
+    spoken = set(group.analysis.words)
+    shares = {name: _said_literally(name, spoken) for name in set(group.repositories)}
+    return np.array([shares[name] for name in group.repositories])
 
 
-def folder_said(scene: Scene) -> Scores:
+def folder_said(group: QueryGroup) -> Scores:
     """Return the share of the name of its folder that the query contains."""
-    return scene.said([path.folder for path in scene.paths])
+    return group.said([path.folder for path in group.paths])
 
 
-def stem_said(scene: Scene) -> Scores:
+def stem_said(group: QueryGroup) -> Scores:
     """Return the share of the name of its file that the query contains."""
-    return scene.said([path.stem for path in scene.paths])
+    return group.said([path.stem for path in group.paths])
 
 
-def symbol(scene: Scene) -> Scores:
+def symbol(group: QueryGroup) -> Scores:
     """Return the share of the query that the names of its definitions contain."""
-    return scene.covered_by([names.terms for names in scene.names])
+    return group.covered_by([names.terms for names in group.names])
 
 
 # Definitions
 
 
-def definition(scene: Scene) -> Scores:
+def definition(group: QueryGroup) -> Scores:
     """Return 1 if the query is a name and the main definition has it and starts in the chunk.
 
-    Return ½ if that definition continues from an earlier chunk or is a constructor, or if the chunk
-    defines the name beside others.
+    Return ½ if that definition continues from an earlier chunk or is a constructor, or if the name
+    is not the main definition of the chunk.
     """
-    if scene.analysis.kind is not QueryKind.IDENTIFIER:
-        return np.zeros(len(scene.candidates))
-    return _defining(scene, scene.identifiers)
+    if group.analysis.kind is not QueryKind.IDENTIFIER:
+        return np.zeros(len(group.candidates))
+    return _defining(group, group.identifiers)
 
 
-def mentioned(scene: Scene) -> Scores:
-    """Score as `definition` does, for names within a query of several words, also split ones."""
-    if scene.analysis.kind is QueryKind.IDENTIFIER:
-        return np.zeros(len(scene.candidates))
-    return _defining(scene, scene.identifiers | scene.compounds)
+def mentioned(group: QueryGroup) -> Scores:
+    """Score as `definition` does, for names in a longer query, also split ones (`thread pool`)."""
+    if group.analysis.kind is QueryKind.IDENTIFIER:
+        return np.zeros(len(group.candidates))
+    return _defining(group, group.identifiers | group.compounds)
 
 
-def named(scene: Scene) -> Scores:
+def named(group: QueryGroup) -> Scores:
     """Return 1 if a word of a longer query names the main definition, which starts here."""
-    if scene.analysis.kind is QueryKind.IDENTIFIER:
-        return np.zeros(len(scene.candidates))
-    words = set(scene.words)
-    return _flags(names.symbol in words and _starts(names) for names in scene.names)
+    if group.analysis.kind is QueryKind.IDENTIFIER:
+        return np.zeros(len(group.candidates))
+    words = set(group.words)
+    return _flags(names.symbol in words and _starts(names) for names in group.names)
 
 
-def starts(scene: Scene) -> Scores:
+def starts(group: QueryGroup) -> Scores:
     """Return 1 if a definition starts in the chunk."""
-    return _flags(bool(names.defined) for names in scene.names)
+    return _flags(bool(names.defined) for names in group.names)
 
 
 # Kind of file
 
 
-def first(scene: Scene) -> Scores:
+def first(group: QueryGroup) -> Scores:
     """Return 1 for the beginning of a file, which holds its licence, imports and description."""
-    return _flags(chunk.start_line == 1 for chunk in scene.chunks)
+    return _flags(chunk.start_line == 1 for chunk in group.chunks)
 
 
-def test(scene: Scene) -> Scores:
+def test(group: QueryGroup) -> Scores:
     """Return 1 for a test, unless the query asks for tests."""
-    return _unasked(scene, Category.TEST)
+    return _unasked(group, Category.TEST)
 
 
-def docs(scene: Scene) -> Scores:
+def docs(group: QueryGroup) -> Scores:
     """Return 1 for a document, unless the query asks for documents."""
-    return _unasked(scene, Category.DOCS)
+    return _unasked(group, Category.DOCS)
 
 
-def example(scene: Scene) -> Scores:
+def example(group: QueryGroup) -> Scores:
     """Return 1 for an example, benchmark, script or the like, unless the query asks for one."""
-    if not EXAMPLE_WORDS.isdisjoint(scene.analysis.words):
-        return np.zeros(len(scene.candidates))
-    return _flags(path.is_example for path in scene.paths)
+    if not EXAMPLE_WORDS.isdisjoint(group.analysis.words):
+        return np.zeros(len(group.candidates))
+    return _flags(path.is_example for path in group.paths)
 
 
-def configuration(scene: Scene) -> Scores:
+def configuration(group: QueryGroup) -> Scores:
     """Return 1 for a configuration file."""
-    return _flags(chunk.category is Category.CONFIGURATION for chunk in scene.chunks)
+    return _flags(chunk.category is Category.CONFIGURATION for chunk in group.chunks)
 
 
-def foreign(scene: Scene) -> Scores:
+def foreign(group: QueryGroup) -> Scores:
     """Return 1 for vendored or generated code."""
-    return _unasked(scene, Category.VENDORED, Category.GENERATED)
+    return _unasked(group, Category.VENDORED, Category.GENERATED)
 
 
 def _by_best(scores: Scores) -> Scores:
@@ -165,16 +165,16 @@ def _said_literally(name: tuple[str, ...], spoken: Set[str]) -> float:
     return sum(word in spoken for word in name) / len(name) if name else 0.0
 
 
-def _defining(scene: Scene, wanted: Set[str]) -> Scores:
-    """Return for each candidate how well it defines one of the wanted names."""
-    pairs = zip(scene.names, scene.chunks, strict=True)
-    return np.array([_defines(names, chunk, wanted) for names, chunk in pairs])
+def _defining(group: QueryGroup, queried: Set[str]) -> Scores:
+    """Return for each candidate how well it defines one of the queried names."""
+    pairs = zip(group.names, group.chunks, strict=True)
+    return np.array([_defines(names, chunk, queried) for names, chunk in pairs])
 
 
-def _defines(names: Names, chunk: Chunk, wanted: Set[str]) -> float:
-    if names.symbol in wanted:
+def _defines(names: Names, chunk: Chunk, queried: Set[str]) -> float:
+    if names.symbol in queried:
         return 1.0 if _starts(names) and not is_constructor(chunk.symbol) else 0.5
-    return 0.0 if wanted.isdisjoint(names.defined.split("\n")) else 0.5
+    return 0.0 if queried.isdisjoint(names.defined.split("\n")) else 0.5
 
 
 def _starts(names: Names) -> bool:
@@ -182,7 +182,7 @@ def _starts(names: Names) -> bool:
     return f"\n{names.symbol}\n" in names.defined
 
 
-def _unasked(scene: Scene, *categories: Category) -> Scores:
+def _unasked(group: QueryGroup, *categories: Category) -> Scores:
     """Return 1 for files of these categories, unless the query asks for them."""
-    unasked = scene.analysis.unasked.intersection(categories)
-    return _flags(chunk.category in unasked for chunk in scene.chunks)
+    unasked = group.analysis.unasked.intersection(categories)
+    return _flags(chunk.category in unasked for chunk in group.chunks)

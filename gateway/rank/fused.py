@@ -1,7 +1,7 @@
 """Rank by scores fused from the keyword and vector results, with a boost for definitions. Pure.
 
-The boost multiplies the score of a chunk that defines the name asked for, whichever side found it.
-Equal scores are ordered by keyword score, because that side compares the words as written.
+The boost multiplies the score of a chunk that defines a name of the query, whichever search found
+it. Equal scores are ordered by keyword score, because keywords match the words as written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from codelode.fusion import RRF_K
 from codelode.model import Candidate, Chunk, ChunkId
 from codelode.names import is_constructor, spelling
 from gateway.options import Fusion
-from gateway.rank.scene import Scores
+from gateway.rank.query_group import Scores
 from gateway.state import Analysis, Ranked
 
 NAMES = ("rank.fused", "rank.boost.definition")
@@ -42,7 +42,7 @@ def ranked(
 
 
 def score(candidates: Sequence[Candidate], *, fusion: Fusion, alpha: float) -> Scores:
-    """Fuse both scores: the vector side has the weight `alpha`, the keyword side `1 - alpha`."""
+    """Fuse both scores: vector scores have the weight `alpha`, keyword scores `1 - alpha`."""
     sides = (
         (alpha, [candidate.similarity for candidate in candidates]),
         (1 - alpha, [candidate.keyword_score for candidate in candidates]),
@@ -56,7 +56,7 @@ def merged(rankings: Sequence[Sequence[Ranked]], *, k: int = RRF_K) -> tuple[Ran
     """Merge the rankings of several wordings of a query by reciprocal rank.
 
     The score of a chunk is the sum of 1 / (k + rank) over the rankings, ranks 1-based. The first
-    ranking is that of the query as written: it settles ties, and its candidate is kept. The parts
+    ranking is that of the query as written: it decides ties, and its candidate is kept. The parts
     of a score are what each wording adds: `rank.query`, `rank.alternate_1`, ….
     """
     names = ("rank.query", *(f"rank.alternate_{number}" for number in range(1, len(rankings))))
@@ -111,9 +111,9 @@ def _relative(scores: Sequence[float | None]) -> Scores:
 
 
 def _defines(chunk: Chunk, names: Set[str]) -> float:
-    """Return 1 if the chunk mainly defines one of the names, ½ if it defines it beside others.
+    """Return 1 if a name is the main definition of the chunk, ½ if it is another definition of it.
 
-    A constructor has the name of its class, but the class is what a query for the name is after.
+    A constructor has the name of its class but counts ½: a query for the name means the class.
     """
     if chunk.symbol and spelling(chunk.symbol) in names:
         return 0.5 if is_constructor(chunk.symbol) else 1.0

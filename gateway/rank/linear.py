@@ -1,8 +1,8 @@
 """Rank candidates by the weighted sum of named features. Pure.
 
-The ranker is linear over a few features because such a score can be read, explained and fitted
-without over-fitting: boosted trees over the same features did worse on repositories they had not
-seen. `features` computes the features, `weights` holds their fitted weights.
+The ranker is linear over a few features because such a score can be explained, and fitted without
+over-fitting: boosted trees over the same features did worse on repositories that they were not
+trained on. `features` computes the features, `weights` holds their fitted weights.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codelode.model import Candidate
-from gateway.rank.scene import Scene, Scores
+from gateway.rank.query_group import QueryGroup, Scores
 from gateway.rank.weights import SAME_FILE, WEIGHTS
 from gateway.state import Analysis, Ranked
 
@@ -23,13 +23,13 @@ PARTS = (*(f"rank.{feature.__name__}" for feature in WEIGHTS), "rank.same_file")
 
 
 def ranked(analysis: Analysis, candidates: Sequence[Candidate]) -> tuple[Ranked, ...]:
-    """Return the candidates, best first; equal scores in order of repository, path and line."""
+    """Return the candidates, best first; equal scores by repository, path and line."""
     if not candidates:
         return ()
     ordered = sorted(candidates, key=_location)
-    scene = Scene(analysis, ordered)
-    weighed = np.stack([weight * feature(scene) for feature, weight in WEIGHTS.items()], axis=1)
-    parts = np.column_stack([weighed, same_file(weighed.sum(axis=1), scene.files)])
+    group = QueryGroup(analysis, ordered)
+    weighed = np.stack([weight * feature(group) for feature, weight in WEIGHTS.items()], axis=1)
+    parts = np.column_stack([weighed, same_file(weighed.sum(axis=1), group.files)])
     scores = parts.sum(axis=1)
     rows = parts.tolist()
     return tuple(

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from codelode import tokens
 
-#: Paths, and names, that are cached, about 400 bytes each.
+#: Most paths, and most names, that are cached; about 400 bytes each.
 MAX_CACHED = 1 << 15
 
-#: Folders below this one are packages: `src/main/java/tools/jackson` holds no tools.
+#: Folders below this one are Java packages: `src/main/java/tools/jackson` holds no tools.
 PACKAGES = "/src/main/"
 
-#: Names of folders with code that shows, measures or supports other code.
+#: Names of folders with examples, benchmarks, scripts and the like.
 _EXAMPLE_FOLDERS = """
 example examples sample samples demo demos sandbox sandboxes playground playgrounds tutorial
 tutorials benchmark benchmarks bench benches script scripts tool tools contrib scratch www website
@@ -32,7 +32,7 @@ class PathWords(NamedTuple):
 
 @lru_cache(MAX_CACHED)
 def path_words(path: str) -> PathWords:
-    """Split the names of the file and its folder, and tell examples by the folders."""
+    """Split the names of the file and its folder; recognise examples by the folders of the path."""
     outside, _, _ = f"/{path}".casefold().rpartition("/")[0].partition(PACKAGES)
     is_example = not EXAMPLE_FOLDERS.isdisjoint(outside.split("/"))
     return PathWords(words_of(folder_of(path)), words_of(stem_of(path)), is_example)

@@ -1,10 +1,10 @@
 """Rerank the top candidates with a model that reads query and code together.
 
-A cross-encoder can only help: without one the ranking stays as it is and the answer says so. The
-judge is a language model that grades each candidate from 0 to 100. Its first call is made alone:
-when that fails nothing is graded, and keeping the old order would pretend that it was, so it is an
-error. Later failures count as an answer that is no number. The graded code is untrusted input: it
-is fenced, and the model's answer is read as a number only.
+If the cross-encoder is missing or fails, the ranking stays as it is and the answer has a notice.
+The judge is a language model that grades each candidate from 0 to 100. Its first call is made
+alone, and if it fails the search fails: an unchanged order would look as if it had been graded. If
+a later call fails, its candidate gets the FALLBACK grade. The graded code is untrusted input: it is
+fenced, and only a number is read from the model's answer.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from codelode.model import Chunk, embedding_text
 from codelode.ports import CrossEncoder, LanguageModel
 from gateway.state import Ranked, SearchState
 
-#: Candidates read for each hit that is wanted, and at most, by each model. By hand.
+#: Candidates that a model reads per requested hit, and the most of each model. Chosen by hand.
 CANDIDATES_PER_HIT = 2
 MAX_ENCODED = 100
 MAX_GRADED = 40
 
-#: The grade of an answer that cannot be read: neither good nor bad.
+#: The grade if the answer is missing or is no number: neither good nor bad.
 FALLBACK = 50
 MAX_CHARS = 4_000
 MAX_TOKENS = 8
 CONCURRENCY = 4
 
 NO_CROSS_ENCODER = (
-    "no cross-encoder is configured (CODELODE_CROSS_ENCODER): the order is the ranker's"
+    "no cross-encoder is configured (CODELODE_CROSS_ENCODER): results were not reranked"
 )
 NO_MODEL = "no language model is configured: set CODELODE_LANGUAGE_MODEL, or use another reranker"
 
@@ -61,7 +61,7 @@ async def by_cross_encoder(state: SearchState, model: CrossEncoder | None) -> Se
     try:
         scores = await asyncio.to_thread(model.scores, state.query.text, texts)
     except (Unavailable, InvalidSettings) as exc:
-        return state.noticed(f"the order is the ranker's: {exc}")
+        return state.noticed(f"results were not reranked: {exc}")
     ranking = (*_reordered(head, scores, name="rank.cross_encoder"), *below(tail))
     return replace(state, ranking=ranking)
 
@@ -80,7 +80,7 @@ async def by_judge(state: SearchState, model: LanguageModel | None) -> SearchSta
 
 
 def grade(answer: str) -> int | None:
-    """Return the first number of an answer when it is one from 0 to 100."""
+    """Return the first number of an answer if it is from 0 to 100, else None."""
     found = _NUMBER.search(answer)
     value = int(found.group()) if found else -1
     return value if 0 <= value <= 100 else None
@@ -92,13 +92,13 @@ def below(tail: Sequence[Ranked]) -> tuple[Ranked, ...]:
 
 
 def _split(state: SearchState, *, most: int) -> tuple[Sequence[Ranked], Sequence[Ranked]]:
-    """Return the top of the ranking, which a model reads, and the rest."""
+    """Split the ranking into the top, which a model reads, and the rest."""
     count = min(CANDIDATES_PER_HIT * state.query.top_k, most)
     return state.ranking[:count], state.ranking[count:]
 
 
 def _reordered(head: Sequence[Ranked], values: Sequence[float], *, name: str) -> tuple[Ranked, ...]:
-    """Order by value, equal ones in their old order; the value becomes the score."""
+    """Order by value, equal values in their old order; the value becomes the score."""
     scored = [
         ranked._replace(score=value, names=(*ranked.names, name), parts=(*ranked.parts, value))
         for ranked, value in zip(head, values, strict=True)
@@ -109,7 +109,7 @@ def _reordered(head: Sequence[Ranked], values: Sequence[float], *, name: str) ->
 async def _grades(
     query: str, chunks: Sequence[Chunk], model: LanguageModel
 ) -> tuple[list[float], int]:
-    """Return a grade for each chunk, and how many could not be read."""
+    """Return a grade for each chunk, and the number of chunks that got the fallback."""
     free = asyncio.Semaphore(CONCURRENCY)
 
     async def ask(chunk: Chunk) -> int | None:

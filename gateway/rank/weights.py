@@ -1,10 +1,11 @@
-"""Weights of the features of the linear ranker: a score is the sum of weight × value.
+"""Define the weights of the linear ranker's features: a score is the sum of weight × value.
 
-Fitted by `tests/bench/fit_ranker.py` on 31 repositories with 614 annotated queries, each in its
-source tree alone, in the whole repository and among all repositories, and rounded. Cross-validated
-over repositories they give NDCG@10 .885, .859 and .713 (each chunk of a file takes a rank);
-reciprocal rank fusion alone gives .68 and .56 in the first two scopes. Features that were tried and
-won nothing: the fused ranks, the query's words in the chunk itself, length, depth of the path,
+The weights were fitted by `tests/bench/fit_ranker.py` on 31 repositories with 614 annotated
+queries, and rounded. Each query was searched in three scopes: the source tree of its repository,
+the whole repository, and all repositories. Cross-validated over repositories, they give NDCG@10
+.885, .859 and .713 in these scopes (each chunk of a file takes a rank); reciprocal rank fusion
+alone gives .68 and .56 in the first two. These features were tried and did not improve NDCG: the
+fused ranks, the query's words in the chunk itself, length, depth of the path,
 importers of the file (+.01 among all repositories, −.004 in one), and separate weights for
 identifiers.
 """
@@ -31,11 +32,11 @@ WEIGHTS: dict[Feature, float] = {
     features.test: -3.3,
     features.docs: -1.9,
     features.example: -1.7,
-    # By hand: too few such files stand in those repositories to fit these two.
+    # Chosen by hand: those repositories have too few such files to fit these two.
     features.configuration: -0.5,
     features.foreign: -1.0,
 }
 
 #: Penalty of a chunk for each better chunk of its file, because the best chunk of another file
-#: usually helps more than a second one of this file. −2 lost .005, −7 won nothing.
+#: usually helps more than a second one of this file. −2 lost .005 NDCG, −7 gained nothing.
 SAME_FILE = -5.0

@@ -1,9 +1,9 @@
 """Retrieve candidates from the hybrid index: keyword and vector results in one call.
 
-The window of candidates does not depend on `top_k`, unless more hits are asked for than it holds: a
-wider window changes how scores compare, so the number of hits would change the ranking. When the
-query cannot be embedded, keyword results alone are ranked and the answer says so. Raises
-Unavailable when the index itself does not answer.
+The number of candidates (the window) is independent of `top_k`, unless `top_k` is greater: scores
+are relative to the other candidates, so otherwise the number of hits would change the ranking. If
+the query cannot be embedded, only keyword results are ranked and the answer has a notice. Raises
+Unavailable if the index does not answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Retrieve the keyword and vector candidates of one text.
 
 Synonyms are searched by keywords alone and scored separately, so that they count less than the
-user's own words: a chunk that only a synonym found never has a higher keyword score than one that
-contains a word of the query.
+words of the query: a chunk that only a synonym found never has a higher keyword score than a chunk
+that contains a word of the query.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SYNONYM_SHARE = 0.5
 async def embed(text: str, embedder: Embedder) -> tuple[Vector | None, tuple[str, ...]]:
     """Return the query's vector; None if it has no words to embed or the embedder does not answer.
 
-    An embedder that takes less time than handing over to a thread (0.4 ms) runs in this one.
+    An embedder that takes less time than starting a call in a thread (0.4 ms) runs in this thread.
     """
     vector = embedder.embed_at_once(text) if isinstance(embedder, QuickEmbedder) else None
     if vector is None:

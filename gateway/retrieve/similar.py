@@ -1,7 +1,7 @@
 """Retrieve chunks that are similar to a chunk or to a snippet, by vectors alone.
 
 The source is embedded as a document, with the path and header that the chunks of the index were
-embedded with. Keywords are not used: the words of a snippet find code with the same variable names.
+embedded with. Keywords are not used: they would find code with the same variable names.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Retrieve files by their summaries first, then the chunks inside them.
 
-The files are those of the candidates of the hybrid index. Files are kept by the cosine of their
-summary and the query, then chunks of these files by their own cosine. Both thresholds are cosines:
-a fused score ends at 2/61 and would never pass one. Unless the request sets them, they are the
-embedder's.
+The files are those of the candidates of a hybrid search. They are kept if the cosine of their
+summary and the query reaches a threshold, and then their chunks by their own cosine. The thresholds
+are cosines and not fused scores, which are at most 2/61. Unless the request sets them, they depend
+on the embedder.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gateway.options import Retrieve
 from gateway.retrieve.hybrid import candidates
 from gateway.state import Backends, FoundFile, SearchQuery, SearchState, estimated_tokens
 
-#: Files whose summaries are made and compared, those of the best candidates. By hand.
+#: Most files whose summaries are compared, those of the best candidates. Chosen by hand.
 MAX_FILES_READ = 50
 
-#: Tokens beyond which a language model cannot sensibly read the found files whole. By hand.
+#: Most tokens of the found files that a language model can usually read. Chosen by hand.
 MAX_TOKENS = 100_000
 
-#: Names shown of a file. By hand.
+#: Most names shown of a file. Chosen by hand.
 MAX_SYMBOLS = 50
 
 
@@ -47,14 +47,16 @@ class Thresholds:
 #: The usual values for transformers.
 USUAL = Thresholds(file=0.70, chunk=0.75)
 
-#: Thresholds by the beginning of an embedder's identity. Cosines of two models do not compare: a
-#: transformer tuned for retrieval gives unrelated texts 0.6, a sum of token vectors gives an answer
-#: 0.3. For the built-in table, over 614 annotated queries in source folders, staged retrieval has
-#: NDCG@10 .807 without thresholds and .803 with these, below which are 4 % of the files that answer
-#: and 18 % of the others. 0.15 lost .02 more, 0.20 .03, the usual ones .78.
+#: Thresholds by the prefix of an embedder's identity. Cosines of different models cannot be
+#: compared: a transformer tuned for retrieval gives 0.6 to unrelated texts, a sum of token vectors
+#: gives 0.3 to an answer. With the built-in embedder, over 614 annotated queries in source folders,
+#: staged retrieval has NDCG@10 .807 without thresholds and .803 with these; 4 % of the relevant
+#: files and 18 % of the others are below them. 0.15 loses .02 more, 0.20 .03, USUAL .78.
 THRESHOLDS = {"codelode-static-": Thresholds(file=0.10, chunk=0.10)}
 
-NO_VECTOR = "staged retrieval needs vectors, which could not be made: chunks were searched alone"
+NO_VECTOR = (
+    "staged retrieval needs vectors, and the query could not be embedded: only chunks were searched"
+)
 
 
 async def staged(state: SearchState, vector: Vector | None, backends: Backends) -> SearchState:
@@ -81,7 +83,7 @@ async def staged(state: SearchState, vector: Vector | None, backends: Backends) 
 def near_files(
     compared: Sequence[FoundFile], *, least: float, limit: int
 ) -> tuple[tuple[FoundFile, ...], tuple[str, ...]]:
-    """Return the files that are similar enough, best first, or a notice why there are none."""
+    """Return the files above the threshold, best first, or a notice why there are none."""
     ordered = sorted(compared, key=lambda file: (-file.similarity, file.repository, file.path))
     near = [file for file in ordered if file.similarity >= least]
     if ordered and not near:
@@ -97,7 +99,7 @@ async def _inside(
     *,
     least: float,
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
-    """Return the chunks of the files that are similar enough, or a notice why there are none."""
+    """Return the chunks of the files above the threshold, or a notice why there are none."""
     if not files:
         return (), ()
     options = query.options.retrieve
@@ -195,13 +197,13 @@ def _unstaged(state: SearchState, seeds: tuple[Candidate, ...]) -> SearchState:
 
 def _none_near(what: str, best: float, least: float, option: str) -> str:
     return (
-        f"no {what} is as similar as {least:.2f}, the nearest has {best:.2f}; "
+        f"no {what} has a similarity of {least:.2f}, the best has {best:.2f}; "
         f"lower options.retrieve.{option}, or search in hybrid mode"
     )
 
 
 def too_much(files: Sequence[FoundFile]) -> tuple[str, ...]:
-    """Warn when the files are more than a language model can read, and tell the remedy."""
+    """Return a notice with the remedy if a language model could not read all of the files."""
     totals = list(accumulate(file.tokens for file in files))
     if not totals or totals[-1] <= MAX_TOKENS:
         return ()

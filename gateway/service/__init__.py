@@ -1,9 +1,9 @@
-"""The capabilities of the product on plain values: one async function each.
+"""Provide the capabilities of the product as async functions on plain values.
 
 Each function takes the dependencies, the principal on whose behalf it reads, and the request of a
 caller (`requests`); it returns an answer (`results`) or raises a CodelodeError. Checks and limits,
-visibility, caching, coverage, paging, notices, and the facts of the log line are applied here,
-once for every face.
+visibility, caching, coverage, paging, notices, and the fields of the log line are applied here,
+once for all faces.
 """
 
 from gateway.service.dependencies import Dependencies

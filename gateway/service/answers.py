@@ -1,15 +1,15 @@
-"""The query cache: by everything that shapes an answer, then by the meaning of its words.
+"""Cache answers by their exact query, then by the meaning of the query.
 
-Level 1 holds an answer under everything that shaped it. Level 2 finds the answer to another query
-with nearly the same vector, among queries that share filters, visibility, options and index
-generation, and all words except those that only make a sentence. Degraded answers and answers from
-an incomplete index are not kept.
+Level 1 stores an answer under a hash of everything that shaped it. Level 2, the semantic query
+cache, finds the answer to another query with nearly the same vector. Both queries must have the
+same filters, visibility, options, index generation, and words, function words (`how`, `the`) aside.
+Degraded answers and answers from an incomplete index are not cached.
 
-The generation counts changes of every repository, so a change of one that the principal may not see
-also turns a cached answer into a new one. Only `cached` and the time it took show that.
+The generation counts changes of every repository, so a change of a repository that the principal
+may not see also makes a cached answer stale. Only `cached` and `took_ms` reveal that.
 
-Answers are stored as JSON, which pydantic reads straight into the typed values of `results`: that
-is independent of every face, and a damaged entry is a miss and never code that runs.
+Answers are stored as JSON, which pydantic validates into the types of `results`. The format does
+not depend on a face, and a damaged entry is a cache miss and cannot execute code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gateway.retrieve import embed
 from gateway.service.results import ContextAnswer, SearchAnswer
 from gateway.state import SearchQuery
 
-#: Decoded answers that are kept, so that a question that many ask is decoded once.
+#: Decoded answers that are cached, so that the answer to a frequent query is decoded once.
 MAX_DECODED = 64
 
 T = TypeVar("T")
@@ -38,15 +38,15 @@ _SEARCH, _CONTEXT = TypeAdapter(SearchAnswer), TypeAdapter(ContextAnswer)
 
 
 @dataclass(frozen=True, slots=True)
-class Made(Generic[T]):
+class NewAnswer(Generic[T]):
     """A new answer, and whether it may be cached: a degraded one may not."""
 
     answer: T
-    may_be_kept: bool
+    is_cacheable: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Near:
+class _SemanticKey:
     """The bucket and the vector with which level 2 looks for a query."""
 
     bucket: str
@@ -57,15 +57,15 @@ class _Near:
 class AnswerCache:
     """Both levels of the cache.
 
-    `least`: the cosine from which two queries count as the same; 1 turns level 2 off.
+    `min_similarity`: the least cosine of two queries that share an answer; 1 turns level 2 off.
     """
 
     cache: QueryCache
-    near: SemanticQueryCache
+    semantic_cache: SemanticQueryCache
     store: str
     embedder: Embedder
     ttl_s: int
-    least: float
+    min_similarity: float
 
     async def search(
         self,
@@ -73,23 +73,25 @@ class AnswerCache:
         generation: int,
         *,
         explain: bool,
-        make: Callable[[], Awaitable[Made[SearchAnswer]]],
+        compute: Callable[[], Awaitable[NewAnswer[SearchAnswer]]],
     ) -> SearchAnswer:
-        """The cached answer, that of a query of the same meaning, or a new one."""
+        """Return the cached answer, the cached answer to a similar query, or a new one."""
         shape = self._shape(generation, explain=explain)
         key = pipeline.cache_key(query, shape)
         stored = await self._stored_search(key)
         if stored is not None:
             return stored
-        near = await self._near(query, pipeline.near_key(query, shape))
-        alike = await self._alike(near) if near else None
-        if alike is not None:
-            return alike
-        made = await make()
-        if made.may_be_kept:
+        semantic = await self._semantic_key(query, pipeline.semantic_key(query, shape))
+        similar = await self._similar_answer(semantic) if semantic else None
+        if similar is not None:
+            return similar
+        made = await compute()
+        if made.is_cacheable:
             await self.cache.put(key, _SEARCH.dump_json(made.answer), ttl_s=self.ttl_s)
-            if near is not None:
-                await self.near.remember(near.bucket, near.vector, key, ttl_s=self.ttl_s)
+            if semantic is not None:
+                await self.semantic_cache.remember(
+                    semantic.bucket, semantic.vector, key, ttl_s=self.ttl_s
+                )
         return made.answer
 
     async def context(
@@ -98,17 +100,17 @@ class AnswerCache:
         generation: int,
         *,
         explain: bool,
-        make: Callable[[], Awaitable[Made[ContextAnswer]]],
+        compute: Callable[[], Awaitable[NewAnswer[ContextAnswer]]],
     ) -> ContextAnswer:
-        """The cached context or a new one."""
+        """Return the cached context or a new one."""
         shape = self._shape(generation, explain=explain)
         key = pipeline.cache_key(query, shape, call="context")
         raw = await self.cache.get(key)
         stored = None if raw is None else _decoded_context(raw)
         if stored is not None:
             return replace(stored, search=replace(stored.search, cached=True))
-        made = await make()
-        if made.may_be_kept:
+        made = await compute()
+        if made.is_cacheable:
             await self.cache.put(key, _CONTEXT.dump_json(made.answer), ttl_s=self.ttl_s)
         return made.answer
 
@@ -120,21 +122,23 @@ class AnswerCache:
         stored = None if raw is None else _decoded_search(raw)
         return None if stored is None else replace(stored, cached=True)
 
-    async def _near(self, query: SearchQuery, bucket: str | None) -> _Near | None:
-        if bucket is None or self.least >= 1:
+    async def _semantic_key(self, query: SearchQuery, bucket: str | None) -> _SemanticKey | None:
+        if bucket is None or self.min_similarity >= 1:
             return None
         vector, _ = await embed(query.text, self.embedder)
-        return None if vector is None else _Near(bucket, vector)
+        return None if vector is None else _SemanticKey(bucket, vector)
 
-    async def _alike(self, near: _Near) -> SearchAnswer | None:
-        """The answer to the nearest query, if that is near enough and still stored."""
-        nearest = await self.near.nearest(near.bucket, near.vector)
-        if nearest is None or nearest[1] < self.least:
+    async def _similar_answer(self, key: _SemanticKey) -> SearchAnswer | None:
+        """Return the answer to the most similar query, if it is similar enough and still stored."""
+        nearest = await self.semantic_cache.nearest(key.bucket, key.vector)
+        if nearest is None or nearest[1] < self.min_similarity:
             return None
         stored = await self._stored_search(nearest[0])
         if stored is None:
             return None
-        notice = f"the cached answer of a query with the same meaning ({nearest[1]:.2f})"
+        notice = (
+            f"this is the cached answer to a query with the same meaning (cosine {nearest[1]:.2f})"
+        )
         return replace(stored, notices=(*stored.notices, notice))
 
 

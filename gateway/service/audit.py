@@ -1,4 +1,4 @@
-"""The facts of a call that its log line shows."""
+"""Add fields to the log line of the current call."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import structlog
 
 
 def note(**facts: object) -> None:
-    """Add facts to the log line of the current call: identifiers and counts, never source text."""
+    """Add fields to the log line of the current call: identifiers and counts, never source text."""
     structlog.contextvars.bind_contextvars(**facts)

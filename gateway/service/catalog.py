@@ -1,4 +1,4 @@
-"""The ledger as a principal may see it, and the errors for names that it does not hold.
+"""Read the ledger within a visibility, and reject names that are unknown there.
 
 A repository that is not visible is reported exactly as one that does not exist: it is neither
 found, nor listed, nor suggested.
@@ -15,9 +15,9 @@ from codelode.errors import InvalidQuery, NotFound
 from codelode.ledger import Ledger
 from codelode.model import DEFAULT_REF, RefName, RefStatus, Repository, RepositoryName, Run, RunId
 
-#: Names listed in an error, of those that there are.
+#: Longest list of known names in an error.
 MAX_LISTED = 10
-#: What `codelode status` lists.
+#: Kinds of names that `codelode status` lists.
 _IN_STATUS = ("repository", "ref")
 
 
@@ -29,7 +29,7 @@ class VisibleCatalog:
     visible: Visibility
 
     def repositories(self) -> tuple[Repository, ...]:
-        """The visible repositories, by name."""
+        """Return the visible repositories, by name."""
         found = self.ledger.repositories()
         if self.visible.is_everything:
             return found
@@ -39,7 +39,7 @@ class VisibleCatalog:
         return [repository.name for repository in self.repositories()]
 
     def refs_of(self, names: Sequence[RepositoryName]) -> tuple[tuple[RefStatus, ...], ...]:
-        """The refs of each repository; a hidden one has none."""
+        """Return the refs of each repository; none for a repository that is not visible."""
         if self.visible.is_everything:
             return self.ledger.refs_of(names)
         seen = [name for name in names if name in self.visible]
@@ -53,27 +53,27 @@ class VisibleCatalog:
         return self.ledger.get(name) if name in self.visible else None
 
     def repository(self, name: str) -> Repository:
-        """The repository of that name. Raises NotFound with the names that are like it."""
+        """Return the repository of that name. Raises NotFound with similar names."""
         found = self.find(RepositoryName(name))
         if found is None:
             raise NotFound(unknown("repository", name, self.names()))
         return found
 
     def run(self, id: str) -> Run:
-        """The run of that id. Raises NotFound."""
+        """Return the run of that id. Raises NotFound."""
         run = self.ledger.run(RunId(id))
         if run is None or run.repository not in self.visible:
             raise NotFound(f"there is no run {id[:100]!r}; `status` lists the recent ones")
         return run
 
     def named_or_all(self, name: str) -> list[RepositoryName]:
-        """The named repository; with an empty name all visible ones. Raises NotFound."""
+        """Return the named repository, or for an empty name all visible ones. Raises NotFound."""
         return [self.repository(name).name] if name else self.names()
 
     def known(
         self, names: Iterable[str], *, field: str = "filters.repositories"
     ) -> tuple[RepositoryName, ...]:
-        """The names, each once. Raises InvalidQuery with the names that are like an unknown one."""
+        """Return the distinct names. Raises InvalidQuery for an unknown one, with similar names."""
         distinct = tuple(dict.fromkeys(names))
         if not distinct:
             return ()
@@ -84,22 +84,27 @@ class VisibleCatalog:
         return tuple(RepositoryName(name) for name in distinct)
 
     def known_or_all(self, name: str, *, field: str = "repository") -> tuple[RepositoryName, ...]:
-        """The named repository; with an empty name all visible ones. Raises InvalidQuery."""
+        """Return the named repository, or all visible ones if empty. Raises InvalidQuery."""
         return self.known([name], field=field) if name else tuple(self.names())
 
     def known_or_only(self, name: str, *, field: str = "repository") -> RepositoryName:
-        """The named repository; an empty name is fine where only one is visible."""
+        """Return the named repository, or for an empty name the only visible one."""
         if name:
             return self.known([name], field=field)[0]
         names = self.names()
         if len(names) != 1:
-            raise InvalidQuery(field, "is empty; name one of them, as `codelode repos` does")
+            raise InvalidQuery(
+                field, "is empty; give the name of a repository (`codelode repos` lists them)"
+            )
         return names[0]
 
     def ref(
         self, name: str, repositories: Sequence[RepositoryName] = (), *, field: str = "ref"
     ) -> RefName:
-        """The ref, if any of the repositories has it; without repositories, any visible one."""
+        """Return the ref if one of the repositories has it. Raises InvalidQuery.
+
+        Without repositories, all visible ones are searched for it.
+        """
         if name in ("", DEFAULT_REF):
             return DEFAULT_REF
         refs = self.refs_of(repositories or self.names())
@@ -110,11 +115,11 @@ class VisibleCatalog:
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:
-    """`there is no ref 'mian'; did you mean 'main'? (`codelode status` lists all)`"""
+    """Return a message such as `there is no ref 'mian'; did you mean 'main'?`."""
     close = nearest(name, known)
     text = f"there is no {what} {name[:100]!r}"
     if not known:
-        return f"{text}; none is indexed yet: `codelode index URL_OR_PATH` does it"
+        return f"{text}; none is indexed yet: run `codelode index URL_OR_PATH`"
     if not close and len(known) <= MAX_LISTED:
         return f"{text}; there are: {', '.join(known)}"
     where = " (`codelode status` lists all)" if what in _IN_STATUS else ""
@@ -124,6 +129,6 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The known names that are most like it, at most three."""
+    """Return the known names that are most similar, at most three."""
     lower = {candidate.lower(): candidate for candidate in known}
     return [lower[match] for match in get_close_matches(name.lower(), lower, n=3)]

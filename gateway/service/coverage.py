@@ -1,8 +1,8 @@
-"""The state of the index of the searched repositories: part of every answer, also a cached one.
+"""Read the coverage of repositories: how much of each is indexed.
 
-A run changes it every second, so it is looked up for every answer and never stored with one. The
-look-up takes two round trips. Results are therefore remembered for a moment, and what was asked for
-lately is looked up again while a search waits for the index.
+Coverage is part of every answer. A run changes it every second, so it is never stored with a cached
+answer. Reading it takes two round trips to the ledger. It is therefore cached for FRESH_S, and the
+coverage of recently searched repositories is refreshed while a search waits for the index.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from codelode.model import DEFAULT_REF, RefName, RefStatus, RepositoryName, Repo
 #: Repositories described in one answer.
 MAX_REPOSITORIES = 20
 
-#: How long a repository's state is taken for current, seconds.
+#: How long cached coverage counts as current, seconds.
 FRESH_S = 1.0
 
-#: Least time between two renewals, and how long after a request its repositories are renewed,
+#: Least time between two refreshes, and how long after a request its repositories are refreshed,
 #: seconds.
 RENEW_S = 0.8
-LATELY_S = 10.0
+RECENT_S = 10.0
 MAX_RENEWED = 64
 
-_MAX_REMEMBERED = 10_000
+_MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,17 @@ class Coverage:
     repository: RepositoryName
     ref: RefName
     revision: str  # the indexed commit; empty while the first run is under way
-    pending: int  # files to index, as they are now, or to remove
+    pending: int  # files that are still to be indexed or removed
     failed: int
-    is_complete: bool  # a run of each ref has completed, and no file is pending since
+    is_complete: bool  # every ref has been indexed, and no file is pending
 
 
 @dataclass(slots=True)
 class CoverageReader:
-    """Reads coverage from the ledger and remembers it for FRESH_S.
+    """Reads coverage from the ledger and caches it for FRESH_S.
 
     Callers pass only repositories that their principal may see. `read` and `renew` may be called in
-    any thread, the other methods only in that of the event loop.
+    any thread, the other methods only in the thread of the event loop.
     """
 
     ledger: Catalog
@@ -57,16 +57,14 @@ class CoverageReader:
     _is_renewing: bool = False
 
     def read(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Coverage, ...]:
-        """The coverage of the first MAX_REPOSITORIES names."""
+        """Return the coverage of the first MAX_REPOSITORIES names."""
         distinct, now = _first(names), self.clock()
         known = {name: found for name in distinct if (found := self._fresh(name, ref, now))}
         looked_up = self._look_up([(name, ref) for name in distinct if name not in known])
         return tuple(known.get(name) or looked_up[name, ref] for name in distinct)
 
-    def remembered(
-        self, names: Iterable[RepositoryName], ref: RefName
-    ) -> tuple[Coverage, ...] | None:
-        """Return the coverage from the cache, or None unless all of it is there."""
+    def cached(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Coverage, ...] | None:
+        """Return the coverage from the cache, or None if a part of it is missing there."""
         distinct, now = _first(names), self.clock()
         self._note([(name, ref) for name in distinct], now)
         found = [self._fresh(name, ref, now) for name in distinct]
@@ -76,17 +74,17 @@ class CoverageReader:
     def due(self) -> Sequence[RepositoryRef]:
         """Return the recently requested refs, to be passed to `renew`.
 
-        Empty while a renewal is under way, and for RENEW_S after its start.
+        Empty while a refresh is under way, and for RENEW_S after its start.
         """
         now = self.clock()
         if self._is_renewing or now - self._renewed_at < RENEW_S:
             return ()
-        refs = [ref for ref, asked_at in self._asked.items() if now - asked_at < LATELY_S]
+        refs = [ref for ref, asked_at in self._asked.items() if now - asked_at < RECENT_S]
         self._is_renewing, self._renewed_at = bool(refs), now
         return refs
 
     def renew(self, refs: Sequence[RepositoryRef]) -> None:
-        """Look up what was due, so that it is remembered when it is asked for."""
+        """Read the coverage of the refs that `due` returned into the cache."""
         try:
             self._look_up(refs)
         finally:
@@ -103,10 +101,10 @@ class CoverageReader:
         names, now = list(dict.fromkeys(name for name, _ in refs)), self.clock()
         known = dict(zip(names, self.ledger.refs_of(names), strict=True)) if names else {}
         found = {(name, ref): _coverage(name, ref, known[name]) for name, ref in refs}
-        if len(self._seen) + len(found) > _MAX_REMEMBERED:
+        if len(self._seen) + len(found) > _MAX_CACHED:
             self._seen.clear()
         for at, coverage in found.items():
-            if self._seen.get(at, (now, coverage))[0] <= now:  # else a later look-up came first
+            if self._seen.get(at, (now, coverage))[0] <= now:  # otherwise the entry is newer
                 self._seen[at] = (now, coverage)
         return found
 
@@ -132,5 +130,5 @@ def _coverage(name: RepositoryName, ref: RefName, refs: Sequence[RefStatus]) -> 
 
 
 def _status(refs: Iterable[RefStatus], ref: RefName) -> RefStatus | None:
-    """The status of the ref; the default ref is the first."""
+    """Return the status of the ref; the default ref comes first in `refs`."""
     return next((one for one in refs if ref in (DEFAULT_REF, one.ref)), None)

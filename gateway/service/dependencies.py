@@ -1,4 +1,4 @@
-"""The dependencies of the service functions, passed as their first argument."""
+"""Define the dependencies of the service functions, which are passed as their first argument."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Queue:
 
 
 class Jobs(Protocol):
-    """The way to the workers. Raises Unavailable when the broker does not answer.
+    """Sends jobs to the workers. Raises Unavailable when the broker does not answer.
 
     Its methods block, so callers on the event loop use a thread.
     """
@@ -39,10 +39,10 @@ class Jobs(Protocol):
         """Start an active run."""
 
     def remove(self, repository: RepositoryName) -> None:
-        """Remove everything that is indexed of the repository."""
+        """Remove the repository from the index."""
 
     def queues(self) -> tuple[Queue, ...]:
-        """Every queue, in pipeline order."""
+        """Return every queue, in pipeline order."""
 
     def close(self) -> None:
         """Release connections."""
@@ -59,25 +59,25 @@ class Dependencies:
     published: Published
     ledger: Ledger
     cache: QueryCache
-    near: SemanticQueryCache
+    semantic_cache: SemanticQueryCache
     jobs: Jobs
     settings: Settings
     coverage: CoverageReader
-    draining: asyncio.Event = field(default_factory=asyncio.Event)  # set: streams end
+    draining: asyncio.Event = field(default_factory=asyncio.Event)  # when it is set, streams end
 
     async def close(self) -> None:
         await self.published.close()
         await self.cache.close()
-        await self.near.close()
+        await self.semantic_cache.close()
         self.jobs.close()
 
 
 def reads_index(
     function: Callable[Concatenate[Dependencies, Backends, P], Awaitable[T]],
 ) -> Callable[Concatenate[Dependencies, P], Coroutine[Any, Any, T]]:
-    """Decorate a service function that reads the index: its second argument is filled in.
+    """Decorate a service function that reads the index: supply its second argument, the backends.
 
-    The function gets the backends of the published index and is called again with the new ones when
+    The function is called with the backends of the published index, and again with the new ones if
     another index was published meanwhile (see `published`).
     """
 
@@ -91,10 +91,11 @@ def reads_index(
     return call
 
 
-def aside(call: Callable[[], T]) -> asyncio.Future[T]:
-    """Run the blocking call in a thread, started at once.
+def start_in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
+    """Run the blocking call in a thread, starting now.
 
-    A failure is raised only for those that await the future, and is never logged as unretrieved.
+    Awaiting the future raises an error of the call. If nobody awaits it, the error is dropped
+    without asyncio's warning.
     """
     started = asyncio.get_running_loop().run_in_executor(None, call)
     started.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -1,7 +1,7 @@
-"""Hints about filters that are allowed but unusual, for a search that found nothing.
+"""Warn about filters that are valid but probably wrong, when a search found nothing.
 
-A repository or a language that does not exist is refused. A type of block cannot be refused: HCL
-and Kubernetes let authors name their own, and no store lists the ones it holds.
+An unknown repository or language is rejected. An unknown block type is not: HCL and Kubernetes let
+authors define their own, and no store lists the block types it holds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from codelode.infrastructure import BLOCK_TYPES
 from codelode.model import Filters
 from gateway.service.catalog import nearest
 
-#: Hints in one answer.
+#: Most hints in one answer.
 MAX_HINTS = 5
 
 

@@ -1,6 +1,6 @@
-"""Options of a request → Options: the preset, what the request sets, and what that implies.
+"""Check the options of a request and complete them from its preset and what they imply.
 
-All bounds are in one table, under the names that an error shows.
+One table has all bounds, keyed by the option names that errors show.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHOICES: dict[str, type[StrEnum]] = {
     "rank.reranker": Reranker,
 }
 
-#: Least and greatest value, both allowed.
+#: Least and greatest allowed value of each numeric option, inclusive.
 BOUNDS: dict[str, tuple[float, float]] = {
     "retrieve.window": (10, 500),
     "retrieve.alpha": (0, 1),
@@ -46,7 +46,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "assemble.min_quality": (0, 1),
 }
 
-#: Defaults that a choice brings along, where neither request nor preset sets the option.
+#: Defaults of staged retrieval and of contexts, for options that neither request nor preset sets.
 STAGED = {
     "retrieve.max_chunks": 100,
     "expand.imports": 3,
@@ -55,7 +55,7 @@ STAGED = {
 CONTEXT = {"expand.related": 10, "assemble.min_quality": 0.3}
 
 
-#: Every option: stage and field, as in `retrieve.window`.
+#: The names of all options, stage and field: `retrieve.window`.
 NAMES = tuple(
     f"{stage.name}.{option.name}"
     for stage in fields(Options)
@@ -64,7 +64,7 @@ NAMES = tuple(
 
 
 def chosen(given: GivenOptions, *, for_context: bool = False) -> Options:
-    """The options of a request. Raises InvalidQuery with the field that must change."""
+    """Return the complete options of a request. Raises InvalidQuery with the invalid field."""
     preset = PRESETS[_preset(given.preset)]
     if not given.values and not for_context:
         return preset
@@ -73,7 +73,7 @@ def chosen(given: GivenOptions, *, for_context: bool = False) -> Options:
     if made.assemble.reserved_tokens >= made.assemble.budget_tokens:
         raise InvalidQuery(
             "options.assemble.reserved_tokens",
-            f"is {made.assemble.reserved_tokens:,}; it must leave something of the budget of "
+            f"is {made.assemble.reserved_tokens:,}; it must be less than budget_tokens, "
             f"{made.assemble.budget_tokens:,}",
         )
     return made
@@ -95,7 +95,7 @@ def _checked(name: str, value: object) -> object:
         return _typed(name, value, bool)
     low, high = BOUNDS[name]
     number = _number(name, value)
-    # Written so that NaN is out of bounds.
+    # Not `number < low or number > high`, which is false for NaN.
     if not low <= number <= high:
         raise InvalidQuery(f"options.{name}", f"is {number:,}; it must be {low:g} to {high:,g}")
     return number
@@ -110,8 +110,8 @@ def _number(name: str, value: object) -> float:
 def _typed(name: str, value: Any, *kinds: type) -> Any:
     if isinstance(value, kinds) and isinstance(value, bool) == (kinds == (bool,)):
         return value
-    wanted = {str: "a text", bool: "true or false", int: "a whole number"}
-    what = "a number" if float in kinds else wanted[kinds[0]]
+    names = {str: "a text", bool: "true or false", int: "a whole number"}
+    what = "a number" if float in kinds else names[kinds[0]]
     raise InvalidQuery(f"options.{name}", f"must be {what}")
 
 
@@ -138,7 +138,7 @@ def _implied(values: Mapping[str, object], *, for_context: bool) -> dict[str, ob
 
 
 def _open(implied: Mapping[str, object], preset: Options) -> dict[str, object]:
-    """The implied options that the preset leaves at their defaults."""
+    """Return the implied options that the preset leaves at their defaults."""
     default = Options()
     return {
         name: value

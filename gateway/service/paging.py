@@ -1,8 +1,8 @@
-"""Page tokens: the position after which the next page begins, opaque to the caller.
+"""Encode and decode page tokens: the position after which the next page begins.
 
 A position is the sort key of an element and not an offset, so that a page neither repeats nor skips
-anything when the list changes between two calls. Tokens are not signed: they hold nothing but what
-their caller was shown, and a forged one only moves the start of the caller's own list.
+anything when the list changes between two calls. Tokens are opaque but not signed: they hold
+only what their caller was shown, and a forged one only moves the start of the caller's own list.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The backends of the published index, and how calls follow when another index is published.
+"""Hold the backends of the published index, and switch when another index is published.
 
-An index and its embedder change together. A call therefore uses one pair of both for everything it
-does, and a call whose index was superseded meanwhile starts again with the new pair: no vector of
-one model is ever compared with vectors of another, and the caller does not notice.
+An index and its embedder change together. A call uses one index with its embedder throughout, so
+vectors of different models are never compared. If its index is superseded meanwhile, the call
+starts again with the new index and embedder, and the caller does not notice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 from codelode.errors import SchemaMismatch
 from gateway.state import Backends
 
-#: Calls that started with a superseded pair are over by then, seconds.
+#: How long a superseded index stays open for the calls that started with it, seconds.
 KEPT_S = 60.0
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Published:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def call(self, read: Callable[[Backends], Awaitable[T]]) -> T:
-        """The result of `read`, which starts again when its index was superseded meanwhile."""
+        """Return the result of `read`, calling it again if its index was superseded meanwhile."""
         backends = self.backends
         try:
             return await read(backends)
@@ -46,7 +46,7 @@ class Published:
         return await read(self.backends)
 
     async def stream(self, read: Callable[[Backends], AsyncIterator[T]]) -> AsyncIterator[T]:
-        """The items of `read`, which starts again only as long as it has yielded none."""
+        """Yield the items of `read`; it can be started again only before its first item."""
         backends = self.backends
         has_begun = False
         try:
@@ -61,7 +61,7 @@ class Published:
             yield item
 
     async def follow(self, before: Backends) -> bool:
-        """Switch to the index that is published now; False when it is still that of `before`."""
+        """Switch to the index that is published now; return False if that is still `before`."""
         async with self._looking:
             if self.backends is not before:
                 return True

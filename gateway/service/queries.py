@@ -1,7 +1,7 @@
-"""Requests → checked values, or an InvalidQuery that names the field and the remedy.
+"""Check search requests; an InvalidQuery names the invalid field and the remedy.
 
-All limits of searches are here. Names are checked against what is visible, because a misspelt
-filter that silently finds nothing is the worst answer a search can give.
+All limits of searches are defined here. Names are checked against what is visible, because a
+misspelt filter would otherwise silently find nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from gateway.state import SearchQuery
 MAX_QUERY_CHARS = 8_192
 MAX_TOP_K = 200
 DEFAULT_TOP_K = 10
-#: Default of a context, which leaves out what does not fit its budget.
+#: Default for a context; more than for a search, because hits that exceed the budget are dropped.
 CONTEXT_TOP_K = 20
 MAX_GLOB_CHARS = 1_024
-#: Alternatives in one filter field. More are a mistake or an attack.
+#: Most alternatives in one filter field; more are a mistake or an attack.
 MAX_ALTERNATIVES = 1_000
 
 #: A bracket that is neither closed nor followed by a wildcard that could close it.
@@ -47,7 +47,7 @@ class SourceLocation(NamedTuple):
 def search_query(
     request: SearchRequest, catalog: VisibleCatalog, *, for_context: bool = False
 ) -> SearchQuery:
-    """The first page of the search that the request asks for."""
+    """Return the checked query for the first page of the search. Raises InvalidQuery."""
     default = CONTEXT_TOP_K if for_context else DEFAULT_TOP_K
     return SearchQuery(
         text=query_text(request.query),
@@ -59,7 +59,7 @@ def search_query(
 
 
 def similar_query(request: SimilarRequest, catalog: VisibleCatalog) -> SearchQuery:
-    """The limits of a search for similar code; `similar_location` checks what it is similar to."""
+    """Return the checked query of a search for similar code; see also `similar_location`."""
     return SearchQuery(
         text=request.snippet,
         top_k=bounded("top_k", request.top_k, default=DEFAULT_TOP_K, most=MAX_TOP_K),
@@ -69,10 +69,10 @@ def similar_query(request: SimilarRequest, catalog: VisibleCatalog) -> SearchQue
 
 
 def similar_location(request: SimilarRequest, catalog: VisibleCatalog) -> SourceLocation | None:
-    """The line to find similar code for; None for a snippet, which is checked as a query is."""
+    """Return the line to find similar code for, or None for a snippet. Raises InvalidQuery."""
     if request.snippet:
         if request.path:
-            raise InvalidQuery("snippet", "is given together with a path; give one of them")
+            raise InvalidQuery("snippet", "is given together with a path; give only one of them")
         query_text(request.snippet, field="snippet")
         return None
     if not request.path:
@@ -85,12 +85,12 @@ def similar_location(request: SimilarRequest, catalog: VisibleCatalog) -> Source
 
 
 def subject(text: str) -> str:
-    """The path or name that is asked about, stripped."""
+    """Return the path or name that is asked about, stripped."""
     return query_text(text, field="subject").removeprefix("./")
 
 
 def query_text(text: str, *, field: str = "query") -> str:
-    """The query, stripped."""
+    """Return the query, stripped. Raises InvalidQuery if it is empty or too long."""
     if not text.strip():
         raise InvalidQuery(field, "is empty; say in words or code what to look for")
     if len(text) > MAX_QUERY_CHARS:
@@ -101,14 +101,14 @@ def query_text(text: str, *, field: str = "query") -> str:
 
 
 def bounded(field: str, value: int, *, default: int, most: int) -> int:
-    """The number, or its default for 0. Raises InvalidQuery when it is out of bounds."""
+    """Return the number, or the default for 0. Raises InvalidQuery if it is out of bounds."""
     if not 0 <= value <= most:
         raise InvalidQuery(field, f"is {value:,}; it must be 1 to {most:,}")
     return value or default
 
 
 def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
-    """The filters with every name resolved to the one that the index uses."""
+    """Return the filters with each name resolved to the one that the index uses."""
     if given.is_empty:
         return NO_FILTERS
     for field in fields(given):
@@ -143,7 +143,7 @@ def _languages(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _members(field: str, names: Iterable[str], members: type[Closed]) -> tuple[Closed, ...]:
-    """The named members of a closed set, in lower or upper case."""
+    """Return the enum members of these names, which may be in any case."""
     known = [member.value for member in members]
     found = []
     for name in names:
@@ -171,7 +171,7 @@ def _glob(field: str, pattern: str) -> str:
 
 
 def _path(glob: str) -> str:
-    """The glob, unless no path can match it.
+    """Return the glob. Raises InvalidQuery if no path can match it.
 
     `[` is an ordinary character: `pages/[id].tsx` matches the file of that name.
     """

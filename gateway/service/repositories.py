@@ -1,4 +1,4 @@
-"""Registered repositories: list, register, remove."""
+"""List, register, and remove repositories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def repositories(
 async def register(
     dependencies: Dependencies, principal: Principal, request: RegisterRequest
 ) -> Repository:
-    """Register a repository with its patterns, or give a registered one other patterns.
+    """Register a repository, or change the patterns of a registered one.
 
     Raises Denied for a name outside of the visibility, whether or not such a repository exists.
     """
@@ -36,7 +36,7 @@ async def register(
 
 
 async def remove(dependencies: Dependencies, principal: Principal, name: str) -> None:
-    """Remove a repository and everything that is indexed of it. Raises NotFound."""
+    """Remove a repository and its index. Raises NotFound."""
     note(repository=name)
     await asyncio.to_thread(_remove, dependencies, principal, name)
 
@@ -63,7 +63,10 @@ def registered(
 
 
 def _remove(dependencies: Dependencies, principal: Principal, name: str) -> None:
-    """Unregister it at once. The workers delete its index, told now or by their reaper."""
+    """Unregister the repository now; the workers delete its index later.
+
+    If the job cannot be sent, the periodic `reap` task of the workers sends it.
+    """
     repository = VisibleCatalog(dependencies.ledger, principal.visible).repository(name)
     dependencies.ledger.unregister(repository.name)
     with suppress(Unavailable):

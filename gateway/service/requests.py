@@ -1,7 +1,7 @@
-"""Requests as callers send them, before any check: plain values that every face can fill in.
+"""Define the requests of the service functions: unchecked plain values that every face can fill in.
 
-Empty texts, zeros and empty sequences mean "not given". Names of fields are those of the protos, so
-that an InvalidQuery names the same field whatever the face.
+Empty texts, zeros and empty sequences mean "not given". Fields are named as in the protos, so that
+an InvalidQuery names the same field for every face.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NO_FILTERS = GivenFilters()
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """A preset, and the options that the request sets itself, by name: `retrieve.window`."""
+    """A preset, and the options that the request sets, by name: `retrieve.window`."""
 
     preset: str = ""
     values: Mapping[str, object] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class GivenOptions:
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """A question in words, a name, or a code snippet. Also the request of a context."""
+    """The request of a search or a context: a question in words, a name, or a code snippet."""
 
     query: str
     filters: GivenFilters = NO_FILTERS
@@ -93,13 +93,13 @@ class RegisterRequest:
 
     url: str
     name: str = ""
-    include: Sequence[str] | None = None  # None: the repository keeps those it has
+    include: Sequence[str] | None = None  # None: leave them unchanged
     exclude: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StartRequest(RegisterRequest):
-    """A repository to register, unless it is, and to index at a ref."""
+    """A repository to index at a ref; it is registered first if necessary."""
 
     ref: str = ""
 

@@ -1,6 +1,6 @@
-"""Answers of the service functions: plain values, with the field names of the protos.
+"""Define the answers of the service functions: plain values with the field names of the protos.
 
-Every face formats these and nothing else. Their JSON form is what the query cache stores.
+Faces format these values and compute nothing. The query cache stores them as JSON.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Duplicate:
 class SearchAnswer:
     """The answer of `search` and `similar`.
 
-    `took_ms`, `cached`, `coverage` and some notices belong to a call and are not stored.
+    `took_ms`, `cached`, `coverage` and some notices differ for each call and are not cached.
     """
 
     hits: tuple[Hit, ...] = ()
@@ -97,12 +97,12 @@ class SearchAnswer:
     synonyms: tuple[str, ...] = ()
     alternates: tuple[str, ...] = ()
     files: tuple[FoundFile, ...] = ()
-    ranking: str = ""  # digest of the ranking that pages are cut from; not for callers
+    ranking: str = ""  # digest of the ranking that the page is a part of; internal
 
 
 @dataclass(frozen=True, slots=True)
 class ContextAnswer:
-    """One text for an agent, and the search it was made from, whose hits are without code."""
+    """One text for an agent, and the search that it was made from, with hits without code."""
 
     text: str
     tokens: int
@@ -188,7 +188,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class FileFailure:
-    """A file that is not, or not wholly, in the index."""
+    """A file that is missing from the index or only partly indexed."""
 
     repository: RepositoryName
     ref: str
@@ -208,7 +208,7 @@ class Failures:
 def search_answer(
     state: SearchState, timings: Iterable[Timing] = (), *, explain: bool = False
 ) -> SearchAnswer:
-    """The answer of a finished search, as far as its state says it."""
+    """Return the answer of a finished search, without the fields that differ for each call."""
     ranks = {hit.chunk.id: rank for rank, hit in enumerate(state.hits, 1 + state.query.offset)}
     analysis = state.analysis
     return SearchAnswer(
@@ -244,7 +244,7 @@ def search_answer(
 
 
 def context_answer(made: Context, search: SearchAnswer) -> ContextAnswer:
-    """The text, and what it was made from without the code, which the text holds."""
+    """Return the answer with the text; its hits have no code, because the text contains it."""
     hits = tuple(replace(hit, content="", passage=None) for hit in search.hits)
     notices = (*search.notices, *made.notices)
     return ContextAnswer(

@@ -1,7 +1,7 @@
-"""Runs: start, watch, cancel, and repeat what earlier runs left out.
+"""Start, watch, and cancel runs, and repeat what earlier runs left out.
 
-Starting a run writes it to the ledger first and tells the workers second. When the second step
-fails, the run ends as failed, so nobody waits for a run that no worker knows of.
+A run is first written to the ledger and then sent to the workers. If sending fails, the run ends as
+failed, so that callers do not wait for a run that no worker knows about.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.repositories import registered
 from gateway.service.requests import StartRequest
 
-#: How long after a change a watched run is looked at again, and the longest pause, seconds.
+#: Polling interval of a watched run: after a change, and the longest, seconds.
 WATCH_S = (0.05, 0.2)
 
 
 async def start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
-    """Start indexing a repository at a ref, registering it when it is new."""
+    """Start indexing a repository at a ref; register the repository if it is new."""
     run = await asyncio.to_thread(_start, dependencies, principal, request)
     note(run=run.id, repository=run.repository)
     return run
@@ -58,7 +58,7 @@ async def watch(
 
 
 async def cancel(dependencies: Dependencies, principal: Principal, run_id: str) -> Run:
-    """End a run; what it has indexed so far stays. Raises NotFound."""
+    """Cancel a run; files that it has indexed stay in the index. Raises NotFound."""
     note(run=run_id)
     return await asyncio.to_thread(_cancel, dependencies, principal, run_id)
 
@@ -75,7 +75,7 @@ async def retry_failures(
 async def enrich(
     dependencies: Dependencies, principal: Principal, repository: str
 ) -> tuple[Run, ...]:
-    """Make the summaries that earlier runs left out, with a run for each indexed ref."""
+    """Write the summaries that earlier runs left out, with a run for each indexed ref."""
     runs = await asyncio.to_thread(_enrich, dependencies, principal, repository)
     note(runs=len(runs))
     return runs
@@ -93,7 +93,7 @@ def _begin(
     *,
     reprocess: Collection[Reprocess] = (),
 ) -> Run:
-    """Create a run and tell the workers; a queued one starts when its time comes."""
+    """Create a run and send it to the workers; a queued run starts after the one before it."""
     run = dependencies.ledger.create(name, ref, reprocess=reprocess)
     if run.state is not RunState.PULLING:
         return run

@@ -1,4 +1,4 @@
-"""Search, context and similar code."""
+"""Search for code, write contexts, and find similar code."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from codelode.model import Filters, RefName, RepositoryName
 from gateway import pipeline
 from gateway.options import Options
 from gateway.service import paging, queries
-from gateway.service.answers import AnswerCache, Made
+from gateway.service.answers import AnswerCache, NewAnswer
 from gateway.service.audit import note
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.coverage import Coverage
-from gateway.service.dependencies import Dependencies, aside, reads_index
+from gateway.service.dependencies import Dependencies, reads_index, start_in_thread
 from gateway.service.hints import filter_hints
 from gateway.service.requests import SearchRequest, SimilarRequest
 from gateway.service.results import ContextAnswer, SearchAnswer, context_answer, search_answer
 from gateway.state import Backends, SearchQuery, SearchState
 
 NOTHING_INDEXED = "nothing is indexed yet: start with `codelode index URL`"
-CHANGED = "the ranking has changed since the page before: hits may repeat or be missing"
+CHANGED = "the ranking has changed since the previous page: hits may repeat or be missing"
 
-#: Hits that pages may reach; the ranking behind them ends with the candidates.
+#: Greatest offset of a page. A ranking usually ends earlier, with its candidates.
 MAX_OFFSET = 10_000
 
 
@@ -36,27 +36,29 @@ MAX_OFFSET = 10_000
 async def search(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: SearchRequest
 ) -> SearchAnswer:
-    """Find the chunks that answer a query best, ranked."""
+    """Return the chunks that answer a query best, ranked."""
     started = time.perf_counter()
-    generation = None if request.skip_cache else aside(dependencies.ledger.generation)
+    generation = None if request.skip_cache else start_in_thread(dependencies.ledger.generation)
     _renew_coverage(dependencies)
     query = await _query(dependencies, principal, request)
     before = ""
     if request.page_token:
         query, before = _at_page(query, request.page_token)
 
-    async def make() -> Made[SearchAnswer]:
+    async def compute() -> NewAnswer[SearchAnswer]:
         state, timings = await pipeline.search(query, backends)
         answer = search_answer(state, timings, explain=request.explain)
         missing = await _missing(dependencies, principal, answer, query)
         answer = replace(_paged(answer, state), notices=(*answer.notices, *missing))
-        return Made(answer, not missing and not state.notices)
+        return NewAnswer(answer, not missing and not state.notices)
 
     if generation is None:
-        answer = (await make()).answer
+        answer = (await compute()).answer
     else:
         cache = _cache(dependencies, backends)
-        answer = await cache.search(query, await generation, explain=request.explain, make=make)
+        answer = await cache.search(
+            query, await generation, explain=request.explain, compute=compute
+        )
     if before and answer.ranking != before:
         answer = replace(answer, notices=(*answer.notices, CHANGED))
     return await _finished(dependencies, answer, query, started)
@@ -68,22 +70,24 @@ async def context(
 ) -> ContextAnswer:
     """Put the hits of a search into one text, filled up to a budget of tokens."""
     started = time.perf_counter()
-    generation = None if request.skip_cache else aside(dependencies.ledger.generation)
+    generation = None if request.skip_cache else start_in_thread(dependencies.ledger.generation)
     _renew_coverage(dependencies)
     query = await _query(dependencies, principal, request, for_context=True)
 
-    async def make() -> Made[ContextAnswer]:
+    async def compute() -> NewAnswer[ContextAnswer]:
         made, state, timings = await pipeline.search_context(query, backends)
         found = search_answer(state, timings, explain=request.explain)
         missing = await _missing(dependencies, principal, found, query)
         answer = context_answer(made, replace(found, notices=(*found.notices, *missing)))
-        return Made(answer, not missing and not (state.notices or made.notices))
+        return NewAnswer(answer, not missing and not (state.notices or made.notices))
 
     if generation is None:
-        answer = (await make()).answer
+        answer = (await compute()).answer
     else:
         cache = _cache(dependencies, backends)
-        answer = await cache.context(query, await generation, explain=request.explain, make=make)
+        answer = await cache.context(
+            query, await generation, explain=request.explain, compute=compute
+        )
     return replace(answer, search=await _finished(dependencies, answer.search, query, started))
 
 
@@ -110,21 +114,21 @@ def _cache(dependencies: Dependencies, backends: Backends) -> AnswerCache:
     settings = dependencies.settings
     return AnswerCache(
         cache=dependencies.cache,
-        near=dependencies.near,
+        semantic_cache=dependencies.semantic_cache,
         store=settings.store,
         embedder=backends.embedder,
         ttl_s=settings.cache_ttl_s,
-        least=settings.cache_similarity,
+        min_similarity=settings.cache_similarity,
     )
 
 
 def _renew_coverage(dependencies: Dependencies) -> None:
-    """Look up what was asked for lately while the index is asked.
+    """Refresh the coverage of recently searched repositories while the index is searched.
 
-    A failure is dropped: a search that needs what could not be looked up asks again and reports it.
+    An error is ignored here: a search whose coverage is not cached reads it and reports the error.
     """
     if due := dependencies.coverage.due():
-        aside(partial(dependencies.coverage.renew, due))
+        start_in_thread(partial(dependencies.coverage.renew, due))
 
 
 async def _query(
@@ -134,14 +138,14 @@ async def _query(
     *,
     for_context: bool = False,
 ) -> SearchQuery:
-    """The request, checked. Names in filters are looked up, which takes a thread."""
+    """Return the checked query; names in filters are looked up in the ledger, in a thread."""
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     check = partial(queries.search_query, request, catalog, for_context=for_context)
     return check() if request.filters.is_empty else await asyncio.to_thread(check)
 
 
 def _paged(answer: SearchAnswer, state: SearchState) -> SearchAnswer:
-    """The answer with the token of its next page, if there is one."""
+    """Return the answer with the token of its next page, if there is one."""
     query, end = state.query, state.query.offset + len(state.hits)
     has_next = end < min(len(state.ranking), MAX_OFFSET)
     if not has_next and not query.offset:
@@ -155,9 +159,10 @@ def _paged(answer: SearchAnswer, state: SearchState) -> SearchAnswer:
 async def _missing(
     dependencies: Dependencies, principal: Principal, answer: SearchAnswer, query: SearchQuery
 ) -> tuple[str, ...]:
-    """Notices about what was asked for and is not in the index.
+    """Return notices about searched repositories that are not completely indexed.
 
-    Only named repositories are looked at: an organisation always has some run under way.
+    Only repositories that the query names are checked: in an organisation, some run is always under
+    way.
     """
     named = query.filters.repositories
     if named:
@@ -173,7 +178,7 @@ async def _missing(
 async def _finished(
     dependencies: Dependencies, answer: SearchAnswer, query: SearchQuery, started: float
 ) -> SearchAnswer:
-    """Add what is never stored with an answer, and the facts of the log line."""
+    """Add the fields that are never cached with an answer, and the fields of the log line."""
     hints = () if answer.hits else filter_hints(query.filters)
     found = (hit.repository for hit in answer.hits)
     names = query.filters.repositories or tuple(dict.fromkeys(found))
@@ -190,28 +195,30 @@ async def _finished(
 async def _coverage(
     dependencies: Dependencies, names: Sequence[RepositoryName], ref: RefName
 ) -> tuple[Coverage, ...]:
-    """The coverage of visible repositories, without a thread when all of it is remembered."""
-    covered = dependencies.coverage.remembered(names, ref)
+    """Return the coverage of visible repositories, without a thread if all of it is cached."""
+    covered = dependencies.coverage.cached(names, ref)
     if covered is None:
         covered = await asyncio.to_thread(dependencies.coverage.read, names, ref)
     return covered
 
 
 def _at_page(query: SearchQuery, token: str) -> tuple[SearchQuery, str]:
-    """The query at the token's page, and the digest of the ranking of the page before.
+    """Return the query at the token's page, and the digest of the previous page's ranking.
 
-    Raises InvalidQuery for the token of another search, which one under another visibility is.
+    Raises InvalidQuery for a token of another search or of another visibility.
     """
     cursor = paging.read(token)
     if len(cursor) != 3 or not cursor[0].isdecimal():
         raise InvalidQuery("page_token", "is not a token of a search; start without one")
     if cursor[2] != _search_digest(query):
-        raise InvalidQuery("page_token", "belongs to another search; repeat that one unchanged")
+        raise InvalidQuery(
+            "page_token", "belongs to another search; send it only with the search that returned it"
+        )
     return replace(query, offset=min(int(cursor[0]), MAX_OFFSET)), cursor[1]
 
 
 def _search_digest(query: SearchQuery) -> str:
-    """Return what a page token is bound to: the search as written and its visibility."""
+    """Return a digest of the search and its visibility, to which a page token is bound."""
     written = (
         f"{pipeline.VERSION} {query.text!r} {query.top_k} {_written(query.filters)} "
         f"{_written(query.options)} {query.visible.digest}"
@@ -221,5 +228,5 @@ def _search_digest(query: SearchQuery) -> str:
 
 @lru_cache(maxsize=256)
 def _written(part: Filters | Options) -> str:
-    """Most filters and options are the same, and writing them takes ten times as long."""
+    """Return the text form; cached, because most filters and options are the same."""
     return repr(part)

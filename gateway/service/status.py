@@ -1,4 +1,4 @@
-"""The state of the whole index, and the files that are not in it."""
+"""Report the state of the whole index, and list the files that are not in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Failure = tuple[RepositoryName, RefName, FileRecord]
 
 @reads_index
 async def status(dependencies: Dependencies, backends: Backends, principal: Principal) -> Status:
-    """Show repositories, recent runs, queues and workers at one moment."""
+    """Return repositories, recent runs, queues and workers at one moment."""
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     repositories, runs, queues, chunks = await asyncio.gather(
         asyncio.to_thread(listed, catalog),
@@ -53,7 +53,7 @@ async def failures(
 
 
 def _queues(dependencies: Dependencies, principal: Principal) -> tuple[Queue, ...]:
-    """The queues hold the jobs of all repositories, so a bounded visibility does not see them."""
+    """Return the queues; none for a limited visibility, because they serve all repositories."""
     return dependencies.jobs.queues() if principal.visible.is_everything else ()
 
 
@@ -79,7 +79,7 @@ def _found(
     *,
     after: paging.PageCursor,
 ) -> Iterator[_Failure]:
-    """The records that the request asks for behind the cursor, by repository, ref and path."""
+    """Yield the requested records after the cursor, by repository, ref and path."""
     states = [FileState.FAILED]
     states += [FileState.SKIPPED] if request.include_skipped else []
     states += [FileState.INDEXED] if request.include_partial else []

@@ -43,10 +43,10 @@ from codelode.operations.evaluation.metrics import (
 )
 from codelode.settings import load
 from gateway import pipeline
+from gateway.caching_embedder import CachingEmbedder
 from gateway.options import Options
 from gateway.rank import features, linear
 from gateway.rank.features import Feature
-from gateway.remembering import RememberingEmbedder
 from gateway.service.options import chosen
 from gateway.service.requests import GivenOptions
 from gateway.state import Backends, SearchQuery
@@ -244,7 +244,7 @@ async def _all(
     settings = load(data=data, redis_url=redis_url)
     backends = Backends(
         registry.chunk_search(settings),
-        RememberingEmbedder(registry.embedder(settings)),
+        CachingEmbedder(registry.embedder(settings)),
         registry.graph(settings),
     )
     indexed = [one for one in questions if await _is_indexed(one, backends)]

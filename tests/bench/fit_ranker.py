@@ -41,7 +41,7 @@ from codelode.settings import load
 from gateway.analyze import analyze
 from gateway.rank.features import configuration, foreign
 from gateway.rank.linear import same_file
-from gateway.rank.scene import Scene
+from gateway.rank.query_group import QueryGroup
 from gateway.rank.weights import WEIGHTS
 from gateway.retrieve import retrieve
 from gateway.state import Backends, SearchQuery, SearchState
@@ -153,15 +153,15 @@ async def _case(
     )
     state = await retrieve(await analyze(state, backends), backends)
     candidates = state.candidates
-    scene = Scene(state.analysis, candidates)
-    columns = [feature(scene) for feature in FITTED] if candidates else []
+    group = QueryGroup(state.analysis, candidates)
+    columns = [feature(group) for feature in FITTED] if candidates else []
     return Case(
         repository=entry["repo"],
         category=query["category"],
         scope=scope,
         targets=tuple(map(_target, [*query["relevant"], *query["secondary"]])),
         places=[_place(candidate, entry["repo"]) for candidate in candidates],
-        files=scene.files,
+        files=group.files,
         features=np.stack(columns, axis=1) if columns else np.zeros((0, len(FITTED))),
     )
 

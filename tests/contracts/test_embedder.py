@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from codelode.backends.models import ollama, openai
 from codelode.backends.models.static import StaticEmbedder
 from codelode.ports import QuickEmbedder
-from gateway.remembering import RememberingEmbedder
+from gateway.caching_embedder import CachingEmbedder
 
 MODEL = "all-minilm"
 
@@ -124,12 +124,12 @@ def test_a_returned_vector_is_the_callers_own(embedder):
 
 @pytest.mark.parametrize("text", ["where are retries counted", "retry " * 500, "::::"])
 def test_what_comes_at_once_is_the_querys_vector(embedder, text):
-    remembering = RememberingEmbedder(embedder)
-    quick = [one for one in (embedder, remembering) if isinstance(one, QuickEmbedder)]
+    caching = CachingEmbedder(embedder)
+    quick = [one for one in (embedder, caching) if isinstance(one, QuickEmbedder)]
     expected = embedder.embed_query(text)
 
     at_once = [one.embed_at_once(text) for one in quick]
-    remembering.embed_query(text)
+    caching.embed_query(text)
 
     assert all(one is None or np.array_equal(one, expected) for one in at_once)
-    np.testing.assert_allclose(remembering.embed_at_once(text), expected, atol=1e-5)
+    np.testing.assert_allclose(caching.embed_at_once(text), expected, atol=1e-5)

@@ -144,7 +144,7 @@ def dependencies(backends, ledger, jobs, settings):
         published=Published(backends),
         ledger=ledger,
         cache=MemoryCache(entries=100),
-        near=MemorySemanticQueryCache(entries=100),
+        semantic_cache=MemorySemanticQueryCache(entries=100),
         jobs=jobs,
         settings=settings,
         coverage=CoverageReader(ledger),

@@ -22,7 +22,7 @@ ASKED = SearchQuery("how is a thing cached", 10, FILTERS, visible=EVERYTHING)
 
 
 def near(query, **changes):
-    return pipeline.near_key(query, replace(SHAPE, **changes))
+    return pipeline.semantic_key(query, replace(SHAPE, **changes))
 
 
 @pytest.mark.parametrize(

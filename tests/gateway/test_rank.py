@@ -10,7 +10,7 @@ from gateway.rank import features
 from gateway.rank.fused import ranks
 from gateway.rank.linear import ranked, same_file
 from gateway.rank.paths import stem_of
-from gateway.rank.scene import Scene, same
+from gateway.rank.query_group import QueryGroup, same
 from gateway.rank.weights import SAME_FILE, WEIGHTS
 
 
@@ -27,7 +27,7 @@ def paths(ranking):
 
 
 def feature(function, query, *candidates):
-    return function(Scene(analysis(query), candidates)).tolist()
+    return function(QueryGroup(analysis(query), candidates)).tolist()
 
 
 def test_the_best_score_has_rank_one_and_a_missing_score_no_rank():
@@ -101,7 +101,7 @@ def test_every_feature_has_a_weight():
     public = {
         name
         for name, function in inspect.getmembers(features, inspect.isfunction)
-        if list(inspect.signature(function).parameters) == ["scene"]
+        if list(inspect.signature(function).parameters) == ["group"]
     }
 
     assert public == {weighed.__name__ for weighed in WEIGHTS}
@@ -116,7 +116,7 @@ def test_every_feature_is_within_0_and_1_for_every_candidate(candidate, weighed,
         candidate(".env", "\0", symbol="a.b!", symbols=("a.b!", "::"), kind=Kind.BLOCK),
     )
 
-    values = weighed(Scene(analysis(query), given))
+    values = weighed(QueryGroup(analysis(query), given))
 
     assert values.shape == (3,)
     assert (values >= 0).all()

@@ -29,9 +29,9 @@ from gateway.expand.explain import explain
 from gateway.expand.subject import NO_SYMBOLS
 from gateway.service.coverage import (
     FRESH_S,
-    LATELY_S,
     MAX_RENEWED,
     MAX_REPOSITORIES,
+    RECENT_S,
     RENEW_S,
     CoverageReader,
 )
@@ -274,11 +274,11 @@ def test_coverage_is_bounded_and_remembered_for_a_moment(ledger):
     ledger.refs = lambda name: looked.append(name) or ()
 
     assert len(coverage.read(names, "HEAD")) == MAX_REPOSITORIES
-    assert coverage.remembered(names, "HEAD") == coverage.read(names, "HEAD")
-    assert coverage.remembered([*names[:2], "other"], "HEAD") is None
+    assert coverage.cached(names, "HEAD") == coverage.read(names, "HEAD")
+    assert coverage.cached([*names[:2], "other"], "HEAD") is None
     assert len(looked) == MAX_REPOSITORIES
     now[0] += 1.0
-    assert coverage.remembered(names, "HEAD") is None
+    assert coverage.cached(names, "HEAD") is None
     coverage.read(names, "HEAD")
     assert len(looked) == 2 * MAX_REPOSITORIES
 
@@ -288,7 +288,7 @@ def test_coverage_that_was_asked_for_lately_is_renewed_before_it_is_asked_for_ag
     coverage = CoverageReader(ledger, clock=lambda: now[0])
     names = [RepositoryName(f"r{n}") for n in range(MAX_RENEWED + 9)]
     for name in names:
-        assert coverage.remembered([name], "HEAD") is None
+        assert coverage.cached([name], "HEAD") is None
         coverage.read([name], "HEAD")
 
     now[0] += FRESH_S
@@ -296,11 +296,11 @@ def test_coverage_that_was_asked_for_lately_is_renewed_before_it_is_asked_for_ag
     assert [name for name, _ in due] == names[9:]
     now[0] += FRESH_S
     assert coverage.due() == ()  # while it is renewed
-    assert coverage.remembered(names[9:19], "HEAD") is None
+    assert coverage.cached(names[9:19], "HEAD") is None
     coverage.renew(due)
 
-    assert coverage.remembered(names[9:19], "HEAD") == coverage.read(names[9:19], "HEAD")
-    assert coverage.remembered(names[8:9], "HEAD") is None
+    assert coverage.cached(names[9:19], "HEAD") == coverage.read(names[9:19], "HEAD")
+    assert coverage.cached(names[8:9], "HEAD") is None
     now[0] += RENEW_S
     assert len(coverage.due()) == MAX_RENEWED
 
@@ -309,8 +309,8 @@ def test_what_was_asked_for_long_ago_is_not_renewed_and_a_failure_does_not_end_i
     now = [0.0]
     coverage = CoverageReader(ledger, clock=lambda: now[0])
     for name in ("old", "new"):
-        coverage.remembered([RepositoryName(name)], "HEAD")
-        now[0] += LATELY_S / 2
+        coverage.cached([RepositoryName(name)], "HEAD")
+        now[0] += RECENT_S / 2
     assert coverage.due() == [("new", "HEAD")]
 
     def away(names):
@@ -339,7 +339,7 @@ def test_an_older_look_up_that_ends_later_does_not_count(ledger):
     ledger.refs_of = refs_of
     coverage.renew([(name, "HEAD")])
 
-    [covered] = coverage.remembered([name], "HEAD")
+    [covered] = coverage.cached([name], "HEAD")
     assert covered.revision == "b" * 40
 
 
@@ -352,7 +352,7 @@ async def test_a_query_of_the_same_meaning_is_answered_from_the_cache(service):
 
     assert (first.cached, second.cached) == (False, True)
     assert list(second.hits) == list(first.hits)
-    assert "same meaning" in second.notices[0]
+    assert "the same meaning" in second.notices[0]
 
 
 @pytest.mark.parametrize(

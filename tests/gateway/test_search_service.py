@@ -21,7 +21,7 @@ from codelode.v1 import search_pb2
 from gateway import service
 from gateway.service.catalog import unknown
 from gateway.service.coverage import FRESH_S, CoverageReader
-from gateway.service.dependencies import aside
+from gateway.service.dependencies import start_in_thread
 from gateway.service.requests import SearchRequest
 
 Request, Filters = search_pb2.SearchRequest, search_pb2.Filters
@@ -171,7 +171,7 @@ async def test_bad_input_names_the_field_and_the_remedy(search, request_, field,
 @pytest.mark.parametrize(
     ("known", "says"),
     [
-        ([], "there is no repository 'x'; none is indexed yet: `codelode index URL_OR_PATH`"),
+        ([], "there is no repository 'x'; none is indexed yet: run `codelode index URL_OR_PATH`"),
         (["acme/http", "web"], "there is no repository 'x'; there are: acme/http, web"),
         ([f"acme/{n}" for n in range(11)], "acme/9, … (`codelode status` lists all)"),
     ],
@@ -288,7 +288,7 @@ async def test_a_changed_index_is_not_answered_from_the_cache(search, ledger, in
 async def test_a_failure_that_nobody_waits_for_is_not_logged(ledger, caplog):
     ledger.is_away = True
 
-    reading = aside(ledger.generation)
+    reading = start_in_thread(ledger.generation)
     await asyncio.wait([reading])
     del reading
     gc.collect()

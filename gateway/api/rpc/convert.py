@@ -1,7 +1,7 @@
-"""Protos → requests, and answers → protos. Nothing is decided here.
+"""Convert protos to requests, and answers to protos.
 
-Fields of answers have the names of the protos' fields, so one function converts them all. Fields
-that a message lacks are not for callers.
+Fields of answers have the names of the protos' fields, so one function converts them all. A field
+that the message lacks is internal and not sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FILTERS = tuple(field.name for field in fields(GivenFilters))
 
 
 def message(value: Any, of: type[M]) -> M:
-    """The dataclass as a message, every field by name; None is left out."""
+    """Convert a dataclass to a message, field by field; None is left out."""
     key = (type(value), of)
     shape = _SHAPES.get(key) or _SHAPES.setdefault(key, _shape(*key))
     given = dict(zip(shape.plain, shape.plain_of(value), strict=True))
@@ -49,9 +49,9 @@ def message(value: Any, of: type[M]) -> M:
 
 @lru_cache(maxsize=64)
 def _messages(values: tuple[Any, ...], of: Any) -> list[Message]:
-    """The messages of a list, kept because a cached answer is given many times.
+    """Convert a list of values; cached, because a cached answer is sent many times.
 
-    Building a message around them copies them.
+    Sharing the messages is safe: a message that is built from them copies them.
     """
     return [message(one, of) for one in values]
 
@@ -144,7 +144,7 @@ def failures_request(given: index_pb2.ListFailuresRequest) -> FailuresRequest:
 
 
 def options(given: search_pb2.SearchOptions) -> GivenOptions:
-    """The preset and the options that the request sets, also those set to zero."""
+    """Return the preset and the options that the request sets, also those set to zero."""
     values = {
         f"{stage}.{field.name}": value
         for stage in STAGES

@@ -1,8 +1,8 @@
-"""The interceptor of every call: principal, request id, errors as statuses, one log line.
+"""Intercept every call: find its principal, set its request id, map errors, write one log line.
 
-One interceptor and not three, because each costs every call about 15 µs and all of them need the
-same outcome. The service layer adds a call's own facts (`hits`, `run`) to its log line with `note`.
-Health and reflection are left alone: probes would flood the log.
+This is one interceptor and not three, because each adds about 15 µs to every call and all of them
+need the same outcome. The service layer adds fields of its own (`hits`, `run`) to the log line with
+`note`. Health checks and reflection are not intercepted: probes would flood the log.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gateway.service.audit import note
 REQUEST_ID = "x-request-id"
 AUTHORIZATION = "authorization"
 
-#: Request ids from outside go into the logs, so only short ones without control characters do.
+#: Request ids of callers go into the logs, so only short ones without control characters are used.
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 log = structlog.get_logger("gateway")
@@ -46,7 +46,7 @@ _caller: ContextVar[Principal] = ContextVar("caller")
 
 
 def caller() -> Principal:
-    """The principal of the current call, which the interceptor has established."""
+    """Return the principal of the current call, which the interceptor has set."""
     return _caller.get()
 
 
@@ -161,7 +161,7 @@ def _line(method: str, request_id: str, context: CallContext) -> Iterator[_Outco
         took_ms = round(1000 * (time.perf_counter() - started), 2)
         facts = structlog.contextvars.get_contextvars()
         line = partial(log.info, method=method, code=outcome.code.name, took_ms=took_ms, **facts)
-        # Written after the answer was sent, which would otherwise wait 0.3 ms for it.
+        # Logged after the answer is sent, which would otherwise be delayed by 0.3 ms.
         asyncio.get_running_loop().call_soon(line, "rpc")
 
 
@@ -183,7 +183,7 @@ def _check_deadline(context: CallContext) -> None:
 
 
 def _cancelled(context: CallContext) -> grpc.StatusCode:
-    """The status of a cancelled call. The deadline cancels a handler just as the caller does."""
+    """Return the status of a cancelled call: gRPC also cancels a handler at its deadline."""
     remaining: float | None = context.time_remaining()
     if remaining is not None and remaining <= 0:
         return grpc.StatusCode.DEADLINE_EXCEEDED

@@ -1,4 +1,4 @@
-"""The gRPC services. Each method converts the request, calls one function, converts the answer."""
+"""Implement the gRPC services: convert the request, call one function, convert the answer."""
 
 from __future__ import annotations
 

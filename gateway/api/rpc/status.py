@@ -1,7 +1,7 @@
-"""Error → gRPC status, with google.rpc details that a program can read.
+"""Map errors to gRPC statuses, with google.rpc details that a program can read.
 
-The branches of `codelode.errors` are the codes. Any other exception is a defect: the
-caller gets INTERNAL with the id of the log line that has the traceback.
+Each branch of `codelode.errors` has a code. Any other exception is a defect: the caller gets
+INTERNAL and the request id, under which the log has the traceback.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from codelode import errors
 
-#: The first row that an error is an instance of decides, so leaves come before their parents.
+#: The first matching row decides, so subclasses come before their base classes.
 CODES: tuple[tuple[type[errors.CodelodeError], grpc.StatusCode], ...] = (
     (errors.InvalidQuery, grpc.StatusCode.INVALID_ARGUMENT),
     (errors.InvalidSettings, grpc.StatusCode.INVALID_ARGUMENT),
@@ -27,13 +27,13 @@ CODES: tuple[tuple[type[errors.CodelodeError], grpc.StatusCode], ...] = (
 )
 
 
-#: Statuses travel as headers, which peers bound at 8 KiB, percent-encoded; a message may
-#: quote what was asked.
+#: A status is sent in percent-encoded headers, which clients limit to 8 KiB in all, and a message
+#: may quote the request.
 MAX_MESSAGE_CHARS = 400
 
 
 def code(error: BaseException) -> grpc.StatusCode:
-    """The gRPC code of an error."""
+    """Return the gRPC code of an error."""
     for kind, status in CODES:
         if isinstance(error, kind):
             return status
@@ -41,7 +41,7 @@ def code(error: BaseException) -> grpc.StatusCode:
 
 
 def to_proto(error: BaseException, *, request_id: str) -> status_pb2.Status:
-    """The rich status of an error: code, message, and BadRequest with the field at fault."""
+    """Return the rich status of an error: code, message, and BadRequest with the invalid field."""
     if not isinstance(error, errors.CodelodeError):
         return status_pb2.Status(
             code=code_pb2.INTERNAL,

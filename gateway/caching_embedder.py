@@ -1,8 +1,8 @@
-"""An embedder that caches the vectors of queries, in front of any other embedder.
+"""Cache the query vectors of another embedder.
 
-Callers repeat a query with another filter, and one search embeds its query both for the cache and
-for the index. The cache is in the process: asking a server for a vector would take longer than the
-built-in embedder takes to make one.
+Callers repeat a query with another filter, and one search embeds its query both for the semantic
+query cache and for the index. The cache is in memory: a request to a cache server would take longer
+than the built-in embedder takes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from codelode.vectors import Vector, Vectors
 
 #: How long a query's vector is kept, seconds.
 LIFE_S = 3_600.0
-#: Queries kept: 4 MB at 256 dimensions.
+#: Most cached queries: 4 MB at 256 dimensions.
 ENTRIES = 4_096
 
 
-class RememberingEmbedder:
+class CachingEmbedder:
     """Implements the ports Embedder and QuickEmbedder over another embedder. Thread-safe."""
 
     def __init__(
@@ -69,7 +69,7 @@ class RememberingEmbedder:
         return known if self._clock() < expires else None
 
     def _kept(self, text: str, vector: Vector) -> Vector:
-        vector.setflags(write=False)  # it is shared from here on
+        vector.setflags(write=False)  # callers share it from now on
         with self._lock:
             self._known.pop(text, None)
             self._known[text] = (self._clock() + self._life_s, vector)

@@ -1,8 +1,8 @@
-"""Hold a query and its candidates, and compute once what several features need.
+"""Hold a query and its candidates, and compute once the values that several features need.
 
-A word of the query matches a chunk if the case-folded text contains it; the text is not split.
-Names are short, so they are split, and a word of the query matches a word of a name by a common
-prefix (`routing` finds `routes.py`). If all candidates are of one repository, its name does not
+A word of the query matches a chunk if the case-folded text contains it; the text is not split into
+words. Names are split, and a word of the query matches a word of a name by a common prefix
+(`routing` finds `routes.py`). If all candidates are of one repository, its name does not
 distinguish them, and its words are ignored in the query.
 """
 
@@ -38,8 +38,8 @@ JOINED_WORDS = (2, 3)
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A query and its candidates, at least one."""
+class QueryGroup:
+    """A query and its candidates, at least one. The values of features are computed over it."""
 
     analysis: Analysis
     candidates: Sequence[Candidate]
@@ -137,21 +137,21 @@ class Scene:
         starts = "|".join(map(re.escape, self._by_start))
         starting = re.compile(rf"\n((?:{starts}).*)")  # `.` does not match a line break
         found = list(map(starting.findall, terms))
-        alike = self._alike(set(chain.from_iterable(found)))
-        held = ({at for term in own for at in alike.get(term, ())} for own in found)
+        matching = self._matching(set(chain.from_iterable(found)))
+        held = ({at for term in own for at in matching.get(term, ())} for own in found)
         return np.array([sum(telling[at] for at in places) for places in held])
 
     def said(self, names: Sequence[tuple[str, ...]]) -> Scores:
         """Return the share of each name, given by its words, that the query contains."""
-        alike = self._alike(chain.from_iterable(set(names)))
+        matching = self._matching(chain.from_iterable(set(names)))
         shares = {
-            name: 1.0 if "".join(name) in self.compounds else _share(name, alike)
+            name: 1.0 if "".join(name) in self.compounds else _share(name, matching)
             for name in set(names)
         }
         return np.array([shares[name] for name in names])
 
-    def _alike(self, words: Iterable[str]) -> dict[str, list[int]]:
-        """Map each of the words that match words of the query to the positions of those."""
+    def _matching(self, words: Iterable[str]) -> dict[str, list[int]]:
+        """Map each word that matches words of the query to the positions of those words."""
         starts = self._by_start
         found = {}
         for other in words:
@@ -182,5 +182,5 @@ def same(word: str, other: str) -> bool:
     return common >= STEM_CHARS and common >= STEM_SHARE * max(len(word), len(other))
 
 
-def _share(name: tuple[str, ...], alike: dict[str, list[int]]) -> float:
-    return sum(word in alike for word in name) / len(name) if name else 0.0
+def _share(name: tuple[str, ...], matching: dict[str, list[int]]) -> float:
+    return sum(word in matching for word in name) / len(name) if name else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gateway.remembering import RememberingEmbedder
+from gateway.caching_embedder import CachingEmbedder
 
 
 class Counting:
@@ -30,7 +30,7 @@ def inner():
 
 def test_a_query_is_embedded_once_within_the_hour(inner):
     now = [0.0]
-    embedder = RememberingEmbedder(inner, clock=lambda: now[0])
+    embedder = CachingEmbedder(inner, clock=lambda: now[0])
 
     first = embedder.embed_query("retry")
     now[0] = 3_599.0
@@ -44,11 +44,11 @@ def test_a_query_is_embedded_once_within_the_hour(inner):
 
 def test_what_is_shared_cannot_be_changed(inner):
     with pytest.raises(ValueError, match="read-only"):
-        RememberingEmbedder(inner).embed_query("retry")[0] = 5
+        CachingEmbedder(inner).embed_query("retry")[0] = 5
 
 
 def test_the_oldest_query_makes_room(inner):
-    embedder = RememberingEmbedder(inner, entries=2)
+    embedder = CachingEmbedder(inner, entries=2)
     for text in ("a", "b", "c", "b", "a"):
         embedder.embed_query(text)
 
@@ -64,7 +64,7 @@ class Quick(Counting):
 
 def test_a_quick_embedders_vectors_come_at_once_and_are_remembered():
     inner = Quick()
-    embedder = RememberingEmbedder(inner)
+    embedder = CachingEmbedder(inner)
 
     first = embedder.embed_at_once("retry")
 
@@ -74,7 +74,7 @@ def test_a_quick_embedders_vectors_come_at_once_and_are_remembered():
 
 
 def test_of_another_embedder_only_what_is_remembered_comes_at_once(inner):
-    embedder = RememberingEmbedder(inner)
+    embedder = CachingEmbedder(inner)
 
     assert embedder.embed_at_once("retry") is None
     made = embedder.embed_query("retry")
@@ -83,7 +83,7 @@ def test_of_another_embedder_only_what_is_remembered_comes_at_once(inner):
 
 
 def test_all_else_is_the_embedders_own(inner):
-    embedder = RememberingEmbedder(inner)
+    embedder = CachingEmbedder(inner)
 
     assert (embedder.identity, embedder.dim) == ("counting", 2)
     assert embedder.embed_documents(["x", "y"]).shape == (2, 2)
