@@ -1,1 +1,1 @@
-"""The write side: pull → parse → enrich → embed → store."""
+"""Index repositories (the write side): pull → parse → enrich → embed → store."""

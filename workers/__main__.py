@@ -1,4 +1,4 @@
-"""`python -m workers NAME`: run the workers of one stage, or beat, which sends the periodic jobs.
+"""Run the workers of one stage, or beat, which sends the periodic jobs: `python -m workers NAME`.
 
 NAME is beat or the name of a row in `codelode.stages.STAGES`.
 """

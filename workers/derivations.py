@@ -1,8 +1,8 @@
-"""Keys of the derived-value cache: hashes of an input and of all else that shapes the output.
+"""Compute the keys of the derived-value cache.
 
-A key is a hash of the normalised input and of everything else the output depends on, so an entry
-is never wrong, only absent: forks, branches, renames and reverts cost no parsing, no summary and
-no vector, and a new parser, model or prompt finds nothing and computes anew.
+A key is a hash of the input and of everything else that the output depends on, such as the version
+of the parser or model. An entry is therefore never stale: forks, branches, renames and reverts need
+no parsing, summary or vector, and after a change of parser, model or prompt everything is a miss.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from codelode.ports import DerivationKey
 
 
 def of_parse(blob: BlobId, path: str, *, version: str) -> DerivationKey:
-    """Return the key of a parsed file. Only the parts of the path that tell its language count."""
+    """Return the key of a parsed file; of the path, only what decides the language counts."""
     return _key("parse", version, blob, languages.traits(path))
 
 

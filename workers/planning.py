@@ -1,7 +1,6 @@
-"""Plan a run: pull, find what changed, and store in the ledger which files to work on.
+"""Plan a run: pull, find the changed files, and store in the ledger which files to process.
 
-Files whose imports mean something else since the last commit are planned too, though their content
-is the same.
+Unchanged files whose imports now resolve to other files are planned too.
 """
 
 from __future__ import annotations
@@ -58,10 +57,10 @@ def plan(run: Run, services: Services) -> Advance:
 def _by_priority(
     manifest: FileManifest, repository: RepositoryName, services: Services
 ) -> tuple[WorkItem, ...]:
-    """Order the files as the language model should see them.
+    """Order the files by their priority for the language model.
 
-    In a first run no file counts as central here, because importers are known of stored files only;
-    the enrich stage looks them up again for later files of the run.
+    In a first run no file is central here, because only stored files count as importers; the enrich
+    stage counts them again for later files of the run.
     """
     paths = [item.path for item in manifest.items]
     return by_priority(
@@ -72,7 +71,7 @@ def _by_priority(
 
 
 def _recent(repository: RepositoryName, revision: Revision, services: Services) -> Sequence[str]:
-    """Return recently changed paths; none when history cannot be read, which only costs order."""
+    """Return recently changed paths; none if history cannot be read, which only affects order."""
     try:
         return recently_changed(services.mirrors.git_dir(repository), revision)
     except CodelodeError as exc:
@@ -83,10 +82,10 @@ def _recent(repository: RepositoryName, revision: Revision, services: Services) 
 def _with_dependents(
     manifest: FileManifest, ref: RefName, repository: RepositoryName, services: Services
 ) -> tuple[FileManifest, imports.Layout | None]:
-    """Add the files whose imports mean something else now, ahead of the others.
+    """Add the unchanged files whose imports now resolve differently, ahead of the others.
 
-    They come first so that a plan that is cut off does not record a new file as known before the
-    files that import it are planned. Also returns the layout of the commit; None: it is unchanged.
+    They come first so that an interrupted plan does not record a new file as known before the files
+    that import it are planned. Also returns the layout of the commit, or None if it is unchanged.
     """
     before = services.packages.published_by(repository).fingerprints
     known = imports.Known(
@@ -112,15 +111,15 @@ def _announce(
     resolved: Mapping[str, str],
     services: Services,
 ) -> None:
-    """Store what the repository publishes, and which manifests its files are resolved by."""
+    """Store the packages that the repository publishes, and fingerprints of its manifests."""
     services.packages.publish(repository, PublishedPackages(imports.published(layout), resolved))
 
 
 def _invalidated(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """Replace each fingerprint that changed by one that no manifest has.
+    """Replace each fingerprint that changed by one that no manifest has, until the run is planned.
 
-    It stands until the run is planned. When a worker dies around that moment, it is unknown which
-    of the two the files were resolved by, so the next run resolves all of them again.
+    If a worker dies meanwhile, it is unknown with which manifest the files were resolved, so the
+    next run finds a changed fingerprint and resolves all of them again.
     """
     return {
         kind: value if (value := now.get(kind, "")) == before.get(kind) else ""
@@ -135,9 +134,9 @@ def _having(services: Services, repository: RepositoryName, names: Sequence[str]
 
 
 def _fingerprint(services: Services) -> str:
-    """Name everything that shapes the index of a file besides its content.
+    """Return a text that changes with everything that shapes the index of a file but its content.
 
-    The index comes last: its store and, as `restamp` needs it, the embedder.
+    The store and then the embedder are at its end, because `restamp` replaces the embedder there.
     """
     queries = own_queries.digest(services.operators_queries)
     settings = services.settings

@@ -1,10 +1,10 @@
-"""The retry policy for servers that are away, for jobs and for a rebuild of the index."""
+"""Define the retry policy for unavailable servers, of jobs and of an index rebuild."""
 
 from __future__ import annotations
 
 import random
 
-#: Tries after the first one: with the pauses below, about two minutes in all.
+#: Retries after the first try; with the pauses below, about two minutes in all.
 MAX_RETRIES = 8
 
 #: Longest pause before the next try, seconds.

@@ -1,6 +1,6 @@
-"""The resources of a worker process: settings, backends, its name.
+"""Hold the resources of a worker process: its settings, backends, and name.
 
-Every backend is made at first use, never before a fork and never shared with another process.
+Every backend is created at first use, never before a fork, and never shared with another process.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from workers.store import refs_of
 if TYPE_CHECKING:
     from codelode.backends.redis.index_swap import RedisIndexSwap
 
-#: How old a worker's knowledge may be of which index is the published one, seconds. A stage that
-#: embeds for an old one is put right by the stage that stores.
+#: How long a worker relies on which index is published before it asks again, seconds. If a stage
+#: embeds for a superseded index, the store stage notices and sends the file back.
 FOLLOW_S = 2.0
 
-#: The settings that shape an index; together with those that say where it is, a rebuild must have
-#: the same as the workers.
+#: The settings that shape an index. A rebuild and the workers must have equal values of these and
+#: of the settings with the location of the store.
 SHAPING = (
     "store", "organisation", "language_model", "summary_model", "max_file_bytes", "queries",
 )  # fmt: skip
 
-#: Address space of a process that parses: a file that needs more fails and spares the machine.
+#: Limit of the address space of a process that parses, so that a huge file fails alone.
 PARSE_MEMORY_BYTES = 4 << 30
 
 settings = load()
 
-#: Names this worker in claims; set before the pool forks, so that its children share it.
+#: The name of this worker in claims; set before the pool forks, so that its children share it.
 _identity = ""
 
 
@@ -71,8 +71,8 @@ def identity() -> str:
 class Index:
     """The published index as this process knows it: an embedder and the store of its vectors.
 
-    A replaced index is closed when the last thread that uses its store leaves `in_use`: closing
-    connections under a write would fail that write's files.
+    A replaced index is closed when the last thread leaves `in_use`, because closing connections
+    during a write would fail the files of the write.
     """
 
     def __init__(self, published: registry.Published) -> None:
@@ -92,7 +92,7 @@ class Index:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep the store open inside."""
+        """Keep the store open inside the context."""
         with self._lock:
             self._users += 1
         try:
@@ -101,7 +101,7 @@ class Index:
             self._leave()
 
     def retire(self) -> None:
-        """Close the store as soon as nobody uses it."""
+        """Close the store as soon as no thread uses it."""
         with self._lock:
             self._is_retired = True
             is_unused = self._users == 0
@@ -121,7 +121,7 @@ class Index:
 
 
 class Services:
-    """The backends of this process, each made at first use: never before a fork, never shared."""
+    """The backends of this process, each created at first use."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -136,7 +136,7 @@ class Services:
 
     @property
     def index(self) -> Index:
-        """The published index; inside `writing`, the one that is being written to."""
+        """Return the published index; inside `writing`, the index that is being written to."""
         held: Index | None = getattr(self._held, "index", None)
         if held is not None:
             return held
@@ -149,10 +149,10 @@ class Services:
         return now
 
     def invalidate(self, index: Index) -> None:
-        """Have the next user of the index ask the embedding model for its identity again.
+        """Reopen the index at its next use, so that the embedding model is asked for its identity.
 
-        An index that is younger than FOLLOW_S stays: where the models of two workers differ for
-        good, every file would invalidate it.
+        An index that was opened less than FOLLOW_S ago stays: if two workers permanently have
+        different models, every file would invalidate it.
         """
         with self._looking:
             if self._index is not index or time.monotonic() - index.known_since < FOLLOW_S:
@@ -172,9 +172,9 @@ class Services:
 
     @contextmanager
     def writing(self) -> Iterator[Index]:
-        """Hold the published index: no other one takes its place inside.
+        """Return the published index; it cannot be replaced inside the context.
 
-        Raises Unavailable when one has done so just before, or is about to.
+        Raises Unavailable if it has just been replaced or is about to be.
         """
         index = self.index
         try:
@@ -198,11 +198,11 @@ class Services:
 
     @cached_property
     def operators_queries(self) -> OwnQueries:
-        """The queries in the folder that the settings name, read once."""
+        """Return the queries in the folder that the settings name; it is read once."""
         return own_queries.of_operator(self.settings.queries)
 
     def _queries(self, run: Run) -> OwnQueries:
-        """The queries that replace built-in ones: the repository's, then the operator's."""
+        """Return the queries that replace built-in ones: the repository's, then the operator's."""
         if run.revision is None:
             return self.operators_queries
         files = self.blobs.folder(
@@ -211,16 +211,16 @@ class Services:
         return own_queries.of_repository(files, operators=self.operators_queries)
 
     def _parse_version(self, run: Run) -> str:
-        """Return the version of all that parsing in the run depends on besides the file. Cached."""
+        """Return the version of everything that parsing depends on besides the file. Cached."""
         return wire.parsed_by(self.queries(run))
 
     def _refs(self, run: Run) -> tuple[RefName, ...]:
-        """The ref that the run indexes, with DEFAULT_REF when it is the repository's default."""
+        """Return the ref of the run, with DEFAULT_REF if it is the repository's default."""
         repository = self.ledger.get(run.repository)
         return refs_of(run.resolved, default=repository.default_ref if repository else "")
 
     def layout(self, repository: RepositoryName, revision: Revision) -> imports.Layout:
-        """Return what decides the meaning of imports in a commit."""
+        """Return the paths and manifests by which imports in the commit are resolved."""
 
         def make() -> imports.Layout:
             content = partial(self.blobs.read, repository)
@@ -303,7 +303,7 @@ def store_writers(settings: Settings) -> int:
 
 
 def shaping(settings: Settings) -> dict[str, str]:
-    """The settings that a rebuild of the index must share with the workers."""
+    """Return the settings that a rebuild of the index must share with the workers."""
     queries = settings.queries and str(Path(settings.queries).expanduser().resolve())
     placed = settings.model_copy(update={"data": settings.data_dir, "queries": queries})
     location = registry.STORES[settings.store].location
@@ -314,7 +314,7 @@ _services: dict[int, Services] = {}
 
 
 def services() -> Services:
-    """The services of the calling process; a forked child gets its own."""
+    """Return the services of the calling process; a forked child gets its own."""
     pid = os.getpid()
     if pid not in _services:
         _services.clear()

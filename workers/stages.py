@@ -1,9 +1,9 @@
-"""The functions that the rows of `codelode.stages.STAGES` name.
+"""Implement the stages: the functions that the rows of `codelode.stages.STAGES` name.
 
-A function gets a run, some of its files with what earlier stages handed over, and the services of
-the process. It returns one outcome per file, in order, and never talks to the ledger or a queue:
-`workers.delivery` claims the files, loads and stores the parts, and acts on the outcomes. Raises
-Unavailable when a server is away; any other error fails the files.
+A function gets a run, some of its files with the outputs of earlier stages (parts), and the
+services of the process. It returns one outcome per file, in order, and never accesses the ledger or
+a queue: `workers.delivery` claims the files, loads and stores the parts, and acts on the outcomes.
+Raises Unavailable if a server is unavailable; any other error fails the files.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = structlog.get_logger("workers")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of a run at a stage; an empty `blob`: its chunks leave the index."""
+    """One file of a run at a stage; if `blob` is empty, the file is removed from the index."""
 
     repository: RepositoryName
     path: str
@@ -60,7 +60,7 @@ class Onward:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The file repeats the stage, because the time for one call was up."""
+    """The file repeats the stage, because the time limit of a call was reached."""
 
     parts: Parts = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The file is in the stores, or has left them, and is counted with this record."""
+    """The file was written to the stores, or removed from them, and gets this record."""
 
     record: FileRecord
 
@@ -89,15 +89,15 @@ Outcome: TypeAlias = Onward | Again | Afresh | LeftOut | Stored
 
 
 def parse_file(run: Run, files: Sequence[File], services: Services) -> list[Outcome]:
-    """Blob → parsed file, or the reason to leave the file out."""
+    """Parse each file, or return the reason to leave it out."""
     return [_parsed(run, file, services) for file in files]
 
 
 def parsed_before(run: Run, files: Sequence[File], services: Services) -> list[Parts | None]:
-    """Find parsed files that were derived from the same content before."""
+    """Look up cached parse results of the same content; None if there is none."""
     try:
         version = services.parse_version(run)
-    except CodelodeError:  # no mirror here to read queries from: the parse worker has one
+    except CodelodeError:  # queries are in the mirror, which only the parse worker may have
         return [None] * len(files)
     keys = [derivations.of_parse(file.blob, file.path, version=version) for file in files]
     found = services.derivations.get(keys)
@@ -118,7 +118,7 @@ def _parsed(run: Run, file: File, services: Services) -> Outcome:
 
 
 def enrich_files(run: Run, files: Sequence[File], services: Services) -> list[Outcome]:
-    """Parsed files → summaries of them and of their chunks, those of highest priority first."""
+    """Summarise parsed files and their chunks, those of highest priority first."""
     made = _summaries(run, [(file.path, _load_parsed(file)) for file in files], services)
     parts = [{SUMMARIES: wire.dump_summaries(one.summaries)} for one in made]
     return [
@@ -130,7 +130,7 @@ def enrich_files(run: Run, files: Sequence[File], services: Services) -> list[Ou
 def _summaries(
     run: Run, files: Sequence[tuple[str, ParsedFile]], services: Services
 ) -> Sequence[Enriched]:
-    """A failing model never blocks indexing."""
+    """Return the summaries; if the enricher fails, none, so that indexing goes on."""
     if services.enricher is None:
         return [Enriched(NO_SUMMARIES)] * len(files)
     importers = services.importers(run.repository, [path for path, _ in files])
@@ -144,7 +144,7 @@ def _summaries(
 
 
 def embed_files(run: Run, files: Sequence[File], services: Services) -> list[Outcome]:
-    """Parsed files and their summaries → vectors, in one call of the model."""
+    """Embed parsed files and their summaries in one call of the model."""
     index = services.index
     vectors = embed(
         [(file.path, _load_parsed(file), _load_summaries(file)) for file in files],
@@ -155,7 +155,7 @@ def embed_files(run: Run, files: Sequence[File], services: Services) -> list[Out
 
 
 def embedded_before(run: Run, files: Sequence[File], services: Services) -> list[Parts | None]:
-    """Find the vectors of files of which every chunk was embedded before."""
+    """Look up the cached vectors of files; None unless every chunk of the file has one."""
     try:
         index = services.index
         vectors = known_vectors(
@@ -171,8 +171,9 @@ def embedded_before(run: Run, files: Sequence[File], services: Services) -> list
 def store_files(run: Run, files: Sequence[File], services: Services) -> list[Outcome]:
     """Write everything about the files into the stores, in one commit of the chunk store.
 
-    Vectors of another embedder than the index's are of no use: the index was replaced since, and
-    the file starts over. Raises Unavailable when they were made for this very index.
+    If the vectors of a file are of another embedder than the index, the index was replaced since
+    and the file starts over. Raises Unavailable if such vectors were made for this same index,
+    because then the workers have different models.
     """
     index = services.index
     vectors = {file.path: _load_vectors(file, index, services) for file in files if file.blob}
@@ -225,14 +226,14 @@ def _vectors_part(rows: Vectors, index: Index) -> Parts:
 
 
 def _load_vectors(file: File, index: Index, services: Services) -> Vectors | None:
-    """Return the vectors, or None when they are of another embedder than the index's."""
+    """Return the vectors, or None if they are of another embedder than the index."""
     origin, rows = wire.split_vectors(file.parts[VECTORS])
     if origin.embedder == index.embedder.identity:
         return wire.load_vectors(rows, dim=index.embedder.dim)
     if origin.made_for == index.published.name:
         services.invalidate(index)
         raise Unavailable(
-            "the workers that embed have another model than the one that stores, "
-            f"{index.embedder.identity}: restart all workers, then `codelode retry`"
+            "the embed workers use another embedding model than the store worker, which uses "
+            f"{index.embedder.identity}: restart all workers, then run `codelode retry`"
         )
     return None

@@ -1,7 +1,6 @@
-"""The encoding of parsed files, summaries, and vectors between stages: JSON and half floats.
+"""Encode parsed files, summaries, and vectors for Redis: deflated JSON, and half floats.
 
-JSON is deflated. Half precision changes no ranking here (a cosine moves by less than 0.001) and
-halves what Redis holds.
+Half precision halves the memory and affects no ranking: it changes a cosine by less than 0.001.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from workers.parse import PARSER_VERSION, OwnQueries, own_queries
 _PARSED = TypeAdapter(ParsedFile)
 _SUMMARIES = TypeAdapter(Summaries)
 
-#: Parsed files that a process keeps decoded: about as many as are in flight.
+#: Most decoded parsed files that a process caches; about as many as are in flight.
 LOADED = 256
 
 
@@ -40,7 +39,7 @@ PARSED_SHAPE = hashlib.sha256(
 
 
 def parsed_by(queries: OwnQueries) -> str:
-    """Return a version of all that an encoded parsed file depends on besides content and path."""
+    """Return a version of everything that an encoded parsed file depends on but the file."""
     return f"{PARSER_VERSION} {PARSED_SHAPE} {own_queries.digest(queries)}".rstrip()
 
 

@@ -1,8 +1,9 @@
-"""The Celery application: configuration, beat, and signals.
+"""Configure the Celery application: queues, beat, and signals.
 
-One worker process group per stage, each with the pool that fits its work: `parse` needs processes
-that may be killed (a grammar can loop or crash); the others wait for git, a model, or the store,
-and use threads. With the embedded store there is one `store` worker: one process writes.
+Each stage has its own worker processes with the pool that fits its work. `parse` needs processes
+that can be killed, because a grammar can loop or crash; the others wait for git, a model, or the
+store, and use threads. With the embedded store there is one `store` worker, because only one
+process writes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from workers.services import bound_memory, close_services, identity, name_worker
 
 log = structlog.get_logger("workers")
 
-#: Job events gather this long; by default Celery publishes nearly every one by itself.
+#: Interval at which job events are published in batches; Celery publishes nearly every one alone.
 EVENTS_FLUSH_S = 0.2
 
 
@@ -81,7 +82,7 @@ def _every(interval_s: float, task: str, queue: str) -> dict[str, Any]:
     }
 
 
-# Celery warns root about messages that run code when they are read; only JSON is accepted here.
+# Celery warns processes that run as root about pickled messages; only JSON is accepted here.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
 app = create_app(settings)
@@ -91,7 +92,7 @@ app = create_app(settings)
 def _configure_logging(**_: object) -> None:
     logs.configure(settings)
     if settings.log_level != "debug":
-        # Two lines per file and stage; the ledger and Flower have them all.
+        # They log two lines per file and stage, which the ledger and Flower show as well.
         for chatty in ("celery.worker.strategy", "celery.app.trace"):
             logging.getLogger(chatty).setLevel(logging.WARNING)
 
@@ -99,13 +100,13 @@ def _configure_logging(**_: object) -> None:
 @worker_init.connect
 def _announce(sender: object = None, **_: object) -> None:
     name_worker(f"{socket.gethostname()}-{os.getpid()}")
-    garbage.settle()  # before the pool forks: its children share what is left alone
+    garbage.settle()  # before the fork: children share memory that the collector leaves alone
     threading.Thread(target=_heartbeat, name="heartbeat", daemon=True).start()
 
 
 @worker_ready.connect
 def _gather_events(sender: Any, **_: object) -> None:
-    """Publish job events in batches: one by one they take half of the main process's time."""
+    """Publish job events in batches; one by one, they take half of the main process's time."""
     if sender.event_dispatcher is None:
         return
     sender.on_send_event_buffered = None  # for dispatchers made after a lost connection
@@ -131,7 +132,7 @@ def _heartbeat() -> None:
 
 @worker_process_init.connect
 def _confine(**_: object) -> None:
-    """Let a pool process die with its parent, and bound its memory."""
+    """Make a pool process die with its parent, and bound its memory."""
     bound_memory()
     if sys.platform == "linux":
         pr_set_pdeathsig = 1

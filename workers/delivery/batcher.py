@@ -1,9 +1,9 @@
-"""Batches the work of jobs for single files: many task threads submit, few call the model or store.
+"""Batch the jobs of single files: many task threads submit, few threads call the model or store.
 
-Each file stays a job of its own (acknowledged, retried, and shown by itself) while the expensive
-call gets many files at once: measured 132 against 24 files/s for a model with a fixed cost per
-call. When a batch fails, its halves are tried, so that a bad item fails alone and, after a server
-was away, the rest continues in large calls.
+Each file stays a job of its own, which is acknowledged, retried, and shown by itself, while the
+expensive call gets many files at once. For a model with a fixed cost per call this gives 132
+files/s instead of 24. If a batch fails, each half is tried again, so that a bad item fails alone
+and the others are still processed in large calls.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ T = TypeVar("T")
 class Batcher(Generic[T]):
     """Calls `work` with up to `max_items` items.
 
-    A batch ends when no item came for `lull_s`, or `max_wait_s` after its first item: a lone item
-    goes at once, a stream goes in large calls. A lull does not end a batch for which `expects_more`
-    answers true.
+    A batch is complete when no item arrived for `lull_s`, or `max_wait_s` after its first item. A
+    lone item is so processed soon, and a stream in large calls. After a lull, `expects_more` may
+    return true to keep the batch open.
 
-    Before that, `admit` judges each item once: true lets it in, false drops it, an error fails it.
-    Both functions run in `at_once` threads: while one works, the next batch gathers.
+    Before `work`, `admit` checks the items of a batch: true admits an item, false drops it, and an
+    error fails it. Both functions run in `at_once` threads; while one works, another collects the
+    next batch.
     """
 
     def __init__(

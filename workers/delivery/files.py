@@ -1,15 +1,15 @@
-"""Takes files through the stages: claim, load, call the stage's function, act on its outcomes.
+"""Move files through the stages: claim, load, call the stage's function, act on its outcomes.
 
-What pulling found waits in the ledger; a window of it is in flight as messages, and every file that
-is counted hands out the next. There is no chord and no result backend: the ledger knows what is
-missing. A job may run twice or die at any point, so its result is stored under the file's name, the
-ledger hears of the next stage, and the next message is sent, all before the job's own message is
-acknowledged.
+The files of a run wait in the ledger. A window of them is in flight as messages, and each file that
+is finished releases the next one. There is no chord and no result backend: the ledger knows which
+files are unfinished. A job may run twice or die at any point. Before its message is acknowledged,
+its result is therefore stored under the file's name, the next stage is recorded in the ledger, and
+the next message is sent.
 
-Files that will not be in the index (skipped, failed, removed) pass the last stage too, because an
-earlier content of theirs may be in it.
+Files that will not be in the index (skipped, failed, removed) pass through the last stage too,
+because it removes an earlier version of the file from the index.
 
-Nothing here depends on Celery: messages leave through an `Outbox`.
+This module does not depend on Celery: it sends messages through an `Outbox`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from workers.delivery.running import Running
 from workers.services import Services, identity
 from workers.stages import Afresh, Again, File, LeftOut, Onward, Outcome, Parts, Stored
 
-#: The part of the stage outputs that says how a file is recorded that is not indexed.
+#: The part of the stage outputs with the state and reason of a file that is not indexed.
 OUTCOME = "outcome"
 
 log = structlog.get_logger("workers")
@@ -51,12 +51,12 @@ class Job:
 
     @property
     def names(self) -> dict[str, str]:
-        """The fields of a log line about the job."""
+        """Return the fields of a log line about the job."""
         return {"run": self.run, "repository": self.repository, "path": self.path}
 
     @property
     def arguments(self) -> dict[str, object]:
-        """The keyword arguments of the task."""
+        """Return the keyword arguments of the task."""
         return {**self.names, "blob": self.blob, "size": self.size}
 
     @property
@@ -72,10 +72,10 @@ class Outbox(Protocol):
         """Send one message per file to the queue of a stage."""
 
     def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
-        """Start a run in so many seconds; it was tried so many times before."""
+        """Start a run after `in_s` seconds; `retries`: how often it has been tried before."""
 
     def maintain(self) -> None:
-        """Have recent writes folded into the indexes."""
+        """Have the workers optimise the index."""
 
 
 class Delivery:
@@ -91,10 +91,11 @@ class Delivery:
         self._planned = lru_cache(maxsize=256)(self.existing)
 
     def handle(self, job: Job, work: Callable[[Job], None]) -> None:
-        """Do the work of a message, unless the message is a copy of one at work.
+        """Do the work of a message, unless this process is working on a copy of the message.
 
-        When a server is away, any worker may take the file with its next message. That message may
-        wait in a worker for the server too, so the file counts as lost no sooner than a claim.
+        If a server is unavailable, the claim is given up, so that any worker can take the file with
+        the next message. That message may wait for the server as well, so the file counts as lost
+        only after the lease of a claim.
         """
         with self.running.once((job.run, job.path)) as is_first:
             if not is_first:
@@ -102,7 +103,9 @@ class Delivery:
             try:
                 work(job)
             except Unavailable as exc:
-                with suppress(Unavailable):  # the ledger is away: the claim ends with its lease
+                with suppress(
+                    Unavailable
+                ):  # the ledger is unavailable too: the claim ends with its lease
                     self.services.ledger.put_off(
                         job.run,
                         [job.path],
@@ -113,7 +116,7 @@ class Delivery:
                 raise
 
     def work_alone(self, stage: Stage, job: Job) -> None:
-        """Claim the file and work on it in a call of its own."""
+        """Claim the file and call the stage's function with it alone."""
         (verdict,) = self.claim(stage, [job])
         if isinstance(verdict, Exception):
             raise verdict
@@ -121,10 +124,10 @@ class Delivery:
             self.work(stage, [job])
 
     def claim(self, stage: Stage, batch: Sequence[Job]) -> list[bool | Exception]:
-        """Return whether each file goes on; one that died with its worker too often fails.
+        """Return whether each file is claimed, or an error for one whose workers died too often.
 
-        Parts of a file that is not in flight any more are dropped: its run was cancelled, or its
-        message came twice and the other one got through.
+        The stored parts of a file that is no longer in flight are dropped: its run was cancelled,
+        or another copy of its message has been processed.
         """
         verdicts: dict[Job, bool | Exception] = {}
         for run, jobs in by_run(dict.fromkeys(batch)):
@@ -142,9 +145,9 @@ class Delivery:
         return attempt > 0
 
     def expects_more(self, batch: Sequence[Job]) -> bool:
-        """Return whether a run of these files has more in flight, so that waiting saves a commit.
+        """Return whether more files of these runs are coming, so that waiting saves a commit.
 
-        Half of the window is enough: the other half keeps the earlier stages busy meanwhile.
+        A batch of half the window is enough: the other half keeps the earlier stages busy.
         """
         half = self.services.settings.window // 2
         try:
@@ -153,7 +156,7 @@ class Delivery:
             return False
 
     def _left(self, run: RunId) -> int:
-        """Files that are not counted yet."""
+        """Return the number of unfinished files."""
         now = self.existing(run)
         return now.total - now.done - now.failed
 
@@ -185,7 +188,7 @@ class Delivery:
         group: Sequence[Job],
         left_out: Mapping[str, FileRecord],
     ) -> dict[Job, File | None]:
-        """Load the parts of each file; None where one that the stage needs is gone."""
+        """Load the parts of each file; None if a part that the stage needs is missing."""
         paths = [job.path for job in group]
         loaded = self.services.stage_outputs.get(run.id, paths, (*stage.needs, *stage.takes))
         files: dict[Job, File | None] = {}
@@ -223,14 +226,14 @@ class Delivery:
         return self._stages[self._stages.index(stage) + 1]
 
     def _pass_on(self, run: RunId, jobs: Sequence[Job], stage: str) -> None:
-        """Send files of a run to a stage; from here on nobody holds them but its queue."""
+        """Send files of a run to the queue of a stage, and release their claims."""
         if jobs:
             self.services.ledger.pass_on(run, [job.path for job in jobs], stage=stage)
             self.running.release((job.run, job.path) for job in jobs)
             self.outbox.push(stage, jobs)
 
     def publish(self, run: RunId, advance: Advance) -> None:
-        """Send what a step of a run handed out."""
+        """Send messages for the files that the ledger has released, and start the next run."""
         if advance.items:
             repository = self.existing(run).repository
             waiting: dict[str, list[Job]] = defaultdict(list)
@@ -249,9 +252,9 @@ class Delivery:
             self.outbox.pull(self.existing(advance.next_run))
 
     def _skip_known(self, run: RunId, jobs: Sequence[Job]) -> list[Job]:
-        """Send files to the first stage that has something to do; return those for the first one.
+        """Send files past stages whose output is cached; return the files for the first stage.
 
-        A second copy of an indexed file so costs one message instead of three.
+        A copy of an indexed file so needs one message instead of three.
         """
         planned = self._planned(run)
         files = {job: File(job.repository, job.path, job.blob) for job in jobs}
@@ -291,10 +294,11 @@ class Delivery:
         return records
 
     def fail(self, job: Job, reason: str, *, stage: Stage) -> None:
-        """Record the file as failed, and remove what the index holds of an earlier content.
+        """Record the file as failed, and remove an earlier version of it from the index.
 
-        The last stage does both, unless that is where the file fails once more. What the index
-        holds of the very content stays: only doing it again has failed.
+        Both is done by sending the file to the last stage, unless the file fails there again. If
+        the index holds the same content from an earlier run, it stays: only reprocessing has
+        failed.
         """
         log.warning("file_failed", stage=stage.name, reason=reason, **job.names)
         kept = self._kept(job)
@@ -317,7 +321,7 @@ class Delivery:
         return record if record and record.is_due else None
 
     def existing(self, run: RunId) -> Run:
-        """Return the run as it is now. Raises NotFound when its repository was removed."""
+        """Return the current state of the run. Raises NotFound if its repository was removed."""
         found = self.services.ledger.run(run)
         if found is None:
             raise NotFound(f"run {run} was removed")

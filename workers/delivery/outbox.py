@@ -1,7 +1,7 @@
-"""Sends messages to the workers' queues, with Celery's own producer.
+"""Send messages to the workers' queues with Celery's producer.
 
-All messages of a call leave in one round trip (`Producer.batch`). A batch that fails may have been
-delivered in part; the ledger sends what is missing again (`Feeder.reap`).
+All messages of a call are sent in one round trip (`Producer.batch`). If a batch fails, some of its
+messages may have been delivered; `Feeder.reap` finds the files of the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from codelode.errors import Unavailable
 from codelode.model import RepositoryName, Run
 from workers.delivery.files import Job
 
-#: An index optimisation that waited longer is not needed: the next one is on its way, seconds.
+#: An index optimisation that waited longer expires, because the next one follows, seconds.
 MAINTAIN_EXPIRES_S = 60
 
 #: Messages in one round trip at most.
@@ -49,17 +49,17 @@ class CeleryOutbox:
         self._send(jobs.MAINTAIN_TASK, jobs.STORE, {}, "", expires=MAINTAIN_EXPIRES_S)
 
     def forget(self, name: RepositoryName) -> None:
-        """Have what is stored of a removed repository deleted."""
+        """Have the workers delete the stored data of a removed repository."""
         self._send(jobs.FORGET_TASK, jobs.STORE, {"repository": name}, name)
 
     def drop_mirror(self, name: RepositoryName) -> None:
-        """Have the mirror of a removed repository deleted."""
+        """Have the workers delete the mirror of a removed repository."""
         self._send(jobs.DROP_MIRROR_TASK, jobs.PULL, {"repository": name}, name)
 
     def _send(
         self, task: str, queue: str, arguments: dict[str, object], title: str, **options: Any
     ) -> None:
-        """Send a message that belongs to no other task; `title` is what Flower shows of it."""
+        """Send a message. Flower shows `title` instead of the arguments."""
         with _translated():
             self._app.send_task(
                 task,

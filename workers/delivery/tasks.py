@@ -1,7 +1,7 @@
-"""The Celery tasks of the stages: one per row of `codelode.stages.STAGES`.
+"""Declare the Celery tasks of the stages, one per row of `codelode.stages.STAGES`.
 
-A server that is away puts the job off, any other error is the file's outcome, and so is a parser
-that stalled.
+If a server is unavailable, the job is retried later. Any other error, and a parser that exceeds its
+time limit, is recorded as the failure of the file.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from workers.services import Services, identity, services, settings, store_write
 
 log = structlog.get_logger("workers")
 
-#: How often a pull is tried again while its remote or a server is away.
+#: How often a pull is retried while its remote or a server is unavailable.
 MAX_PULL_RETRIES = 4
 
-#: Pause before a run looks again whether its repository is removed completely, seconds.
+#: Pause before a run checks again whether the removal of its repository has finished, seconds.
 REMOVAL_PAUSE_S = 2.0
 
 outbox = CeleryOutbox(app)
@@ -45,7 +45,7 @@ def _delivery(of: Services) -> Delivery:
 
 
 def delivery() -> Delivery:
-    """The delivery of the calling process."""
+    """Return the delivery of the calling process."""
     return _delivery(services())
 
 
@@ -74,7 +74,7 @@ def _alone(stage: Stage, job: Job) -> None:
 
 
 def _batched(stage: Stage) -> Callable[[Job], None]:
-    """Work on the file in a batch, which is made when the first one comes: after the fork."""
+    """Return a function that works on files in batches; its threads start after the fork."""
     shape = stage.batch
     assert shape is not None
 
@@ -98,7 +98,7 @@ def _batched(stage: Stage) -> Callable[[Job], None]:
 
 
 def _reason(exc: Exception, job: Job, stage: Stage) -> str:
-    """Return what the record of a failed file says. Unforeseen errors are logged in full."""
+    """Return the reason for the record of a failed file; log unexpected errors in full."""
     if isinstance(exc, CodelodeError):
         return str(exc)
     if isinstance(exc, (MemoryError, RecursionError)):
@@ -120,8 +120,8 @@ def record_stalled(
 ) -> None:
     """Record a file whose process was killed at its time limit. Runs in the parent process.
 
-    A process that died by itself is not reported here: its message comes back, and `claim` counts
-    the attempts.
+    A process that crashed is not reported here: the broker redelivers its message, and `claim`
+    counts the attempts.
     """
     stage = next((one for one in FILE_STAGES if sender and one.task == sender.name), None)
     if stage and kwargs and isinstance(exception, TimeLimitExceeded):
@@ -139,7 +139,7 @@ def pull(self: Task, run: str) -> None:
             return
         try:
             _plan(RunId(run))
-        except BeingRemoved as exc:  # takes as long as there is much to remove, and is no failure
+        except BeingRemoved as exc:  # no failure; may take long
             log.info("pull_waits", run=run, reason=str(exc))
             _pull_again(RunId(run), in_s=REMOVAL_PAUSE_S, retries=retries, reason=str(exc))
         except Unavailable as exc:
@@ -163,9 +163,9 @@ def _plan(run: RunId) -> None:
 
 
 def _pull_again(run: RunId, *, in_s: float, retries: int, reason: str) -> None:
-    """Leave the pull to whichever worker gets its next message.
+    """Release the pull and send its message again, for any worker.
 
-    Raises Reject when the ledger or the broker is away: then this message comes back.
+    Raises Reject if the ledger or the broker is unavailable, so that this message is redelivered.
     """
     try:
         services().ledger.unclaim(run, worker=identity(), for_s=in_s, reason=reason)

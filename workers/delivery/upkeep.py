@@ -1,4 +1,4 @@
-"""Periodic and clean-up tasks: send lost work again, fold indexes, remove what was unregistered."""
+"""Periodic and clean-up tasks: resend lost work, optimise indexes, delete removed repositories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _removing = threading.Lock()
 
 @app.task(name=jobs.REAP_TASK)
 def reap() -> None:
-    """Send again what a dead worker or a lost message left undone."""
+    """Resend the jobs of dead workers and lost messages."""
     ledger, waiting = services().ledger, _waiting()
     for run, items in ledger.reap(waiting=waiting).items():
         log.warning("files_requeued", run=run, files=len(items))
@@ -36,7 +36,7 @@ def reap() -> None:
 
 @app.task(name=jobs.MAINTAIN_TASK)
 def maintain() -> None:
-    """Fold recent writes into the indexes."""
+    """Optimise the index: merge recent writes into it."""
     index = services().index
     with index.in_use():
         index.store.maintain()

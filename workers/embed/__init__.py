@@ -1,7 +1,8 @@
-"""Embed stage: the chunks of many parsed files → one vector each, in one call of the model.
+"""Embed the chunks of many parsed files in one call of the model (embed stage).
 
 In: parsed files with their paths and summaries. Out: per file an array of shape (chunks, dim).
-What was embedded once, anywhere, is not embedded again. Raises what the embedder raises.
+Vectors are cached by the embedded text, so equal chunks are embedded once over all repositories.
+Raises what the embedder raises.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from workers import derivations
 
 __all__ = ["embed", "known_vectors"]
 
-#: Vectors are kept as half floats: a cosine moves by less than 0.001.
+#: Vectors are cached as half floats, which change a cosine by less than 0.001.
 _KEPT = np.float16
 
 
@@ -68,14 +69,14 @@ def _texts(path: str, parsed: ParsedFile, summaries: Summaries) -> list[str]:
 
 
 def _vectors(texts: Sequence[str], embedder: Embedder, known: Derivations) -> Vectors:
-    """Return one row per text: the kept one where there is one, else a new one."""
+    """Return one row per text: the cached vector if there is one, else a new one."""
     identity, dim = embedder.identity, embedder.dim
     keys = [derivations.of_vector(text, embedder=identity) for text in texts]
     rows = _stored(known, keys, dim=dim)
-    wanted = {key: text for key, text in zip(keys, texts, strict=True) if key not in rows}
-    made = embedder.embed_documents(list(wanted.values()))
-    known.put({key: row.astype(_KEPT).tobytes() for key, row in zip(wanted, made, strict=True)})
-    rows |= dict(zip(wanted, made, strict=True))
+    missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in rows}
+    made = embedder.embed_documents(list(missing.values()))
+    known.put({key: row.astype(_KEPT).tobytes() for key, row in zip(missing, made, strict=True)})
+    rows |= dict(zip(missing, made, strict=True))
     out = np.zeros((len(texts), dim), np.float32)
     for row, key in enumerate(keys):
         out[row] = rows[key]

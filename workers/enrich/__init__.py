@@ -1,8 +1,8 @@
-"""Enrich stage: parsed files → a summary of each chunk and each file, by a language model.
+"""Have a language model summarise each chunk and each file (enrich stage).
 
-In: parsed files with their paths. Out: per file its summaries and how many are missing. A model
-that fails, answers nonsense or may not be asked any more leaves a chunk or a file without a
-summary: that is counted and never raised. Raises what the budget raises.
+In: parsed files with their paths. Out: per file its summaries and the number of missing ones. If
+the model fails, answers nonsense, or the budget is used up, a summary is missing: that is counted
+and raises no error. Raises what the budget raises.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Outlines a file in a few thousand characters: its beginning and its definitions.
+"""Outline a file in a few thousand characters: its beginning and its definitions.
 
-It depends on content and language only, so a copy of the file elsewhere has the same.
+An outline depends only on content and language, so copies of a file have the same outline.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from codelode.model import ParsedFile, Symbol
 MAX_BEGINNING_CHARS = 1_500
 MAX_LINES_CHARS = 4_000
 
-#: A line of prose may be a whole paragraph; a signature ends before.
+#: Longest line: signatures are shorter, but a line of prose may be a whole paragraph.
 MAX_LINE_CHARS = 200
 
 #: Where the beginning ends and the lines of the outline start.
@@ -23,7 +23,8 @@ GAP = "…"
 def outline(parsed: ParsedFile) -> str:
     """Return the beginning of the file, then a line for each definition.
 
-    Of a file without definitions, as prose or configuration, the first line of each piece instead.
+    For a file without definitions, such as prose or configuration, the lines are the first lines of
+    its pieces.
     """
     text = "".join(piece.content for piece in parsed.pieces)
     if len(text) <= MAX_BEGINNING_CHARS:
@@ -40,6 +41,6 @@ def _line(symbol: Symbol) -> str:
 
 
 def _fitting(lines: list[str]) -> list[str]:
-    """Return the first lines, as many as fit."""
+    """Return the first lines that fit into MAX_LINES_CHARS together."""
     ends = accumulate(len(line) + 1 for line in lines)
     return [line for line, end in zip(lines, ends, strict=True) if end <= MAX_LINES_CHARS]

@@ -1,12 +1,13 @@
-"""The priority of summaries: how chunks and files share the budget of a run.
+"""Decide how chunks and files share the summary budget of a run.
 
-Files arrive as a stream, so the best chunk of all cannot be waited for. Each class of chunks has
-a share of the run's budget instead, and the less a class is wanted the earlier its share ends: a
-small repository is summarised whole, in a large one the rest is kept for what people search for.
-The last part is kept for definitions in central files, whenever these arrive.
+Files arrive as a stream, so chunks cannot be sorted by priority first. Instead, each class of
+chunks may use the budget up to a limit, which is lower for a class of lower priority. A small
+repository is summarised completely; in a large one, the rest of the budget is reserved for the code
+that people search for, and the last part for definitions in central files, whenever they arrive.
 
-Importers are known once they are stored. A first run is planned before any is, so no file of it
-comes first for being central; the graph fills as its files are stored, and later batches profit.
+Importers are counted in the stored graph. A first run is planned while the graph is empty, so its
+central files do not come first; but the graph fills as files are stored, and later batches of the
+run use it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from codelode.model import Category, Chunk, Kind, ParsedFile
 #: A chunk with fewer words needs no summary.
 MIN_WORDS = 8
 
-#: A file that so many others import is central.
+#: A file with at least this many importers is central.
 CENTRAL_IMPORTERS = 5
 
-#: Shares of the budget, from most to least wanted.
+#: Shares of the budget that a class may use up, from highest to lowest priority.
 CENTRAL, EXPORTED, INTERNAL, BLOCK, ASIDE = 1.0, 0.9, 0.75, 0.5, 0.25
 
 
@@ -38,8 +39,9 @@ def by_priority(
 ) -> tuple[WorkItem, ...]:
     """Order the files of a run as they should reach the language model.
 
-    Source first, of it central files, and then what was changed lately. `recent`: paths, the last
-    changed first; `importers`: files that import the path. The others keep their order.
+    Source files come first, among them central files, and then recently changed ones. Otherwise the
+    order is kept. `recent`: paths, the last changed first; `importers`: number of importers by
+    path.
     """
     ranks = {path: rank for rank, path in enumerate(recent)}
 
@@ -54,12 +56,12 @@ def by_priority(
 
 
 def is_central(importers: int) -> bool:
-    """Return whether a file with so many importers counts as central."""
+    """Return whether a file with this number of importers is central."""
     return importers >= CENTRAL_IMPORTERS
 
 
 def needs_summary(chunk: Chunk) -> bool:
-    """Return whether a summary would say more than the chunk."""
+    """Return whether the chunk has enough words to be worth a summary."""
     enough = islice(tokens.identifiers(chunk.content), MIN_WORDS - 1, None)
     return next(enough, None) is not None
 
@@ -72,8 +74,9 @@ def exported(parsed: ParsedFile) -> frozenset[str]:
 def share(chunk: Chunk, *, is_exported: bool, importers: int) -> float:
     """Return the share of the run's budget that is open to a chunk, in (0, 1].
 
-    Source before tests, documents, configuration and what nobody wrote; definitions before plain
-    blocks; of these first what stands in a central file, then what is exported.
+    Source files have a greater share than tests, documents, configuration and generated code, and
+    definitions a greater share than other blocks. Among definitions, those in central files come
+    first, then exported ones.
     """
     if chunk.category is not Category.SOURCE:
         return ASIDE

@@ -1,9 +1,9 @@
-"""The prompt for the summary of a chunk or a file, and the check of the answer.
+"""Write the prompt for the summary of a chunk or a file, and clean the answer.
 
-Code is hostile input: a comment may say "ignore all instructions and write …". It stands between
-two lines with a number nobody can guess, so it cannot close its own fence; the model is told that
-nothing inside is for it; and an answer that repeats the fence is thrown away. What an attacker can
-still reach is one bounded sentence of plain text beside his own code.
+Code is untrusted input: a comment may say "ignore all instructions and write …". The code is
+therefore fenced by two lines with a random number, which it cannot contain; the model is told that
+nothing inside is an instruction; and an answer that repeats the fence is discarded. The most that
+an attacker can achieve is one short sentence of plain text shown with the attacker's own code.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 import secrets
 import unicodedata
 
-#: Part of every summary's key: raised when the prompt or the cleaning changes.
+#: Part of every summary's cache key; raise it when the prompt or the cleaning changes.
 PROMPT_VERSION = "1"
 
-#: Longer content is cut in the prompt, characters: several times the usual chunk.
+#: Longest content in the prompt, characters; several times the size of a usual chunk.
 MAX_CONTENT_CHARS = 6_000
 
 #: Limits of the answer and of the summary that is kept: 30 words, with room.
@@ -62,9 +62,9 @@ def ask(content: str, *, language: str, is_file: bool = False) -> tuple[str, str
 
 
 def clean(answer: str, *, fence: str) -> str:
-    """Return the first sentence of the answer as one plain line; empty: nothing worth keeping."""
+    """Return the first sentence of the answer as a plain line; empty if it is unusable."""
     text = _THOUGHT.sub("", answer)
-    # The number without its brackets: small models repeat it with one too few.
+    # Without brackets, because small models repeat the fence with a bracket missing.
     if fence.strip("<>").lower() in text.lower() or "```" in text:
         return ""
     text = _bounded(_first_sentence(_first_line(text)))

@@ -1,12 +1,12 @@
-"""Summarises files: kept summaries are reused, the others are requested within the budget.
+"""Summarise files: reuse cached summaries, and request the others within the budget.
 
-What is asked about, a chunk's content or a file's outline, is asked about once however often it
-occurs. What was made is kept batch by batch, so whoever comes next, after a crash or because the
-time was up, goes on where this one stopped.
+The subject of a summary is a chunk's content or a file's outline; equal subjects are requested
+once. Summaries are cached after each batch, so after a crash or a timeout the next call continues
+where the previous one stopped.
 
-That the model has nothing to say of a subject, because it refuses it or answers with nonsense, is
-kept too, as an empty sentence: nobody asks again. It is believed only beside a sentence that was
-made in the same batch, because a server that is set up wrongly refuses everything.
+If the model refuses a subject or answers nonsense, an empty summary is cached, so that the subject
+is not requested again. Empty summaries are cached only if the same batch has another summary,
+because a misconfigured server refuses everything.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ from workers.enrich.outline import outline
 from workers.enrich.priority import exported, file_share, needs_summary, share
 from workers.enrich.prompt import MAX_ANSWER_TOKENS, PROMPT_VERSION, ask, clean
 
-#: After a batch of which every call failed, before it or the next one is asked for, seconds: a
-#: server that restarts should find its run still there, and three such batches end it. As long as
-#: such a server is left alone, or the next batch would not even ask it.
+#: Pause after a batch whose calls all failed, seconds. FAILED_BATCHES_TO_STOP such batches end the
+#: enrichment of the run, so the pauses must give a server time to restart. Not shorter than the
+#: time for which the model client does not call a failed server, or the next batch would fail at
+#: once.
 PAUSE_S = 10.0
 
-#: How often a content whose call fails is asked for, the first time included.
+#: How often a failed call is made, the first time included.
 ATTEMPTS = 3
 
-#: No batch begins after so many seconds: a job must end well within the lease of its claim.
-PATIENCE_S = 60.0
+#: No batch begins after this time, seconds: a job must end well within the lease of its claim.
+TIME_LIMIT_S = 60.0
 
 log = structlog.get_logger("workers")
 
@@ -53,7 +54,7 @@ class Enriched(NamedTuple):
     """The summaries of one file, as far as they exist."""
 
     summaries: Summaries
-    is_finished: bool = True  # False: the time was up; another call continues
+    is_finished: bool = True  # False: the time limit was reached; another call continues
 
 
 class _Subject(NamedTuple):
@@ -73,39 +74,39 @@ class _Wish:
 
 
 class _File(NamedTuple):
-    """A file's chunks, and what of it is to be summarised: some chunks, and perhaps the file."""
+    """A file's chunks, and the subjects to summarise: some of the chunks, and perhaps the file."""
 
     path: str
     parsed: ParsedFile
     chunks: tuple[Chunk, ...]
-    wanted: tuple[Chunk, ...]
+    summarised: tuple[Chunk, ...]
     whole: _Subject | None
 
     @classmethod
     def of(cls, path: str, parsed: ParsedFile) -> _File:
         chunks = locate(parsed, repository=RepositoryName(""), path=path, refs=())
-        wanted = tuple(filter(needs_summary, chunks))
+        summarised = tuple(filter(needs_summary, chunks))
         # The summary of a single chunk describes its whole file.
-        whole = _Subject(outline(parsed), is_file=True) if len(wanted) > 1 else None
-        return cls(path, parsed, chunks, wanted, whole)
+        whole = _Subject(outline(parsed), is_file=True) if len(summarised) > 1 else None
+        return cls(path, parsed, chunks, summarised, whole)
 
     @property
     def subjects(self) -> list[_Subject]:
-        """All subjects of the file; equal ones are repeated."""
-        of_chunks = [_Subject(chunk.content) for chunk in self.wanted]
+        """Return all subjects of the file; equal ones are repeated."""
+        of_chunks = [_Subject(chunk.content) for chunk in self.summarised]
         return of_chunks if self.whole is None else [*of_chunks, self.whole]
 
 
 @dataclass(frozen=True)
 class Enricher:
-    """Asks `model` within `budget`, up to `concurrency` questions at once."""
+    """Requests summaries from `model` within `budget`, up to `concurrency` at once."""
 
     model: LanguageModel
     derivations: Derivations
     budget: SummaryBudget
     concurrency: int = 4
     pause_s: float = PAUSE_S
-    patience_s: float = PATIENCE_S
+    time_limit_s: float = TIME_LIMIT_S
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
@@ -125,7 +126,7 @@ class Enricher:
     def _known(
         self, run: RunId, wishes: Mapping[_Subject, _Wish]
     ) -> tuple[dict[_Subject, str], frozenset[_Subject]]:
-        """Return the summaries by subject, and the subjects for which time ran out."""
+        """Return the summaries by subject, and the subjects that the time limit left out."""
         identity = self._identity(run)
         if identity is None:
             return {}, frozenset()
@@ -138,7 +139,7 @@ class Enricher:
         }
         left = [wish for subject, wish in wishes.items() if subject not in known]
         left.sort(key=lambda wish: -wish.share)
-        deadline = self.clock() + self.patience_s
+        deadline = self.clock() + self.time_limit_s
         while left and self.clock() <= deadline:
             made = self._made(run, left[: self._batch], deadline=deadline)
             self.derivations.put({keys[subject]: text.encode() for subject, text in made.items()})
@@ -157,11 +158,11 @@ class Enricher:
         return None
 
     def _made(self, run: RunId, wishes: Sequence[_Wish], *, deadline: float) -> dict[_Subject, str]:
-        """Return the summaries that were granted and answered; empty: none is possible.
+        """Request the summaries that the budget grants; return those that were answered.
 
-        What failed is asked again, after a pause if everything did, unless that was the end of
-        the run's enrichment. That a subject fails once more may be its own fault and must not end
-        the run: it counts only beside others of which none was ever answered.
+        Failed calls are repeated, after a pause if all failed, unless the enrichment of the run has
+        ended. A repeated failure may be the fault of its subject and must not end enrichment: it
+        counts only if several subjects failed and no call of the batch was ever answered.
         """
         made: dict[_Subject, str] = {}
         for attempt in range(ATTEMPTS):
@@ -185,12 +186,12 @@ class Enricher:
         """Return the requests that fit into the budget; `wishes` are ordered by share."""
         granted: list[_Wish] = []
         for part, group in groupby(wishes, key=lambda wish: wish.share):
-            wanted = list(group)
-            granted += wanted[: self.budget.take(run, len(wanted), share=part)]
+            requested = list(group)
+            granted += requested[: self.budget.take(run, len(requested), share=part)]
         return granted
 
     def _summary(self, wish: _Wish) -> str | CodelodeError:
-        """Return the summary (empty: there can be none), or the error of this call."""
+        """Return the summary (empty if the model refuses), or the error of the call."""
         content, is_file = wish.subject
         question, fence = ask(content, language=wish.language, is_file=is_file)
         try:
@@ -206,7 +207,7 @@ class Enricher:
     ) -> bool:
         """Pause after a batch of failed calls; return whether enrichment of the run ends.
 
-        `counts`: as one of those that do.
+        `counts`: whether the batch counts towards FAILED_BATCHES_TO_STOP.
         """
         if self.budget.is_stopped(run):
             return True
@@ -246,7 +247,7 @@ def _wishes(files: Sequence[_File], *, importers: Mapping[str, int]) -> dict[_Su
 
 def _shares(file: _File, *, importers: int) -> Iterator[tuple[_Subject, float]]:
     shown = exported(file.parsed)
-    for chunk in file.wanted:
+    for chunk in file.summarised:
         part = share(chunk, is_exported=chunk.symbol in shown, importers=importers)
         yield _Subject(chunk.content), part
     if file.whole is not None:

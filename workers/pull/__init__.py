@@ -1,10 +1,10 @@
-"""Pull: a registered repository → the files of its wanted commit that need work.
+"""Update the mirror of a repository and find the files that need work (pull stage).
 
 `Mirrors.sync` brings a bare mirror up to date, `Mirrors.resolve` turns a ref into a commit,
 `plan` compares that commit with what is indexed and returns a `FileManifest`, and `GitBlobs` reads
 the files' contents for the jobs that follow. Nothing is ever checked out, so hooks, filters,
-links and odd paths of a repository have nothing to act on. Raises `CodelodeError`s only:
-`Unavailable` when a retry may help, `NotFound`, `Denied` and `InvalidQuery` when it will not.
+links and unsafe paths in a repository have no effect. Raises only `CodelodeError`s: `Unavailable`
+if a retry may help, `NotFound`, `Denied` and `InvalidQuery` if not.
 """
 
 from workers.pull.blobs import GitBlobs

@@ -1,4 +1,4 @@
-"""Reads contents by blob id from the mirrors: the `BlobSource` of the jobs after pull."""
+"""Read file contents by blob id from the mirrors; implements the port `BlobSource`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from workers.pull import tree
 from workers.pull.mirror import Mirrors
 from workers.pull.objects import Objects
 
-#: Mirrors with a running reader; beyond this the least recently used reader ends.
+#: Most readers at once; if there are more, the least recently used one is closed.
 MAX_READERS = 8
 
-#: An unused reader ends after this, seconds: that of a removed repository would keep its packs on
-#: the disk.
+#: Time after which an unused reader is closed, seconds: the reader of a removed repository keeps
+#: the disk space of deleted packs in use.
 IDLE_S = 30.0
 
 REGULAR = 0o100000
@@ -61,7 +61,7 @@ class GitBlobs:
     def folder(
         self, repository: RepositoryName, revision: Revision, folder: str, *, max_bytes: int
     ) -> Iterator[tuple[str, bytes]]:
-        """Read the files below a folder; one that is too large is `max_bytes` + 1 blanks."""
+        """Read the files below a folder; a too large one is replaced by `max_bytes` + 1 blanks."""
         for file in tree.listing(self._mirrors.existing(repository), revision, folder):
             if file.mode & 0o170000 == REGULAR:
                 is_large = file.size_bytes > max_bytes
@@ -69,7 +69,7 @@ class GitBlobs:
                 yield file.path.removeprefix(folder), content
 
     def close(self) -> None:
-        """End all readers. Later reads start new ones."""
+        """Close all readers. Later reads start new ones."""
         with self._lock:
             readers = list(self._readers.values())
             self._readers.clear()
@@ -86,8 +86,11 @@ class GitBlobs:
             return None
 
     def _read_alone(self, repository: RepositoryName, blob: BlobId) -> bytes | None:
-        """The second attempt: the shared reader was killed, ended by a thread that needed its
-        place, or has opened packs that are gone."""
+        """Read with a new reader.
+
+        This is the second attempt: the shared reader may have been killed, closed because there
+        were too many, or may have opened packs that were deleted since.
+        """
         self._drop(repository)
         with Objects(self._mirrors.existing(repository)) as reader:
             return reader.read(blob)
@@ -117,7 +120,7 @@ class GitBlobs:
         return watch
 
     def _end_idle(self) -> None:
-        """End the readers that were not used since the last call."""
+        """Close the readers that were not used for `idle_s`."""
         before = time.monotonic() - self._idle_s
         with self._lock:
             names = [name for name in self._readers if self._read_at[name] <= before]

@@ -1,9 +1,9 @@
-"""Compare the wanted commit with the index, as a manifest of the files to work on.
+"""Compare a commit with the index, and return a manifest of the files to process.
 
-Three ways, from dear to cheap: the whole listing (nothing is indexed yet), the listing against
-the ledger's records (the indexed commit is gone after a forced push, a rule or the operator's
-patterns changed, or the last run did not end), or the difference of two commits. All of them
-leave the same index.
+There are three ways, which lead to the same index. From most to least expensive: all files, if
+nothing is indexed yet; comparing all files with the ledger's records, if the indexed commit is gone
+after a forced push, a rule or the operator's patterns changed, or the last run did not end;
+otherwise, the diff of two commits.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def plan(
     """Return the files of `wanted` to index or remove, and those left out with their reasons.
 
     `known` gives the ledger's records of the ref; it is called at most once, and not for a
-    difference. `full` compares with them even when a difference would do (the last run did not
-    end, or was of other `patterns`); `reindex` works on every file, unchanged ones too. A file
-    that was indexed and is left out now is in both parts of the manifest: its chunks must go.
-    Raises NotFound when the mirror does not have `wanted`, InvalidQuery when new patterns include
-    none of its files: a slip of the pen would empty the index.
+    diff. `full` compares with them even if a diff were enough (the last run did not end, or had
+    other `patterns`); `reindex` processes every file, unchanged ones too. A file that was indexed
+    and is left out now is in both parts of the manifest, because its chunks must be removed.
+    Raises NotFound if the mirror does not have `wanted`, InvalidQuery if the patterns include none
+    of its files, because a typing error would otherwise empty the index.
     """
     if wanted == indexed and not full and not reindex:
         return FileManifest(wanted, ())
@@ -139,7 +139,7 @@ def _from_listing(
 
 
 def _is_settled(record: FileRecord | None, file: SourceFile) -> bool:
-    """Return whether exactly this content was processed, with whatever outcome."""
+    """Return whether this content has been processed, successfully or not."""
     if record is None or record.blob != file.blob:
         return False
     if record.is_due or record.state is FileState.PENDING:

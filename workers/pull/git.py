@@ -1,8 +1,8 @@
 """Run git with a fixed environment, a deadline, and a translation of its errors.
 
-Commands are started here and not through GitPython's wrappers because those hand this process's
-own GIT_ variables on (a worker started from a hook would work on the hook's repository) and kill
-git alone at a time-out, not the transports and packers it started. GitPython reads the progress.
+GitPython is used only to parse progress, because its wrappers pass on this process's own GIT_
+variables (a worker started from a hook would work on the hook's repository), and at a timeout kill
+git alone, without the transport and pack processes that it started.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import IO
 
 from codelode.errors import CodelodeError, Denied, InvalidSettings, NotFound, TimedOut, Unavailable
 
-#: Longest call that only reads the mirror, seconds.
+#: Timeout of a call that only reads the mirror, seconds.
 LOCAL_TIMEOUT_S = 600.0
-#: Git removes its lock and temporary files when it is asked to end; then it is killed, seconds.
+#: Time between SIGTERM, after which git removes its lock and temporary files, and SIGKILL, seconds.
 _GRACE_S = 5.0
-#: Lines of git's messages that are kept to find the reason in.
+#: Most lines of git's messages that are kept, to find the reason of an error in them.
 _KEPT_LINES = 200
 
-#: Oddities that old versions of git and importers wrote into real histories. They cannot harm a
-#: reader that checks nothing out, and refusing them would refuse the whole repository.
+#: Defects that old versions of git and importers wrote into real histories. They are harmless if
+#: nothing is checked out, and rejecting them would reject the whole repository.
 _HARMLESS = (
     "badDate",
     "badDateOverflow",
@@ -65,8 +65,8 @@ _HARMLESS = (
     "zeroPaddedFilemode",
 )
 
-#: Configuration of every call, above any file's. The operator's own ~/.gitconfig stays in force
-#: below it: credential helpers, proxies and certificate bundles are set there.
+#: Configuration of every call, which overrides all files. The operator's ~/.gitconfig is still
+#: read, because credential helpers, proxies and certificate bundles are set there.
 _CONFIG: Mapping[str, str] = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
@@ -77,7 +77,7 @@ _CONFIG: Mapping[str, str] = {
     "gc.auto": "0",
     "maintenance.auto": "false",
     "transfer.bundleURI": "false",
-    # A redirect may lead into the operator's network.
+    # A redirect could lead to a host in the operator's internal network.
     "http.followRedirects": "false",
     # Less than 1,000 bytes a second for a minute is a stall.
     "http.lowSpeedLimit": "1000",
@@ -129,8 +129,8 @@ _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 def environment(*, protocols: str = "", trusted: str = "") -> dict[str, str]:
     """Return the whole environment of a git call.
 
-    `protocols` are those it may use, separated by `:`; none by default. `trusted` is a local
-    repository that may belong to another user.
+    `protocols`: the protocols that git may use, separated by `:`; none by default. `trusted`: a
+    local repository that may belong to another user.
     """
     kept = {
         name: value
@@ -190,7 +190,7 @@ def run(
 
 
 def kill_tree(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads its own group, and all of the group."""
+    """End a process and all processes of the group that it leads."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -289,7 +289,7 @@ def _hear(raw: bytes, lines: list[str], on_line: Callable[[str], None] | None) -
 
 
 def _failure(lines: Sequence[str], status: int) -> CodelodeError:
-    """Return the error that tells whether a retry may help, with git's own reason."""
+    """Return the error, whose type says whether a retry may help, with git's own reason."""
     reason = without_credentials(_reason(lines) or f"git ended with status {status}")
     text = "\n".join(lines)
     reason += next((f"; {remedy}" for sign, remedy in _REMEDIES if sign in text), "")
@@ -301,7 +301,7 @@ def _failure(lines: Sequence[str], status: int) -> CodelodeError:
 
 
 def _reason(lines: Sequence[str]) -> str:
-    """Return the last line that gives a reason; a generic one only if there is no other."""
+    """Return the last line with a reason; a generic reason only if there is no other."""
     reasons = [found["reason"] for line in lines if (found := _REASON.match(line))]
     telling = [reason for reason in reasons if not _GENERIC.search(reason)]
     return next(iter((telling or reasons or list(lines))[-1:]), "")

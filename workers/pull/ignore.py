@@ -1,18 +1,22 @@
 """Decide which files of a commit are skipped, with the reason to record for each.
 
-Everything in a commit is tracked, and git applies `.gitignore` to untracked files only. It is
-applied here all the same: what was committed in spite of it is generated or vendored as a rule,
-and `.codelodeignore` brings a file back. In order, the first that decides: the kind of entry, its
-extension, its size; what the operator excludes, and where something is included, all else;
-`.codelodeignore`, where `!pattern` forces a file in and the verdict nearest to the file wins; the
-folders below; `.gitignore` as git reads it.
+Git applies `.gitignore` only to untracked files, but here it applies to committed files: one that
+was committed in spite of it is usually generated or vendored, and `.codelodeignore` can bring it
+back. The first rule that matches decides, in this order:
 
-The operator's patterns are read as a `.codelodeignore` at the root would be, so that `!pattern`
-among the excluded forces a file in as well. To be included alone forces nothing: with `*.py` nobody
-asks for all of `node_modules`.
+1. the kind of entry, its extension, its size
+2. the operator's exclude patterns
+3. the operator's include patterns, if there are any: a file that matches none is skipped
+4. `.codelodeignore`, in which `!pattern` forces a file in; the file nearest to the entry wins
+5. the folders listed below
+6. `.gitignore` as git reads it
 
-A folder that is source in one project and output in another (`dist`, `vendor`, `target`) is left
-out only where a file beside it says that a tool fills it.
+The operator's patterns are read like a `.codelodeignore` at the root, so that `!pattern` among the
+exclude patterns also forces a file in. An include pattern does not force files in: `*.py` does not
+mean the files of `node_modules`.
+
+A folder that contains source in one project and output in another (`dist`, `vendor`, `target`) is
+skipped only if a file next to it belongs to a tool that writes this folder.
 """
 
 from __future__ import annotations
@@ -24,12 +28,12 @@ from codelode import patterns
 from codelode.model import ALL_FILES, FilePatterns, SourceFile
 from workers.pull import tree
 
-#: Raised when a rule below changes, so that files that were left out are examined again.
+#: Raise it when a rule below changes, so that skipped files are examined again.
 VERSION = "1"
 
 IGNORE_FILES = frozenset({".gitignore", ".codelodeignore"})
 
-#: Folders above a file; the deepest of real repositories have about 30.
+#: Most folders above a file; the deepest paths of real repositories have about 30.
 MAX_DEPTH = 100
 
 #: Folders that are never a project's own source.
@@ -53,7 +57,7 @@ FOLDERS = {
     ),
 }  # fmt: skip
 
-#: Folders that a tool fills, recognised by a file of the tool in the same folder.
+#: Folders that a tool writes, recognised by a file of the tool next to the folder.
 FILLED_FOLDERS = {
     "vendor": (
         "vendored",
@@ -92,7 +96,7 @@ EXTENSIONS = {
 NO_FILE = (_SUBMODULE, _SYMLINK) = ("submodule", "symlink")
 TOO_LARGE = "too_large"
 
-#: All reasons that are given before a file is read.
+#: All reasons to skip a file that are found without reading it.
 REASONS = frozenset(
     {
         *NO_FILE, "missing", "too_deep", TOO_LARGE, "excluded", "not_included",
@@ -101,7 +105,7 @@ REASONS = frozenset(
     }
 )  # fmt: skip
 
-#: Kinds of patterns that are not in the repository: fields of `FilePatterns`.
+#: Kinds of patterns that the operator sets: fields of `FilePatterns`.
 _OPERATORS = (_INCLUDE, _EXCLUDE) = ("include", "exclude")
 
 _Chain = tuple[tuple[int, patterns.Patterns], ...]
@@ -119,7 +123,7 @@ class Rules:
     _folders: dict[str, str] = field(default_factory=dict, repr=False)
 
     def reason(self, file: SourceFile) -> str:
-        """Return why the file is left out, as a stable word; empty: index it."""
+        """Return the reason to skip the file, a stable identifier; empty: index it."""
         if by_itself := self._reason_in_file(file):
             return by_itself
         verdict = self._nearest_verdict(_EXCLUDE, file.path)
@@ -169,7 +173,7 @@ class Rules:
         return verdict
 
     def _folder_reason(self, folder: str) -> str:
-        """Return why the whole folder is left out; as in git, a parent folder decides first."""
+        """Return the reason to skip the whole folder; as in git, a parent folder decides first."""
         if folder not in self._folders:
             above = _folder(folder)
             self._folders[folder] = (

@@ -1,9 +1,9 @@
-"""Keeps one bare mirror per registered repository, and updates it from the source.
+"""Keep a bare mirror of each registered repository, and update it from the source repository.
 
-A mirror holds all branches and tags, and its HEAD is the source's: the default branch, or a
-commit where the source is detached. A first copy is made under another name and renamed, so a
-folder with a mirror's name is always a whole one. One sync of a mirror runs at a time; git itself
-holds the lock as well, so that a fetch whose worker was killed is waited for.
+A mirror has all branches and tags, and the HEAD of its source: the default branch, or a commit if
+HEAD is detached. The first clone is made under another name and then renamed, so a folder with the
+name of a mirror is always complete. Syncs of a mirror are serialised by a lock. The git process
+holds the lock too, so that the next sync waits for a fetch whose worker was killed.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Progress = Callable[[str], None]
 _HEADS = "refs/heads/"
 _TAGS = "refs/tags/"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-#: Where a fetch keeps the commit of a source that is on no branch.
+#: The ref under which a fetch stores the commit of a detached HEAD.
 _DETACHED = "refs/codelode/head"
-#: Branches named to a caller whose ref is unknown.
+#: Most branches listed in the error about an unknown ref.
 _BRANCHES_NAMED = 10
-#: Longest time to list the refs of the source, seconds.
+#: Timeout of listing the refs of the source, seconds.
 _LISTING_TIMEOUT_S = 120.0
-#: `safe.directory` reaches upload-pack only this way: git clears its variables for it.
+#: Sets `safe.directory` for upload-pack, for which git clears the configuration variables.
 _UPLOAD_PACK = "--upload-pack=git -c 'safe.directory=*' upload-pack"
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The source of a mirror, and the environment that allows git to fetch only from it."""
+    """The URL of the source repository, and the environment with which git may fetch from it."""
 
     url: str
     variables: Mapping[str, str]
@@ -71,7 +71,7 @@ class Mirrors:
     """The mirrors in one folder."""
 
     folder: Path
-    timeout_s: float = 3600.0  # longest clone or fetch, and longest wait for another's
+    timeout_s: float = 3600.0  # of a clone or fetch, and of waiting for another one
     local_paths: str = ""  # the setting: which local repositories may be read
 
     def git_dir(self, name: RepositoryName) -> Path:
@@ -89,8 +89,8 @@ class Mirrors:
         """Update the mirror's branches, tags, and HEAD from the repository's source.
 
         `on_progress` receives lines such as `Receiving objects 45%`. Raises InvalidQuery when the
-        URL is not (or no longer) allowed; Denied or NotFound when the source says so; Unavailable
-        when a retry may help. No message names the repository: the run that it ends does.
+        URL is not (or no longer) allowed; Denied or NotFound if the source answers so; Unavailable
+        if a retry may help. The messages do not name the repository, because the failed run does.
         """
         source = self._source(repository.url)
         mirror = self.git_dir(repository.name)
@@ -126,7 +126,7 @@ class Mirrors:
         mirror = self.git_dir(name)
         if mirror.is_dir():
             with mirrors.locked(mirror, timeout_s=self.timeout_s):
-                # Renamed first: what is half deleted must not be taken for a mirror.
+                # Renamed first, so that a half-deleted folder is not mistaken for a mirror.
                 doomed = _fresh(mirror, ".gone")
                 mirror.rename(doomed)
                 shutil.rmtree(doomed)
@@ -141,7 +141,7 @@ class Mirrors:
 
 
 def _clone(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
-    """Make a new mirror. From a local source, git links the objects instead of packing them."""
+    """Clone a new mirror. From a local source, git hard-links objects instead of packing them."""
     made = _fresh(mirror, ".part")
     call(
         "clone", "--bare", "--template=", "--progress", *source.options,
@@ -152,7 +152,7 @@ def _clone(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
 
 
 def _fresh(mirror: Path, suffix: str) -> Path:
-    """Return a free path next to the mirror, after deleting what an earlier attempt left."""
+    """Return an unused path next to the mirror; delete leftovers of an earlier attempt there."""
     path = mirror.with_suffix(suffix)
     if path.exists():
         shutil.rmtree(path)
@@ -171,7 +171,7 @@ def _update(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
 
 
 def _clear_stale_locks(mirror: Path) -> None:
-    """Remove what a killed git left. Nothing else writes here while the mirror is locked."""
+    """Remove files that a killed git left; the mirror is locked, so no other git is running."""
     for left in (
         *mirror.glob("*.lock"),
         *mirror.glob("refs/**/*.lock"),
@@ -223,7 +223,7 @@ def _fetch(mirror: Path, source: _Source, wanted: _Refs, call: Callable[..., byt
 
 
 def _replace(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
-    """Clone the source again. Between the two renames the repository looks never pulled."""
+    """Clone the source again. Between the two renames the mirror does not exist for readers."""
     new = _fresh(mirror, ".whole")
     _clone(new, source, call)
     old = _fresh(mirror, ".gone")
@@ -245,7 +245,7 @@ def _default_ref(mirror: Path) -> RefName:
 
 
 def _readings(ref: RefName) -> tuple[tuple[RefName, str], ...]:
-    """Return the meanings of a ref, best first: its short name and the name that git uses."""
+    """Return the possible meanings of a ref, best first, as short name and full name."""
     if ref == DEFAULT_REF or _COMMIT.fullmatch(ref):
         return ((ref, ref),)
     for prefix in (_HEADS, _TAGS):
@@ -271,15 +271,15 @@ def _unknown_ref(mirror: Path, ref: RefName) -> NoReturn:
     )
     refs = listed.decode("utf-8", "backslashreplace").split()
     if not refs:
-        raise NotFound("it has no commits yet; push one and index it again")
+        raise NotFound("the repository has no commits yet; push one and index it again")
     if _COMMIT.fullmatch(ref):
-        raise NotFound(f"there is no commit {ref} on any of its branches and tags")
+        raise NotFound(f"there is no commit {ref} on any branch or tag of the repository")
     branches = [ref.removeprefix(_HEADS) for ref in refs if ref.startswith(_HEADS)]
     more = ", …" if len(branches) > _BRANCHES_NAMED else ""
     named = ", ".join(branches[:_BRANCHES_NAMED]) or "none"
     raise NotFound(
         f"there is no branch or tag {ref!r}; name one of its branches ({named}{more}), a tag, "
-        "or a commit with all its 40 digits"
+        "or a full commit id of 40 digits"
     )
 
 
@@ -288,7 +288,7 @@ def _at(mirror: Path) -> tuple[str, ...]:
 
 
 class _Reporter(RemoteProgress):
-    """Git's progress lines as `Receiving objects 45%`."""
+    """Formats git's progress as `Receiving objects 45%`."""
 
     _STAGES: ClassVar = {
         RemoteProgress.COUNTING: "Counting objects",

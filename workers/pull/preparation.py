@@ -1,8 +1,8 @@
-"""Resolves a run to its ref, its revision, and the files that need work.
+"""Resolve a run to its ref, its revision, and the files that need work.
 
-What is indexed is compared by commit when the ledger can vouch for it: the last run of the ref
-completed, the repository's patterns are those it had, and parser and embedder are the ones that
-wrote it. Otherwise the whole tree is compared with the ledger's records, file by file.
+The files are found by a diff with the indexed commit if the last run of the ref completed, with the
+same patterns, parser and embedder. Otherwise each file of the tree is compared with its record in
+the ledger.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def prepare(
     fingerprint: str,
     max_file_bytes: int,
 ) -> Prepared:
-    """Update the mirror and compare; files that the run reprocesses count as changed.
+    """Update the mirror and find changed files; files to reprocess count as changed.
 
-    Raises what `Mirrors.sync` and `Mirrors.resolve` raise; NotFound when the repository is gone,
-    BeingRemoved while it goes.
+    Raises what `Mirrors.sync` and `Mirrors.resolve` raise; NotFound if the repository was removed,
+    BeingRemoved while it is being removed.
     """
     repository = ledger.get(run.repository)
     if repository is None:
@@ -78,7 +78,7 @@ def prepare(
     manifest = replace(
         manifest,
         patterns=patterns.digest,
-        # The chunks are in another index, or lack the mark of the default ref.
+        # Stored chunks belong to another index, or are not marked with the default ref.
         is_rebuild=bool(abandoned) or not _is_same_index(status, fingerprint),
     )
     return Prepared(ref, _with_removals(manifest, abandoned))
@@ -87,10 +87,10 @@ def prepare(
 def _settle_default(
     repository: Repository, asked: RefName, ref: RefName, *, ledger: Ledger
 ) -> frozenset[str]:
-    """Make `ref` the default if it is the first one, or the source's default branch has moved.
+    """Make `ref` the default if it is the first one, or the source's default branch has changed.
 
-    Returns the paths that the abandoned default ref holds: searches without a ref must stop
-    finding them.
+    Returns the indexed paths of the previous default ref, which searches without a ref must no
+    longer find.
     """
     if repository.default_ref and (asked != DEFAULT_REF or ref == repository.default_ref):
         return frozenset()
@@ -124,7 +124,7 @@ def _index(fingerprint: str) -> str:
 def _records(
     ledger: Ledger, name: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess]
 ) -> Iterator[FileRecord]:
-    """Return the ledger's records of the ref; those to reprocess count as not done."""
+    """Return the ledger's records of the ref; those to reprocess are marked as pending."""
     for record in ledger.all(name, ref):
         is_redone = (Reprocess.FAILED in reprocess and record.state is FileState.FAILED) or (
             Reprocess.SUMMARIES in reprocess and _lacks_summaries(record)
@@ -133,7 +133,7 @@ def _records(
 
 
 def _lacks_summaries(record: FileRecord) -> bool:
-    """Return whether summaries are missing, also because there was no language model before."""
+    """Return whether summaries are missing, or none were made for lack of a language model."""
     has_none = record.chunks > 0 and not record.summaries
     return record.state is FileState.INDEXED and (record.summaries_missing > 0 or has_none)
 

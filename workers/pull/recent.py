@@ -1,4 +1,4 @@
-"""The paths that the latest commits of a repository changed: what people work on now."""
+"""Find the paths that the latest commits of a repository changed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from codelode.model import Revision, path_from_bytes
 from workers.pull import git
 from workers.pull.tree import checked
 
-#: Commits that are examined; merges only repeat the changes of others and do not count.
+#: Number of commits that are examined, without merges, which only repeat other changes.
 COMMITS = 200
 
-#: A commit that changed more files (reformatting, vendored code) does not count.
+#: A commit that changed more files, such as a reformatting, is ignored.
 MOST_FILES = 200
 
 #: Time limit, seconds.
@@ -24,7 +24,7 @@ _COMMIT = re.compile(rb"[0-9a-f]{40}")
 def recently_changed(mirror: Path, revision: Revision) -> tuple[str, ...]:
     """Return the paths that commits up to the revision changed, latest first.
 
-    Some may be gone by now. About 50 ms, in a repository with large trees half a second.
+    Some may not exist any more. Takes 50 ms, or half a second in a repository with large trees.
     """
     at = ("--git-dir", str(mirror))
     listing = ("rev-list", "--no-merges", f"--max-count={COMMITS}", checked(revision), "--")

@@ -1,7 +1,7 @@
-"""Lists the tree of a commit, or the difference of two trees.
+"""List the tree of a commit, or the diff of two trees.
 
-Git's plumbing and not GitPython's objects: a listing of 5,000 files takes 25 ms instead of 80, a
-difference 20 ms instead of 450.
+Git's plumbing commands are faster than GitPython's objects: a listing of 5,000 files takes 25 ms
+instead of 80, a diff 20 ms instead of 450.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MISSING = -1
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A path that differs; a side is None where the path does not exist."""
+    """A path that differs; `old` or `new` is None if the path does not exist there."""
 
     path: str
     old: SourceFile | None
@@ -53,7 +53,7 @@ def listing(mirror: Path, revision: Revision, folder: str = "") -> Iterator[Sour
 def difference(mirror: Path, old: Revision, new: Revision) -> tuple[Change, ...]:
     """Yield the paths whose content or type differs between two commits; a rename is two changes.
 
-    A changed permission is none: the content is the same.
+    A changed permission is not a difference.
     """
     out = _run(mirror, "diff-tree", "-r", "-z", "--raw", "--no-renames", checked(old), checked(new))
     entries = _entries(out)

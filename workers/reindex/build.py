@@ -36,7 +36,7 @@ from workers.parse import own_queries
 from workers.reindex.content import Content, Contents, IndexedFile, is_query
 from workers.reindex.stored_summaries import StoredSummaries
 from workers.retry import MAX_RETRIES, backoff
-from workers.store import StoredFile, place, refs_of
+from workers.store import StoredFile, file_chunks, refs_of
 
 #: Files per call of the model and per commit.
 BATCH_FILES = 128
@@ -320,7 +320,7 @@ class Build:
         )
         self.store.replace(
             [
-                place(
+                file_chunks(
                     StoredFile(
                         file.repository,
                         file.path,

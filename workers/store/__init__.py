@@ -1,11 +1,11 @@
-"""Store stage: parsed files and their vectors → chunk index, graph, symbol table.
+"""Write parsed files and their vectors into chunk index, graph and symbol table (store stage).
 
-In: located files of any runs. Out: file records for the ledger. Raises what the stores raise;
-repeating a call leaves the same index.
+In: files with their paths, of any runs. Out: file records for the ledger. Raises what the stores
+raise. Idempotent: repeating a call leaves the same index.
 """
 
 from __future__ import annotations
 
-from workers.store.write import StoredFile, place, refs_of, write
+from workers.store.write import StoredFile, file_chunks, refs_of, write
 
-__all__ = ["StoredFile", "place", "refs_of", "write"]
+__all__ = ["StoredFile", "file_chunks", "refs_of", "write"]

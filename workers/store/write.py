@@ -1,6 +1,6 @@
-"""Writes a batch of files into every store.
+"""Write a batch of files into every store.
 
-The chunk index comes last: searches see it, and by then graph and symbols are there.
+The chunk index is written last, so that graph and symbols are complete when searches see its files.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def write(
         graph.replace(repository, {file.path: file.edges for file in group})
         symbols.replace(repository, {file.path: file.symbols for file in group})
         references.replace(repository, {file.path: file.names for file in group})
-    placed = [place(file) for file in files]
+    placed = [file_chunks(file) for file in files]
     store.replace(placed)
     return tuple(_record(file, len(at.chunks)) for file, at in zip(files, placed, strict=True))
 
@@ -81,7 +81,7 @@ def _by_repository(
     return groups.items()
 
 
-def place(file: StoredFile) -> FileChunks:
+def file_chunks(file: StoredFile) -> FileChunks:
     """Return what the chunk store holds of the file; a removed file has no chunks."""
     if file.parsed is None or file.vectors is None:
         return FileChunks(file.repository, file.path, file.refs)

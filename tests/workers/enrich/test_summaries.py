@@ -425,7 +425,7 @@ def test_one_bad_chunk_does_not_spoil_the_others(enricher, piece, parsed):
 
 def test_when_the_time_is_up_the_rest_is_left_for_the_next_call(enricher, piece, parsed):
     seconds = iter(range(0, 10_000, 40))
-    enrich, _ = enricher(clock=lambda: next(seconds), patience_s=60)
+    enrich, _ = enricher(clock=lambda: next(seconds), time_limit_s=60)
     file = parsed(*(piece(f"{n} {BODY}", symbol=f"f{n}", line=n) for n in range(1, 101)))
     small = parsed(piece(f"first {BODY}"), exports=[""])
     found = enrich("run", [("a.py", file), ("small.py", small)], importers={})

@@ -125,7 +125,7 @@ def test_an_expression_is_no_ref(mirrors, repository, source, ref):
 
 def test_a_source_without_commits_says_so_and_can_be_indexed_later(mirrors, repository, source):
     mirrors.sync(repository)
-    with pytest.raises(NotFound, match=r"^it has no commits yet"):
+    with pytest.raises(NotFound, match=r"^the repository has no commits yet"):
         mirrors.resolve(NAME)
     first = source.commit({"a.py": "a"})
     mirrors.sync(repository)
