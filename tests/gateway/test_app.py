@@ -55,7 +55,7 @@ async def test_with_a_token_only_callers_who_bring_it_are_served(dependencies, t
         with pytest.raises(Unauthenticated, match=r"requires a token: set .* CODELODE_TOKEN"):
             await asyncio.to_thread(asked, "")
         for wrong in ("sesam", "sesame ", "Bearer sesame"):
-            with pytest.raises(Unauthenticated, match=r"has another token .* CODELODE_TOKEN"):
+            with pytest.raises(Unauthenticated, match=r"of this call is wrong: .* CODELODE_TOKEN"):
                 await asyncio.to_thread(asked, wrong)
     finally:
         await gateway.stop(grace_s=0)

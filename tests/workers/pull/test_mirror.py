@@ -295,7 +295,7 @@ def test_a_sync_waits_for_another_one_of_the_same_mirror_only_so_long(mirrors, r
     mirrors.sync(repository)
     with mirrors.git_dir(NAME).with_suffix(".lock").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(Busy, match="another sync"):
+        with pytest.raises(Busy, match="another process kept the lock"):
             replace(mirrors, timeout_s=0.2).sync(repository)
     mirrors.sync(repository)
 
