@@ -1,21 +1,21 @@
-"""Builds a shadow index from what is indexed, and swaps it with the published one.
+"""Build a shadow index of all indexed files, and swap it with the published one.
 
-In: the ledger (which content each path of each ref has), the mirrors, the derivation cache, the
-summaries of the published index where the cache has lost them, and an embedder. Out: an index as if
-everything had been indexed with that embedder from the beginning. Searches are answered by the old
-index, with the old embedder, until the moment of the swap.
+In: the ledger (the blob of each path of each ref), the mirrors, the derived-value cache, the
+summaries of the published index that the cache has lost, and an embedder. Out: the same index as if
+everything had been indexed with that embedder from the beginning. Until the swap, the old index
+answers searches, with the old embedder.
 
 It is a program of its own (`python -m workers.reindex`, which `codelode reindex` starts) rather
 than a job, because it runs for hours: a broker would deliver such a message again and again. It
-reads the ledger rather than the old index, so that an index of an older schema can be left; but
-summaries that only such a one has are given up on demand alone (`--skip-missing`). It goes over the
-ledger until little has changed since the last time, then once more while no worker writes
+reads the ledger rather than the old index, so that an index of an older schema can be replaced;
+summaries that only such an index has are lost, which `--skip-missing` must allow. It goes over the
+ledger until a pass finds few changes, then once more while no worker writes
 (`codelode.backends.redis.index_swap`), and publishes in one step (a Weaviate alias, or the embedded
 store's pointer file).
 
-The settings that name the embedder are stored with the index that was built for it, and go before
-those of a process: so query embedder and index change at the same moment in every process, and
-nobody has to be restarted. Whoever still holds the old index is told by it that it was superseded.
+The settings that name the embedder are stored with its index, and override the settings of a
+process. Query embedder and index so change at the same moment in every process, without a restart.
+A process that still uses the old index gets the error Superseded from it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`python -m workers.reindex`: the program that `codelode reindex` starts.
+"""Rebuild the index; `codelode reindex` starts this program (`python -m workers.reindex`).
 
-It tells its progress on stdout, one JSON object a line, and logs to stderr. The last line says how
-it ended: `state` is published, unchanged or dropped, or there is an `error`.
+It reports its progress on stdout, one JSON object per line, and logs to stderr. The last line has
+the result: `state` is published, unchanged or dropped, or there is an `error`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from workers.services import Services, shaping
 #: Interval of progress reports, seconds.
 REPORT_S = 0.2
 
-#: After the swap the old index stays for searches under way, seconds.
+#: How long the old index stays after the swap, for searches under way, seconds.
 GRACE_S = 1.0
 
 INTERRUPTED = 130
@@ -77,26 +77,27 @@ def _run(args: argparse.Namespace, report: Report) -> int:
         report.say(error=str(exc))
         return ERROR
     except (KeyboardInterrupt, BrokenPipeError):
-        os._exit(INTERRUPTED)  # nobody listens any more; what is built stays
+        os._exit(INTERRUPTED)  # the parent is gone; the half-built index stays
     return 0
 
 
 def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
     """Build the index for the embedder of the settings, publish it, remove the old one.
 
-    One that is half built for another embedder may have taken hours: it goes on demand alone.
+    An index that is half built for another embedder may have taken hours, so only `drop` removes
+    it.
     """
     services = Services(settings)
     require_alike(shaping(settings), services.swap.facts())
-    beside = registry.shadow_index(settings)
+    shadow = registry.shadow_index(settings)
     with services.swap.running():
-        _finish(services.ledger, services.swap, beside, settings)
-        before = beside.replaces()
-        if beside.is_published():
-            report.say(state="unchanged", embedder=before, **_tidied(services.swap, beside))
+        _finish(services.ledger, services.swap, shadow, settings)
+        before = shadow.replaces()
+        if shadow.is_published():
+            report.say(state="unchanged", embedder=before, **_tidied(services.swap, shadow))
             return
-        _begin(services, beside, settings, before=before)
-        build = _build(services, beside, settings, report, may_lack=may_lack)
+        _begin(services, shadow, settings, before=before)
+        build = _build(services, shadow, settings, report, may_lack=may_lack)
         try:
             build(before=before)
         finally:
@@ -104,8 +105,8 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
             build.stored_summaries.close()
             services.blobs.close()
         report.say(exchanged=True)
-        time.sleep(beside.readers_follow_s + GRACE_S)
-        dropped = _drop(beside, beside.others())
+        time.sleep(shadow.readers_follow_s + GRACE_S)
+        dropped = _drop(shadow, shadow.others())
         report.say(
             state="published",
             embedder=build.embedder.identity,
@@ -113,61 +114,61 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
             summaries_missing=build.given_up,
             dropped=dropped,
         )
-    beside.close()
+    shadow.close()
 
 
 def drop(settings: Settings, report: Report) -> None:
     """Remove half-built and superseded indexes."""
     # The embedder does not matter for removing an index, and the built-in one asks no server.
-    beside = registry.shadow_index(settings.model_copy(update={"embedder": "static"}))
+    shadow = registry.shadow_index(settings.model_copy(update={"embedder": "static"}))
     swap = registry.index_swap(settings)
     require_alike(shaping(settings), swap.facts())
     with swap.running():
-        _finish(registry.ledger(settings), swap, beside, settings)
-        dropped = _drop(beside, beside.others())
+        _finish(registry.ledger(settings), swap, shadow, settings)
+        dropped = _drop(shadow, shadow.others())
         swap.forget()
-    beside.close()
+    shadow.close()
     report.say(state="dropped", dropped=dropped)
 
 
 def _finish(
-    ledger: Ledger, swap: IndexSwap, beside: engine.ShadowIndex, settings: Settings
+    ledger: Ledger, swap: IndexSwap, shadow: engine.ShadowIndex, settings: Settings
 ) -> None:
-    """Finish what a rebuild that died after publishing has left undone."""
-    finish(ledger, swap, beside, published=registry.published(settings).name)
+    """Finish a rebuild that died after publishing, if there is one."""
+    finish(ledger, swap, shadow, published=registry.published(settings).name)
 
 
-def _tidied(swap: IndexSwap, beside: engine.ShadowIndex) -> dict[str, object]:
+def _tidied(swap: IndexSwap, shadow: engine.ShadowIndex) -> dict[str, object]:
     """Remove leftover indexes; return them, and the half-built index that stays."""
-    begun, others = swap.target(), beside.others()
+    begun, others = swap.target(), shadow.others()
     if begun and begun["name"] not in others:
-        swap.forget()  # nothing of it is there any more
+        swap.forget()  # the index no longer exists
         begun = {}
     left = [name for name in others if name != begun.get("name")]
     choice = {name: begun[name] for name in registry.CHOICE if name in begun}
-    return {"dropped": _drop(beside, left), "half_built": choice}
+    return {"dropped": _drop(shadow, left), "half_built": choice}
 
 
 def _begin(
-    services: Services, beside: engine.ShadowIndex, settings: Settings, *, before: str
+    services: Services, shadow: engine.ShadowIndex, settings: Settings, *, before: str
 ) -> None:
     """Continue the index that was begun for this embedder, or begin one."""
     begun = services.swap.target()
-    if begun and begun["name"] != beside.name:
+    if begun and begun["name"] != shadow.name:
         raise InvalidSettings(
             f"an index for another embedder is half built ({begun['embedder']} "
             f"{begun['embedding_model']}): finish that one, or remove it with "
             "`codelode reindex --drop`"
         )
-    if not begun or not beside.exists():
-        _drop(beside, [beside.name])
+    if not begun or not shadow.exists():
+        _drop(shadow, [shadow.name])
         chosen = {name: str(getattr(settings, name)) for name in registry.CHOICE}
-        services.swap.begin({"name": beside.name, "replaces": before, **chosen})
+        services.swap.begin({"name": shadow.name, "replaces": before, **chosen})
 
 
 def _build(
     services: Services,
-    beside: engine.ShadowIndex,
+    shadow: engine.ShadowIndex,
     settings: Settings,
     report: Report,
     *,
@@ -190,24 +191,24 @@ def _build(
         stored_summaries=StoredSummaries(lambda: _published(settings)),
         embedder=registry.embedder(settings),
         derivations=known,
-        beside=beside,
-        store=beside.open(),
+        shadow=shadow,
+        store=shadow.open(),
         tell=report.progress,
         may_lack=may_lack,
     )
 
 
 def _published(settings: Settings) -> ChunkSearch | None:
-    """Return the read side of the published index, of any embedder; None: it has no chunks."""
+    """Return a reader of the published index, of any embedder; None if it has no chunks."""
     index = registry.published(settings)
     if index.space is None:
         return None
     return registry.engine(index.settings).reader(index.space)
 
 
-def _drop(beside: engine.ShadowIndex, names: Sequence[str]) -> list[str]:
+def _drop(shadow: engine.ShadowIndex, names: Sequence[str]) -> list[str]:
     for name in names:
-        beside.drop(name)
+        shadow.drop(name)
     return list(names)
 
 

@@ -1,4 +1,4 @@
-"""Brings the shadow index up to the ledger, pass by pass, until the swap."""
+"""Bring the shadow index up to date with the ledger, pass by pass, until the swap."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from workers.store import StoredFile, file_chunks, refs_of
 #: Files per call of the model and per commit.
 BATCH_FILES = 128
 
-#: The swap follows a pass that found at most so many changes, or the last of so many passes.
+#: The swap follows a pass with at most FEW_CHANGES changes, or the pass number MOST_LOOKS.
 FEW_CHANGES = 500
 MOST_LOOKS = 10
 
-#: Suffix of the note of a file that was built under the default ref as well.
+#: Suffix of the note of a file that is also at the default ref.
 _DEFAULT_MARK = "*"
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ log = structlog.get_logger("workers")
 
 class Hold(Protocol):
     def check(self) -> None:
-        """Raise Unavailable when the hold was lost."""
+        """Raise Unavailable if the lock was lost."""
 
 
 class IndexSwap(Protocol):
@@ -84,7 +84,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The work for one ref; `notes`: of stale files; `leaving`: path → note of a removed file."""
+    """The work for one ref: stale files with their new notes, and removed files.
+
+    `leaving`: path → note of a removed file.
+    """
 
     place: RepositoryRef
     refs: tuple[RefName, ...]
@@ -97,10 +100,10 @@ class _Plan:
 
 @dataclass(slots=True)
 class Build:
-    """Builds into `store`, which is that of `beside`. `tell` hears of every step.
+    """Builds the shadow index into `store`, and calls `tell` with its progress.
 
-    `stored_summaries`: those of the published index. `may_lack`: whether files and summaries that
-    cannot be brought over may be missing.
+    `stored_summaries`: those of the published index. `shadow`: the index of `store`. `may_lack`:
+    whether files and summaries that cannot be copied to the new index may be missing from it.
     """
 
     ledger: Ledger
@@ -109,7 +112,7 @@ class Build:
     stored_summaries: StoredSummaries
     embedder: Embedder
     derivations: Derivations
-    beside: engine.ShadowIndex
+    shadow: engine.ShadowIndex
     store: ChunkStore
     tell: Callable[[Progress], None]
     sleep: Callable[[float], None] = time.sleep
@@ -126,24 +129,24 @@ class Build:
     def __call__(self, *, before: str) -> None:
         """Build, catch up, and publish. `before`: the identity of the old embedder.
 
-        Raises Missing when files or summaries could not be brought over, unless it `may_lack`
-        them. What dies after publishing is finished by `finish`.
+        Raises Missing if files or summaries could not be copied, unless it `may_lack` them. If the
+        process dies after publishing, `finish` completes the rebuild.
         """
         for _ in range(MOST_LOOKS):
             if self.look() <= FEW_CHANGES:
                 break
         self._require_all()
-        self.store.maintain()  # here, because workers wait inside
+        self.store.maintain()  # before the lock, because workers wait for it
         with self.swap.alone() as hold:
             self.look(hold)
             self._require_all()
             self.store.close()
             hold.check()
-            self.beside.publish()
+            self.shadow.publish()
             _settle(self.ledger, self.swap, before=before, after=self.embedder.identity)
 
     def look(self, hold: Hold | None = None) -> int:
-        """Bring the new index to the present state of the ledger; return how many files changed."""
+        """Update the new index to the current state of the ledger; return the number of changes."""
         repositories = {one.name: one for one in self.ledger.repositories()}
         gone = {name for name, _ in self.swap.refs()} - repositories.keys()
         self._forgive(gone)
@@ -153,7 +156,7 @@ class Build:
         )
 
     def _repository(self, repository: Repository, hold: Hold | None) -> int:
-        """Bring a repository's refs up to date, removals first: the default ref may have moved."""
+        """Update the refs of a repository; removals first, as the default ref may have changed."""
         refs = self.ledger.refs(repository.name)
         state = (repository.default_ref, refs)
         is_settled = all(ref.is_clean for ref in refs)
@@ -275,8 +278,9 @@ class Build:
     ) -> dict[IndexedFile, int]:
         """Return the files to leave out because they would lose summaries, with how many.
 
-        Where it may lack them, none is left out; the next run of the ref takes those files up
-        again. Raises Busy where a run is under way, of which the ledger lets nothing be doubted.
+        If it `may_lack` them, none is left out, and the files are invalidated in the ledger, so
+        that the next run of the ref reprocesses them. Raises Busy while a run is under way, because
+        the ledger cannot invalidate its files.
         """
         lost = {
             file: files[file].summaries - one.summaries.made
@@ -336,11 +340,11 @@ class Build:
         )
 
     def _rounded(self, rows: Vectors) -> Vectors:
-        """Round vectors as storing them between jobs does, so that the index is the same."""
+        """Round vectors to half floats, as indexing does, so that both make the same index."""
         return wire.load_vectors(wire.dump_vectors(rows), dim=self.embedder.dim)
 
     def _trying(self, work: Callable[[], T]) -> T:
-        """Do the work, and repeat it after a pause while a server is away."""
+        """Do the work, and retry it after a pause while a server is unavailable."""
         for retry in range(MAX_RETRIES):
             try:
                 return work()
@@ -371,21 +375,22 @@ class Build:
             )
 
 
-def finish(ledger: Ledger, swap: IndexSwap, beside: engine.ShadowIndex, *, published: str) -> None:
+def finish(ledger: Ledger, swap: IndexSwap, shadow: engine.ShadowIndex, *, published: str) -> None:
     """Finish a rebuild that died after publishing, if there is one.
 
     `published`: the name of the published index. May be repeated.
     """
     target = swap.target()
     if target and target["name"] == published:
-        after = beside.replaces()
+        after = shadow.replaces()
         _settle(ledger, swap, before=target.get("replaces", after), after=after)
 
 
 def _settle(ledger: Ledger, swap: IndexSwap, *, before: str, after: str) -> None:
-    """Update the ledger after publishing. The identity is the last part of a fingerprint.
+    """Replace the embedder's identity in the ledger's fingerprints after publishing.
 
-    With what parts it from the rest: one identity may end like another, and be changed twice.
+    The identity is the last part of a fingerprint. It is replaced with the separator before it,
+    because one identity may end like another.
     """
     ledger.restamp(f", {before}", f", {after}")
     swap.forget()
@@ -400,8 +405,8 @@ def _is_held(record: FileRecord) -> bool:
 def _note(record: FileRecord, refs: tuple[RefName, ...], queries: str) -> str:
     """Return the note on a file; if it changes, the file is built again.
 
-    The blob, what it is parsed with, how many summaries it has (they come later, as with
-    `codelode enrich`, and none is ever replaced by another), and whether it is at the default ref.
+    It has the blob, the number of summaries (which are added later, as by `codelode enrich`, and
+    never replaced), the digest of the queries, and whether the file is at the default ref.
     """
     made = f"{record.summaries}/{record.summaries_missing}"
     mark = _DEFAULT_MARK if DEFAULT_REF in refs else ""

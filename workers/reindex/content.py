@@ -1,11 +1,11 @@
-"""Loads parsed files and their summaries for a rebuild: kept ones are reused, others parsed.
+"""Load parsed files and their summaries for a rebuild, from the cache or by parsing again.
 
-A grammar may loop or crash, so what has to be parsed is parsed in processes that may die; then the
-file is left out with the reason. A summary that is not kept any more is not asked for again: the
-published index may have it (`workers.reindex.stored_summaries`).
+A grammar may loop or crash, so files are parsed in processes that can be killed; such a file is
+left out with the reason. No language model is called for summaries that the cache has lost: the
+published index may have them (`workers.reindex.stored_summaries`).
 
-A ref's own queries are those among its records rather than those of its indexed revision: a run
-that is under way, or was abandoned, has recorded its own and parsed some files with them.
+The queries of a ref are taken from its records in the ledger and not from its indexed revision: an
+unfinished or abandoned run has recorded its own queries and parsed some files with them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from workers.parse import OwnQueries, guard, own_queries, parse
 from workers.pull import ignore
 from workers.services import bound_memory
 
-#: Processes that parse.
+#: Number of processes that parse.
 PARSERS = 2
 
 _NO_RUN = RunId("reindex")
@@ -44,7 +44,7 @@ _NO_RUN = RunId("reindex")
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """One file of the ledger."""
+    """A file in the ledger."""
 
     repository: RepositoryName
     path: str
@@ -59,7 +59,7 @@ class Content:
     summaries: Summaries = NO_SUMMARIES
 
     def filled(self, known: Sequence[Chunk]) -> Content:
-        """Add the summaries of the file's stored chunks where it has none."""
+        """Fill in missing summaries from the stored chunks of the file."""
         stored = {chunk.content: chunk.summary for chunk in known}
         chunks = locate(self.parsed, repository=RepositoryName(""), path="", refs=())
         texts = self.summaries.chunks or ("",) * len(chunks)
@@ -91,7 +91,7 @@ class Contents:
     ) -> dict[IndexedFile, Content | str]:
         """Return the content of each file, or the reason why there is none.
 
-        The files are of one repository, and `queries` its own ones at their ref.
+        The files are of one repository; `queries`: records of its query files at the ref.
         """
         try:
             own = self._own(files[0].repository, queries) if files else own_queries.NONE
@@ -145,7 +145,7 @@ class Contents:
     def _parse(
         self, files: Sequence[IndexedFile], own: OwnQueries
     ) -> dict[IndexedFile, bytes | str]:
-        """Parse in processes that may die, after a crash one by one; a text is a reason."""
+        """Parse in processes that may die; after a crash, one by one. A `str` is an error."""
         read = {file: self._read(file) for file in files}
         asked = {f: self._ask(f, d, own) for f, d in read.items() if isinstance(d, bytes)}
         made: dict[IndexedFile, bytes | str] = {f: d for f, d in read.items() if isinstance(d, str)}
@@ -210,7 +210,7 @@ def _parse(data: bytes, path: str, own: OwnQueries) -> bytes | str:
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
-    """Kill the pool's processes, also those that hang."""
+    """Kill the processes of the pool, including those that hang."""
     for process in list((pool._processes or {}).values()):
         process.kill()
     pool.shutdown(wait=True, cancel_futures=True)

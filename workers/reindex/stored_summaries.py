@@ -1,11 +1,10 @@
-"""Reads the summaries of the published index, so that a rebuild keeps what they cost.
+"""Read the summaries of the published index, so that a rebuild does not lose them.
 
-The derivation cache has most of them, but an entry may be gone at any time, and none is found
-without the identity of the language model that wrote it, which may be away or another one now. The
-published index has all that the ledger counts, unless it is of an older schema: that one cannot be
-read any more.
+The derived-value cache has most of them, but an entry may be evicted at any time, and its key needs
+the identity of the language model that wrote it, which may be unavailable or replaced. The
+published index has all summaries, unless it is of an older schema and cannot be read any more.
 
-Reading is asynchronous, as the gateway needs it, so an event loop is kept for it here.
+The port is asynchronous, as the gateway needs it, so an event loop is run here.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ log = structlog.get_logger("workers")
 
 
 class StoredSummaries:
-    """The summaries of the index that `open` opens on first use; None: there is no such index."""
+    """Reads summaries from the index that `open` returns on first use; None: there is none."""
 
     def __init__(self, open: Callable[[], ChunkSearch | None]) -> None:
         self._open = open

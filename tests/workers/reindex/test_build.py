@@ -100,7 +100,7 @@ class World:
         self.embedder = HashEmbedder()
         self.derivations = MemoryDerivations(max_bytes=1_000_000)
         self.contents = Contents(self.derivations, self.blobs, 1_000_000, timeout_s=20)
-        self.beside = LocalShadowIndex(
+        self.shadow = LocalShadowIndex(
             self.root, dim=DIM, identity="new", choice={"embedder": "ollama"}
         )
         LocalChunkStore(self.root, dim=4, identity="old").close()
@@ -135,8 +135,8 @@ class World:
             stored_summaries=self.stored_summaries,
             embedder=self.embedder,
             derivations=self.derivations,
-            beside=self.beside,
-            store=self.beside.open(),
+            shadow=self.shadow,
+            store=self.shadow.open(),
             tell=self.told.append,
             sleep=lambda _: None,
             **given,
@@ -321,10 +321,10 @@ async def test_the_old_index_refuses_readers_and_writers_that_hold_it(world):
             writer.remove_repository(APP)
         with pytest.raises(Superseded):
             LocalChunkStore(world.root, dim=4, identity="old")
-        for name in world.beside.others():
-            world.beside.drop(name)
+        for name in world.shadow.others():
+            world.shadow.drop(name)
     assert set(await world.stored()) == {"a.py"}
-    assert world.beside.others() == []
+    assert world.shadow.others() == []
     writer.close()
     await reader.close()
 
@@ -336,7 +336,7 @@ class Dies(BaseException):
 @pytest.mark.parametrize("step", ["restamp", "forget"])
 async def test_what_dies_right_after_publishing_is_finished_later(world, step):
     world.index({"a.py": "def a(): 1\n"})
-    world.swap.begin({"name": world.beside.name, "replaces": "old"})
+    world.swap.begin({"name": world.shadow.name, "replaces": "old"})
 
     class Dying:
         """The ledger or the swap, up to one call."""
@@ -352,35 +352,35 @@ async def test_what_dies_right_after_publishing_is_finished_later(world, step):
     build = world.build(ledger=Dying(world.ledger), swap=Dying(world.swap))
     with pytest.raises(Dies):
         build(before="old")
-    assert published.read(world.root).folder.name == world.beside.name
+    assert published.read(world.root).folder.name == world.shadow.name
 
     for _ in range(2):
-        finish(world.ledger, world.swap, world.beside, published=world.beside.name)
+        finish(world.ledger, world.swap, world.shadow, published=world.shadow.name)
         assert [ref.fingerprint for ref in world.ledger.refs(APP)] == ["p, new"]
         assert (world.swap.target(), world.swap.refs()) == ({}, set())
 
 
 async def test_what_is_not_published_yet_is_not_finished(world):
     world.index({"a.py": "def a(): 1\n"})
-    world.swap.begin({"name": world.beside.name, "replaces": "old"})
+    world.swap.begin({"name": world.shadow.name, "replaces": "old"})
     world.build().look()
 
-    finish(world.ledger, world.swap, world.beside, published="index")
+    finish(world.ledger, world.swap, world.shadow, published="index")
 
     assert [ref.fingerprint for ref in world.ledger.refs(APP)] == ["p, old"]
-    assert world.swap.target()["name"] == world.beside.name
+    assert world.swap.target()["name"] == world.shadow.name
     assert world.swap.refs() == {(APP, MAIN)}
 
 
 async def test_of_an_embedder_whose_name_ends_the_other_s_the_name_is_changed_once(world):
     world.index({"a.py": "def a(): 1\n"})
     world.embedder.identity = "even old"
-    world.beside = LocalShadowIndex(world.root, dim=DIM, identity="even old", choice={})
-    world.swap.begin({"name": world.beside.name, "replaces": "old"})
+    world.shadow = LocalShadowIndex(world.root, dim=DIM, identity="even old", choice={})
+    world.swap.begin({"name": world.shadow.name, "replaces": "old"})
     world.build()(before="old")
-    world.swap.begin({"name": world.beside.name, "replaces": "old"})  # as if it had died
+    world.swap.begin({"name": world.shadow.name, "replaces": "old"})  # as if it had died
 
-    finish(world.ledger, world.swap, world.beside, published=world.beside.name)
+    finish(world.ledger, world.swap, world.shadow, published=world.shadow.name)
 
     assert [ref.fingerprint for ref in world.ledger.refs(APP)] == ["p, even old"]
 
@@ -390,7 +390,7 @@ def test_a_disk_without_room_is_noticed_before_anything_is_built(world, monkeypa
     usage = type("Usage", (), {"free": 1_000_000})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(Unavailable, match=r"lacks about \d+ MB"):
-        world.beside.open()
+        world.shadow.open()
 
 
 # Queries of one's own
