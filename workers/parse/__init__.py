@@ -1,8 +1,8 @@
 """Parse a file's bytes into chunks, symbols, imports, uses of names, and health.
 
 `parse` is pure and succeeds for every input: a file without a grammar, or too large for a tree, is
-cut as text, and its health says so. It does not bound its time: a grammar may loop for ever in C,
-so a worker runs it in a process that can be killed. `guard` names files that are not worth parsing.
+cut as text, and its health says so. Its time is not bounded: a grammar may loop forever in C, so
+a worker runs it in a process that can be killed. `guard` names files that are not worth parsing.
 `language_table` says how to add a language.
 """
 

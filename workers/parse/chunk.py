@@ -1,7 +1,7 @@
-"""Cut a file into chunks: split then merge over its syntax tree (cAST, Zhang et al., 2025).
+"""Cut a file into chunks: split, then merge, its syntax tree (cAST, Zhang et al., 2025).
 
-A node that fits is never divided. A larger one is divided before those of its children that begin
-a line, and small neighbours are merged. Cuts are at line starts, so that a chunk reads as in an
+A node that fits is never divided. A larger node is divided before each child that begins a line,
+and small neighbours are merged. Cuts are at line starts, so that a chunk reads as in an
 editor; blank lines belong to the chunk before. Sizes are in ink, which is bytes that are not
 whitespace, so that deep indentation does not make chunks smaller.
 """
@@ -207,9 +207,10 @@ def _joined(a: _Segment, b: _Segment) -> _Segment:
 
 
 def _join_runts(segments: Iterable[_Segment]) -> list[_Segment]:
-    """Join each segment that is too small to what it opens, else to the next, else to the last.
+    """Join each segment that is too small with the part that it opens, or else with a neighbour.
 
-    The first line of a class never ends the chunk before: nobody would look for the class there.
+    The first line of a class is never joined with the chunk before it, which is not about the
+    class.
     """
     opened = _join_openings(list(segments))
     forward = _join(opened, lambda a, b: _is_runt(a) and b.depth >= a.depth)

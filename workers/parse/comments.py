@@ -1,4 +1,4 @@
-"""The comments right above the rows of a file.
+"""Find the comments directly above a row of a file.
 
 They are found by their marks in the text, because grammars disagree on the parent of a comment:
 Kotlin's puts the comment of the first class into the import list.

@@ -1,8 +1,8 @@
-"""Definitions of a tree: the captures of a query, nested and described.
+"""Extract the definitions of a syntax tree from the captures of a query.
 
 A query captures each definition as `@definition.<kind>` with its `@name`, the vocabulary of
-tree-sitter tags. Where two patterns find one name at one place, the earlier pattern counts. Other
-captures serve names that a grammar does not nest:
+tree-sitter tags. If two patterns match one name at one position, the earlier pattern counts. Other
+captures are for names that a grammar does not nest:
 
     @scope      nests others under its @name without defining it: Rust `impl`, Swift `extension`
     @namespace  does the same and is left out of headers: C++
@@ -42,7 +42,7 @@ MAX_DEFINITIONS = 10_000
 
 _KINDS = {kind.value: kind for kind in Kind}
 
-#: Capture → what its node is.
+#: The kind of the node that each capture marks.
 _DEFINED = {f"definition.{name}": name for name in _KINDS} | {
     name: name for name in ("scope", "namespace")
 }

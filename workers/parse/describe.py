@@ -1,4 +1,4 @@
-"""The signature of a definition on one line, and the first line of its documentation.
+"""Extract the signature of a definition, and the first line of its documentation.
 
 Both are read from the text around the node and not from other nodes, so that a few rules serve all
 grammars.
@@ -16,13 +16,13 @@ from workers.parse.lines import Lines
 MAX_SIGNATURE_CHARS = 200
 MAX_DOC_CHARS = 200
 
-#: Bytes of a definition in which its signature is looked for.
+#: Number of bytes of a definition in which its signature is searched.
 _HEAD_BYTES = 800
 
 _LINE_START = re.compile(rb"[ \t]*((?:[\w@]+[ \t]+)+)\Z")
 _TAIL = re.compile(r"(?:\s*(?:\{|=>|[=:;,]|\bdo|\bwhere|\bbegin|\bthen))+\s*\Z")
 _ATTRIBUTE_MARKS = (b"@", b"#", b"[", b"t")
-#: How texts begin and end that the two expressions could change; tested first, as few do.
+#: Starts and ends of texts that the two expressions can change; a cheap test, which few pass.
 _ATTRIBUTE_STARTS = ("@", "#", "[")
 _TAIL_ENDS = ("{", "=>", "=", ":", ";", ",", "do", "where", "begin", "then")
 _HEAD_MARKS = re.compile(r"[(\[)\]{\n]")
