@@ -225,7 +225,7 @@ async def test_the_answer_says_what_the_subject_is_and_what_was_cut(ask, channel
     assert (whole.subject_kind, whole.repository, list(whole.notices)) == ("file", HERE, [])
     assert {link.relation for link in whole.links} == {"imports", "calls", "cross_repository"}
     assert part.subject_kind == "symbol"
-    assert any("imports: the first 1" in notice for notice in part.notices)
+    assert any("imports: only the first 1" in notice for notice in part.notices)
 
 
 WRONG = [
