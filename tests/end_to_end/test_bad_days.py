@@ -58,7 +58,9 @@ def shared(tmp_path_factory, cluster_at, server, wires):
         http, grpc = (wire.port for wire in wires)
         own = clustered(Address(f"http://127.0.0.1:{http}", grpc, server.address().api_key))
     data = tmp_path_factory.mktemp("disturbed") / "data"
-    made = cluster_at(data, **{**own, "window": WINDOW, "derivations": "none"})
+    # A parse waits for a Redis that is restarting, and that time counts against its limit.
+    limits = {"window": WINDOW, "derivations": "none", "parse_timeout_s": "60"}
+    made = cluster_at(data, **own, **limits)
     made.start()
     yield made
     made.kill()

@@ -238,7 +238,8 @@ def test_a_worker_that_took_the_model_for_another_one_finds_out(
         trouble = Trouble(relay, SHORT, is_asked_by_who_comes_late())
         run = client.index(sources, name="app", wait=False)
         wait_for(lambda: "Retry in" in log.read_text(), "a file to be put off")
-        assert "another model than the one that stores, ollama-all-minilm" in log.read_text()
+        message = "than the store worker, which uses ollama-all-minilm"
+        assert message in log.read_text()
         now = state_of(client, run)
         assert (now.state, now.done, now.failed) == (RunState.INDEXING, 0, 0)
         trouble.mend()

@@ -41,7 +41,14 @@ def test_a_terminated_run_leaves_no_server_behind(
     started, said = Path(environment["UNENDING"]), tmp_path / "said"
     command = [sys.executable, "-m", "pytest", UNENDING, *options, "--basetemp", tmp_path / "base"]
     with said.open("wb") as output:
-        run = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        # A run in the background of a script ignores SIGINT, and would pass that on.
+        run = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
     try:
         wait_for(started.exists, "servers to run", give_up=lambda: ended(run, said), seconds=180)
         commands = [command_of(pid) for pid in processes(environment)]
