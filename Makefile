@@ -9,8 +9,8 @@ PROTOS := $(wildcard protos/codelode/v1/*.proto)
 demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 	@$(BIN)/codelode demo $(REPO)
 
-# Tests that need servers wait for these much of the time, so there are more processes than cores.
-# Groups run in their order (`tests/grouping.py`), which has the quick ones last.
+# Tests that need servers spend much of the time waiting, so run more processes than cores.
+# `tests/grouping.py` orders the groups of tests, quick ones last.
 PROCESSES ?= 4
 
 test: check  ## every check and every test, with real servers

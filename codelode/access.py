@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Role(StrEnum):
     """The rights of a principal; each role includes the ones before it."""
 
-    READER = "reader"  # search, and look at what is indexed
+    READER = "reader"  # search, and read status and coverage
     INDEXER = "indexer"  # register repositories and start runs
     ADMIN = "admin"  # remove repositories
 

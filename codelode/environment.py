@@ -1,4 +1,4 @@
-"""The environment variables that a client reads, without the validation that a server needs.
+"""Read the environment variables of a client, without the validation that a server needs.
 
 `codelode.settings` describes and checks every setting, but importing the validation takes longer
 than a search does. A client needs three of them.

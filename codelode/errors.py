@@ -47,7 +47,7 @@ class NotFound(CodelodeError):
 
 
 class NotIndexed(NotFound):
-    """The repository or ref exists, but nothing of it is indexed yet."""
+    """The repository or ref exists, but is not indexed yet."""
 
 
 class Denied(CodelodeError):

@@ -1,4 +1,4 @@
-"""Choose which keyword and vector results are worth reading and ranking.
+"""Choose the keyword and vector results to read and rank.
 
 Reading and ranking candidates is most of the cost of a search, and half of the candidates never
 come near the first page. They are chosen by rank, because ranks mean the same in every store and
@@ -27,7 +27,7 @@ def shortlist(
 ) -> list[Key]:
     """Return at most `limit` candidates, those with the best fused ranks; None: all of them.
 
-    Each side lists its candidates best first. The result is in no particular order.
+    Each list is ordered best first. The result is in no particular order.
     """
     scores: defaultdict[Key, float] = defaultdict(float)
     for side in sides:

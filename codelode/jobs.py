@@ -23,7 +23,7 @@ STORE = stages.LAST.name
 QUEUES = stages.queues()
 
 PULL_TASK = stages.PULL.task
-FORGET_TASK = "workers.forget"  # remove what is stored of a repository
+FORGET_TASK = "workers.forget"  # remove all data of a repository
 DROP_MIRROR_TASK = "workers.drop_mirror"
 REAP_TASK = "workers.reap"
 MAINTAIN_TASK = "workers.maintain"

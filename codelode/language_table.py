@@ -1,4 +1,4 @@
-"""One row per language with everything that both sides need to know of it.
+"""Define each language in one row, for workers and gateway.
 
 A language has one canonical name, in lower case, for filters, stored chunks and query files; other
 names are aliases. `languages` decides which row a path belongs to.

@@ -46,7 +46,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
-    # Where things are
+    # Locations
     data: Path = Field(
         default=Path(DEFAULT_DATA),
         description="Folder of the embedded cluster: mirrors, chunk index, job state.",

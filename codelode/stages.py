@@ -78,8 +78,8 @@ def has_language_model(settings: Settings) -> bool:
     return settings.language_model != "none"
 
 
-#: Messages of the file stages arrive one by one, and taking each by itself costs up to twice the
-#: processor time. Shorter than the lulls that end a batch, and than the parsing of what is held.
+#: Messages of the file stages arrive one by one, and receiving each separately takes up to twice
+#: the processor time. Shorter than the lulls that end a batch, and than parsing what is prefetched.
 GATHERS_S = 0.05
 
 #: `embed`: with a lull of 0.03 s batches have 6 files, and each call has a few round trips of its
@@ -141,7 +141,7 @@ STAGES = (
 
 PULL = STAGES[0]
 
-#: Files begin at the first of these. Removals, and files that are left out, only pass the last one.
+#: A file begins at the first of these. Removals and skipped files only pass the last one.
 FILE_STAGES = STAGES[1:]
 LAST = FILE_STAGES[-1]
 

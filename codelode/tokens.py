@@ -34,7 +34,7 @@ _WORD = re.compile(
     r"|[^\W\d_A-Za-z]+"  # scripts without case
 )
 
-#: A longer run is data (base64, minified code) rather than an identifier.
+#: Maximum length of an identifier; a longer run is data (base64, minified code).
 MAX_IDENTIFIER_CHARS = 120
 
 #: Results that a memo holds before it is cleared.

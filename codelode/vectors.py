@@ -1,6 +1,6 @@
 """The types of embedding vectors.
 
-They are apart from `codelode.model` because numpy takes longer to import than a client's call.
+They are not in `codelode.model` because importing numpy takes longer than a call of a client.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ MISSED_HEARTBEATS = 3
 #: records of a repository.
 SAVE_TIMEOUT_S = 120.0
 
-#: The settings that name an embedder. The address and key of its server are each process's own.
+#: The settings that name an embedder. Its server's address and key may differ between processes.
 CHOICE = ("embedder", "embedding_model", "embedding_dim")
 
 
@@ -68,21 +68,21 @@ class Store:
     """A chunk store."""
 
     open: Callable[[Settings], StoreEngine]
-    #: Settings that say where the index is; processes of one cluster must agree on them.
+    #: Settings that locate the index; all processes of a cluster need the same values.
     location: tuple[str, ...]
-    #: Threads of one worker process that write at the same time. A file has one writer; a server
-    #: stores what one thread has sent while another builds its objects.
+    #: Writer threads per worker process. An index in a local file allows one; with a server, one
+    #: thread builds objects while the server stores those of another.
     writers: int
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider of models; None: it has no model of that kind."""
+    """A provider of models; None: it does not provide that kind of model."""
 
     embedder: Callable[[Settings], Embedder] | None = None
     language_model: Callable[[Settings], LanguageModel | None] | None = None
     cross_encoder: Callable[[Settings], CrossEncoder] | None = None
-    #: Whether a server answers, which may be away or lack the model.
+    #: Whether the models are behind a server, which may be unreachable or lack the model.
     is_remote: bool = False
 
 
@@ -241,7 +241,7 @@ def choices(setting: str) -> tuple[str, ...]:
 
 
 def embedder(settings: Settings) -> Embedder:
-    """Return the embedding model. One behind a server is not asked for anything yet."""
+    """Return the embedding model. Does not contact its server yet."""
     make = PROVIDERS[settings.embedder].embedder
     assert make is not None, "the settings are checked against `choices`"
     return make(settings)
@@ -275,8 +275,8 @@ def cross_encoder(settings: Settings) -> CrossEncoder | None:
 def prepare_models(settings: Settings, *, tell: Callable[[str], None] = lambda _: None) -> None:
     """Wait until the models behind servers answer; pull those that are missing.
 
-    Raises what using them would raise. A language model that is away is only reported, because
-    everything works without summaries.
+    Raises the errors that using them would raise. An unreachable language model is only
+    reported, because everything works without summaries.
     """
     if PROVIDERS[settings.embedder].is_remote:
         _ = embedder(settings).identity
@@ -284,7 +284,7 @@ def prepare_models(settings: Settings, *, tell: Callable[[str], None] = lambda _
     try:
         _ = model.identity if model else ""
     except Unavailable as exc:
-        tell(f"no summaries until the language model is back, `codelode enrich` then: {exc}")
+        tell(f"no summaries until the language model answers; then run `codelode enrich`: {exc}")
 
 
 # The chunk index
@@ -306,10 +306,10 @@ def engine(settings: Settings) -> StoreEngine:
 
 
 def published(settings: Settings) -> Published:
-    """Return the published index; where a rebuild chose its embedder, the settings name that one.
+    """Return the published index, with settings that name the embedder that it was built with.
 
-    A process takes its embedder and its side of the index from one answer, so that they fit; when
-    the index raises Superseded it asks again. Raises Unavailable when the store does not answer.
+    A process opens the index and its embedder from one result, so that they match. It calls this
+    again when the index raises Superseded. Raises Unavailable when the store does not answer.
     """
     found = engine(settings).published()
     return Published(found.name, chosen(settings, found.choice), found.space)

@@ -1,17 +1,19 @@
-"""Keyword search's view of chunks and queries: the same words in every chunk store.
+"""Extract the terms of chunks and queries for keyword search, equally for every chunk store.
 
-A chunk has two searched fields, what it is called and what it says, and its keyword score is the
-weighted sum of the BM25 scores of both. Two fields rather than one text with the names repeated:
-on 26 repositories with 513 annotated queries, keywords alone over windows of 40 lines, the sum
-reached NDCG@10 .670, .681, .685, .677, .664 with weights 0.5, 0.75, 1, 1.5, 2; one text .610, with
-the names put in three times .637. The weight was picked on these same queries, none held out:
-trust that two fields are better, not the third digit between 0.75 and 1.5.
+A chunk has a field for its names and path, one for its content, and one for its summary. Its
+keyword score is the weighted sum of the fields' BM25 scores. Names and content are two fields
+because that ranks better than one text. On 26 repositories with 513 annotated queries, with
+keyword search alone over windows of 40 lines, two fields reached NDCG@10 .670, .681, .685, .677,
+and .664 with name weights 0.5, 0.75, 1, 1.5, and 2. One text reached .610, or .637 with the names
+repeated three times. The weight was chosen on these same queries, so differences between weights
+from 0.75 to 1.5 are not significant.
 
-What stands before a chunk that begins inside something is searched with its content, and embedded
-with it. On 31 repositories that made no difference that can be told from chance: NDCG@10 of 614
-annotated queries on source folders and on whole repositories, and of 692 commit subjects (sought:
-the chunks with the lines they added), moved by -.0007, +.0001 and -.0016. Of the subjects with such
-a chunk among those sought, recall@20 rose from .259 to .271.
+A chunk that begins inside a definition is indexed and embedded with the text right before it
+(`Chunk.overlap`). On 31 repositories this made no significant difference: NDCG@10 changed by
+-.0007 for 614 annotated queries on source folders, by +.0001 for the same queries on whole
+repositories, and by -.0016 for 692 commit subjects (relevant: the chunks with the lines that the
+commit added). For the subjects with such a chunk among the relevant ones, recall@20 rose from .259
+to .271.
 """
 
 from __future__ import annotations
@@ -19,31 +21,32 @@ from __future__ import annotations
 from codelode import tokens
 from codelode.model import Chunk
 
-#: Weight of the names' score; the content's is 1.
+#: Weight of the score of names, relative to that of content.
 NAME_WEIGHT = 1.0
 
-#: Weight of the summary's score, from published code search over summaries; nothing measured here.
+#: Weight of the score of summaries: the value of published code search over summaries, not measured
+#: here.
 SUMMARY_WEIGHT = 2.0
 
-#: Distinct terms of a query that are searched, the first ones: more cost time and say little new.
+#: Only this many distinct terms of a query are searched; more take time and add little.
 MAX_QUERY_TERMS = 64
 
 
 def name_terms(chunk: Chunk) -> str:
-    """The terms of where a chunk stands and what it defines, with a space between them."""
+    """Return the terms of a chunk's path, symbols, and header, separated by spaces."""
     return tokens.joined_terms("\n".join((chunk.path, chunk.symbol, *chunk.symbols, chunk.header)))
 
 
 def content_terms(chunk: Chunk) -> str:
-    """The terms of the code itself, and of what it goes on from."""
+    """Return the terms of a chunk's content and of the text right before it."""
     return tokens.joined_terms(chunk.overlap + chunk.content)
 
 
 def summary_terms(chunk: Chunk) -> str:
-    """The terms of what a language model says of it; none when it was not asked."""
+    """Return the terms of a chunk's summary; empty without a summary."""
     return tokens.joined_terms(chunk.summary)
 
 
 def query_terms(text: str) -> list[str]:
-    """The distinct terms of a query in order, at most MAX_QUERY_TERMS; none for punctuation."""
+    """Return the first MAX_QUERY_TERMS distinct terms of a query, in order."""
     return list(dict.fromkeys(tokens.terms(text)))[:MAX_QUERY_TERMS]

@@ -1,4 +1,4 @@
-"""The `codelode` command: its subcommands, and how each of them ends.
+"""The `codelode` command: its table of subcommands and its exit statuses.
 
 A subcommand's module is imported when it runs, because the libraries of all of them together take
 longer to import than a search takes. The table therefore holds what the help lists.
@@ -191,7 +191,7 @@ def _status_of(args: list[str]) -> int:
         return INTERRUPTED
     except CodelodeError as exc:
         return _complain(str(exc))
-    except Exception as exc:  # noqa: BLE001  a process meets the world here
+    except Exception as exc:  # noqa: BLE001  the outermost handler of the process
         where = traceback.extract_tb(exc.__traceback__)[-1]
         return _complain(
             f"unexpected {type(exc).__name__}: {exc} ({where.filename}:{where.lineno})",
@@ -221,7 +221,7 @@ def _complain(message: str, *, hint: str = "") -> int:
 
 
 def _forget_unread() -> None:
-    """Drop output that nobody reads; Python would try to write it again at exit, and complain."""
+    """Discard buffered output; Python would try to write it at exit and print an error."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -82,14 +82,16 @@ def demo(repositories: tuple[str, ...]) -> None:
       codelode demo https://github.com/pallets/click
     """
     urls = tuple(map(locator, repositories)) or (str(_checkout(Path.cwd())),)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # cleaning up on the way
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(TERMINATED)
+    )  # the context managers still clean up
     with tempfile.TemporaryDirectory(prefix="codelode-demo-") as temporary:
         data = Path(temporary).resolve()
         with _cluster(data) as cluster, connected(cluster.grpc) as client:
             runs = [_index(client, url) for url in urls]
             _search(client, _questions(client, runs[0]))
         _check_all_gone(data)
-    printing.note("the demo is over; no process and no file of it is left")
+    printing.note("the demo is over; all of its processes and files are removed")
 
 
 @contextmanager

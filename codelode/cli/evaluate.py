@@ -154,7 +154,7 @@ def _asking(client: Client, preset: str, scope: str, options: SearchOptions) -> 
         return [
             judged.Shown(
                 SourceLocation(
-                    # A hit in another repository is nobody's target.
+                    # A hit in another repository matches no target.
                     hit.path
                     if hit.repository == query.repository
                     else f"{hit.repository}:{hit.path}",

@@ -72,7 +72,7 @@ def failures(
 def report_troubles(state: Status, name: str | None, *, good: str = "") -> int:
     """Print what is wrong with the repositories, or else `good`; return the exit status.
 
-    A repository that cannot even be cloned has no failed file, so files alone do not tell.
+    A repository that cannot be cloned has no files, so its failure is not among those of files.
     """
     found = _troubles(state, name)
     for trouble in found:
@@ -109,15 +109,15 @@ def _asked_for(state: Status, name: str | None) -> list[IndexedRepository]:
 
 def _trouble(repository: IndexedRepository, last: Run | None) -> str:
     if last is not None and last.state is RunState.FAILED:
-        return f"its last run failed: {last.error}; `codelode index` tries again"
+        return f"its last run failed: {last.error}; run `codelode index` again"
     if last is not None and last.state is RunState.CANCELLED:
-        return "its last run was cancelled; `codelode index` goes on"
+        return "its last run was cancelled; `codelode index` continues it"
     if last is None and not any(ref.indexed for ref in repository.refs):
-        return "nothing of it is indexed yet; `codelode index` does it"
+        return "it is not indexed yet; run `codelode index`"
     return ""
 
 
 def _good_news(*, include_skipped: bool, include_partial: bool) -> str:
     if include_skipped:
-        return "every file is indexed" + ", and was read whole" * include_partial
-    return "no file has failed" + " or was read in part" * include_partial
+        return "every file is indexed" + ", and was parsed in full" * include_partial
+    return "no file has failed" + " or was parsed only in part" * include_partial

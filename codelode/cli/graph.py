@@ -1,4 +1,4 @@
-"""`codelode graph` and `codelode explain`: what surrounds a file or a symbol."""
+"""`codelode graph` and `codelode explain`: the dependencies of a file or a symbol."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def graph(
 ) -> None:
     """Show what a file or a symbol depends on, or with --reverse what depends on it.
 
-    Imports and calls are followed up to --depth steps, also into other repositories. An edge that
-    is not certain has its confidence behind it: imported, or name alone. Exit status: 0 found, 1
-    nothing found, 2 error.
+    Imports and calls are followed up to --depth steps, also into other repositories. The
+    confidence of an uncertain edge is printed after it: imported, or name alone. Exit status:
+    0 found, 1 nothing found, 2 error.
 
     \b
     Examples:

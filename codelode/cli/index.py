@@ -1,4 +1,4 @@
-"""`codelode index`, `retry`, `enrich`, `cancel`, `remove`: what changes the index.
+"""`codelode index`, `retry`, `enrich`, `cancel`, `remove`: change the index.
 
 Runs happen in the workers. A command that waits only watches, so interrupting `--wait` does not
 stop the run.
@@ -228,8 +228,8 @@ def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool)
         click.echo(run_line(end))
         if end.state is RunState.COMPLETE and end.summaries_missing:
             printing.note(
-                "the language model failed, or what it may be asked is used up: the log of the "
-                f"enrich worker says which; `codelode enrich {end.repository}` has the rest written"
+                "the language model failed or its budget is used up; the log of the enrich worker "
+                f"says which. `codelode enrich {end.repository}` writes the missing summaries"
             )
         if end.state in (RunState.FAILED, RunState.CANCELLED):
             printing.complain(f"{end.repository}: {end.error or f'the run was {end.state}'}")
@@ -244,16 +244,16 @@ def _wait(client: Client, run: Run) -> Run:
             for run in states:
                 progress(run)
     except KeyboardInterrupt:
-        printing.note(f"the run goes on without you; `codelode cancel {run.id}` ends it")
+        printing.note(f"the run continues in the cluster; `codelode cancel {run.id}` ends it")
         raise
     except Unavailable as exc:
         raise Unavailable(
-            f"gave up waiting, nothing answered for {watching.WATCH_TIMEOUT_S:g} s ({exc}); "
-            f"the run {run.id} goes on in the cluster: see `codelode status` when the gateway is "
+            f"stopped waiting: no answer for {watching.WATCH_TIMEOUT_S:g} s ({exc}); "
+            f"the run {run.id} continues in the cluster: see `codelode status` when the gateway is "
             "back"
         ) from exc
     return run
 
 
 def _silence(lost: Unavailable) -> str:
-    return f"the gateway does not answer ({lost}); trying on, the run goes on meanwhile"
+    return f"the gateway does not answer ({lost}); trying again while the run continues"

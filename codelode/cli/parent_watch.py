@@ -23,7 +23,7 @@ def main() -> None:
     parent, *command = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != int(parent):  # it died before the line above took effect
+    if os.getppid() != int(parent):  # the parent died before the line above took effect
         sys.exit(1)
     os.execvp(command[0], command)
 

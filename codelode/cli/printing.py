@@ -128,12 +128,12 @@ def _clipped(line: str) -> str:
 
 
 def explanation(hit: Hit) -> str:
-    """Return how the score of the hit was made, one step per line."""
+    """Return the parts of the hit's score, one per line."""
     return "\n".join(f"    {plain(name)} = {value:.4g}" for name, value in hit.explain)
 
 
 def query_facts(result: SearchResult) -> Iterator[str]:
-    """Yield how the query was understood and how far its repositories are indexed."""
+    """Yield the analysis of the query and the coverage of its repositories, line by line."""
     facts = {
         "intent": result.intent,
         "names": ", ".join(f"{one.text} ({one.kind})" for one in result.entities),

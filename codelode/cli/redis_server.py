@@ -55,8 +55,8 @@ def locate(configured: str = "") -> Path:
 
 
 def version(binary: Path) -> tuple[int, int, int]:
-    """Return the version that the program prints, as `(9, 1, 2)`. Raises InvalidSettings without
-    one.
+    """Return the version that the program prints, as `(9, 1, 2)`. Raises InvalidSettings if it
+    prints none.
     """
     try:
         answer = subprocess.run(

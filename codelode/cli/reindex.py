@@ -127,7 +127,7 @@ def _run(settings: Settings, options: list[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _shown(told: Iterator[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Show progress on stderr and return the last report. Raises the error it holds."""
+    """Show progress on stderr and return the last report. Raises the error in the report."""
     last: Mapping[str, Any] = {}
     with _Bar() as shown:
         for last in told:
@@ -158,7 +158,7 @@ def _half_built(choice: Mapping[str, str]) -> str:
     flags = {"embedder": "--embedder", "embedding_model": "--model", "embedding_dim": "--dim"}
     given = (f"{flag} {choice[name]}" for name, flag in flags.items() if choice[name] not in _UNSET)
     return (
-        f"; another one is half built: `codelode reindex {' '.join(given)}` goes on with it, "
+        f"; another one is half built: `codelode reindex {' '.join(given)}` continues it, "
         "`codelode reindex --drop` removes it"
     )
 
@@ -191,7 +191,7 @@ class _Bar:
 
     def _line(self, told: Mapping[str, Any]) -> str:
         if "exchanged" in told:
-            return "published; the old index goes when its last searches are through"
+            return "published; the old index is removed when its last searches have ended"
         if "total" not in told:
             return ""
         done, total = told["done"], told["total"]

@@ -1,4 +1,4 @@
-"""`codelode search` and `codelode similar`: ranked code for words, a place, or a snippet."""
+"""`codelode search` and `codelode similar`: find code by words, location, or snippet."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     help="Return the hits after those of a previous answer, which printed this token.",
 )
 @json_option
-@click.option("--explain", is_flag=True, help="Show how the score of each hit was made.")
+@click.option("--explain", is_flag=True, help="Show the parts of each hit's score.")
 @server_option
 @click.pass_context
 def search(
@@ -191,7 +191,7 @@ def similar(
 
 
 def show(result: SearchResult, *, query: str, explain: bool) -> None:
-    """Print the hits, what was found around them, and the notes of the answer."""
+    """Print the hits, their related results, and the notices of the answer."""
     for number, hit in enumerate(result):
         click.echo(("\n" if number else "") + printing.hit_text(hit, query))
         if explain and hit.explain:

@@ -1,4 +1,4 @@
-"""`codelode settings`: every setting of a cluster."""
+"""`codelode settings`: list every setting of a cluster."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def up(
     base = load(**({} if data is None else {"data": data}))
     for name, nearest in unread().items():
         meant = f"; did you mean {nearest}?" if nearest else "; `codelode settings` lists all"
-        _announce(f"{name} is no setting, nothing reads it{meant}")
+        _announce(f"{name} is not a setting and has no effect{meant}")
     with data_folder.locked(base.data_dir):
         if ended := data_folder.end_leftovers(base.data_dir):
             _announce(f"ended {ended} processes that an earlier cluster left behind")

@@ -1,4 +1,4 @@
-"""The calls of a gateway: one function per capability, from its arguments to a call to be sent.
+"""Build the calls of a gateway: one function per capability, which returns a call to send.
 
 `Client` and `AsyncClient` share these functions, so that each capability has one signature, one
 description, one request and one conversion of its response. They raise InvalidQuery, naming the
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Response = TypeVar("Response", bound="Message")
 
-#: Failures asked for at once.
+#: Failures per page.
 PAGE_SIZE = 1_000
 
 #: Longest wait for the answer of the health service, seconds.
@@ -42,7 +42,7 @@ HEALTH_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Answer]):
-    """A request, the method it goes to, and how the response is read."""
+    """A request, its gRPC method, and the function that converts the response."""
 
     method: str  # /package.Service/Method
     request: Message

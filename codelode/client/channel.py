@@ -10,7 +10,7 @@ DEFAULT_ADDRESS = DEFAULT_SERVER
 #: Options of the channel, for both clients.
 OPTIONS = (
     ("grpc.max_receive_message_length", 16 << 20),  # 200 hits of large chunks
-    # An HTTP proxy leads outside, never to a gateway, least of all to one on loopback.
+    # Gateways are on the local network or loopback, which an HTTP proxy does not reach.
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),

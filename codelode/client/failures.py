@@ -1,4 +1,4 @@
-"""Turn a failed call into the error that says what the caller can do about it."""
+"""Translate a failed gRPC call into an error of `codelode.errors`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import grpc
 
 from codelode import errors
 
-#: Details of gRPC's own when the connection failed, not the gateway.
+#: Parts of the details that gRPC itself reports when the connection fails.
 _NO_CONNECTION = (
     "failed to connect",
     "DNS resolution failed",
@@ -16,7 +16,7 @@ _NO_CONNECTION = (
     "keepalive",
 )
 
-#: Details of gRPC's own when this side stopped waiting; the gateway uses other words.
+#: The details that gRPC itself reports when the client's deadline expires; the gateway's differ.
 _OWN_DEADLINE = "Deadline Exceeded"
 
 

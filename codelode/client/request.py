@@ -95,7 +95,7 @@ def search_options(preset: str, options: Options) -> search_pb2.SearchOptions:
     stages = [name for name in message.DESCRIPTOR.fields_by_name if name != "preset"]
     for stage, values in options.items():
         if stage not in stages:
-            told = f"is no stage of a search; {_instead(stage, stages)}"
+            told = f"is not a stage of a search; {_instead(stage, stages)}"
             raise errors.InvalidQuery(f"options.{stage}", told)
         for name, value in values.items():
             _set(getattr(message, stage), stage, name, value)
@@ -105,7 +105,7 @@ def search_options(preset: str, options: Options) -> search_pb2.SearchOptions:
 def _set(part: Message, stage: str, name: str, value: object) -> None:
     fields = part.DESCRIPTOR.fields_by_name
     if name not in fields:
-        told = f"is no option of {stage}; {_instead(name, list(fields))}"
+        told = f"is not an option of {stage}; {_instead(name, list(fields))}"
         raise errors.InvalidQuery(f"options.{stage}.{name}", told)
     try:
         setattr(part, name, value)
@@ -155,7 +155,7 @@ def _patterns(field: str, values: Iterable[str] | None) -> index_pb2.Patterns | 
     try:
         return index_pb2.Patterns(patterns=texts(field, values))
     except (TypeError, ValueError) as exc:
-        raise errors.InvalidQuery(field, f"holds what is no text: {exc}") from exc
+        raise errors.InvalidQuery(field, f"contains a value that is not text: {exc}") from exc
 
 
 def texts(field: str, values: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ from codelode.v1 import search_pb2
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Stored lines of a file."""
+    """Lines of a file, as they were indexed."""
 
     start_line: int
     end_line: int
@@ -107,7 +107,7 @@ class ImportLink:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A chunk that was left out as a near copy of a hit."""
+    """A chunk that was left out because it is a near-duplicate of a hit."""
 
     repository: str
     path: str
@@ -119,7 +119,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file whose summary is like the query."""
+    """A file whose summary is similar to the query."""
 
     repository: str
     path: str

@@ -28,7 +28,7 @@ class Silence:
         self.end()
 
     def end(self) -> None:
-        """Something has answered."""
+        """Reset the timeout after an answer."""
         self._began_at: float | None = None
         self._is_reported = False
         self._pause_s = WATCH_BACKOFF_S[0]
@@ -47,5 +47,5 @@ class Silence:
 
 
 def ended_early(address: str) -> Unavailable:
-    """The error of a watch that ended before its run."""
+    """Return the error for a stream that ended before the run was over."""
     return Unavailable(f"the gateway at {address} ended the watch before the run was over")

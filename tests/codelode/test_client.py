@@ -158,25 +158,25 @@ def test_an_option_that_does_not_exist_is_refused_by_name(client, gateway, optio
     [
         (
             {"rnk": {}},
-            "options.rnk: is no stage of a search; did you mean 'rank'?",
+            "options.rnk: is not a stage of a search; did you mean 'rank'?",
         ),
         (
             {"x": {}},
-            "options.x: is no stage of a search; there are: analyze, retrieve, rank, expand, "
+            "options.x: is not a stage of a search; there are: analyze, retrieve, rank, expand, "
             "assemble",
         ),
         (
             {"rank": {"nope": 1}},
-            "options.rank.nope: is no option of rank; there are: ranker, definition_boost, "
+            "options.rank.nope: is not an option of rank; there are: ranker, definition_boost, "
             "centrality, reranker, confidence, duplicate_similarity",
         ),
         (
             {"rank": {"rerank": "judge"}},
-            "options.rank.rerank: is no option of rank; did you mean 'reranker' or 'ranker'?",
+            "options.rank.rerank: is not an option of rank; did you mean 'reranker' or 'ranker'?",
         ),
         (
             {"analyze": {"rewrite_": True}},
-            "options.analyze.rewrite_: is no option of analyze; did you mean 'rewrite'?",
+            "options.analyze.rewrite_: is not an option of analyze; did you mean 'rewrite'?",
         ),
         ({"retrieve": {"window": "many"}}, "options.retrieve.window: 'many' is no whole number"),
         ({"retrieve": {"window": 0.5}}, "options.retrieve.window: 0.5 is no whole number"),

@@ -1,7 +1,7 @@
 """The in-memory twin of the job ledger: Catalog, Runs, Feeder, and Files in one object.
 
-A lock around every method is what a script is on a server: each step is atomic. Time comes as a
-function, so that a test can let workers fall silent and leases end without waiting.
+A lock around every method makes each step atomic, as Lua scripts do in Redis. The clock is an
+argument, so that a test can let workers and leases expire without waiting.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _atomic(method: Method) -> Method:
 class MemoryLedger:
     """Implements the port Ledger.
 
-    `now`: seconds since the epoch. The rest as in the ledger on a server.
+    `now` returns seconds since the epoch. The other arguments are those of `RedisLedger`.
     """
 
     def __init__(
@@ -440,9 +440,10 @@ class MemoryLedger:
         known[ref] = replace(status, fingerprint=named, is_clean=False)
 
     def _record(self, files: dict[str, FileRecord], manifest: FileManifest) -> None:
-        """Write what the manifest says of its files; what was skipped and left the tree goes.
+        """Apply the manifest to the file records.
 
-        What else left the tree stays, without its blob, until the index is rid of it.
+        The record of a skipped file that is not in the tree any more is deleted. Other files to
+        remove become PENDING without a blob until they are removed from the index.
         """
         for item in manifest.items:
             if not item.is_removal:
@@ -531,7 +532,7 @@ class MemoryLedger:
 
 
 def _planned(item: WorkItem, known: FileRecord | None) -> FileRecord:
-    """Return the record until the file is done; what the index holds stays counted."""
+    """Return the record of a planned file; indexed content keeps its counts until then."""
     if known and known.state is FileState.INDEXED and known.blob == item.blob:
         return replace(known, is_due=True)
     return FileRecord(item.path, item.blob, FileState.PENDING)

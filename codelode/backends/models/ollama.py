@@ -142,7 +142,7 @@ class Server:
                 self._pull(model)
                 found = look()
         if found is None:
-            raise self._missing(model, "pulling it did not bring it")
+            raise self._missing(model, "the pull ended without it")
         return found
 
     def _pull(self, model: str) -> None:

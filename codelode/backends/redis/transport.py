@@ -4,15 +4,15 @@ Kombu makes a client object for every acknowledgement, publication, and event, w
 the command that it sends. Here a channel keeps one client; it is safe to share, because each
 command takes a connection of the pool for itself.
 
-Kombu also takes, notes, and acknowledges each message by itself: three round trips and two
-transactions, half of the time of a worker's main process. Here a message brings those that wait
-behind it, as far as the worker may hold them, and acknowledgements of about the same time go
-together. Messages are taken and noted in one step, so none is lost in between; one whose
-acknowledgement is lost comes again, as it may with kombu.
+Kombu also receives, records, and acknowledges each message separately: three round trips and two
+transactions, which take half of the time of a worker's main process. Here one call receives
+several waiting messages, within the prefetch limit, and acknowledgements are sent in batches.
+Receiving a message and recording it as unacknowledged is one atomic step, so none is lost in
+between. A message whose acknowledgement is lost is delivered again, as with kombu.
 
-Measured against kombu's own transport, processor time of all processes of a cluster, in turn, six
-pairs of runs over 698 files: indexing took 1.05 to 1.27 times as long with kombu's (median 1.15),
-indexing known content 0.99 to 1.29 times (median 1.14).
+Measured as processor time of all processes of a cluster, in six pairs of alternating runs over 698
+files: kombu's own transport took 1.05 to 1.27 times as much for indexing (median 1.15), and 0.99 to
+1.29 times for indexing known content (median 1.14).
 
 This replaces internals of kombu, so it is used only with the release that it was written for
 (`codelode.jobs.TRANSPORT_FOR_KOMBU`); with any other one, kombu's own transport does the same work.
@@ -34,7 +34,7 @@ from codelode.backends.redis import scripts
 #: Messages taken in one step.
 TAKEN_AT_ONCE = 128
 
-#: How long acknowledgements gather, seconds: far less than the visibility timeout.
+#: Delay before collected acknowledgements are sent, seconds; far below the visibility timeout.
 ACKNOWLEDGED_AFTER_S = 0.05
 
 _TAKE = scripts.load("transport.lua")["take"]
@@ -49,7 +49,7 @@ class QoS(redis.QoS):  # type: ignore[misc]
         self._acknowledged: list[str] = []
 
     def noted(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Remember that Redis has these messages noted as unacknowledged."""
+        """Remember that these messages are recorded in Redis as unacknowledged."""
         self._noted.update(_tag(message) for message in messages)
 
     def append(self, message: Any, delivery_tag: str) -> None:
@@ -60,7 +60,7 @@ class QoS(redis.QoS):  # type: ignore[misc]
         virtual.QoS.append(self, message, delivery_tag)
 
     def ack(self, delivery_tag: str) -> None:
-        """Free the message's place at once, and tell Redis a moment later."""
+        """Acknowledge the message locally at once, and in Redis with the next batch."""
         virtual.QoS.ack(self, delivery_tag)
         self._acknowledged.append(delivery_tag)
         loop = get_event_loop()
@@ -91,7 +91,7 @@ class Channel(redis.Channel):  # type: ignore[misc]
     _is_resting = False
 
     def take(self, message: Mapping[str, Any], queue: str) -> list[Mapping[str, Any]]:
-        """Return the message, noted as unacknowledged, and others that wait behind it."""
+        """Return a message, recorded as unacknowledged, and those waiting after it."""
         room = self.qos.can_consume_max_estimate() or 1
         client = self._create_client()
         of = message["properties"]["delivery_info"]

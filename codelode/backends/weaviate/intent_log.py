@@ -1,22 +1,22 @@
 """Record objects before they are written or deleted, to clean up after a server that dies.
 
-A killed Weaviate keeps what it has acknowledged (`batch.write` sees to that). Of the request it was
-working on it keeps parts: objects that are missing from the keyword or vector index (of 264
-objects, 15 were found by vector). It then takes these for complete, because storing an object that
-exists already does nothing. So the ids of a request's objects are recorded first, in a collection
-of their own, and the record is deleted when the request is acknowledged. Whoever next writes the
-same files deletes the recorded objects one by one, which needs no index, and writes them anew.
+A killed Weaviate keeps the writes that it has acknowledged (`batch.write` ensures that). Of the
+request in progress it may keep objects that are missing from the keyword or vector index (of 264
+objects, 15 were found by vector). Writing these again does not repair them, because storing an
+object that exists already has no effect. So the ids of a request's objects are recorded first, in a
+separate collection, and the record is deleted when the request is acknowledged. The next writer of
+the same files deletes the recorded objects one by one, which needs no index, and writes them again.
 Acknowledged writes are lost only in a power failure; then the repositories must be indexed again.
 
-Objects never change in place for the same reason: each recorded object is either new or on its way
-out, and can be deleted without asking which.
+Objects never change in place for the same reason: each recorded object is either new or about to be
+deleted, so deleting it is safe in both cases.
 
-Two writers never share a file, but the files of one intent may come back to several writers, in any
-order and at the same time. So each writer deletes the recorded objects of its own files only and
-marks these files as done; from then on the intent says nothing about them, and objects written
-again under the same ids stay. The intent is deleted with its last file, before its marks. This
-needs no lock, which a dead writer would keep, and no clock. Intents do not expire: a file comes
-back, or its repository is removed.
+Two writers never share a file, but several writers may retry the files of one intent, in any order
+and at the same time. So each writer deletes the recorded objects of its own files only and
+marks these files as done; from then on the intent does not apply to them, and objects written
+again under the same ids are kept. The intent is deleted with its last file, before its marks. This
+needs no lock, which a dead writer would keep, and no clock. Intents do not expire: a file is
+written again, or its repository is removed.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class IntentLog:
     def intents(self, is_own: Callable[[str], bool]) -> list[Intent]:
         """Return the intents with files for which `is_own` is true.
 
-        There is one for each thread that is writing, and one for each that died and whose files
-        have not all come back.
+        There is one for each thread that is writing, and one for each that died before all of its
+        files were written again.
         """
         where = Filter.by_property("of").equal(self._of)
         found = self._log.query.fetch_objects(filters=where, limit=batch.PAGE).objects
@@ -70,7 +70,7 @@ class IntentLog:
         return [intent for intent in intents if any(map(is_own, intent.objects))]
 
     def pending(self, intent: Intent, is_own: Callable[[str], bool]) -> list[str]:
-        """Return the files for which `is_own` is true and that nobody has cleaned up yet.
+        """Return the files for which `is_own` is true and that are not cleaned up yet.
 
         Returns none if the intent was deleted since it was read. Marks are deleted after their
         intent, so the intent is looked up after the marks.
@@ -82,7 +82,7 @@ class IntentLog:
     def mark_done(self, intent: Intent, files: Sequence[str]) -> None:
         """Record that no object of these files is left; the last ones delete the intent.
 
-        The marks of a writer that dies while it deletes them stay for good, and mean nothing.
+        If a writer dies while it deletes marks, the remaining ones stay and have no effect.
         """
         made = [DataObject({"of": str(intent.id)}, uuid=intent.mark(file)) for file in files]
         if made and batch.insert(self._log, made):

@@ -1,7 +1,7 @@
 """Detect that the server process was replaced during a write.
 
 The client library sends a batch again after the connection breaks. A server that was killed and
-restarted in between keeps half of the batch and mistakes it for the whole. One HTTP connection that
+restarted in between may hold a part of the batch and treat it as complete. One HTTP connection that
 is held for the duration of the write detects this: it ends with the server's process. It is used
 every few seconds, because the server also closes connections that are idle for ten.
 """

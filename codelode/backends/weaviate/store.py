@@ -4,10 +4,10 @@ A call of `replace` writes in two steps: it adds the new objects, then deletes t
 process dies in between, both are there; the repeated call plans the same deletions and makes them.
 The objects of each step are recorded in the intent log first, in case the server dies.
 
-A file has one writer at a time. Nothing else keeps writers apart, not even while they clean up. So
-an existing index stays bound to its embedder, with or without chunks: another writer may be adding
-the first ones. But only a writer that has chunks creates an index, because until then nobody knows
-that its embedder made the vectors to come.
+A file has one writer at a time; there is no other lock between writers, not even during cleanup. An
+existing index therefore stays bound to its embedder even while it is empty: another writer may be
+adding the first chunks. Only a writer that has chunks creates an index, because before that the
+embedder of the vectors is not certain.
 """
 
 from __future__ import annotations
@@ -166,9 +166,9 @@ class WeaviateChunkStore:
 
 
 def _clean_up(writing: _Writing, is_own: Callable[[str], bool]) -> None:
-    """Delete what a server that died left incomplete of own files, and of no others.
+    """Delete objects of own files that a dead server may have stored incompletely.
 
-    Other files may have been written again, or may be being written now.
+    Leaves other files alone: another writer may have written them again.
     """
     for intent in writing.intents.intents(is_own):
         files = writing.intents.pending(intent, is_own)

@@ -1,8 +1,8 @@
 """Find, create, publish, and drop the collections behind an alias.
 
 Functions with a synchronous client serve writers, those with an asynchronous one readers, which
-never create anything. Two processes may create the same collection at the same time; the one that
-is told that it exists has what it wanted.
+never create anything. Two processes may create the same collection at the same time; the error
+that it already exists counts as success.
 
 Organisations share a collection until one of them changes its embedder. That one then gets an alias
 of its own, which has precedence; the others keep the collection and alias they had.

@@ -79,7 +79,7 @@ def _replace(
             _restore_mirrors(mirrors, settings.mirrors_dir)
     except (CodelodeError, OSError) as exc:
         raise Unavailable(
-            f"the restoration broke off ({exc}): run the command again with --force"
+            f"the restoration failed ({exc}): run the command again with --force"
         ) from exc
 
 

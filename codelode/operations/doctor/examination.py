@@ -43,7 +43,7 @@ SETTLED_S = 60.0
 
 class Hold(Protocol):
     def check(self) -> None:
-        """Raise Unavailable when it was lost."""
+        """Raise Unavailable when the lock was lost."""
 
 
 class IndexSwap(Protocol):

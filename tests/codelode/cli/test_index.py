@@ -87,7 +87,7 @@ def test_a_run_without_all_its_summaries_says_how_many(served, gateway, make_run
     assert answer.status == 0
     assert answer.out == f"acme/http  {shown}  98 files, 0 skipped, 0 failed  run r1\n"
     assert f"acme/http  {shown}  [########################]  98/98 files" in answer.err
-    assert "`codelode enrich acme/http` has the rest written\n" in answer.err
+    assert "`codelode enrich acme/http` writes the missing summaries\n" in answer.err
 
 
 def test_what_a_run_waits_for_is_said_once_while_it_waits(served, gateway, make_run):
@@ -227,9 +227,9 @@ def repository(name="acme/http", *, revision="a" * 40, skipped=(0,)):
             (1,),
             "no file has failed; 1 was left out on purpose: `codelode failures --all` lists it",
         ),
-        (["--partial"], (0,), "no file has failed or was read in part"),
+        (["--partial"], (0,), "no file has failed or was parsed only in part"),
         (["--all"], (0,), "every file is indexed"),
-        (["--all", "--partial"], (0,), "every file is indexed, and was read whole"),
+        (["--all", "--partial"], (0,), "every file is indexed, and was parsed in full"),
     ],
 )
 def test_no_failures_is_good_news_and_tells_what_was_left_out(
@@ -269,7 +269,7 @@ def test_a_repository_whose_last_run_failed_is_not_said_to_be_well(
     assert (answer.status, answer.out) == (2, "")
     assert answer.err == (
         "codelode: acme/http: its last run failed: Could not resolve host: x; "
-        "`codelode index` tries again\n"
+        "run `codelode index` again\n"
     )
     assert served(command, "acme/tls").status == 0
     assert served(command).status == 2
@@ -282,9 +282,7 @@ def test_a_repository_of_which_nothing_is_indexed_yet_is_not_said_to_be_well(ser
     answer = served("failures", "acme/http")
 
     assert answer.status == 2
-    assert answer.err == (
-        "codelode: acme/http: nothing of it is indexed yet; `codelode index` does it\n"
-    )
+    assert answer.err == ("codelode: acme/http: it is not indexed yet; run `codelode index`\n")
 
 
 def test_an_interrupted_wait_leaves_the_run_going(served, gateway, make_run, monkeypatch):
@@ -309,7 +307,7 @@ def test_a_wait_says_that_the_gateway_went_away_and_goes_on(served, gateway, mak
 
     assert answer.status == 0
     assert answer.err.count("the gateway does not answer (the gateway is shutting down)") == 1
-    assert "trying on, the run goes on meanwhile\n" in answer.err
+    assert "trying again while the run continues\n" in answer.err
 
 
 def test_a_wait_that_gives_up_names_the_run_and_where_to_look(
@@ -322,8 +320,8 @@ def test_a_wait_that_gives_up_names_the_run_and_where_to_look(
 
     assert (answer.status, answer.out) == (2, "")
     assert answer.err.splitlines()[-1] == (
-        "codelode: gave up waiting, nothing answered for 0 s (the gateway is shutting down); the "
-        "run r1 goes on in the cluster: see `codelode status` when the gateway is back"
+        "codelode: stopped waiting: no answer for 0 s (the gateway is shutting down); the "
+        "run r1 continues in the cluster: see `codelode status` when the gateway is back"
     )
 
 

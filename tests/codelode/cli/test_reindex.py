@@ -25,12 +25,12 @@ BEGUN = {"embedder": "openai", "embedding_model": "large", "embedding_dim": "512
         (
             UNCHANGED | {"half_built": BEGUN},
             "the index is of e-1 already; another one is half built: `codelode reindex --embedder "
-            "openai --model large --dim 512` goes on with it, `codelode reindex --drop` removes it",
+            "openai --model large --dim 512` continues it, `codelode reindex --drop` removes it",
         ),
         (
             UNCHANGED | {"half_built": BEGUN | {"embedding_model": "", "embedding_dim": "0"}},
             "the index is of e-1 already; another one is half built: `codelode reindex --embedder "
-            "openai` goes on with it, `codelode reindex --drop` removes it",
+            "openai` continues it, `codelode reindex --drop` removes it",
         ),
         ({"state": "dropped"}, "nothing was left over"),
         ({"state": "dropped", "dropped": ["at-1", "at-2"]}, "removed at-1, at-2"),

@@ -226,7 +226,7 @@ def _type(field):
         ("judge", "is not STAGE.NAME=VALUE"),
         ("rank.reranker", "is not STAGE.NAME=VALUE"),
         ("rerank=judge", "is not STAGE.NAME=VALUE"),
-        ("ranking.reranker=judge", "options.ranking: is no stage"),
+        ("ranking.reranker=judge", "options.ranking: is not a stage"),
         ("rank.model=judge", "options.rank.model"),
         ("rank.confidence=high", "options.rank.confidence"),
     ],

@@ -56,7 +56,9 @@ def test_models_are_ready_without_a_language_model_that_is_away(settings, free_a
     told = []
     registry.prepare_models(away, tell=told.append)
     (line,) = told
-    assert line.startswith("no summaries until the language model is back, `codelode enrich` then:")
+    assert line.startswith(
+        "no summaries until the language model answers; then run `codelode enrich`:"
+    )
 
 
 def test_models_are_not_ready_without_the_embedder(settings, free_address):
@@ -191,8 +193,8 @@ def test_a_misspelt_setting_is_told_at_the_start(codelode, monkeypatch):
     answer = codelode("up", "--http-port", "0")
 
     assert answer.err.startswith(
-        "CODELODE_COLOUR is no setting, nothing reads it; `codelode settings` lists all\n"
-        "CODELODE_WINDOWS is no setting, nothing reads it; did you mean CODELODE_WINDOW?\n"
+        "CODELODE_COLOUR is not a setting and has no effect; `codelode settings` lists all\n"
+        "CODELODE_WINDOWS is not a setting and has no effect; did you mean CODELODE_WINDOW?\n"
     )
 
 
