@@ -336,7 +336,7 @@ def test_killed_half_way_it_goes_on_after_a_reindex_to_what_is_published(
     status, said = Rebuild(static, "--embedder", "static").end()
 
     assert (status, "already" in said) == (0, True), said
-    assert f"`codelode reindex --embedder openai --model {model}` goes on" in said
+    assert f"`codelode reindex --embedder openai --model {model}` continues it" in said
     assert "`codelode reindex --drop` removes" in said
     assert others(static) == half_built
     status, said = Rebuild(static, *to(model)).end()
