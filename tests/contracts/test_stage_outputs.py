@@ -12,7 +12,7 @@ from codelode.ports import StageOutputs
 RUN, OTHER = RunId("r1"), RunId("r2")
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def stage_outputs(request: pytest.FixtureRequest) -> StageOutputs:
     if request.param == "memory":
         return MemoryStageOutputs()
