@@ -84,10 +84,7 @@ def locked(data: Path) -> Iterator[None]:
 
 def publish(cluster: Cluster) -> None:
     """Let other commands find the cluster."""
-    path = _cluster_file(Path(cluster.data))
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(asdict(cluster)))
-    draft.replace(path)
+    _write(_cluster_file(Path(cluster.data)), json.dumps(asdict(cluster)))
 
 
 def withdraw(data: Path) -> None:
@@ -106,7 +103,7 @@ def running_cluster(data: Path) -> Cluster | None:
 
 
 def note_pid(data: Path, name: str, pid: int) -> None:
-    (run_dir(data) / f"{name}.pid").write_text(f"{pid} {_start_time(pid)}\n")
+    _write(run_dir(data) / f"{name}.pid", f"{pid} {_start_time(pid)}\n")
 
 
 def forget_pid(data: Path, name: str) -> None:
@@ -136,6 +133,13 @@ def end_leftovers(data: Path) -> int:
         path.unlink()
     withdraw(data)
     return len(ended)
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace the file in one step, so that no reader finds it empty or half written."""
+    draft = path.with_suffix(".tmp")
+    draft.write_text(text)
+    draft.replace(path)
 
 
 def _cluster_file(data: Path) -> Path:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -86,3 +87,25 @@ def test_a_process_is_known_by_its_note_when_it_hides_its_environment(tmp_path):
             assert data_folder.end_leftovers(tmp_path) == 1
 
         assert other.wait() == -9
+
+
+def test_a_reader_never_finds_a_half_written_pid_file(tmp_path):
+    """Other commands read the pid files of a running cluster while it restarts a child."""
+    with data_folder.locked(tmp_path):
+        data_folder.note_pid(tmp_path, "gateway", os.getpid())
+        path = data_folder.run_dir(tmp_path) / "gateway.pid"
+        written = path.read_text()
+        done = threading.Event()
+
+        def write():
+            for _ in range(2_000):
+                data_folder.note_pid(tmp_path, "gateway", os.getpid())
+            done.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        found = set()
+        while not done.is_set():
+            found.add(path.read_text())
+        writer.join()
+    assert found == {written}
