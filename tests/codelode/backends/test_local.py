@@ -136,6 +136,7 @@ async def test_a_reader_may_be_created_before_the_writer(folder, search):
     assert await paths(search) == ["a.py"]
 
 
+@pytest.mark.slow
 async def test_a_reader_sees_each_write_as_soon_as_it_returned(writer, search):
     for number in range(20):
         writer.replace([file("a.py", f"shared {number}")])
@@ -464,6 +465,7 @@ def test_many_deletions_are_folded_without_maintenance(writer, folder, monkeypat
     assert len(_keyword_rows(folder)) <= 20 + 20 + 20 + 20
 
 
+@pytest.mark.slow
 def test_maintenance_frees_the_space_of_replaced_chunks(writer, folder):
     writer.replace(files(40))
     writer.maintain()

@@ -58,6 +58,7 @@ MANY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("path", MANY)
 def test_a_hundred_thousand_symbols_are_bounded(path):
@@ -85,6 +86,7 @@ KNOWN = {"cobol"}
 START_S, SILENCE_S = 60, 5
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_every_grammar_ends_on_one_byte_or_is_known_to_loop():
     """One process parses with all grammars in turn; after a loop, another one continues."""

@@ -76,6 +76,7 @@ def test_every_query_compiles_for_its_grammar(name):
     assert grammars.query(name, row.grammar)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.timeout(180)
 def test_every_grammar_survives_odd_bytes(seed):
