@@ -397,9 +397,13 @@ class WeaviateServer:
         self._run("down")
 
     def _run(self, *command):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        services = [DEPLOY / "services.sh", *command]
-        subprocess.run(services, env=self._environment, check=False, **quiet)
+        subprocess.run(
+            [DEPLOY / "services.sh", *command],
+            env=self._environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
 
 
 @pytest.fixture(scope="session")

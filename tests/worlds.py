@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -28,6 +29,7 @@ from codelode.model import (
     Repository,
     RepositoryName,
     Revision,
+    Run,
     SourceFile,
     embedding_text,
     locate,
@@ -92,6 +94,9 @@ def blob(text):
 
 class World:
     """Backends in memory, and the dependencies of a gateway over them."""
+
+    #: Runs by the number of their repository, where a test keeps them.
+    runs: Mapping[int, Run]
 
     def __init__(self, settings):
         self.chunks, self.embedder = MemoryChunkStore(), HashEmbedder()

@@ -47,6 +47,7 @@ from gateway.caching_embedder import CachingEmbedder
 from gateway.options import Options
 from gateway.rank import features, linear
 from gateway.rank.features import Feature
+from gateway.rank.weights import WEIGHTS
 from gateway.service.options import chosen
 from gateway.service.requests import GivenOptions
 from gateway.state import Backends, SearchQuery
@@ -92,7 +93,7 @@ class Variant:
     def in_force(self) -> Iterator[None]:
         with ExitStack() as stack:
             off = dict.fromkeys(self.without, 0.0)
-            stack.enter_context(patch.dict(linear.WEIGHTS, off))
+            stack.enter_context(patch.dict(WEIGHTS, off))
             if not self.same_file:
                 stack.enter_context(patch.object(linear, "SAME_FILE", 0.0))
             yield
@@ -173,7 +174,7 @@ class Measured:
 
 def main() -> None:
     options = _options()
-    entries = quality.annotations(options.eval, options.corpora)
+    entries = quality.judged_entries(options.eval, options.corpora)
     questions = list(_questions(entries, options.scope))
     facts = embedded.machine() | {"scope": options.scope, "queries": len(questions)}
     with _redis(options.data) as url:

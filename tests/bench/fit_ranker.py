@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="data folder that holds the index")
     parser.add_argument("--corpora", type=Path, help="as for quality.py: to know revisions by")
     options = parser.parse_args()
-    entries = quality.annotations(options.eval, options.corpora)
+    entries = quality.judged_entries(options.eval, options.corpora)
     cases = asyncio.run(_cases(entries, options.data))
     print(f"{len(cases)} queries of {len(_repositories(cases))} repositories")
     _report("now", cases, lambda _: np.array([WEIGHTS[feature] for feature in FITTED]))

@@ -134,7 +134,7 @@ def _scopes(text: str) -> tuple[str, ...]:
     return scopes
 
 
-def annotations(evaluation: Path, corpora: Path | None = None) -> list[dict[str, Any]]:
+def judged_entries(evaluation: Path, corpora: Path | None = None) -> list[dict[str, Any]]:
     """The entries of a file, or of its folder; with `corpora` at the revisions that are there."""
     source = evaluation / "dev.json" if evaluation.is_dir() else evaluation
     entries = json.loads(source.read_text())
@@ -151,7 +151,7 @@ def annotations(evaluation: Path, corpora: Path | None = None) -> list[dict[str,
 
 
 def _corpora(options: argparse.Namespace) -> Iterator[Corpus]:
-    for entry in annotations(options.eval, options.corpora):
+    for entry in judged_entries(options.eval, options.corpora):
         if options.repos and entry["repo"] not in options.repos:
             continue
         yield Corpus(

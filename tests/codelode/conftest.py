@@ -85,7 +85,7 @@ AROUND = {
 
 def run_message(state: str, **fields: object) -> index_pb2.Run:
     values: dict[str, object] = {"id": "r1", "repository": "acme/http", "ref": "HEAD", **fields}
-    return index_pb2.Run(state=state, **values)  # type: ignore[arg-type]
+    return index_pb2.Run(state=state, **values)
 
 
 @dataclass
@@ -188,6 +188,10 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
                 threading.Event().wait(run)
                 continue
             yield index_pb2.WatchRunResponse(run=run)
+
+    def EnrichRepository(self, request, context):
+        self._note(request, context)
+        return index_pb2.EnrichRepositoryResponse(runs=[run_message("pulling")])
 
     def CancelRun(self, request, context):
         self._note(request, context)

@@ -40,4 +40,4 @@ def test_equal_visibilities_share_a_digest_and_others_do_not():
 
 def test_a_principal_without_a_visibility_cannot_be_built():
     with pytest.raises(TypeError):
-        Principal("somebody", Role.READER)
+        Principal("somebody", Role.READER)  # type: ignore[call-arg]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.graph import edges_of_files, in_order, levels, walk
-from codelode.model import Edge, EdgeKind
+from codelode.model import Edge, EdgeKind, RepositoryName
 
 REPO = "acme/app"
 
@@ -159,5 +159,5 @@ def test_edges_of_files_are_read_once_per_repository():
     found = edges_of_files(graph.outgoing, files)
 
     assert graph.reads == 2
-    assert [edge.target for edge in found["acme/lib", "a.py"]] == ["acme/lib.py"]
-    assert found["acme/app", "b.py"] == ()
+    assert [edge.target for edge in found[RepositoryName("acme/lib"), "a.py"]] == ["acme/lib.py"]
+    assert found[RepositoryName("acme/app"), "b.py"] == ()

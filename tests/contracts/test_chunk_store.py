@@ -65,11 +65,11 @@ class Sides:
         visible=EVERYTHING,
         **filters,
     ):
-        filters = Filters(**{"ref": MAIN, **filters})
+        narrowed = Filters(**{"ref": MAIN, **filters})
         query = HybridQuery(
             text,
             vector,
-            filters,
+            narrowed,
             limit,
             alpha=alpha,
             total_limit=total_limit,

@@ -310,7 +310,7 @@ def running(tmp_path_factory):
     started.close()
 
 
-@pytest.fixture(params=FACES.values(), ids=FACES.keys())
+@pytest.fixture(params=list(FACES.values()), ids=list(FACES))
 def face(request, running, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("CODELODE_DATA", str(tmp_path))
     return request.param(running, capsys, monkeypatch)

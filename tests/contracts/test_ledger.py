@@ -861,7 +861,7 @@ def test_a_file_passed_on_is_lost_when_its_message_is_though_its_worker_lives(ma
     ledger.pass_on(run.id, [item(1).path, "not/in/flight.py"], stage="embed")
     assert ledger.reap(waiting={"embed": 1}) == {}
     lost: list[WorkItem] = []
-    until(lambda: lost.extend(ledger.reap(waiting={"parse": 1}).get(run.id, ())) or lost)
+    until(lambda: bool(lost.extend(ledger.reap(waiting={"parse": 1}).get(run.id, ())) or lost))
     assert [(work.path, work.stage) for work in lost] == [(item(1).path, "embed")]
     assert ledger.begin(run.id, [item(1).path], worker="other", stage="embed") == (1,)
 

@@ -24,6 +24,7 @@ async def open_cache(request):
     async with contextlib.AsyncExitStack() as stack:
 
         def open_(entries):
+            cache: MemoryCache | RedisCache
             if request.param == "memory":
                 cache = MemoryCache(entries=entries)
             else:

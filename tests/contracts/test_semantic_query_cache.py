@@ -31,6 +31,7 @@ async def open_near(request):
     async with contextlib.AsyncExitStack() as stack:
 
         def open_(entries):
+            near: MemorySemanticQueryCache | RedisSemanticQueryCache
             if request.param == "memory":
                 near = MemorySemanticQueryCache(entries=entries)
             else:
@@ -120,7 +121,9 @@ async def test_only_the_newest_of_a_large_bucket_are_compared(redis, redis_url):
     for number in range(COMPARED):
         await near.remember("b", NORTH, str(number), ttl_s=LIFE_S)
 
-    assert (await near.nearest("b", EAST))[1] < 0.01
+    found = await near.nearest("b", EAST)
+    assert found is not None
+    assert found[1] < 0.01
     await near.close()
 
 

@@ -37,7 +37,7 @@ def services(tmp_path):
             check=False,
         )
 
-    run.state = state
+    run.state = state  # type: ignore[attr-defined]
     yield run
     run("down")
 

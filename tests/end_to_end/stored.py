@@ -59,7 +59,7 @@ def read(cluster, repository):
     )
     search = registry.chunk_search(settings, model)
     chunks, vectors = asyncio.run(_found(search, model, name, paths))
-    return Stored(
+    return Stored(  # type: ignore[call-arg]  # the lengths of the tuples are not in their types
         _ids(settings, model, name),
         chunks,
         *_edges(registry.graph(settings), name, paths),

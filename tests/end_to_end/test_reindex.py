@@ -186,6 +186,7 @@ def opened(settings):
         return read, version.dim
     folder = published.read(settings.index_dir).folder
     found = signature.read(folder)
+    assert found is not None
     return LocalChunkSearch(folder, dim=found["dim"], identity=found["embedder"]), found["dim"]
 
 
@@ -440,7 +441,9 @@ def make_old(cluster):
     chosen = registry.published(settings).settings
     choice = {name: getattr(chosen, name) for name in registry.CHOICE}
     with weaviate_client(address) as client:
-        version = replace(versions.current(client, place), schema=0)
+        current = versions.current(client, place)
+        assert current is not None
+        version = replace(current, schema=0)
         collection = client.collections.use(versions.target(client, place))
         collection.config.update(description=version.describe(choice))
 

@@ -93,8 +93,14 @@ def index(chunks, embedder):
             files.setdefault((one.repository, one.path, one.refs), []).append(one)
         chunks.replace(
             [
-                FileChunks(*place, tuple(held), embedder.embed_documents([c.content for c in held]))
-                for place, held in files.items()
+                FileChunks(
+                    repository,
+                    path,
+                    refs,
+                    tuple(held),
+                    embedder.embed_documents([c.content for c in held]),
+                )
+                for (repository, path, refs), held in files.items()
             ]
         )
 

@@ -226,7 +226,7 @@ async def test_watching_shows_each_state_until_the_run_is_over(indexing, ledger)
     finish(ledger, run, "b.py", FileState.FAILED, "too odd")
     last = (await watch.read()).run
     assert (last.state, last.done, last.failed) == ("complete", 1, 1)
-    assert await watch.read() is grpc.aio.EOF
+    assert await watch.read() is grpc.aio.EOF  # type: ignore[attr-defined]
 
 
 async def test_watching_a_run_that_is_over_sends_it_once(indexing, ledger):

@@ -8,6 +8,7 @@ import pytest
 from codelode.access import EVERYTHING
 from codelode.model import Candidate, Edge, EdgeKind, Filters, RepositoryName
 from gateway import pipeline
+from gateway.analyze import analyze
 from gateway.options import Analyze, Mode, Options, Rank, Retrieve
 from gateway.retrieve import embed, retrieve
 from gateway.retrieve.hybrid import widened
@@ -94,7 +95,7 @@ async def test_vectors_weigh_by_the_kind_of_query_or_as_chosen(backends, text, c
         return []
 
     backends.chunks.hybrid = hybrid
-    state = await pipeline.analyze(SearchState(query(text, alpha=chosen)), backends)
+    state = await analyze(SearchState(query(text, alpha=chosen)), backends)
     await retrieve(state, backends)
 
     assert asked == [alpha]

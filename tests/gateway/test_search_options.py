@@ -339,8 +339,9 @@ def test_an_older_look_up_that_ends_later_does_not_count(ledger):
     ledger.refs_of = refs_of
     coverage.renew([(name, "HEAD")])
 
-    [covered] = coverage.cached([name], "HEAD")
-    assert covered.revision == "b" * 40
+    cached = coverage.cached([name], "HEAD")
+    assert cached is not None
+    assert [covered.revision for covered in cached] == ["b" * 40]
 
 
 # The second level of the cache

@@ -23,6 +23,7 @@ from codelode.settings import load
 from codelode.stages import FILE_STAGES
 from workers import services
 from workers.delivery import tasks
+from workers.delivery.app import app as celery_app
 from workers.delivery.files import Job
 from workers.pull import BeingRemoved
 
@@ -47,7 +48,7 @@ def messages(own):
     """`messages(queue)`: arguments of what waits there, and how often each was tried before."""
 
     def waiting(queue):
-        with tasks.app.connection_for_read() as connection:
+        with celery_app.connection_for_read() as connection:
             found = iter(lambda: connection.default_channel.basic_get(queue, no_ack=True), None)
             return [(one.decode()[1], one.headers["retries"]) for one in found]
 
@@ -55,9 +56,9 @@ def messages(own):
 
 
 def use_broker(url, monkeypatch):
-    monkeypatch.setattr(tasks.app.conf, "broker_url", url)
-    monkeypatch.setattr(tasks.app, "_pool", None)
-    monkeypatch.setattr(tasks.app.amqp, "_producer_pool", None)
+    monkeypatch.setattr(celery_app.conf, "broker_url", url)
+    monkeypatch.setattr(celery_app, "_pool", None)
+    monkeypatch.setattr(celery_app.amqp, "_producer_pool", None)
 
 
 class Away:

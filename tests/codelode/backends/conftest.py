@@ -37,9 +37,9 @@ class WeaviateSides:
     place: TenantIndex
 
     async def found(self, text="shared", vector=EAST, *, limit=100, **filters):
-        filters = Filters(**{"ref": MAIN, **filters})
+        narrowed = Filters(**{"ref": MAIN, **filters})
         return await self.search.hybrid(
-            HybridQuery(text, vector, filters, limit, visible=EVERYTHING)
+            HybridQuery(text, vector, narrowed, limit, visible=EVERYTHING)
         )
 
     def ids(self, repository="acme/app"):

@@ -298,10 +298,15 @@ async def test_a_killed_writer_leaves_a_call_complete_or_undone(folder, search, 
 def _replace_and_die(folder, moment):
     writer = opened_writer(folder)
     commit = keyword_index.Writer.commit
+
+    def commit_and_die(index):
+        commit(index)
+        _die()
+
     if moment == "before":
-        keyword_index.Writer.commit = _die
+        keyword_index.Writer.commit = _die  # type: ignore[method-assign]
     elif moment == "between":
-        keyword_index.Writer.commit = lambda index: (commit(index), _die())
+        keyword_index.Writer.commit = commit_and_die  # type: ignore[method-assign]
     writer.replace([file("a.py", "shared new")])
     _die()
 

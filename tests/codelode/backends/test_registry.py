@@ -48,7 +48,8 @@ class ToyEmbedder:
 @pytest.fixture
 def toys(monkeypatch):
     engine = ToyEngine()
-    monkeypatch.setitem(registry.STORES, "toy", Store(lambda _: engine, ("data",), writers=1))
+    store = Store(lambda _: engine, ("data",), writers=1)  # type: ignore[return-value]  # as much as is asked for
+    monkeypatch.setitem(registry.STORES, "toy", store)
     provider = Provider(lambda _: ToyEmbedder(), lambda _: MemoryLanguageModel(str.upper))
     monkeypatch.setitem(registry.PROVIDERS, "toy", provider)
     return engine
@@ -58,7 +59,7 @@ def test_a_record_adds_a_store(toys):
     settings = load(store="toy", embedder="toy")
 
     assert registry.chunk_store(settings) is toys.chunks
-    assert registry.chunk_search(settings) is toys.chunks
+    assert registry.chunk_search(settings) is toys.chunks  # type: ignore[comparison-overlap]
 
 
 def test_a_record_adds_a_model_provider(toys):

@@ -498,7 +498,7 @@ def objects_of(*paths, dim=4):
         DataObject(
             uuid=uuid5(NAMESPACE_URL, path),
             properties={"repository": "acme/app", "path": path},
-            vector={VECTOR: np.ones(dim, np.float32)},
+            vector={VECTOR: np.ones(dim, np.float32)},  # type: ignore[dict-item]
         )
         for path in paths
     ]

@@ -29,6 +29,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
+    server: Server
     protocol_version = "HTTP/1.1"
     timeout = IDLE_S
 

@@ -11,7 +11,7 @@ from codelode.v1 import search_pb2
 
 def hit(**fields: object) -> search_pb2.Hit:
     values: dict[str, object] = {"repository": "r", "path": "a.py", "start_line": 1, "end_line": 1}
-    return search_pb2.Hit(**{**values, **fields})  # type: ignore[arg-type]
+    return search_pb2.Hit(**{**values, **fields})
 
 
 def test_a_hit_is_its_place_its_symbol_and_its_numbered_code(served):

@@ -14,7 +14,6 @@ import pytest
 
 from codelode.errors import NotFound
 from codelode.model import BlobId, Repository, RepositoryName, Revision, SourceFile
-from workers.pull import objects
 from workers.pull.blobs import GitBlobs
 
 NAME = RepositoryName("owner/repo")
@@ -52,7 +51,7 @@ def reader_pids(monkeypatch):
         started.append(process.pid)
         return process
 
-    monkeypatch.setattr(objects.subprocess, "Popen", start)
+    monkeypatch.setattr("workers.pull.objects.subprocess.Popen", start)
     return started
 
 

@@ -74,12 +74,13 @@ class _Host(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def host(tmp_path):
-    handler = type("Host", (_Host,), {"root": tmp_path / "sources", "stop": threading.Event()})
+    stop = threading.Event()
+    handler = type("Host", (_Host,), {"root": tmp_path / "sources", "stop": stop})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
-    handler.stop.set()
+    stop.set()
     server.shutdown()
     thread.join()
     server.server_close()

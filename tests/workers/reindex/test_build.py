@@ -44,7 +44,7 @@ from codelode.model import (
     locate,
 )
 from tests.own_query import QUERY, ROUTED, ROUTES
-from workers import derivations
+from workers import derivations, wire
 from workers.enrich import Enricher
 from workers.parse import own_queries, parse
 from workers.reindex import Build, Contents, Missing, StoredSummaries, content, finish
@@ -442,8 +442,8 @@ async def test_what_a_worker_has_parsed_with_the_queries_is_used(world):
     parsed = parse(ROUTED.encode(), path="a.py", own=own)
     world.index({"a.py": ROUTED, QUERY: ROUTES})
     blob = world.blobs.add(ROUTED)
-    key = derivations.of_parse(blob, "a.py", version=content.wire.parsed_by(own))
-    world.derivations.put({key: content.wire.dump_parsed(parsed)})
+    key = derivations.of_parse(blob, "a.py", version=wire.parsed_by(own))
+    world.derivations.put({key: wire.dump_parsed(parsed)})
     del world.blobs[blob]
 
     world.build()(before="old")
@@ -612,7 +612,7 @@ def _dies(data, path, own):
         multiprocessing.Event().wait()
     if path == "dies.py":
         os.kill(os.getpid(), signal.SIGKILL)
-    return content.wire.dump_parsed(parse(data, path=path, own=own))
+    return wire.dump_parsed(parse(data, path=path, own=own))
 
 
 def test_a_parser_that_loops_or_dies_costs_its_own_file(world, monkeypatch):

@@ -68,9 +68,9 @@ def embedder(kind, model_server, opened, pauses):
 
     def build(url=None, dim=0, model="embed", **limits):
         url = url or model_server.url
-        limits = Limits(**limits)
-        remote = Remote("server", concurrency=limits.concurrency, sleep=pauses.append)
-        options = {"model": model, "limits": limits, "dim": dim, "remote": remote}
+        bounds = Limits(**limits)
+        remote = Remote("server", concurrency=bounds.concurrency, sleep=pauses.append)
+        options = {"model": model, "limits": bounds, "dim": dim, "remote": remote}
         if kind == "ollama":
             return ollama.embedder(opened(ollama.Server(url)), **options)
         endpoint = opened(openai.Endpoint(f"{url}/v1", key=SecretStr(KEY)))
