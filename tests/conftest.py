@@ -1,4 +1,4 @@
-"""What many tests need: real Redis, Ollama and Weaviate servers, a misbehaving model server."""
+"""Fixtures for many tests: real Redis, Ollama, and Weaviate servers, and a faulty model server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def wait_for():
 
 @pytest.fixture(scope="session")
 def redis_url(real_servers, tmp_path_factory):
-    """The address of a server that is started for this test process and stopped after it."""
+    """Return the URL of a Redis server that runs as long as this test process."""
     from codelode.cli import redis_server
 
     folder = tmp_path_factory.mktemp("redis")
@@ -59,7 +59,7 @@ def redis_url(real_servers, tmp_path_factory):
 
 @pytest.fixture
 def redis(redis_url):
-    """A client of an empty server. Tests that open more clients do so on `redis_url`."""
+    """Return a client of an empty Redis. To open more clients, use `redis_url`."""
     from codelode.backends.redis.connection import connect
 
     with connect(redis_url) as client:
@@ -102,7 +102,7 @@ TEST_MODELS = {"all-minilm:latest", "smollm2:latest"}
 
 @pytest.fixture(scope="session")
 def ollama_url(real_servers, request):
-    """A real Ollama with the test models. Without one, tests skip; they fail where CI is set."""
+    """Return the URL of a real Ollama with the test models; without one, skip, and fail in CI."""
     url = os.environ.get("CODELODE_OLLAMA_URL")
     if not url:
         return request.getfixturevalue("ollama_server").url
@@ -167,7 +167,7 @@ class OllamaServer:
         httpx.post(f"{self.url}/api/copy", json=names, trust_env=False).raise_for_status()
 
     def answered(self):
-        """How many calls for vectors it answered."""
+        """Return how many embedding calls the server has answered."""
         return (self._folder / "log").read_text().count('"/api/embed"')
 
     def _is_ready(self):
@@ -179,7 +179,7 @@ class OllamaServer:
 
 @pytest.fixture(scope="session")
 def bare_ollama(tmp_path_factory, program_of):
-    """An Ollama of the test process's own. Without one, tests skip; they fail where CI is set."""
+    """Start an Ollama for this test process. Without the program, tests skip; in CI they fail."""
     folder = tmp_path_factory.mktemp("ollama")
     (folder / "home").mkdir()
     server = OllamaServer(program_of("ollama"), folder)
@@ -192,14 +192,14 @@ def bare_ollama(tmp_path_factory, program_of):
 
 @pytest.fixture(scope="session")
 def ollama_server(bare_ollama):
-    """It with the test models."""
+    """Return the Ollama server with the test models installed."""
     _make_models(bare_ollama.url)
     return bare_ollama
 
 
 @pytest.fixture(scope="module")
 def ollama(ollama_server):
-    """It for tests that kill it and start it again."""
+    """Return the Ollama server, running, for tests that kill it and start it again."""
     if not ollama_server.is_running():
         ollama_server.start()
     return ollama_server
@@ -233,18 +233,18 @@ class ModelServer:
         self._server.server_close()
 
     def asked(self, *ends: str) -> int:
-        """How many calls went to a path that ends so."""
+        """Return how many calls went to a path with one of these endings."""
         return sum(path.endswith(ends) for path, _ in self.calls)
 
     @staticmethod
     def json(value, status=200, **headers):
-        """An answer that is always this."""
+        """Return an answer that always has this content."""
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
         named = {name.replace("_", "-"): text for name, text in headers.items()}
         return lambda path, asked: (status, named, body)
 
     def stall(self, path, asked):
-        """An answer that does not come while the test runs."""
+        """Give no answer while the test runs."""
         self.released.wait(60)
 
     def vector(self, text):
@@ -252,7 +252,7 @@ class ModelServer:
         return [byte / 255 + 0.01 for byte in digest]
 
     def good(self, path, asked):
-        """What a working server says."""
+        """Answer as a working server does."""
         if path == "/api/tags":
             listed = [{"model": name, "digest": digest} for name, digest in self.models.items()]
             return self.json({"models": listed})(path, asked)

@@ -46,13 +46,13 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def real_servers(request):
-    """What every fixture asks for that starts a server, or finds one that was started."""
+    """Fail a test that uses a server and has no marker; every fixture of a server needs this."""
     if "not server" in request.config.option.markexpr:
         pytest.fail("this test needs a real server and has no marker `server`")
 
 
 class Groups(LoadScopeScheduling):
-    """Gives each process a group at a time."""
+    """Hands each process one group at a time."""
 
     def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")

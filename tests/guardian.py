@@ -24,19 +24,19 @@ class Guardian:
         self._process: subprocess.Popen[bytes] | None = None
 
     def popen(self, command, **options):
-        """`subprocess.Popen`, of a process that does not outlive the test run."""
+        """Start a process, as `subprocess.Popen` does, that does not outlive the test run."""
         self._start()
         started = subprocess.Popen(command, **options)
         self._tell(f"process {started.pid}")
         return started
 
     def services(self, state):
-        """Whatever `deploy/services.sh` runs in this state folder does not outlive the test run."""
+        """Stop the services of this state folder at the end of the test run."""
         self._start()
         self._tell(f"services {state}")
 
     def close(self):
-        """Ends what is left."""
+        """End all processes and services that are left."""
         if self._process is not None:
             self._process.stdin.close()
             self._process.wait()
@@ -57,7 +57,7 @@ class Guardian:
         self._process.stdin.flush()
 
 
-#: That of this test process; started when it first has something to watch.
+#: The guardian of this test process; it starts with the first process to watch.
 GUARDIAN = Guardian()
 
 
@@ -69,7 +69,7 @@ class Watched:
         self._handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
 
     def kill(self):
-        """With its process group, if it leads one."""
+        """Kill the process, and its process group if it leads one."""
         if self._handle is not None:
             signal.pidfd_send_signal(self._handle, signal.SIGSTOP)  # fails when it is gone
         if os.getpgid(self._pid) == self._pid:

@@ -37,12 +37,12 @@ FAST_RECOVERY = {
 
 READY_S = 90
 
-#: Of indexes; goes on where stores are taken in turn and a fixture begins anew.
+#: Numbers of indexes; never restarted, because fixtures are created anew for each store.
 NUMBERS = count()
 
 
 class Cluster:
-    """One `codelode up`; may be killed and started again on the same data."""
+    """A `codelode up` process; it can be killed and started again on the same data."""
 
     def __init__(self, data: Path, **settings: str) -> None:
         self.data = data
@@ -67,7 +67,7 @@ class Cluster:
         return self._process.wait(60)
 
     def kill(self) -> None:
-        """As a crash of the machine would."""
+        """Kill all processes, as a crash of the machine would."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(10)
@@ -81,21 +81,21 @@ class Cluster:
         return json.loads((self.data / "run" / "up.json").read_text())
 
     def settings(self) -> Settings:
-        """What the cluster runs with."""
+        """Return the settings of the cluster."""
         return load(data=self.data, redis_url=self.facts["redis"], **self._settings)
 
     def _variables(self) -> dict[str, str]:
         return {f"CODELODE_{name.upper()}": value for name, value in self._settings.items()}
 
     def environment(self) -> dict[str, str]:
-        """That of a command which is to run with the settings of the cluster."""
+        """Return the environment for a command with the settings of the cluster."""
         return {**os.environ, **self._variables()}
 
     def client(self) -> Client:
         return Client(self.facts["grpc"])
 
     def pids(self, name: str = "") -> list[int]:
-        """The processes of this cluster whose command line holds `name`."""
+        """Return the ids of the cluster's processes whose command line contains `name`."""
         return [
             int(entry.name)
             for entry in Path("/proc").iterdir()
@@ -103,7 +103,7 @@ class Cluster:
         ]
 
     def index_of(self, repository: str) -> tuple[frozenset[str], frozenset[object]]:
-        """Chunk ids and edges as stored."""
+        """Return the stored chunk ids and edges of a repository."""
         settings = self.settings()
         name = RepositoryName(repository)
         store = registry.chunk_store(settings)
@@ -167,7 +167,7 @@ def store(request: pytest.FixtureRequest) -> Store:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Iterator[Cluster]:
-    """The cluster most tests share; a test names its repositories for itself."""
+    """Start the cluster that most tests share; each test uses repository names of its own."""
     made = Cluster(tmp_path_factory.mktemp("shared") / "data", **store())
     made.start()
     yield made
@@ -176,7 +176,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Iterator[
 
 @pytest.fixture(scope="session")
 def undisturbed(cluster: Cluster, library: Git) -> Stored:
-    """All that is stored of the library, indexed in peace."""
+    """Return all that is stored of the library after an undisturbed run."""
     with cluster.client() as client:
         run = client.index(str(library.folder), name="library")
     assert run.state is RunState.COMPLETE
@@ -187,7 +187,7 @@ def undisturbed(cluster: Cluster, library: Git) -> Stored:
 def make_cluster(
     tmp_path_factory: pytest.TempPathFactory, store: Store
 ) -> Iterator[Callable[..., Cluster]]:
-    """`make_cluster(**settings)`: one more that runs until the module's tests are through."""
+    """`make_cluster(**settings)` starts another cluster, which runs until the module ends."""
     made: list[Cluster] = []
 
     def make(**settings: str) -> Cluster:
@@ -207,7 +207,7 @@ def make_git(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Git]:
 
 @pytest.fixture
 def own_cluster(tmp_path: Path, store: Store) -> Iterator[Cluster]:
-    """A cluster for a test that breaks it."""
+    """Start a cluster for a single test, which may break it."""
     made = Cluster(tmp_path / "data", **store())
     made.start()
     yield made
@@ -216,7 +216,7 @@ def own_cluster(tmp_path: Path, store: Store) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def cluster_at() -> type[Cluster]:
-    """`cluster_at(data, **settings)`: one that its test starts and ends."""
+    """`cluster_at(data, **settings)` makes a cluster that the test itself starts and ends."""
     return Cluster
 
 

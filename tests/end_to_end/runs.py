@@ -1,4 +1,4 @@
-"""Runs that are disturbed: how far they are, what shows that they felt it, what commands say."""
+"""Helpers for tests that disturb a run: its progress, its retries, and the output of commands."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import sys
 
 
 def state_of(client, run):
-    """The run as it is now."""
+    """Return the current state of the run."""
     return next(iter(client.watch(run.id)))
 
 
 def under_way(client, run):
-    """A tenth of the files are through, and not yet nine tenths."""
+    """Return whether more than a tenth of the files is done; fail if the run is over."""
     state = state_of(client, run)
     assert not state.state.is_over, f"the run was over before it could be disturbed: {state}"
     return state.total and state.done > state.total // 10
 
 
 def log_of(cluster, stage):
-    """What the worker of the stage has logged."""
+    """Return the log of the stage's worker."""
     return (cluster.data / "logs" / f"{stage}.log").read_text()
 
 
 def times_put_off(cluster, stage):
-    """How often a job of the stage began to wait for a server; logged at level debug."""
+    """Return how often a job of the stage was postponed; needs log level debug."""
     return log_of(cluster, stage).count("Retry in")
 
 
 def clustered(address, *, replicas=1):
-    """The settings of a cluster that stores at a server of the test's own."""
+    """Return the settings of a cluster that stores in the given Weaviate."""
     return {
         "store": "weaviate",
         "weaviate_url": address.url,
@@ -41,7 +41,7 @@ def clustered(address, *, replicas=1):
 
 
 def command(cluster, *args):
-    """A `codelode` command that is under way."""
+    """Start a `codelode` command."""
     return subprocess.Popen(
         [sys.executable, "-m", "codelode", *args],
         env={**cluster.environment(), "CODELODE_SERVER": cluster.facts["grpc"]},
@@ -52,11 +52,11 @@ def command(cluster, *args):
 
 
 def ended(process):
-    """Exit status and all it said."""
+    """Wait for the command, and return its exit status and all of its output."""
     out, err = process.communicate(timeout=120)
     return process.returncode, out + err
 
 
 def said(cluster, *args):
-    """Exit status and output of a `codelode` command."""
+    """Run a `codelode` command, and return its exit status and output."""
     return ended(command(cluster, *args))

@@ -1,4 +1,4 @@
-"""Whatever dies, the run completes and the index is the undisturbed one."""
+"""Whatever dies, the run completes and the index equals that of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ WINDOW = "32"
 
 @pytest.fixture(scope="module")
 def server(request, store):
-    """The Weaviate of this module's cluster, if it has one."""
+    """Return the Weaviate of this module's cluster, or None with the local store."""
     return request.getfixturevalue("make_weaviate")() if store.name == "weaviate" else None
 
 
 @pytest.fixture(scope="module")
 def wires(server):
-    """What the cluster's Weaviate is at the other end of, of HTTP and of gRPC."""
+    """Return the proxies of Weaviate's HTTP and gRPC ports; none with the local store."""
     if server is None:
         yield ()
         return
@@ -68,7 +68,7 @@ def shared(tmp_path_factory, cluster_at, server, wires):
 
 @pytest.fixture(scope="module")
 def undisturbed(shared, library):
-    """All that is stored of the library, indexed in peace."""
+    """Return all that is stored of the library after an undisturbed run."""
     with shared.client() as client:
         run = client.index(str(library.folder), name="library")
     assert (run.state, run.failed, run.done) == (RunState.COMPLETE, 0, run.total)
@@ -77,7 +77,7 @@ def undisturbed(shared, library):
 
 @pytest.fixture
 def cluster(shared, undisturbed, wait_for):
-    """It, with all of its processes, and without the library."""
+    """Return the shared cluster with all of its processes running and without the library."""
     if not shared.is_running():
         shared.start()
     ledger = registry.ledger(shared.settings())
@@ -127,7 +127,7 @@ def test_a_pull_worker_killed_at_work_costs_nothing(cluster, library, undisturbe
 
 
 def look_for(folder, pattern):
-    """Returns when there is such a path; without a pause, for some are there for milliseconds."""
+    """Wait until a path matches, without pauses, because some exist for milliseconds only."""
     deadline = time.monotonic() + 60
     while not any(folder.glob(pattern)):
         assert time.monotonic() < deadline, f"no {pattern} within a minute"
@@ -161,7 +161,7 @@ def test_redis_that_ends_in_a_run_and_starts_again_costs_nothing(
 
 
 def redis_pid(cluster):
-    """As noted: its title takes the place of the environment that marks the other processes."""
+    """Return the noted process id; Redis overwrites the environment that marks other processes."""
     return (cluster.data / "run" / "redis.pid").read_text().partition(" ")[0]
 
 
@@ -180,12 +180,12 @@ class Wire:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def refuse(self):
-        """Connections break, and so do new ones at once."""
+        """Break all connections, and every new one at once."""
         self._is_refusing = True
         self._hang_up()
 
     def swallow(self):
-        """Nobody answers: what is sent is never heard of again."""
+        """Keep connections open, but deliver nothing."""
         self._flows.clear()
 
     def mend(self):
@@ -394,7 +394,7 @@ def weaviate_of(settings):
 
 @contextmanager
 def refusing_shard(cluster, address):
-    """As when its disk is nearly full (`test_disks`: when it is full), Weaviate takes nothing."""
+    """Let Weaviate refuse writes, as when its disk is nearly full (full: see `test_disks`)."""
     with connect_weaviate(address) as client:
         alias = cluster.settings().weaviate_collection
         config = client.collections.use(client.alias.get(alias_name=alias).collection).config

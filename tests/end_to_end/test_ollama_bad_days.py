@@ -67,7 +67,7 @@ def sources(make_git):
 
 @pytest.fixture(scope="module")
 def undisturbed(make_cluster, ollama, sources):
-    """All that is stored when the server is well."""
+    """Return all that is stored after an undisturbed run."""
     cluster = make_cluster(**settings_at(ollama.url))
     with cluster.client() as client:
         run = client.index(sources, name="app")
@@ -79,13 +79,13 @@ def undisturbed(make_cluster, ollama, sources):
 
 @pytest.fixture
 def patience():
-    """Settings of the cluster that are not the usual ones."""
+    """Return additional settings of the cluster; tests override this by a parameter."""
     return {}
 
 
 @pytest.fixture
 def relayed(relay, patience, tmp_path, cluster_at, undisturbed):
-    """A cluster that asks Ollama by way of the relay."""
+    """Start a cluster that reaches Ollama through the relay."""
     cluster = cluster_at(tmp_path / "data", **settings_at(relay.url, **patience))
     cluster.start()
     yield cluster
@@ -94,7 +94,7 @@ def relayed(relay, patience, tmp_path, cluster_at, undisturbed):
 
 
 class Trouble:
-    """Damages the relay's answers to what `is_meant`, a predicate of a text, is true of."""
+    """Damages the relay's answers to calls with a text for which `is_meant` is true."""
 
     def __init__(self, relay, damages, is_meant):
         self.served = 0  # damaged answers
@@ -134,7 +134,7 @@ def is_asked_by_who_comes_late():
 
 
 def late(relay, path, asked):
-    """Comes when nobody waits for it any more."""
+    """Answer only after the caller has given up."""
     relay.released.wait(60)
     return relay.good(path, asked)
 
@@ -232,7 +232,7 @@ def test_vectors_of_another_dimension_fail_their_files_until_these_are_tried_aga
 def test_a_worker_that_took_the_model_for_another_one_finds_out(
     relay, relayed, sources, undisturbed, wait_for
 ):
-    """Those that embed asked for the dimension in time, the one that stores did not."""
+    """The embed workers probed the dimension in time; the store worker did not."""
     log = relayed.data / "logs" / "store.log"
     with relayed.client() as client:
         trouble = Trouble(relay, SHORT, is_asked_by_who_comes_late())
@@ -250,7 +250,7 @@ def test_a_worker_that_took_the_model_for_another_one_finds_out(
 
 @pytest.fixture
 def remove_model(ollama):
-    """A function that removes the model, which is back after the test."""
+    """Return a function that removes the model until the end of the test."""
     ollama.copy("all-minilm", "kept")
 
     def remove(model):
@@ -263,7 +263,7 @@ def remove_model(ollama):
 
 
 def held_pull(relay):
-    """Pulls take longer than any search waits."""
+    """Make pulling a model take longer than any search waits."""
 
     def answer(path, asked):
         if path == "/api/pull":
@@ -277,7 +277,7 @@ def test_a_search_for_which_the_model_is_missing_ranks_by_keywords_and_pulls_not
     relay, relayed, ollama, sources, remove_model, wait_for
 ):
     def answer():
-        """None: nobody serves."""
+        """Return the answer, or None while no gateway serves."""
         with suppress(Unavailable):
             return client.search(QUERY, repositories=["app"], skip_cache=True)
 

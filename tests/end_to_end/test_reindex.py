@@ -48,19 +48,19 @@ class Rebuild:
         )
 
     def end(self):
-        """Exit status and all it said."""
+        """Wait for the command, and return its exit status and all of its output."""
         out, err = self.process.communicate(timeout=120)
         return self.process.returncode, out + err
 
     def kill(self):
-        """As a crash of the machine would, with the process that does the work."""
+        """Kill the command and the process that does the work, as a crash of the machine would."""
         for pid in self.cluster.pids("workers.reindex"):
             os.kill(pid, signal.SIGKILL)
         self.end()
 
 
 class Searcher(threading.Thread):
-    """Searches without a pause; keeps the embedders of the answers and what went wrong."""
+    """A thread that searches without a pause, counts answers, and collects failures."""
 
     def __init__(self, cluster):
         super().__init__()
@@ -92,7 +92,7 @@ class Searcher(threading.Thread):
 
 @pytest.fixture(scope="module")
 def running(make_cluster, shared_model_server, make_git):
-    """A cluster with one repository, and what it may change its embedder to."""
+    """Start a cluster with one repository, and return both."""
     cluster = make_cluster(
         openai_url=f"{shared_model_server.url}/v1", openai_api_key="sk-secret", embedder="static"
     )
@@ -117,7 +117,7 @@ def served(shared_model_server):
 
 @pytest.fixture
 def indexed(running, served):
-    """The cluster with nothing left over of the test before but its embedder."""
+    """Return the cluster; of earlier tests only the choice of the embedder remains."""
     cluster, _ = running
     assert others(cluster) == []
     return cluster
@@ -125,7 +125,7 @@ def indexed(running, served):
 
 @pytest.fixture
 def static(indexed):
-    """The same with the built-in embedder, which asks no server for anything."""
+    """Return the cluster with the built-in embedder, which needs no server."""
     if registry.published(indexed.settings()).settings.embedder != "static":
         status, said = Rebuild(indexed, "--embedder", "static").end()
         assert status == 0, said
@@ -137,7 +137,7 @@ _numbers = count(1)
 
 @pytest.fixture
 def model():
-    """A model of the server whose vectors nobody has asked for yet."""
+    """Return the name of a model whose vectors are not cached yet."""
     return f"embed{next(_numbers)}"
 
 
@@ -146,7 +146,7 @@ def to(model):
 
 
 class Gate:
-    """Lets a model server answer some calls with vectors, then none until it is opened."""
+    """Lets a model server answer a number of embedding calls, and the rest only once opened."""
 
     def __init__(self, server, calls):
         self._server = server
@@ -165,7 +165,7 @@ class Gate:
 
 
 async def stored(cluster, repository=APP):
-    """Everything of a repository in the published index: chunk → its vector."""
+    """Return chunk → vector for a repository in the published index."""
     search, dim = opened(cluster.settings())
     filters = Filters(repositories=(repository,))
     query = HybridQuery(
@@ -177,7 +177,7 @@ async def stored(cluster, repository=APP):
 
 
 def opened(settings):
-    """The read side of whatever is published, and its dimensions, without an embedder."""
+    """Return a searcher of the published index, made without an embedder, and its dimensions."""
     if settings.store == "weaviate":
         address, place = registry.weaviate_index(settings)
         with weaviate_client(address) as client:
@@ -191,7 +191,7 @@ def opened(settings):
 
 
 def texts_asked(server):
-    """The documents that were embedded."""
+    """Return the documents that were sent to be embedded."""
     return [text for _, asked in server.calls for text in asked.get("input", ()) if "def" in text]
 
 
@@ -273,7 +273,7 @@ async def test_a_repository_s_own_queries_shape_the_new_index_too(indexed, model
 
 
 def counts(cluster, name):
-    """Path → chunks, as the ledger has it."""
+    """Return path → number of chunks, from the ledger."""
     ledger = registry.ledger(cluster.settings())
     (status,) = ledger.refs(name)
     return {record.path: record.chunks for record in ledger.all(name, status.ref)}
@@ -375,7 +375,7 @@ def test_killed_right_after_publishing_no_file_is_indexed_again(indexed, git, mo
 
 @pytest.fixture(scope="module")
 def described(make_cluster, shared_model_server, make_git):
-    """A cluster with one repository, whose chunks a language model has described."""
+    """Start a cluster with one repository whose chunks have summaries."""
     cluster = make_cluster(
         openai_url=f"{shared_model_server.url}/v1",
         openai_api_key="sk-secret",
@@ -431,7 +431,7 @@ async def test_summaries_that_nobody_can_read_are_given_up_on_demand_and_written
 
 
 def make_old(cluster):
-    """Let the published index be of a schema that is not read any more."""
+    """Give the published index a schema version that is no longer readable."""
     settings = cluster.settings()
     if settings.store == "local":
         file = published.read(settings.index_dir).folder / signature.IDENTITY_FILE
@@ -449,7 +449,7 @@ def make_old(cluster):
 
 
 async def sentences(cluster):
-    """Path and line of each chunk → its summary."""
+    """Return (path, first line) → summary for each chunk."""
     return {(chunk.path, chunk.start_line): chunk.summary for chunk in await stored(cluster)}
 
 

@@ -58,13 +58,13 @@ def sources(mark):
 
 @pytest.fixture(scope="module")
 def deaths(tmp_path_factory):
-    """Where orders to die are left."""
+    """Return the folder in which tests leave orders to die."""
     return tmp_path_factory.mktemp("deaths")
 
 
 @pytest.fixture(scope="module")
 def make_mortal(make_cluster, deaths):
-    """`make_mortal(**settings)`: a cluster whose workers take orders to die."""
+    """`make_mortal(**settings)` starts a cluster whose workers obey orders to die."""
 
     def make(**settings):
         with pytest.MonkeyPatch.context() as environment:
@@ -94,7 +94,7 @@ def mortal_with_model(make_mortal, ollama_url):
 
 @pytest.fixture
 def order(deaths):
-    """`order(worker, moment, of)`: lets it die; returns what tells who died, once it has."""
+    """`order(worker, moment, of)` orders a worker to die; returns a function to list who died."""
 
     def give(worker, moment, of="worker"):
         given = deaths / f"{worker} {moment}"
@@ -124,7 +124,7 @@ def assert_died(cluster, who, wait_for):
 
 
 def assert_sound(cluster, run, wait_for):
-    """Nothing is missing in the stores or left in them, or between the stages of the run."""
+    """Check that the stores miss nothing of the run and that no stage output is left."""
     inventory = registry.table_inventory(cluster.settings())
     wait_for(lambda: run.id not in inventory.stage_outputs(), "all parts to be taken or dropped")
     given = ["--json", "--data", str(cluster.data)]
@@ -203,20 +203,20 @@ def test_a_worker_that_dies_as_it_completes_a_run_costs_nothing_and_the_next_run
 
 @pytest.fixture(scope="module")
 def missing(mortal_with_model, make_git):
-    """Summaries that the budget has no calls for, when nothing is in the way."""
+    """Return how many summaries the budget leaves out in an undisturbed run."""
     git = make_git()
     git.commit(sources("in-peace"))
     return summaries(mortal_with_model, indexed(mortal_with_model, git, "in-peace"))[1]
 
 
 def summaries(cluster, end):
-    """Made and missing."""
+    """Return the numbers of summaries made and missing."""
     run = registry.ledger(cluster.settings()).run(end.id)
     return run.summaries, run.summaries_missing
 
 
 def assert_same_but_for_summaries(found, expected):
-    """Of two readings, the second of an index that has none; its vectors are of other texts."""
+    """Compare two readings, the second of an index without summaries, so vectors differ."""
     assert differences(found, expected).keys() == {"chunks", "records"}
     chunks = frozenset(chunk._replace(summary="") for chunk in found.chunks)
     assert chunks == expected.chunks
