@@ -83,9 +83,9 @@ def index(
     Patterns are stored with the repository. They apply to all its refs, to each from its next run
     on, until the same option is given again. A file that --exclude matches or that no --include
     matches is left out; a file that --exclude '!PATTERN' or .codelodeignore forces in is indexed;
-    otherwise its folders (node_modules and the like) and .gitignore decide. If no file matches any
-    --include, the run fails and the index does not change. `codelode repos` shows the patterns,
-    `codelode failures --all` the files they leave out.
+    otherwise its folders (node_modules and the like) decide. A .gitignore does not concern files
+    that git tracks. If no file matches any --include, the run fails and the index does not change.
+    `codelode repos` shows the patterns, `codelode failures --all` the files they leave out.
 
     \b
     Examples:

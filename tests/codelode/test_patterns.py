@@ -7,8 +7,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codelode import patterns
-from codelode.model import BlobId, SourceFile
-from workers.pull.ignore import Rules
 
 
 def _ignored(lines, path, *, is_folder=False):
@@ -158,9 +156,24 @@ def test_git_ignores_the_same_files(worktree, root, nested, paths):
     )  # fmt: skip
     assert answer.returncode in (0, 1), answer.stderr
     expected = set(answer.stdout.decode().split("\0")) - {""}
-    ours = Rules(lambda path: rules[path].encode() if path in rules else None, 1000)
-    files = [SourceFile(path, BlobId("0" * 40), 1) for path in made]
-    assert {file.path for file in files if ours.reason(file)} == expected
+    assert {path for path in made if _is_ignored(rules, path)} == expected
+
+
+def _is_ignored(rules, path):
+    """Apply the patterns as git does: the outermost ignored folder decides for all below it."""
+    names = path.split("/")
+    ends = range(1, len(names) + 1)
+    return any(_verdict(rules, names[:end], is_folder=end < len(names)) for end in ends)
+
+
+def _verdict(rules, names, *, is_folder):
+    """Return the verdict of the deepest ignore file that matches exactly this path."""
+    for depth in reversed(range(len(names))):
+        text = rules.get("/".join([*names[:depth], ".gitignore"]), "")
+        verdict = patterns.parse(text.encode()).verdict(names[depth:], is_folder=is_folder)
+        if verdict is not None:
+            return verdict
+    return False
 
 
 def _emptied(worktree):

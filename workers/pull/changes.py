@@ -151,7 +151,7 @@ def _changes_rules(change: tree.Change) -> bool:
     """Return whether a change of this file may change which other files are left out."""
     name = change.path.rpartition("/")[2]
     comes_or_goes = change.old is None or change.new is None
-    return name in ignore.IGNORE_FILES or (comes_or_goes and name in ignore.FILLING_FILES)
+    return name == ignore.IGNORE_FILE or (comes_or_goes and name in ignore.FILLING_FILES)
 
 
 def _changes_queries(change: tree.Change) -> bool:

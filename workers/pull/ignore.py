@@ -1,15 +1,14 @@
 """Decide which files of a commit are skipped, with the reason to record for each.
 
-Git applies `.gitignore` only to untracked files, but here it applies to committed files: one that
-was committed in spite of it is usually generated or vendored, and `.codelodeignore` can bring it
-back. The first rule that matches decides, in this order:
+Git applies `.gitignore` only to untracked files, and every file of a commit is tracked, so it is
+not read here: redis commits `deps/jemalloc/configure` in spite of it. The first rule that matches
+decides, in this order:
 
 1. the kind of entry, its extension, its size
 2. the operator's exclude patterns
 3. the operator's include patterns, if there are any: a file that matches none is skipped
 4. `.codelodeignore`, in which `!pattern` forces a file in; the file nearest to the entry wins
 5. the folders listed below
-6. `.gitignore` as git reads it
 
 The operator's patterns are read like a `.codelodeignore` at the root, so that `!pattern` among the
 exclude patterns also forces a file in. An include pattern does not force files in: `*.py` does not
@@ -29,9 +28,9 @@ from codelode.model import ALL_FILES, FilePatterns, SourceFile
 from workers.pull import tree
 
 #: Raise it when a rule below changes, so that skipped files are examined again.
-VERSION = "1"
+VERSION = "2"
 
-IGNORE_FILES = frozenset({".gitignore", ".codelodeignore"})
+IGNORE_FILE = ".codelodeignore"
 
 #: Most folders above a file; the deepest paths of real repositories have about 30.
 MAX_DEPTH = 100
@@ -100,7 +99,7 @@ TOO_LARGE = "too_large"
 REASONS = frozenset(
     {
         *NO_FILE, "missing", "too_deep", TOO_LARGE, "excluded", "not_included",
-        "codelodeignore", "gitignore",
+        "codelodeignore",
         *EXTENSIONS.values(), *FOLDERS.values(), *(reason for reason, _ in FILLED_FOLDERS.values()),
     }
 )  # fmt: skip
@@ -132,13 +131,11 @@ class Rules:
         if not self.is_included(file.path):
             return "not_included"
         if verdict is None:
-            verdict = self._nearest_verdict(".codelodeignore", file.path)
+            verdict = self._nearest_verdict(IGNORE_FILE, file.path)
         if verdict is not None:
             return "codelodeignore" if verdict else ""
         folder = _folder(file.path)
-        if folder and (by_folder := self._folder_reason(folder)):
-            return by_folder
-        return "gitignore" if self._git_verdict(file.path, is_folder=False) else ""
+        return self._folder_reason(folder) if folder else ""
 
     def is_included(self, path: str) -> bool:
         """Return whether the operator's patterns include the file."""
@@ -173,14 +170,11 @@ class Rules:
         return verdict
 
     def _folder_reason(self, folder: str) -> str:
-        """Return the reason to skip the whole folder; as in git, a parent folder decides first."""
+        """Return the reason to skip the whole folder; the outermost folder decides first."""
         if folder not in self._folders:
             above = _folder(folder)
-            self._folders[folder] = (
-                (self._folder_reason(above) if above else "")
-                or self._own_folder_reason(folder)
-                or ("gitignore" if self._git_verdict(folder, is_folder=True) else "")
-            )
+            by_parent = self._folder_reason(above) if above else ""
+            self._folders[folder] = by_parent or self._own_folder_reason(folder)
         return self._folders[folder]
 
     def _own_folder_reason(self, folder: str) -> str:
@@ -190,9 +184,6 @@ class Rules:
         reason, filling = FILLED_FOLDERS.get(name, ("", ()))
         prefix = f"{above}/" if above else ""
         return reason if any(self.read(prefix + file) is not None for file in filling) else ""
-
-    def _git_verdict(self, path: str, *, is_folder: bool) -> bool:
-        return bool(self._verdict(".gitignore", path, is_folder=is_folder))
 
     def _verdict(self, kind: str, path: str, *, is_folder: bool) -> bool | None:
         """Return the verdict of the deepest ignore file that matches exactly this path."""

@@ -142,14 +142,21 @@ def test_a_difference_and_a_full_comparison_leave_what_a_first_run_would(source,
     assert after(before, manifest(second, known=before, reindex=True)) == fresh
 
 
+def test_what_git_tracks_is_indexed_in_spite_of_gitignore(source, manifest):
+    files = {".gitignore": "configure\nVERSION\n", "configure": "exit\n", "deps/VERSION": "5.3\n"}
+    found = manifest(source.commit(files), known=())
+    assert indexed_paths(found) == sorted(files)
+    assert skipped(found) == {}
+
+
 def test_a_change_of_the_ignore_rules_reaches_unchanged_files(source, manifest):
-    first = source.commit({".gitignore": "old/\n", "old/a.py": "a", "new/b.py": "b"})
+    first = source.commit({".codelodeignore": "old/\n", "old/a.py": "a", "new/b.py": "b"})
     before = records(manifest(first, known=()))
-    second = source.commit({".gitignore": "new/\n"})
+    second = source.commit({".codelodeignore": "new/\n"})
     found = manifest(second, indexed=first, known=before)
-    assert indexed_paths(found) == [".gitignore", "old/a.py"]
+    assert indexed_paths(found) == [".codelodeignore", "old/a.py"]
     assert removed_paths(found) == ["new/b.py"]
-    assert skipped(found) == {"new/b.py": "gitignore"}
+    assert skipped(found) == {"new/b.py": "codelodeignore"}
 
 
 def test_a_tool_s_file_that_appears_makes_the_folder_beside_it_output(source, manifest):
@@ -192,7 +199,7 @@ def test_a_file_that_only_its_reader_can_judge_is_not_read_again(source, manifes
     assert "unreadable" not in ignore.REASONS
     known = (
         FileRecord("a.dat", blob["a.dat"], FileState.SKIPPED, "unreadable"),
-        FileRecord("b.dat", blob["b.dat"], FileState.SKIPPED, "gitignore"),
+        FileRecord("b.dat", blob["b.dat"], FileState.SKIPPED, "codelodeignore"),
     )
     found = manifest(revision, known=known, full=True)
     assert indexed_paths(found) == ["b.dat"]

@@ -76,19 +76,17 @@ def test_a_path_of_absurd_depth_is_left_out():
     assert reason("a/" * 2000 + "x.py") == "too_deep"
 
 
-def test_a_tracked_file_that_gitignore_names_is_left_out():
-    assert reason("out/x.py", {".gitignore": "out/\n"}) == "gitignore"
+def test_gitignore_does_not_concern_files_that_git_tracks():
+    tree = {".gitignore": "configure\nout/\n", "deps/.gitignore": "VERSION\n"}
+    assert reason("configure", tree) == ""
+    assert reason("out/x.py", tree) == ""
+    assert reason("deps/VERSION", tree) == ""
 
 
-def test_a_deeper_gitignore_wins():
-    tree = {".gitignore": "*.py\n", "keep/.gitignore": "!*.py\n"}
-    assert reason("a.py", tree) == "gitignore"
+def test_a_deeper_codelodeignore_wins():
+    tree = {".codelodeignore": "*.py\n", "keep/.codelodeignore": "!*.py\n"}
+    assert reason("a.py", tree) == "codelodeignore"
     assert reason("keep/a.py", tree) == ""
-
-
-def test_nothing_below_an_ignored_folder_comes_back_by_gitignore():
-    tree = {".gitignore": "out/\n!out/a.py\n", "out/.gitignore": "!*\n"}
-    assert reason("out/a.py", tree) == "gitignore"
 
 
 def test_codelodeignore_leaves_out():
@@ -101,7 +99,6 @@ def test_codelodeignore_leaves_out():
     [
         ("node_modules/ours/a.js", {}),
         ("vendor/ours/a.go", {"go.mod": ""}),
-        ("out/a.py", {".gitignore": "out/\n"}),
     ],
 )
 def test_codelodeignore_forces_a_file_in(path, other):
@@ -167,12 +164,12 @@ def test_what_is_excluded_or_not_included_is_out_though_the_repository_forces_it
     assert chosen("gen/a.py", include=["src/"], exclude=["!gen/"]) == "not_included"
 
 
-@pytest.mark.parametrize("path", ["node_modules/a.py", "out/a.py", "old/a.py"])
+@pytest.mark.parametrize("path", ["node_modules/a.py", "old/a.py"])
 def test_to_be_included_forces_nothing_in_and_to_be_taken_back_does(path):
-    tree = {".gitignore": "out/\n", ".codelodeignore": "old/\n"}
+    tree = {".codelodeignore": "old/\n"}
     why = chosen(path, tree)
-    assert why in ("vendored", "gitignore", "codelodeignore")
-    assert chosen(path, tree, include=["*.py", "out/"]) == why
+    assert why in ("vendored", "codelodeignore")
+    assert chosen(path, tree, include=["*.py", "old/"]) == why
     assert chosen(path, tree, exclude=["*.js", f"!{path}"]) == ""
     assert chosen(path, tree, include=["*.py"], exclude=["*.js", f"!{path}"]) == ""
 
@@ -199,5 +196,5 @@ def test_as_many_hostile_patterns_as_are_allowed_cost_no_more_than_their_length(
 
 def test_reasons_are_stable_words():
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", word) for word in REASONS)
-    assert {"gitignore", "codelodeignore", "vendored", "build_output", "too_deep"} <= REASONS
+    assert {"codelodeignore", "vendored", "build_output", "too_deep"} <= REASONS
     assert {"excluded", "not_included"} <= REASONS
