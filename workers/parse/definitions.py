@@ -11,6 +11,7 @@ captures are for names that a grammar does not nest:
     @open       marks a definition that ends where the next such one begins: Perl's `package`
     @exported   is a name in an export list
     @import     is an import statement, which `imports` reads
+    @block      is a macro's block, which `macros` reads: Rust `cfg_rt! { pub fn f() {} }`
 """
 
 from __future__ import annotations

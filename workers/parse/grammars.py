@@ -74,6 +74,7 @@ def _inherited(text: str) -> list[str]:
 class LanguageQuery:
     """Definitions, imports and uses in one query, because a walk costs more than patterns."""
 
+    grammar: Grammar
     query: Query
     first_use: int  # number of the first pattern of uses
 
@@ -95,7 +96,7 @@ def query(language: str, grammar_name: str) -> LanguageQuery | None:
     compiled = Query(found, f"{source.definitions}\n{source.uses}")
     size = len(source.definitions.encode())
     starts = map(compiled.start_byte_for_pattern, range(compiled.pattern_count))
-    return LanguageQuery(compiled, sum(start < size for start in starts))
+    return LanguageQuery(found, compiled, sum(start < size for start in starts))
 
 
 @dataclass(frozen=True, slots=True)

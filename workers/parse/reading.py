@@ -14,7 +14,16 @@ from tree_sitter import Node
 from codelode.infrastructure import Family
 from codelode.languages import Language
 from codelode.model import Import, Reference, ReferenceKind
-from workers.parse import grammars, imports, infrastructure, notebooks, renames, sections, uses
+from workers.parse import (
+    grammars,
+    imports,
+    infrastructure,
+    macros,
+    notebooks,
+    renames,
+    sections,
+    uses,
+)
 from workers.parse.comments import Comments
 from workers.parse.definitions import Captured, Definition, capture
 from workers.parse.grammars import Captures, Matches
@@ -73,7 +82,7 @@ def _section(
 ) -> Reading:
     language = section.language
     rules = rules_of(language.name)
-    matches, used, note = _matches(section, own)
+    matches, used, note = _matches(section, own, lines.data)
     found = capture(language, rules, matches, section.root, lines, comments)
     imported = imports.read(found.imports, rules, lines)
     return Reading(
@@ -89,12 +98,14 @@ def _section(
     )
 
 
-def _matches(section: Section, own: OwnQuery | None) -> tuple[Matches, Sequence[Captures], str]:
+def _matches(
+    section: Section, own: OwnQuery | None, data: bytes
+) -> tuple[Matches, Sequence[Captures], str]:
     """Run the user's query if it works, else the built-in one; the text says why.
 
     A user's query finds definitions and imports only; uses are always those of the built-in one.
     """
-    matches, used = _built_in(section.language, section.root)
+    matches, used = _built_in(section.language, section.root, data)
     if own is None or own.language != section.language.name:
         return matches, used, ""
     found = own.matches(section.root)
@@ -103,9 +114,12 @@ def _matches(section: Section, own: OwnQuery | None) -> tuple[Matches, Sequence[
     return found, used, ""
 
 
-def _built_in(language: Language, root: Node) -> tuple[Matches, Sequence[Captures]]:
+def _built_in(language: Language, root: Node, data: bytes) -> tuple[Matches, Sequence[Captures]]:
     query = grammars.query(language.name, language.grammar or "")
-    return query.run(root) if query else ((), ())
+    if query is None:
+        return (), ()
+    matches, used = query.run(root)
+    return macros.with_blocks(matches, used, query, data)
 
 
 def _references(
@@ -160,7 +174,7 @@ def _notebook(root: Node, lines: Lines) -> Reading:
         return Reading(root)
     language, rules = notebook.language, rules_of(notebook.language.name)
     code = Lines(notebook.code)
-    matches, used = _built_in(language, tree.root_node)
+    matches, used = _built_in(language, tree.root_node, notebook.code)
     found = capture(language, rules, matches, tree.root_node, code, Comments(language, code))
     definitions = [
         notebook.placed(one, code.row(one.start), code.row(max(one.start, one.end - 1)))

@@ -21,6 +21,9 @@
 (extern_crate_declaration) @import
 (mod_item name: (identifier) !body) @import
 
+(source_file (macro_invocation (token_tree) @block))
+(declaration_list (macro_invocation (token_tree) @block))
+
 ; uses of names
 (call_expression function: (identifier) @reference.call)
 (call_expression function: (scoped_identifier name: (identifier) @reference.call))

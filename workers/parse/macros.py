@@ -1,0 +1,64 @@
+"""Read the items in blocks that a macro wraps: Rust `cfg_rt! { pub fn spawn() {} }`.
+
+A grammar leaves a macro's arguments as loose tokens. A block is parsed again by itself, in place,
+and is read only if it is free of syntax errors, because the arguments of other macros are not code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tree_sitter import Node, Parser, Point, Range
+
+from workers.parse.grammars import Captures, LanguageQuery, Matches
+
+#: Deepest blocks in blocks, so that the time stays linear. Chosen by hand.
+MAX_DEPTH = 4
+
+#: Larger blocks are tables of data, bytes. Chosen by hand.
+MAX_BLOCK_BYTES = 500_000
+
+_ITEM = re.compile(rb"\b(?:fn|struct|enum|union|trait|impl|mod|type|const|static|use)\s")
+
+
+def with_blocks(
+    matches: Matches, used: Sequence[Captures], query: LanguageQuery, data: bytes
+) -> tuple[Matches, Sequence[Captures]]:
+    """Add the matches and uses in the blocks that `matches` capture as `@block`."""
+    blocks = _blocks(matches)
+    if not blocks:
+        return matches, used
+    found, uses = [*matches], [*used]
+    for _ in range(MAX_DEPTH):
+        inner: list[Node] = []
+        for block in blocks:
+            root = _parsed(block, query, data)
+            if root is not None:
+                some, further = query.run(root)
+                found += some
+                uses += further
+                inner += _blocks(some)
+        blocks = inner
+    return found, uses
+
+
+def _blocks(matches: Matches) -> list[Node]:
+    return [node for _, captures in matches for node in captures.get("block", ())]
+
+
+def _parsed(block: Node, query: LanguageQuery, data: bytes) -> Node | None:
+    """Return the tree of what the braces enclose; None if it holds no items or is no code."""
+    start, end = block.start_byte, block.end_byte
+    if data[start : start + 1] != b"{" or data[end - 1 : end] != b"}":
+        return None
+    if end - start > MAX_BLOCK_BYTES or not _ITEM.search(data, start, end):
+        return None
+    inside = Range(
+        Point(block.start_point.row, block.start_point.column + 1),
+        Point(block.end_point.row, block.end_point.column - 1),
+        start + 1,
+        end - 1,
+    )
+    root = Parser(query.grammar, included_ranges=[inside]).parse(data).root_node
+    return None if root.has_error else root
