@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from codelode.errors import Busy
+from codelode.folders import make_private
 from codelode.model import RepositoryName
 
 _LOCK_POLL_S = 0.05
@@ -34,7 +35,7 @@ def locked(mirror: Path, *, timeout_s: float) -> Iterator[int]:
 
     Raises Busy if another process holds the lock for longer than `timeout_s`.
     """
-    mirror.parent.mkdir(parents=True, exist_ok=True)
+    make_private(mirror.parent)
     path = mirror.with_suffix(".lock")
     lock = _taken(path, timeout_s)
     try:

@@ -11,6 +11,7 @@ import socket
 import sys
 from pathlib import Path
 
+from codelode.folders import make_private
 from codelode.stages import STAGES, served
 from workers.delivery.app import app
 
@@ -34,7 +35,7 @@ def main() -> None:
 
 
 def _run_beat() -> None:
-    Path(app.conf.beat_schedule_filename).parent.mkdir(parents=True, exist_ok=True)
+    make_private(Path(app.conf.beat_schedule_filename).parent)
     app.Beat(quiet=True).run()
 
 

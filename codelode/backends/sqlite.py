@@ -17,6 +17,7 @@ from pathlib import Path
 
 import structlog
 
+from codelode.folders import make_private
 from codelode.ports import DerivationKey
 
 #: Timeout of the wait for another writer, seconds; writing 500 vectors takes 5 ms.
@@ -107,7 +108,7 @@ class SqliteDerivations:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._file.parent)
             connection = sqlite3.connect(
                 self._file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )

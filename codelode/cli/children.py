@@ -17,6 +17,7 @@ from codelode.cli import redis_server
 from codelode.cli.supervisor import Child
 from codelode.client import Client
 from codelode.errors import Unavailable
+from codelode.folders import make_private
 from codelode.settings import Settings
 from codelode.stages import STAGES, Stage, passed
 
@@ -42,7 +43,7 @@ FLOWER_TASKS = 5_000
 def redis_child(settings: Settings, port: int) -> Child:
     """Return the process of the broker, ledger, and graph; its data is in DATA/redis."""
     data = settings.data_dir / "redis"
-    data.mkdir(mode=0o700, exist_ok=True)
+    make_private(data)
     return Child(
         name="redis",
         command=redis_server.command(data, port, binary=redis_server.locate(settings.redis_bin)),

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from codelode.errors import Corrupt, InvalidSettings
+from codelode.folders import make_private
 
 #: Set in every child of a cluster, and inherited by theirs; its value is the data folder.
 MARKER = "CODELODE_CLUSTER"
@@ -63,7 +64,7 @@ def locked(data: Path) -> Iterator[None]:
     """
     try:
         for folder in (data, run_dir(data), logs_dir(data)):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(folder)
         lock = (run_dir(data) / "up.lock").open("a+")
     except OSError as exc:
         raise InvalidSettings(f"cannot use the data folder {data}: {exc.strerror}") from exc

@@ -22,6 +22,7 @@ from codelode.backends import registry
 from codelode.cli import data_folder, redis_server
 from codelode.cli.options import Folder
 from codelode.errors import InvalidSettings, Unavailable
+from codelode.folders import make_private
 from codelode.settings import Settings, load, require_alike
 
 #: The settings that say where the stores are; workers publish theirs.
@@ -109,7 +110,7 @@ def _warnings_on_stderr() -> Iterator[None]:
 
 def _with_own_redis(settings: Settings) -> Iterator[Settings]:
     data = settings.data_dir / _REDIS
-    data.mkdir(mode=0o700, exist_ok=True)
+    make_private(data)
     port = _free_port()
     command = redis_server.command(data, port, binary=redis_server.locate(settings.redis_bin))
     url = redis_server.url(port)

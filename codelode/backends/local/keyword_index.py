@@ -24,6 +24,7 @@ from tantivy import Document, Index, IndexWriter, Occur, Query, Schema, SchemaBu
 from codelode.backends import words
 from codelode.backends.local import tables
 from codelode.backends.local.errors import damage_reported
+from codelode.folders import make_private
 from codelode.model import Chunk
 
 #: Memory that buffers documents before they are written, bytes; the engine requires 15 MB.
@@ -66,7 +67,7 @@ def create(folder: Path) -> None:
     """Create an empty index, replacing what an unfinished attempt left."""
     shutil.rmtree(folder, ignore_errors=True)
     with damage_reported():
-        folder.mkdir(parents=True)
+        make_private(folder)
         Index(_SCHEMA, path=str(folder))
 
 

@@ -11,6 +11,7 @@ from codelode.backends.local.database import FILE_NAME
 from codelode.backends.local.errors import translated
 from codelode.backends.local.store import LocalChunkStore
 from codelode.errors import NotIndexed, Unavailable
+from codelode.folders import make_private
 from codelode.ports import ChunkStore
 
 #: Name of a data folder's first index, which is in the index folder itself.
@@ -56,7 +57,7 @@ class LocalShadowIndex:
     def open(self) -> ChunkStore:
         with translated(self._root):
             self._require_space()
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private(self._folder)
             (self._folder / published.BUILDING).touch()
         return LocalChunkStore(self._folder, dim=self._dim, identity=self._identity)
 

@@ -28,6 +28,7 @@ from codelode.backends.local import (
 from codelode.backends.local.database import State
 from codelode.backends.local.errors import Damaged, translated
 from codelode.backends.local.replacement import Change, plan
+from codelode.folders import make_private
 from codelode.model import ChunkId, FileChunks, RefName, RepositoryName
 
 #: Deleted rows that stay in the keyword index until there are more, or until `maintain`: a deletion
@@ -53,7 +54,7 @@ class LocalChunkStore:
         self._identity = identity
         self._connection: sqlite3.Connection | None = None
         self._number: int | None = None  # of the open file
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         with self._exclusive():
             self._repairing(self._settle)
 

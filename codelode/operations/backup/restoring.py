@@ -11,6 +11,7 @@ from typing import BinaryIO, Protocol
 from codelode.backends import engine, registry
 from codelode.counts import counted
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
+from codelode.folders import make_private
 from codelode.operations.backup import manifest as manifests
 from codelode.operations.backup.manifest import Manifest
 from codelode.settings import Settings
@@ -111,7 +112,7 @@ def _require_nothing(settings: Settings, index: engine.IndexBackup) -> None:
 
 def _restore_mirrors(saved: Path, into: Path) -> None:
     """Copy the mirrors that are missing; a mirror that exists is as new or newer."""
-    into.mkdir(parents=True, exist_ok=True)
+    make_private(into)
     for mirror in sorted(saved.iterdir()):
         if not (into / mirror.name).exists():
             coming = (into / mirror.name).with_suffix(".part")
