@@ -77,7 +77,9 @@ def default_name(url: str) -> RepositoryName:
         parts = [folder.parent.name if folder.name == ".git" else folder.name]
     else:
         path = (
-            _SCHEME.sub("", url).partition("/")[2] if _SCHEME.match(url) else url.partition(":")[2]
+            url.partition("://")[2].partition("/")[2]
+            if _SCHEME.match(url)
+            else url.partition(":")[2]
         )
         # `_git` is a constant part of the URLs of Azure DevOps.
         parts = [part for part in unquote(path).split("/") if part not in ("", "_git")][-2:]

@@ -24,15 +24,19 @@ class Family(StrEnum):
 
 
 #: The first match counts. Patterns may be wide: no blocks are found in a file without any.
+#: Whatever precedes another repetition is atomic, so that the time is linear in the path.
 _PATHS = (
     (Family.GITHUB_WORKFLOW, r"(?:.*/)?\.(?:github|gitea|forgejo)/workflows/[^/]+\.ya?ml"),
     (Family.GITHUB_ACTION, r"(?:.*/)?action\.ya?ml"),
-    (Family.GITLAB_CI, r"(?:.*/)?(?:[^/]*\.)?gitlab-ci[^/]*\.ya?ml|(?:.*/)?\.gitlab/.*\.ya?ml"),
+    (
+        Family.GITLAB_CI,
+        r"(?:.*/)?(?>(?:[^/]*?\.)??gitlab-ci)[^/]*\.ya?ml|(?>(?:.*?/)??\.gitlab/).*\.ya?ml",
+    ),
     (Family.COMPOSE, r"(?:.*/)?(?:docker-)?compose[^/]*\.ya?ml|(?:.*/)?[^/]*\.compose\.ya?ml"),
     (Family.HELM_CHART, r"(?:.*/)?chart\.ya?ml"),
     (Family.KUSTOMIZATION, r"(?:.*/)?kustomization(?:\.ya?ml)?"),
-    (Family.HELM_TEMPLATE, r"(?:.*/)?templates/.+\.(?:ya?ml|tpl)|.*\.gotmpl"),
-    (Family.HELM_VALUES, r"(?:.*/)?(?:[^/]*[-_.])?values[^/]*\.ya?ml"),
+    (Family.HELM_TEMPLATE, r"(?>(?:.*?/)??templates/).+\.(?:ya?ml|tpl)|.*\.gotmpl"),
+    (Family.HELM_VALUES, r"(?:.*/)?(?>(?:[^/]*?[-_.])??values)[^/]*\.ya?ml"),
 )
 _BY_PATH = tuple((family, re.compile(pattern, re.DOTALL)) for family, pattern in _PATHS)
 

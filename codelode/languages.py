@@ -48,15 +48,15 @@ _BY_INTERPRETER = {name: language for language in LANGUAGES for name in language
 
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+|\w+=\S*\s+)*(?:\S*/)?)?([\w+-]+)")
 _CPP_HEAD = re.compile(
-    rb"^\s*(?:namespace\b[^;.]*\{|template\s*<|class\s+(?:\w+\s+){0,2}\w+\s*[:{;]"
+    rb"^[^\S\n]*+(?:namespace\b[^;.{]{0,200}\{|template\s*<|class\s+(?:\w+\s+){0,2}\w+\s*[:{;]"
     rb"|using\s+(?:namespace\b|\w+\s*=|[\w:]+;)|public:|private:|protected:)"
     rb"|\bstd::|\bconstexpr\b|\bnullptr\b|#\s*include\s*<(?:c?[a-z_]+)>|\boperator\s*[=<>+*(-]",
     re.MULTILINE,
 )
 _OBJC_HEAD = re.compile(
-    rb"^\s*(?:@(?:interface|protocol|class|import|implementation)\b|#import\b)", re.MULTILINE
+    rb"^[^\S\n]*+(?:@(?:interface|protocol|class|import|implementation)\b|#import\b)", re.MULTILINE
 )
-_MATLAB_HEAD = re.compile(rb"^\s*(?:%|function\b|classdef\b)", re.MULTILINE)
+_MATLAB_HEAD = re.compile(rb"^[^\S\n]*+(?:%|function\b|classdef\b)", re.MULTILINE)
 _XML_HEAD = re.compile(rb"\s*(?:\xef\xbb\xbf)?<(?:\?xml|!DOCTYPE TS)")
 
 
@@ -217,7 +217,7 @@ _MARKER = re.compile(
 
 #: Marks that generators of API documentation leave in the head of every page.
 _API_PAGE = re.compile(
-    r"""<meta\b(?=[^>]*\bname=["']?generator\b)[^>]*\bcontent=["']?
+    r"""<meta\b(?=[^<>]*\bname=["']?generator\b)[^<>]*\bcontent=["']?
         (?:javadoc|dokka|doxygen|typedoc|jsdoc|sphinx|docutils|rustdoc|ex_?doc|yard|rdoc|phpdoc
           |scaladoc|jazzy|docfx|pdoc|haddock|mkdocs|docusaurus|gitbook)
     |<!--\ generated\ by\ (?:javadoc|doxygen|typedoc|jsdoc|jazzy|scaladoc|rdoc)\b

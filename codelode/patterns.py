@@ -140,9 +140,7 @@ def _name(part: str) -> re.Pattern[str]:
     """Return the expression for one name; raises ValueError for an invalid pattern."""
     pieces = [""]  # between the stars
     end = 0
-    for token in _TOKEN.finditer(part):
-        if token.start() != end:
-            break
+    while token := _TOKEN.match(part, end):  # a search would look for the end of every `[`
         end = token.end()
         if token["stars"]:
             pieces.append("")

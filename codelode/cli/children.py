@@ -33,7 +33,7 @@ REDIS_STOP = ((signal.SIGTERM, 3.0),)
 FRONT, WORK, BROKER = 0, 1, 2
 
 #: The log lines of a worker that takes jobs, and of beat once it runs.
-_WORKER_READY = re.compile(r"@\S+ ready\.")
+_WORKER_READY = re.compile(r"@[^\s@]+ ready\.")
 _BEAT_READY = re.compile(r"beat: Starting")
 
 #: Tasks that Flower keeps; 6 kB each.

@@ -32,7 +32,7 @@ COMMENTS = {
 _COMMENTS = {language: re.compile(pattern) for language, pattern in COMMENTS.items()}
 
 _MARKUP = re.compile(
-    r"\{@\w+\s+([^}]*)\}|</?\w+[^>]*>|:\w+:`~?([^`]*)`|`+([^`]*)`+|\[([^\]]*)\]\([^)]*\)"
+    r"\{@\w++\s++([^{}]*+)\}|</?\w++[^<>]*+>|:\w+:`~?([^`]*)`|`+([^`]*)`+|\[([^\[\]]*)\]\([^()]*\)"
 )
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z@(`*-])|\n\s*\n|\n\s*[@\\:-]\s?\w+|\n\s*(?:=|-|\*){2,}")
 _NOISE = re.compile(

@@ -16,11 +16,11 @@ from codelode import languages, tokens
 from gateway.analyze.intent import entities
 
 _NEGATION = re.compile(
-    r"\b(?:not|no|never|none|neither|nor|without|except|excluding|but|cannot)\b|\w+n['’]t\b",
+    r"\b(?:not|no|never|none|neither|nor|without|except|excluding|but|cannot)\b|(?<!\w)\w++(?<=\wn)['’]t\b",
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"\"[^\"\n]+\"|`[^`\n]+`|(?<!\w)'[^'\n]+'(?!\w)")
-_NUMBERED = re.compile(r"\w*\d\w*")
+_NUMBERED = re.compile(r"(?<!\w)(?=[^\W\d]*+\d)\w++")
 _WORD = re.compile(r"[\w+#]+")
 
 _WORDS = """

@@ -27,8 +27,8 @@ _NAME = re.compile(r"[@$&*#.:]{0,2}\w+(?:(?:::|->|[.#:/\\-])\w+)*(?:\(\)|[!?])?[
 #: Matches marks of code that prose does not have: blocks, ends of statements, arrows, calls with
 #: arguments, comparisons, assignments, comments, decorators.
 _CODE = re.compile(
-    r"[{};]\s*$|^\s*[{}#@]|[{}]|=>|->\s|==|!=|:=|&&|\|\||\w\([^)\s]|\)\s*:|\w\[\w*\]|//|/\*"
-    r"|^\s*(?:import|from|return|def|func|fn|if|for|while)\b.*[:({=]|\s=\s",
+    r"[{};][^\S\n]*+$|^[^\S\n]*+[{}#@]|[{}]|=>|->\s|==|!=|:=|&&|\|\||\w\([^)\s]|\)\s*:|\w\[\w*+\]|//|/\*"
+    r"|^[^\S\n]*+(?:import|from|return|def|func|fn|if|for|while)\b.*[:({=]|\s=\s",
     re.MULTILINE,
 )
 
@@ -102,4 +102,4 @@ def _is_name_like(token: str) -> bool:
 
 def _has_inner_capital(part: str) -> bool:
     """Whether an inner capital letter starts a word: in `getUser`, `HTTPServer`, not in `HTTP`."""
-    return bool(re.search(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]{2}", part))
+    return bool(re.search(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}", part))

@@ -185,5 +185,5 @@ def _called_names(at: LocatedSymbol, lines: Mapping[int, str], members: Iterable
 
 #: Matches after a called name: type arguments, marks, and the character that opens the call.
 _CALL = r"(?=(?:::)?(?:<[^<>()\n]*>)?[!?.]{0,2}\s?[({`])"
-_CALLED = re.compile(rf"([^\W\d][\w$]*){_CALL}")
+_CALLED = re.compile(rf"(?<![\w$])[\d$]*+([^\W\d][\w$]*+){_CALL}")
 _LAST = re.compile(r"[.:\\]+")

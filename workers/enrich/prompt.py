@@ -41,7 +41,7 @@ _CHUNK = ("a piece", "what this code does and what it is for")
 _FILE = ("the outline", "what this file is for and what it holds")
 
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-_MARKS = re.compile(r"^[\s>#*\-–•\"'“”`]+|[\s*\"'“”`]+$")
+_MARKS = re.compile(r"^[\s>#*\-–•\"'“”`]+|(?<![\s*\"'“”`])[\s*\"'“”`]+$")
 _LABEL = re.compile(r"^(?:one[- ]sentence )?(?:summary|answer|description)\s*:\s*", re.IGNORECASE)
 #: A sentence ends before a space and a capital, or at the end; `e.g. a` and `v1.2` do not end it.
 _SENTENCE = re.compile(r".+?[.!?](?=[\"'”)]*(?:\s+[\"'“(]?[A-Z]|\s*\Z))")

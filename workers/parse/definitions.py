@@ -49,7 +49,7 @@ _DEFINED = {f"definition.{name}": name for name in _KINDS} | {
 }
 
 _NAME_BYTES = 300
-_SEPARATOR = re.compile(r"\s*(?:::|\.|:)\s*")
+_SEPARATOR = re.compile(r"::|\.|:")
 _NOT_NAME = re.compile(r"[\s*&()\[\]'\"`]+|<.*", re.DOTALL)
 
 

@@ -19,11 +19,11 @@ MAX_DOC_CHARS = 200
 #: Number of bytes of a definition in which its signature is searched.
 _HEAD_BYTES = 800
 
-_LINE_START = re.compile(rb"[ \t]*((?:[\w@]+[ \t]+)+)\Z")
-_TAIL = re.compile(r"(?:\s*(?:\{|=>|[=:;,]|\bdo|\bwhere|\bbegin|\bthen))+\s*\Z")
+_LINE_START = re.compile(rb"[ \t]*+((?:[\w@]++[ \t]++)+)\Z")
 _ATTRIBUTE_MARKS = (b"@", b"#", b"[", b"t")
-#: Starts and ends of texts that the two expressions can change; a cheap test, which few pass.
+#: Starts of texts that the expression can change; a cheap test, which few pass.
 _ATTRIBUTE_STARTS = ("@", "#", "[")
+#: Marks and words between a head and its body.
 _TAIL_ENDS = ("{", "=>", "=", ":", ";", ",", "do", "where", "begin", "then")
 _HEAD_MARKS = re.compile(r"[(\[)\]{\n]")
 _DOCSTRING = re.compile(rb"[rRuUbBfF]{0,2}(\"{3}|'{3}|\"|')\s*([^\n]*)")
@@ -54,9 +54,19 @@ def signature(node: Node, body: Node | None, lines: Lines) -> str:
         text = _ATTRIBUTES.sub("", text)
     text = text if has_body else _head(text)
     text = " ".join((before + text).split())
-    if text.endswith(_TAIL_ENDS):
-        text = _TAIL.sub("", text)
+    text = _without_tail(text)
     return text if len(text) <= MAX_SIGNATURE_CHARS else text[: MAX_SIGNATURE_CHARS - 1] + "…"
+
+
+def _without_tail(text: str) -> str:
+    """Remove the marks and words that open a body: `class A(B):` → `class A(B)`."""
+    while text.endswith(_TAIL_ENDS):
+        tail = next(end for end in _TAIL_ENDS if text.endswith(end))
+        rest = text.removesuffix(tail)
+        if tail.isalpha() and (rest[-1:].isalnum() or rest[-1:] == "_"):
+            break
+        text = rest.rstrip()
+    return text
 
 
 def _words_before(start: int, lines: Lines) -> str:

@@ -19,7 +19,7 @@ from workers.parse.definitions import Definition
 
 #: Commands to the notebook and the shell, which the language's grammar cannot read.
 _MAGIC = re.compile(r"^[ \t]*[%!?].*", re.MULTILINE)
-_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(\S.*?)[ \t#]*$", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(\S.*)$", re.MULTILINE)
 
 _MAX_HEADING_CHARS = 120
 
@@ -93,6 +93,7 @@ def _headings(cells: Sequence[Node], data: bytes) -> Iterator[Definition]:
             heading = _HEADING.search(text)
             if heading:
                 rank, title = len(heading.group(1)), heading.group(2)
+                title = title.rstrip(" \t#") or title
                 found.append((rank, title[:_MAX_HEADING_CHARS], cell.start_byte))
     for at, (rank, title, start) in enumerate(found):
         following = (other for other_rank, _, other in found[at + 1 :] if other_rank <= rank)

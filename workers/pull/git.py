@@ -97,11 +97,12 @@ _SSH_OPTIONS = (
 _DENIED = re.compile(
     r"authentication failed|could not read (username|password)|permission denied|access denied"
     r"|host key verification failed|returned error: 40[13]|dubious ownership"
-    r"|transport '.*' not allowed",
+    r"|transport '[^'\n]*' not allowed",
     re.IGNORECASE,
 )
 _NOT_FOUND = re.compile(
-    r"repository .*not found|does not appear to be a git repository|not a git repository"
+    r"repository (?:(?!repository |not found).)*+not found"
+    r"|does not appear to be a git repository|not a git repository"
     r"|returned error: (404|410|30\d)|does not exist|no such file or directory"
     r"|not a (valid object name|tree object)|bad object"
     r"|repository not exported|mismatched algorithms",

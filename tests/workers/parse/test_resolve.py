@@ -280,6 +280,8 @@ HOSTILE = [
     ("build.yml", "build-push-action\ntags:", " "),
     ("package.json", "{", "/*"),
     ("package.json", '{"', '\\"'),
+    ("Cargo.toml", "", "a."),
+    ("pyproject.toml", "[", "a."),
 ]
 
 

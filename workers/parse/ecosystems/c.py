@@ -22,7 +22,7 @@ _INCLUDE_FOLDERS = frozenset({"include", "inc", "includes", "headers"})
 
 def statements(text: str) -> Statements:
     """Read `#include <a.h>` and `#include "a.h"`, with the brackets or quotes."""
-    found = re.search(r"<[^>\n]+>|\"[^\"\n]+\"", text)
+    found = re.search(r"<[^<>\n]+>|\"[^\"\n]+\"", text)
     if found:
         yield Statement(found.group())
 

@@ -10,7 +10,7 @@ from workers.parse.ecosystems.manifests import image
 from workers.parse.ecosystems.statement import References
 
 _INSTRUCTION = re.compile(
-    r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?|^\s*COPY\s+--from=(\S+)",
+    r"^[^\S\n]*+(?:FROM\s++(?:--\S++\s++)*+(\S++)(?:\s++AS\s++(\S++))?|COPY\s++--from=(\S++))",
     re.MULTILINE | re.IGNORECASE,
 )
 

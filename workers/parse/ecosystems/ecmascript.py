@@ -14,7 +14,7 @@ from codelode.references import DEFAULT, MODULE
 from workers.parse.ecosystems.layout import Layout, per_layout
 from workers.parse.ecosystems.manifests import Facts
 from workers.parse.ecosystems.resolution import Resolved, at, beside
-from workers.parse.ecosystems.statement import C_COMMENT, QUOTED, Statement, Statements
+from workers.parse.ecosystems.statement import QUOTED, Statement, Statements, without_c_comments
 from workers.parse.ecosystems.statement import names as listed
 from workers.parse.ecosystems.statement import renamed as renamed_in
 
@@ -42,11 +42,11 @@ MAX_EXTENDS = 8
 
 def statements(text: str) -> Statements:
     """Read `import`, `export … from`, `require(…)` and `import(…)`, with the names they bind."""
-    text = C_COMMENT.sub("", text)
+    text = without_c_comments(text)
     quoted = QUOTED.findall(text)
     if not quoted:
         return
-    clause = re.match(r"(?:import|export)\s+(?:type\s+)?([^\"']*?)\s*from\b", text, re.DOTALL)
+    clause = _CLAUSE.match(text)
     if clause is None:
         yield Statement(quoted[-1], (), _bound(text))
     elif text.startswith("export"):
@@ -56,12 +56,17 @@ def statements(text: str) -> Statements:
         yield Statement(quoted[-1], _names(names), _renamed(names))
 
 
+#: The names of a statement, up to the word before the quoted module.
+_CLAUSE = re.compile(r"(?:import|export)\s++(?:type\s++)?([^\"']*?)\bfrom\s*+(?=[\"'])")
+
+
 def _names(clause: str) -> tuple[str, ...]:
     """Return the imported names: `X, {a as b}` → `("default", "a")`; `* as ns` → `("*",)`."""
-    braces = re.search(r"\{(.*)\}", clause, re.DOTALL)
-    outside = clause[: braces.start()] if braces else clause
+    start, end = clause.find("{"), clause.rfind("}")
+    has_braces = 0 <= start < end
+    outside = clause[:start] if has_braces else clause
     names = ["*" if name == "*" else "default" for name in listed(outside, r"\s+as\s")]
-    inside = listed(braces.group(1), r"\s+as\s") if braces else ()
+    inside = listed(clause[start + 1 : end], r"\s+as\s") if has_braces else ()
     return (*names, *(name.removeprefix("type ") for name in inside))
 
 
@@ -76,9 +81,12 @@ def _renamed(clause: str) -> tuple[tuple[str, str], ...]:
 
 
 _BOUND = re.compile(
-    r"(?:const|let|var|import)\s+(?:([\w$]+)|\{([^{}]*)\})[^=]*=.*?\)(?:\.([\w$]+))?\s*;?$",
+    r"(?:const|let|var|import)\s++(?:([\w$]++)|\{([^{}]*+)\})[^=]*+=.*?\)(?:\.([\w$]++))?\s*+;?$",
     re.DOTALL,
 )
+
+
+_PAIR = re.compile(r"(?<![\w$])([\w$]++)\s*+:\s*+([\w$]++)")
 
 
 def _bound(text: str) -> tuple[tuple[str, str], ...]:
@@ -94,7 +102,7 @@ def _bound(text: str) -> tuple[tuple[str, str], ...]:
         return ((own, member or DEFAULT),) if own != member else ()
     if member:
         return ()
-    pairs = re.findall(r"([\w$]+)\s*:\s*([\w$]+)", inside)
+    pairs = _PAIR.findall(inside)
     return tuple((own, name) for name, own in pairs)
 
 
@@ -102,9 +110,9 @@ def _bound(text: str) -> tuple[tuple[str, str], ...]:
 
 _EXPORTS = (b"export default ", b"module.exports =")
 _NAMED = re.compile(
-    rb"\s*(?:(?:async\s+)?function\b\s*\*?\s*([\w$]+)"
-    rb"|(?:abstract\s+)?class\s+(?!extends\b)([\w$]+)"
-    rb"|([\w$]+)\s*(?:[;\n]|\Z))"
+    rb"\s*+(?:(?:async\s++)?function\b\s*+(?:\*\s*+)?([\w$]++)"
+    rb"|(?:abstract\s++)?class\s++(?!extends\b)([\w$]++)"
+    rb"|([\w$]++)[^\S\n]*+(?:[;\n]|\Z))"
 )
 
 

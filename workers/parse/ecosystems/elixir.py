@@ -14,9 +14,14 @@ from workers.parse.ecosystems.statement import Statement, Statements, names
 _ROOTS = ("lib/", "support/", "test/", "controllers/", "live/", "views/", "schemas/")
 
 
+_STATEMENT = re.compile(
+    r"\s*+\w++\s*+(?:\(\s*+)?([A-Z](?:\w|\.(?!\{))*+)(?:\.\{([^}]*+)\})?(?=[\s,)]|$)"
+)
+
+
 def statements(text: str) -> Statements:
     """Read `alias A.{B, C}`, `alias A, as: B`, `use A, option: 1`."""
-    found = re.match(r"\s*\w+\s*\(?\s*([A-Z][\w.]*?)(?:\.\{([^}]*)\})?(?=[\s,)]|$)", text)
+    found = _STATEMENT.match(text)
     if found:
         own = re.search(r"\bas:\s*(\w+)", text)
         yield Statement(
@@ -55,5 +60,4 @@ def _file(parts: Sequence[str], path: str, layout: Layout) -> str | None:
 
 
 def _snake(name: str) -> str:
-    name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
-    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+    return re.sub(r"(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

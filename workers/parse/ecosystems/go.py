@@ -14,7 +14,7 @@ from workers.parse.ecosystems.layout import Layout, below, package_files
 from workers.parse.ecosystems.resolution import EXTERNAL, Resolved
 from workers.parse.ecosystems.statement import by_pattern
 
-statements = by_pattern(r"(?:(?P<own>[^\W_]\w*|_\w+)\s*)?[\"`](?P<module>[^\"`]+)[\"`]")
+statements = by_pattern(r"(?:(?<!\w)(?P<own>[^\W_]\w*+|_\w++)\s*+)?[\"`](?P<module>[^\"`]+)[\"`]")
 
 
 def resolve(imp: Import, path: str, layout: Layout) -> Resolved:

@@ -32,7 +32,7 @@ _PATH = re.compile(
 )
 _SOURCES = re.compile(r"^[ \t]*(?:-[ \t]+)?(?:files|envs):[ \t]*\n((?:[ \t]+-.*\n)+)", re.MULTILINE)
 _IMAGE = re.compile(
-    rf"^[ \t]*(?:-[ \t]+|[ \t]+)(name|newName):[ \t]*{_VALUE}|^[ \t]*(-)", re.MULTILINE
+    rf"^(?:[ \t]*+-[ \t]++|[ \t]++)(name|newName):[ \t]*+{_VALUE}|^[ \t]*+(-)", re.MULTILINE
 )
 
 

@@ -5,7 +5,8 @@ none. Only facts that change how imports resolve, or the names of a repository, 
 version bump changes nothing. XML and YAML are read by regular expressions, because the few lines
 that matter have one form everywhere and hostile documents cannot expand. The time is linear in the
 size of any text: no expression begins with `^\\s*`, which would scan a run of blank lines once per
-line, and none looks for an end that may be missing.
+line, and none looks for an end that may be missing. TOML whose parser would need quadratic time is
+refused.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from typing import Any
 
 #: Largest manifest that is read, bytes; larger ones are data.
 MAX_MANIFEST_BYTES = 1_000_000
+
+#: Most dots in one line of TOML; a line of dotted keys needs fewer than ten, one of a list more.
+MAX_KEY_PARTS = 1_000
 
 #: Most facts of one kind in one manifest; more are generated.
 MAX_FACTS = 2_000
@@ -144,8 +148,18 @@ _GO_USED = re.compile(
 )
 
 
+def _toml(text: str) -> dict[str, Any]:
+    """Parse TOML. Raises ValueError for a line that may hold a key of very many parts.
+
+    The parser takes time quadratic in the parts of a key: 105 s for one of 450,000.
+    """
+    if any(line.count(".") > MAX_KEY_PARTS for line in text.splitlines()):
+        raise ValueError(f"a line has more than {MAX_KEY_PARTS} dots")
+    return tomllib.loads(text)
+
+
 def _cargo(text: str, path: str) -> Facts:
-    data = tomllib.loads(text)
+    data = _toml(text)
     package = _object(data.get("package"))
     library = _object(data.get("lib"))
     name = _text(library.get("name")) or _text(package.get("name")).replace("-", "_")
@@ -188,7 +202,7 @@ def _pom(text: str, path: str) -> Facts:
         if all(pair := (_tag(block, "groupId"), _tag(block, "artifactId")))
     )
     parent = next(_elements(text, "parent"), "")
-    own = _without(text, _POM_NESTED)
+    own = _without_nested(text)
     group, artifact = _tag(own, "groupId") or _tag(parent, "groupId"), _tag(own, "artifactId")
     return Facts("maven", f"{group}:{artifact}" if artifact else "", uses=uses)
 
@@ -205,12 +219,12 @@ def _elements(text: str, name: str) -> Iterator[str]:
         at = end + len(closing)
 
 
-def _without(text: str, openings: re.Pattern[str]) -> str:
-    """Return the text without the elements that the pattern opens; group 1 is their name."""
+def _without_nested(text: str) -> str:
+    """Return the text of a project without the elements that have coordinates of their own."""
     kept: list[str] = []
     unclosed: set[str] = set()
     at = 0
-    for found in openings.finditer(text):
+    for found in _POM_NESTED.finditer(text):
         name = found.group(1)
         if found.start() < at or name in unclosed:
             continue
@@ -249,7 +263,7 @@ def _gradle(text: str, path: str) -> Facts:
 
 
 def _pyproject(text: str, path: str) -> Facts:
-    data = tomllib.loads(text)
+    data = _toml(text)
     project = _object(data.get("project"))
     poetry = _object(_object(data.get("tool")).get("poetry"))
     listed = [*_list(project.get("dependencies"))]
@@ -402,7 +416,7 @@ _BY_PATTERN: tuple[tuple[re.Pattern[str], _Reader], ...] = (
     (re.compile(r".*\.gemspec"), _gemspec),
     (re.compile(r"(?:docker-)?compose[\w.-]*\.ya?ml"), _compose),
     (re.compile(r"requirements[\w.-]*\.txt"), _requirements),
-    (re.compile(r".*(?:release|docker|publish|image|build|deploy|ci)[\w.-]*\.ya?ml"), _workflow),
+    (re.compile(r"(?>.*?(?:release|docker|publish|image|build|deploy|ci)).*\.ya?ml"), _workflow),
 )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from codelode.model import Import
 from workers.parse.ecosystems.layout import Layout
 from workers.parse.ecosystems.resolution import EXTERNAL, Resolved, at
-from workers.parse.ecosystems.statement import C_COMMENT, Statement, Statements, renamed
+from workers.parse.ecosystems.statement import Statement, Statements, renamed, without_c_comments
 
 _PLATFORM = frozenset({"std", "core", "alloc", "proc_macro", "test"})
 _ROOTS = frozenset({"mod", "lib", "main", "build"})
@@ -17,14 +17,14 @@ _ROOTS = frozenset({"mod", "lib", "main", "build"})
 
 def statements(text: str) -> Statements:
     """Read `use a::{b, c as d}`, `extern crate a`, `mod a`."""
-    text = " ".join(C_COMMENT.sub("", text).split()).rstrip("; ")
+    text = " ".join(without_c_comments(text).split()).rstrip("; ")
     module = re.search(r"\bmod (\w+)$", text)
     if module:
         yield Statement(f"self::{module.group(1)}")
         return
     used = re.sub(r"^.*?\b(?:use|extern crate)\s+", "", text, count=1)
     for path in _paths(used):
-        module_path = re.sub(r"\s+as\s+\w+$", "", path).removesuffix("::self").removeprefix("::")
+        module_path = re.sub(r" as \w+$", "", path).removesuffix("::self").removeprefix("::")
         last = module_path.rpartition("::")[2]
         new = renamed(f"{last}{path[path.rfind(' as ') :]}") if " as " in path else ()
         yield Statement(module_path, (), new)

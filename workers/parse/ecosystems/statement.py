@@ -24,8 +24,27 @@ ReferenceReader = Callable[[str], References]
 
 QUOTED = re.compile(r"""["'`]([^"'`\n]+)["'`]""")
 #: A line comment counts after whitespace only, because `https://…` is a module in some languages.
-C_COMMENT = re.compile(r"(?<!\S)//[^\n]*|/\*.*?\*/", re.DOTALL)
-_RENAMED = re.compile(r"([\w$]+)(?:\s+as\s+|\s*=>\s*)([\w$]+)")
+_C_COMMENT = re.compile(r"(?<!\S)//|/\*")
+_RENAMED = re.compile(r"(?<![\w$])([\w$]++)(?:\s++as\s++|\s*+=>\s*+)([\w$]++)")
+
+
+def without_c_comments(text: str) -> str:
+    """Return the text without its comments; a block comment that is not closed is kept."""
+    kept: list[str] = []
+    at = 0
+    for found in _C_COMMENT.finditer(text):
+        if found.start() < at:
+            continue
+        if found.group() == "//":
+            end = text.find("\n", found.end())
+            end = len(text) if end < 0 else end
+        else:
+            end = text.find("*/", found.end()) + 2
+            if end < 2:  # nor is any later one closed
+                break
+        kept.append(text[at : found.start()])
+        at = end
+    return "".join([*kept, text[at:]])
 
 
 def renamed(text: str) -> tuple[tuple[str, str], ...]:
@@ -47,10 +66,10 @@ def names(text: str, renames: str) -> tuple[str, ...]:
 def grouped(text: str) -> Statements:
     """Read `import x.y.{A, B => C}` and `use X\\{A, B as C}`: a prefix and names in braces."""
     text = re.sub(r"^\s*(?:import|use|alias|require)\s+(?:function\s+|const\s+)?", "", text)
-    braces = re.search(r"[.\\]?\{([^}]*)\}", text)
-    if braces:
-        inside = braces.group(1)
-        prefix = text[: braces.start()].strip()
+    before, _, after = text.partition("{")
+    inside, is_closed, _ = after.partition("}")
+    if is_closed:
+        prefix = (before[:-1] if before.endswith((".", "\\")) else before).strip()
         yield Statement(prefix, names(inside, r"\s+as\s|\s*=>"), renamed(inside))
         return
     for part in text.rstrip("; \n").split(","):

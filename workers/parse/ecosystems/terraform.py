@@ -13,8 +13,8 @@ from workers.parse.ecosystems.statement import References
 #: How far into a module block its source is looked for, characters.
 _MAX_SOURCE_CHARS = 4_000
 _MODULE = re.compile(r"^module\s+\"[^\"]*\"\s*\{", re.MULTILINE)
-_SOURCE = re.compile(r"^\s*source\s*=\s*\"([^\"]+)\"", re.MULTILINE)
-_REGISTRY = re.compile(r"^(?:[\w.-]+\.[\w.-]+/)?([\w-]+)/([\w-]+)/([\w-]+)$")
+_SOURCE = re.compile(r"^[^\S\n]*+source\s*+=\s*+\"([^\"]++)\"", re.MULTILINE)
+_REGISTRY = re.compile(r"^(?:(?=[^/.]++\.)[\w.-]++/)?([\w-]+)/([\w-]+)/([\w-]+)$")
 
 
 def references(text: str) -> References:

@@ -63,7 +63,7 @@ def _chart(text: str, repository: re.Match[str]) -> References:
         return
     start = max(0, repository.start() - _CHART_WINDOW_CHARS)
     around = text[start : repository.end() + _CHART_WINDOW_CHARS]
-    named = re.findall(r"^\s*-?\s*name:\s*[\"']?([\w.-]+)", around, re.MULTILINE)
+    named = re.findall(r"^[^\S\n]*+(?:-[^\S\n]*+)?name:\s*+[\"']?([\w.-]++)", around, re.MULTILINE)
     if named:
         yield repository.start(2), named[-1], "dependency"
 
