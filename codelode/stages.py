@@ -24,8 +24,9 @@ CONTROL = "control"
 class Batch:
     """The rules by which files gather for one call of a stage's function.
 
-    A batch ends with `files` files, when none came for `lull_s`, or `wait_s` after the first. One
-    that `fills` does not end at a lull while its runs have more files under way.
+    A batch is complete when it has `files` files, when no file arrived for `lull_s` seconds, or
+    `wait_s` seconds after its first file. If `fills` is set, a pause in arrivals does not complete
+    the batch while more files of its runs are in flight.
     """
 
     files: int
@@ -38,18 +39,20 @@ class Batch:
 class Stage:
     """One stage: a queue, a Celery task, and a worker process of the same name.
 
-    `work`: the function that does the work, see `workers.stages`; that of the first row, which
-    works on whole runs, is in `workers.planning`. `known`: the function that finds earlier results,
-    so that a file can skip the stage. `needs`: stage outputs without which a file starts over at
-    the first stage; `takes`: those that are used when they are there. `batch`: None calls the
-    function for each file by itself. `is_exclusive`: the published index must not change during the
-    call. `is_passed`: whether files pass the stage under these settings.
+    `work`: the function that does the work, as `module:function`. The function of the first row
+    plans whole runs (`workers.planning`); the others process files (`workers.stages`).
+    `known`: the function that looks up earlier results, with which a file skips the stage.
+    `needs`: the parts that the stage requires; a file that lacks one starts over at the first
+    stage. `takes`: the parts that the stage uses if the file has them. `batch`: None means that the
+    function is called with one file at a time. `is_exclusive`: the published index must not be
+    swapped during a call. `is_passed`: whether files pass the stage under these settings.
 
-    `concurrency`: processes or threads of the pool; 0: one per core. `prefetch`: messages taken
-    ahead for each of them. `gathers_s`: how long messages gather in the queue before more are
-    taken. `is_watched`: each job is reported to Flower, at about twice the processor time of the
-    worker's main process. `timeout_setting`: the setting with the longest time for a job; the pool
-    kills the process after it, so only "prefork" has one.
+    `concurrency`: the number of processes or threads in the pool; 0 means one per core.
+    `prefetch`: how many messages each of them reserves ahead. `gathers_s`: how many seconds
+    messages collect in the queue before the worker takes more. `is_watched`: whether each job is
+    reported to Flower, which about doubles the processor time of the worker's main process.
+    `timeout_setting`: the setting that limits the duration of a job. Only a "prefork" stage can
+    have one, because the pool enforces it by killing the process.
     """
 
     name: str
