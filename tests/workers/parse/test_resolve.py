@@ -282,6 +282,7 @@ HOSTILE = [
     ("package.json", '{"', '\\"'),
     ("Cargo.toml", "", "a."),
     ("pyproject.toml", "[", "a."),
+    ("pyproject.toml", "", '"\u2028".'),  # a line separator that does not end a line of TOML
 ]
 
 
