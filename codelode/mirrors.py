@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from codelode.errors import Busy
-from codelode.folders import make_private
+from codelode.files import make_private
 from codelode.model import RepositoryName
 
 _LOCK_POLL_S = 0.05

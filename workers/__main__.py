@@ -11,7 +11,7 @@ import socket
 import sys
 from pathlib import Path
 
-from codelode.folders import make_private
+from codelode.files import make_private
 from codelode.stages import STAGES, served
 from workers.delivery.app import app
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from codelode.folders import make_private
+from codelode.files import make_private
 from codelode.ports import DerivationKey
 
 #: Timeout of the wait for another writer, seconds; writing 500 vectors takes 5 ms.

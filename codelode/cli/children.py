@@ -17,7 +17,7 @@ from codelode.cli import redis_server
 from codelode.cli.supervisor import Child
 from codelode.client import Client
 from codelode.errors import Unavailable
-from codelode.folders import make_private
+from codelode.files import make_private
 from codelode.settings import Settings
 from codelode.stages import STAGES, Stage, passed
 

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from codelode.errors import Corrupt, InvalidSettings
-from codelode.folders import make_private
+from codelode.files import make_private, replace_text
 
 #: Set in every child of a cluster, and inherited by theirs; its value is the data folder.
 MARKER = "CODELODE_CLUSTER"
@@ -85,7 +85,7 @@ def locked(data: Path) -> Iterator[None]:
 
 def publish(cluster: Cluster) -> None:
     """Let other commands find the cluster."""
-    _write(_cluster_file(Path(cluster.data)), json.dumps(asdict(cluster)))
+    replace_text(_cluster_file(Path(cluster.data)), json.dumps(asdict(cluster)))
 
 
 def withdraw(data: Path) -> None:
@@ -104,7 +104,7 @@ def running_cluster(data: Path) -> Cluster | None:
 
 
 def note_pid(data: Path, name: str, pid: int) -> None:
-    _write(run_dir(data) / f"{name}.pid", f"{pid} {_start_time(pid)}\n")
+    replace_text(run_dir(data) / f"{name}.pid", f"{pid} {_start_time(pid)}\n")
 
 
 def forget_pid(data: Path, name: str) -> None:
@@ -134,13 +134,6 @@ def end_leftovers(data: Path) -> int:
         path.unlink()
     withdraw(data)
     return len(ended)
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace the file in one step, so that no reader finds it empty or half written."""
-    draft = path.with_suffix(".tmp")
-    draft.write_text(text)
-    draft.replace(path)
 
 
 def _cluster_file(data: Path) -> Path:

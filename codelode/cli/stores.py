@@ -22,7 +22,7 @@ from codelode.backends import registry
 from codelode.cli import data_folder, redis_server
 from codelode.cli.options import Folder
 from codelode.errors import InvalidSettings, Unavailable
-from codelode.folders import make_private
+from codelode.files import make_private
 from codelode.settings import Settings, load, require_alike
 
 #: The settings that say where the stores are; workers publish theirs.

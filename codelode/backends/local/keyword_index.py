@@ -24,7 +24,7 @@ from tantivy import Document, Index, IndexWriter, Occur, Query, Schema, SchemaBu
 from codelode.backends import words
 from codelode.backends.local import tables
 from codelode.backends.local.errors import damage_reported
-from codelode.folders import make_private
+from codelode.files import make_private
 from codelode.model import Chunk
 
 #: Memory that buffers documents before they are written, bytes; the engine requires 15 MB.

@@ -11,7 +11,7 @@ from codelode.backends.local.database import FILE_NAME
 from codelode.backends.local.errors import translated
 from codelode.backends.local.store import LocalChunkStore
 from codelode.errors import NotIndexed, Unavailable
-from codelode.folders import make_private
+from codelode.files import make_private
 from codelode.ports import ChunkStore
 
 #: Name of a data folder's first index, which is in the index folder itself.

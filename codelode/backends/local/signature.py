@@ -19,6 +19,7 @@ from codelode.backends.local import database, published
 from codelode.backends.local.errors import translated
 from codelode.backends.remedies import AFRESH, EMBEDDER
 from codelode.errors import Corrupt, SchemaMismatch, Unavailable
+from codelode.files import replace_text
 
 #: Incremented with every change to the tables or to how their text is made.
 SCHEMA_VERSION = 5
@@ -28,9 +29,7 @@ IDENTITY_FILE = "identity.json"
 
 def sign(folder: Path, *, dim: int, identity: str) -> None:
     """Write the signature, which tells readers that the tables are complete."""
-    draft = folder / f"{IDENTITY_FILE}.draft"
-    draft.write_text(json.dumps(_identity(dim, identity)), encoding="utf-8")
-    draft.replace(folder / IDENTITY_FILE)
+    replace_text(folder / IDENTITY_FILE, json.dumps(_identity(dim, identity)))
 
 
 def withdraw(folder: Path) -> None:

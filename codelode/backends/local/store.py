@@ -28,7 +28,7 @@ from codelode.backends.local import (
 from codelode.backends.local.database import State
 from codelode.backends.local.errors import Damaged, translated
 from codelode.backends.local.replacement import Change, plan
-from codelode.folders import make_private
+from codelode.files import make_private
 from codelode.model import ChunkId, FileChunks, RefName, RepositoryName
 
 #: Deleted rows that stay in the keyword index until there are more, or until `maintain`: a deletion

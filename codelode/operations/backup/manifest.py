@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codelode.errors import Corrupt, InvalidSettings, NotFound
+from codelode.files import replace_text
 
 FILE = "backup.json"
 KEYS = "redis.dump"
@@ -43,9 +44,7 @@ class Manifest:
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest, which makes the backup complete."""
-    draft = folder / f"{FILE}.draft"
-    draft.write_text(json.dumps(asdict(manifest), indent=1), encoding="utf-8")
-    draft.replace(folder / FILE)
+    replace_text(folder / FILE, json.dumps(asdict(manifest), indent=1))
 
 
 def read(folder: Path) -> Manifest:

@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 from codelode.backends import engine, registry
 from codelode.counts import counted
 from codelode.errors import CodelodeError, InvalidSettings, SchemaMismatch, Unavailable
-from codelode.folders import make_private
+from codelode.files import make_private
 from codelode.operations.backup import manifest as manifests
 from codelode.operations.backup.manifest import Manifest
 from codelode.settings import Settings

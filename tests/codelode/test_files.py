@@ -1,4 +1,4 @@
-"""Folders that only the user who runs codelode may read."""
+"""Private folders: those that hold the content of repositories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from codelode import mirrors
 from codelode.backends.local.store import LocalChunkStore
-from codelode.folders import make_private
+from codelode.files import make_private
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Folders that only the user who runs codelode may read."""
+"""Private folders, and files that are replaced in one step."""
 
 from __future__ import annotations
 
@@ -20,3 +20,13 @@ def make_private(folder: Path) -> None:
     found = folder.stat()
     if found.st_uid == os.geteuid() and found.st_mode & _OF_OTHERS:
         folder.chmod(stat.S_IRWXU)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write the file in one step, so that no reader finds it empty or half written.
+
+    The text goes to `PATH.draft` first, which a process that dies leaves behind.
+    """
+    draft = path.with_name(f"{path.name}.draft")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
