@@ -63,7 +63,9 @@ def locked(data: Path) -> Iterator[None]:
     holds it, or the reason why the folder cannot be used.
     """
     try:
-        for folder in (data, run_dir(data), logs_dir(data)):
+        # A folder that the user names may exist and have other uses, so it keeps its mode.
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (run_dir(data), logs_dir(data)):
             make_private(folder)
         lock = (run_dir(data) / "up.lock").open("a+")
     except OSError as exc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -42,6 +43,17 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
         data_folder.locked(tmp_path / "file/data"),
     ):
         pass
+
+
+def test_a_folder_that_the_user_names_keeps_its_mode_and_its_content_is_private(tmp_path):
+    """It may be a home folder, or /tmp, that other users need."""
+    tmp_path.chmod(0o755)
+
+    with data_folder.locked(tmp_path):
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    assert modes == {"run": 0o700, "logs": 0o700}
 
 
 def test_a_published_cluster_is_found_until_it_is_withdrawn(tmp_path):
