@@ -17,6 +17,7 @@ from codelode.backends.local import database, keyword_index, published, signatur
 from codelode.backends.local.errors import translated
 from codelode.backends.local.store import LocalChunkStore
 from codelode.errors import NotIndexed, SchemaMismatch
+from codelode.files import make_private
 
 
 class LocalBackup:
@@ -74,7 +75,7 @@ class LocalBackup:
             shutil.rmtree(replaced, ignore_errors=True)
             identity, dim = str(facts["embedder"]), int(facts["dim"])
             made = published.folder_for(restoring, f"{facts['schema']} {identity} {dim}")
-            made.mkdir(parents=True, mode=0o700)
+            make_private(made)
             for name in (database.FILE_NAME, signature.IDENTITY_FILE):
                 shutil.copyfile(folder / name, made / name)
             _complete(made)

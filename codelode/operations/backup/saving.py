@@ -10,6 +10,7 @@ from pathlib import Path
 from codelode import __version__
 from codelode.backends import registry
 from codelode.errors import InvalidSettings
+from codelode.files import make_private
 from codelode.mirrors import folder_name, locked
 from codelode.operations.backup import manifest as manifests
 from codelode.operations.backup.manifest import Manifest, written
@@ -29,7 +30,7 @@ def save(
     keys = registry.redis_keys(settings)
     try:
         with written(folder):
-            (folder / manifests.INDEX).mkdir(parents=True, mode=0o700)
+            make_private(folder / manifests.INDEX)
             tell("waiting for the workers' writes to end")
             with (
                 registry.index_swap(settings).alone() as hold,

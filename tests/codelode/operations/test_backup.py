@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import stat
 from contextlib import ExitStack
 
 import pytest
@@ -166,6 +168,22 @@ async def test_what_was_saved_answers_as_before(cluster, folder):
     assert await cluster.content() == before
     assert len(before[-1]) == 3
     assert cluster.ledger.generation() > generation
+
+
+def test_the_folders_of_a_backup_and_of_a_restored_index_are_private(cluster, folder):
+    cluster.index("a.py")
+    umask = os.umask(0o022)
+    try:
+        cluster.save(folder)
+        cluster.wreck()
+        cluster.restore(folder)
+    finally:
+        os.umask(umask)
+
+    made = [folder, *folder.rglob("*"), cluster.settings.index_dir]
+    made += cluster.settings.index_dir.rglob("*")
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in made if path.is_dir()}
+    assert modes == dict.fromkeys(modes, 0o700)
 
 
 async def test_a_restored_index_takes_writes_and_is_healthy_without_a_writer(cluster, folder):
