@@ -150,12 +150,12 @@ class OllamaServer:
             )
         wait_until(self._is_ready, f"Ollama ({self._folder}/log) to be ready")
 
-    def signal(self, number):
-        os.killpg(self._process.pid, number)
+    def pid(self):
+        return self._process.pid
 
     def kill(self):
         with suppress(ProcessLookupError):
-            self.signal(signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(30)
 
     def is_running(self):

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import subprocess
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -73,20 +72,6 @@ def fill(file):
         except OSError as exc:
             assert exc.errno == errno.ENOSPC  # noqa: PT017 - what it fails of is the condition
             size //= 2
-
-
-@contextmanager
-def paused(pids):
-    """These processes stand still; what they were about to do they do after it."""
-    assert pids
-    try:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
 
 
 def is_root():

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from codelode.model import RunState
-from tests.disks import full, is_root, paused, read_only, small_disk
+from tests.disks import full, is_root, read_only, small_disk
 from tests.end_to_end.runs import clustered, log_of, state_of, under_way
 from tests.end_to_end.stored import assert_same, read
+from tests.pausing import paused
 
 #: Files in flight: so many may be written and not yet counted as done.
 WINDOW = 16

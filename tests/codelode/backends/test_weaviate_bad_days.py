@@ -16,6 +16,7 @@ from codelode.backends.weaviate import batch
 from codelode.backends.weaviate.connection import connect
 from codelode.backends.weaviate.schema import Version
 from codelode.errors import Corrupt, InvalidSettings, Unavailable
+from tests.pausing import paused
 
 #: Longest time until a missing server is reported, seconds.
 SOON_S = 3.0
@@ -145,11 +146,8 @@ async def test_a_missing_server_is_reported_soon_and_found_again(server, sides, 
 async def test_a_hanging_server_is_reported_soon_and_found_again(server, sides, chunk_of, file_of):
     sides.store.replace([file_of(chunk_of())])
     await sides.found()
-    server.signal(signal.SIGSTOP)
-    try:
+    with paused([server.pid()]):
         assert await seconds_to_fail(sides.found) < SOON_S
-    finally:
-        server.signal(signal.SIGCONT)
 
     assert len(await patiently(sides.found)) == 1
 

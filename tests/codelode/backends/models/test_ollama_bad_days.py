@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import threading
 
 import httpx
@@ -15,6 +14,7 @@ from codelode.backends.models import ollama as backend
 from codelode.backends.models.remote import Breaker, Garbled, Remote
 from codelode.backends.models.served import RECHECK_S, Limits
 from codelode.errors import SchemaMismatch, TimedOut, Unavailable
+from tests.pausing import paused
 
 MODEL = "all-minilm"
 DIM = 384
@@ -106,14 +106,11 @@ def test_a_server_killed_between_two_calls_of_a_batch_leaves_no_half_of_it(
 def test_a_server_that_hangs_is_told_when_the_time_is_up(ollama, embedder, undisturbed):
     vectors = embedder(ollama.url, timeout_s=1.0, query_timeout_s=0.2)
     vectors.embed_query("load the model")
-    ollama.signal(signal.SIGSTOP)
-    try:
+    with paused([ollama.pid()]):
         with pytest.raises(TimedOut):
             vectors.embed_documents(TEXTS)
         with pytest.raises(TimedOut):
             vectors.embed_query("read a file")
-    finally:
-        ollama.signal(signal.SIGCONT)
     require_same(embedder(ollama.url).embed_documents(TEXTS), undisturbed)
 
 
