@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from codelode.files import replace_text
+
 
 @pytest.mark.parametrize("store", ["local"], indirect=True)
 def test_that_does_not_end(cluster, weaviate_address, bare_ollama):
-    Path(os.environ["UNENDING"]).write_text(cluster.facts["redis"])
+    replace_text(Path(os.environ["UNENDING"]), cluster.facts["redis"])
     threading.Event().wait()
