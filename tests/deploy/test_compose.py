@@ -19,6 +19,8 @@ from codelode.stages import STAGES
 ROOT = Path(__file__).parents[2]
 FILES = ("docker-compose.yml", "deploy/services.compose.yml")
 
+STAGE_NAMES = tuple(stage.name for stage in STAGES)
+
 #: compose-spec/compose-go, schema/compose-spec.json, Apache-2.0.
 SCHEMA = json.loads((Path(__file__).parent / "compose-spec.json").read_text())
 
@@ -124,6 +126,22 @@ def test_settings_that_are_set_exist(services):
     assert {variable.removeprefix("CODELODE_").lower() for variable in named} <= set(
         Settings.model_fields
     )
+
+
+def test_every_setting_can_be_set_in_the_environment_file(services):
+    """What Compose itself decides has a value, the others take theirs from `.env`."""
+    decided_elsewhere = {"server", "redis_bin"}  # of the command line, and of `codelode up`
+    of_the_gateway = {"listen", "token"}
+    for name in set(Settings.model_fields) - decided_elsewhere:
+        served_by = ["gateway"] if name in of_the_gateway else [*STAGE_NAMES, "beat", "gateway"]
+        for service in served_by:
+            assert f"CODELODE_{name.upper()}" in services[service]["environment"], (service, name)
+
+
+def test_the_pull_worker_has_a_home_for_credentials_that_it_cannot_change(services):
+    home, folder, mode = services["pull"]["volumes"][-1].rsplit(":", 2)
+    assert (home, folder, mode) == ("${GIT_HOME:-git-home}", "/home/codelode", "ro")
+    assert not any(folder in str(services[name]["volumes"]) for name in ("parse", "gateway"))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
@@ -53,6 +54,16 @@ def test_nothing_of_the_program_is_kept_from_the_image():
     }
 
     assert copied == {line[1:] for line in ignored if line.startswith("!")}
+
+
+def test_the_base_image_can_be_replaced():
+    """An argument holds in every stage only if it stands before the first one."""
+    before, *_ = DOCKERFILE.partition("\nFROM ")
+    (default,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", before, re.MULTILINE)
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${PYTHON_IMAGE}"}
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    built_with = compose["x-codelode"]["build"]["args"]
+    assert built_with == {"PYTHON_IMAGE": f"${{PYTHON_IMAGE:-{default}}}"}
 
 
 def test_the_image_runs_as_nobody_special():

@@ -1,3 +1,4 @@
+import base64
 import os
 import subprocess
 import sys
@@ -14,6 +15,10 @@ from workers.pull import git
 from workers.pull.mirror import Mirrors
 
 NAME = RepositoryName("owner/repo")
+
+
+#: The credentials of the user READER with the password TOKEN.
+READERS = f"Basic {base64.b64encode(b'READER:TOKEN').decode()}"
 
 
 class _Host(BaseHTTPRequestHandler):
@@ -34,15 +39,20 @@ class _Host(BaseHTTPRequestHandler):
         if kind == "stalls":
             self.stop.wait(60)
         elif kind.isdigit():
-            self.send_response(int(kind))
-            if kind == "401":
-                self.send_header("WWW-Authenticate", 'Basic realm="x"')
-            if kind == "301":
-                self.send_header("Location", f"/real/{path}")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self._refuse(int(kind), path)
+        elif kind == "private" and self.headers.get("Authorization") != READERS:
+            self._refuse(401, path)
         else:
-            self._backend(path, query, body)
+            self._backend(path.removeprefix("/private"), query, body)
+
+    def _refuse(self, status, path):
+        self.send_response(status)
+        if status == 401:
+            self.send_header("WWW-Authenticate", 'Basic realm="x"')
+        if status == 301:
+            self.send_header("Location", f"/real/{path}")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def _backend(self, path, query, body):
         variables = {
@@ -116,6 +126,21 @@ def test_the_answer_of_a_host_says_whether_a_retry_may_help(host, mirrors, path,
         mirrors.sync(Repository(NAME, f"{host}/{path}"))
     assert type(raised.value) is error
     assert "owner/repo" not in str(raised.value)  # whoever tells of the run names it
+
+
+def test_a_private_repository_is_cloned_with_the_token_of_the_home_folder(
+    host, mirrors, source, home
+):
+    """As docs/operations.md sets it up; the folder may be read-only."""
+    source.commit({"a.py": "a"})
+    private = Repository(NAME, f"{host}/private/source")
+    with pytest.raises(Denied):
+        mirrors.sync(private)
+    (home / ".gitconfig").write_text(
+        f'[http "{host}/"]\n\textraHeader = Authorization: {READERS}\n'
+    )
+    mirrors.sync(private)
+    assert mirrors.resolve(NAME)[0] == "main"
 
 
 def test_a_host_that_does_not_answer_is_unavailable(mirrors):
