@@ -13,6 +13,7 @@ import kombu
 from kombu.transport import TRANSPORT_ALIASES
 
 from codelode import stages
+from codelode.model import Run
 from codelode.settings import Settings
 
 CONTROL = stages.CONTROL
@@ -75,6 +76,11 @@ def broker_settings(settings: Settings) -> dict[str, Any]:
             "queue_order_strategy": "priority",
         },
     }
+
+
+def pull_title(run: Run) -> str:
+    """Return the text that Flower shows instead of the arguments of a pull."""
+    return f"{run.repository}@{run.ref} (run {run.id})"
 
 
 def depth(connection: Any, queue: str) -> int:

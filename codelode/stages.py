@@ -49,8 +49,7 @@ class Stage:
 
     `concurrency`: the number of processes or threads in the pool; 0 means one per core.
     `prefetch`: how many messages each of them reserves ahead. `gathers_s`: how many seconds
-    messages collect in the queue before the worker takes more. `is_watched`: whether each job is
-    reported to Flower, which about doubles the processor time of the worker's main process.
+    messages collect in the queue before the worker takes more.
     `timeout_setting`: the setting that limits the duration of a job. Only a "prefork" stage can
     have one, because the pool enforces it by killing the process.
     """
@@ -67,7 +66,6 @@ class Stage:
     is_passed: Callable[[Settings], bool] = lambda _: True
     prefetch: int = 1
     gathers_s: float = 0.0
-    is_watched: bool = False
     timeout_setting: str = ""
 
     @property
@@ -95,7 +93,6 @@ STAGES = (
         work="workers.planning:plan",
         pool="threads",
         concurrency=8,
-        is_watched=True,
     ),
     Stage(
         name="parse",
@@ -105,7 +102,6 @@ STAGES = (
         concurrency=0,
         prefetch=8,
         gathers_s=GATHERS_S,
-        is_watched=True,
         timeout_setting="parse_timeout_s",
     ),
     Stage(

@@ -37,8 +37,7 @@ class CeleryJobs:
         )
 
     def pull(self, run: Run) -> None:
-        label = f"{run.repository}@{run.ref}"
-        self._send(jobs.PULL_TASK, jobs.PULL, {"run": run.id}, label=label)
+        self._send(jobs.PULL_TASK, jobs.PULL, {"run": run.id}, label=jobs.pull_title(run))
 
     def remove(self, repository: RepositoryName) -> None:
         self._send(jobs.FORGET_TASK, jobs.STORE, {"repository": repository}, label=repository)

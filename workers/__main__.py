@@ -51,7 +51,6 @@ def _run_worker(name: str, concurrency: int | None) -> int:
         prefetch_multiplier=stage.prefetch,
         without_gossip=True,
         without_mingle=True,
-        task_events=stage.is_watched or None,  # None: as configured
         quiet=True,
     )
     worker.start()

@@ -38,7 +38,7 @@ def test_a_pull_goes_to_its_queue_with_a_readable_label(broker, redis):
 
     [message] = sent(redis, jobs.PULL)
     assert message["headers"]["task"] == jobs.PULL_TASK
-    assert message["headers"]["kwargsrepr"] == "acme/http@main"
+    assert message["headers"]["kwargsrepr"] == "acme/http@main (run r1)"
     assert arguments(message) == {"run": "r1"}
 
 

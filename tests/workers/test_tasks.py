@@ -68,8 +68,8 @@ class Away:
         raise Unavailable("away")
 
 
-def start(own):
-    own.ledger.register(Repository(APP, "https://example.org/app"))
+def start(own, url="https://example.org/app"):
+    own.ledger.register(Repository(APP, url))
     return own.ledger.create(APP, DEFAULT_REF).id
 
 
@@ -153,3 +153,23 @@ def test_an_unforeseen_error_of_a_pull_ends_its_run_and_is_a_failure_of_the_task
 
     assert own.ledger.run(run).state is RunState.FAILED
     assert "TypeError" in own.ledger.run(run).error
+
+
+def test_a_run_that_cannot_be_planned_is_a_failure_of_its_job(own, tmp_path):
+    run = start(own, str(tmp_path / "missing"))
+
+    with pytest.raises(tasks.JobFailed):
+        tasks.pull(run)
+
+    assert own.ledger.run(run).state is RunState.FAILED
+
+
+def test_a_file_that_fails_is_a_failure_of_its_job(own):
+    run = start(own)
+    manifest = FileManifest(Revision("b" * 40), (WorkItem("a.py", BLOB),))
+    own.ledger.plan(run, manifest, ref=DEFAULT_REF, fingerprint="")
+
+    with pytest.raises(tasks.JobFailed):  # there is no mirror to read it from
+        tasks.TASKS["parse"](**Job(run, APP, "a.py", BLOB).arguments)
+
+    assert own.stage_outputs.get(run, ["a.py"], ["outcome"]) != ({},)

@@ -62,7 +62,7 @@ class Job:
     @property
     def title(self) -> str:
         """Return the text that Flower shows instead of the arguments."""
-        return f"{self.repository} {self.path}"
+        return f"{self.repository} {self.path} (run {self.run})"
 
 
 class Outbox(Protocol):

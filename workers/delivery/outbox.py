@@ -43,7 +43,7 @@ class CeleryOutbox:
 
     def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
         again = {"countdown": in_s or None, "retries": retries}
-        self._send(jobs.PULL_TASK, jobs.PULL, {"run": run.id}, run.repository, **again)
+        self._send(jobs.PULL_TASK, jobs.PULL, {"run": run.id}, jobs.pull_title(run), **again)
 
     def maintain(self) -> None:
         self._send(jobs.MAINTAIN_TASK, jobs.STORE, {}, "", expires=MAINTAIN_EXPIRES_S)

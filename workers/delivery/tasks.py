@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 from billiard.exceptions import TimeLimitExceeded
@@ -39,6 +39,13 @@ REMOVAL_PAUSE_S = 2.0
 outbox = CeleryOutbox(app)
 
 
+class JobFailed(Exception):
+    """The reason of a failure that the ledger has recorded; shows the job as failed in Flower.
+
+    It is declared in the tasks' `throws`, so Celery logs no traceback.
+    """
+
+
 @lru_cache(maxsize=1)
 def _delivery(of: Services) -> Delivery:
     return Delivery(of, outbox)
@@ -54,7 +61,9 @@ def declare(stage: Stage) -> Task:
     work = _batched(stage) if stage.batch else partial(_alone, stage)
     limit = getattr(settings, stage.timeout_setting) if stage.timeout_setting else None
 
-    @app.task(name=stage.task, bind=True, max_retries=MAX_RETRIES, time_limit=limit)
+    @app.task(
+        name=stage.task, bind=True, max_retries=MAX_RETRIES, time_limit=limit, throws=(JobFailed,)
+    )
     def task(self: Task, **kwargs: Any) -> None:
         job, retries = Job(**kwargs), self.request.retries
         try:
@@ -62,11 +71,17 @@ def declare(stage: Stage) -> Task:
         except Unavailable as exc:
             if retries < MAX_RETRIES:
                 raise self.retry(exc=exc, countdown=backoff(retries)) from exc
-            delivery().fail(job, str(exc), stage=stage)
+            _fail(job, str(exc), stage)
         except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
-            delivery().fail(job, _reason(exc, job, stage), stage=stage)
+            _fail(job, _reason(exc, job, stage), stage)
 
     return task
+
+
+def _fail(job: Job, reason: str, stage: Stage) -> NoReturn:
+    """Record the file as failed, and end its job as a failure."""
+    delivery().fail(job, reason, stage=stage)
+    raise JobFailed(reason)
 
 
 def _alone(stage: Stage, job: Job) -> None:
@@ -130,7 +145,7 @@ def record_stalled(
         delivery().fail(Job(**kwargs), reason, stage=stage)
 
 
-@app.task(name=PULL.task, bind=True, max_retries=MAX_PULL_RETRIES)
+@app.task(name=PULL.task, bind=True, max_retries=MAX_PULL_RETRIES, throws=(JobFailed,))
 def pull(self: Task, run: str) -> None:
     """Plan a run and send its first files."""
     retries = self.request.retries
@@ -149,8 +164,10 @@ def pull(self: Task, run: str) -> None:
                 _pull_again(RunId(run), in_s=in_s, retries=retries + 1, reason=str(exc))
             else:
                 _end(RunId(run), str(exc))
+                raise JobFailed(str(exc)) from exc
         except CodelodeError as exc:
             _end(RunId(run), str(exc))
+            raise JobFailed(str(exc)) from exc
         except Exception as exc:  # the run must not wait for ever; Celery logs and counts the error
             _end(RunId(run), f"{type(exc).__name__}: {exc}")
             raise
