@@ -1,52 +1,84 @@
-"""Fill a token budget: divide it into three shares, and reuse what a share leaves over. Pure."""
+"""Fill a token budget with pieces of text, hits first. Pure.
+
+A larger budget never loses a hit: hits are taken strictly in their order, and the part of the
+budget that they may fill grows with it. Skipping a piece for a smaller one would break that, so the
+first piece that does not fit is cut to the lines that do, and ends its list.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-#: Shares of a context: hits, related files, and the edges between them. By hand.
-PRIMARY, RELATED, GRAPH = 0.6, 0.3, 0.1
+#: The most that related files, and the edges between files, can claim before hits. By hand.
+RELATED, GRAPH = 0.3, 0.1
 
 Count = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """The pieces that fit, as indexes into the given lists, ascending."""
+class Piece:
+    """A text of some lines that can be cut: `first(n)` is the text with its first n lines."""
 
-    primary: tuple[int, ...]
-    related: tuple[int, ...]
-    graph: tuple[int, ...]
+    lines: int
+    first: Callable[[int], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """The texts that fit, in order."""
+
+    hits: tuple[str, ...]
+    related: tuple[str, ...]
+    edges: tuple[str, ...]
 
 
 def fill(
-    primary: Sequence[int], related: Sequence[int], graph: Sequence[int], *, tokens: int
+    hits: Sequence[Piece], related: Sequence[Piece], edges: Piece, *, tokens: int, count: Count
 ) -> Filled:
-    """Choose pieces, given by their sizes in tokens, whose total is at most `tokens`.
+    """Choose texts whose total is at most `tokens`.
 
-    Pieces are taken greedily in the given order; a piece that does not fit is skipped. Each list
-    first fills its share. What is left of the budget goes to hits, then to the other lists.
+    Related files and edges claim up to their shares, and hits get the rest. A hit that begins
+    inside the rest is shown to its end, at the cost of related files. What hits leave over goes to
+    related files, and then to edges.
     """
-    sizes = (primary, related, graph)
-    shares = (PRIMARY, RELATED, GRAPH)
-    taken = [_greedy(of, int(share * tokens)) for of, share in zip(sizes, shares, strict=True)]
-    room = tokens - sum(_total(of, has) for of, has in zip(sizes, taken, strict=True))
-    for of, has in zip(sizes, taken, strict=True):
-        more = _greedy(of, room, but=has)
-        room -= _total(of, more)
-        has |= more
-    return Filled(*(tuple(sorted(has)) for has in taken))
+    claimed = min(GRAPH * tokens, _size(edges, count))
+    for_hits = tokens - claimed - min(RELATED * tokens, sum(_size(one, count) for one in related))
+    shown, left = _taken(hits, tokens, count, enough=for_hits)
+    near, unused = _taken(related, left - claimed, count)
+    links, _ = _taken([edges], unused + claimed, count)
+    return Filled(shown, near, links)
 
 
-def _greedy(sizes: Sequence[int], room: int, *, but: set[int] | None = None) -> set[int]:
-    taken = set()
-    for number, size in enumerate(sizes):
-        if size <= room and number not in (but or ()):
-            taken.add(number)
-            room -= size
-    return taken
+def _taken(
+    pieces: Sequence[Piece], room: float, count: Count, *, enough: float = float("inf")
+) -> tuple[tuple[str, ...], float]:
+    """Return the first texts that fit, until they have `enough` tokens, and the room left."""
+    texts: list[str] = []
+    used = 0
+    for piece in pieces:
+        lines = _lines_that_fit(piece, room - used, count)
+        if used >= enough or not lines:
+            break
+        texts.append(piece.first(lines))
+        used += _tokens(texts[-1], count)
+        if lines < piece.lines:
+            break
+    return tuple(texts), room - used
 
 
-def _total(sizes: Sequence[int], taken: set[int]) -> int:
-    return sum(sizes[number] for number in taken)
+def _lines_that_fit(piece: Piece, room: float, count: Count) -> int:
+    if _size(piece, count) <= room:
+        return piece.lines
+    lines = range(1, piece.lines)
+    return bisect_right(lines, room, key=lambda some: _tokens(piece.first(some), count))
+
+
+def _size(piece: Piece, count: Count) -> int:
+    return _tokens(piece.first(piece.lines), count)
+
+
+def _tokens(text: str, count: Count) -> int:
+    """Return the tokens of the text with the blank line after it; 0 for no text."""
+    return count(f"{text}\n\n") if text else 0

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from codelode.model import Chunk, Hit
 from codelode.ports import Tokeniser
-from gateway.assemble.budget import Count, fill
+from gateway.assemble.budget import Count, Piece, fill
 from gateway.assemble.quality import quality
-from gateway.state import Related, SearchState, estimated_tokens
+from gateway.state import Passage, Related, SearchState, estimated_tokens
 
 ESTIMATED = "the embedder has no tokeniser: tokens are estimated from characters"
 
@@ -35,24 +35,15 @@ def context(state: SearchState, *, tokeniser: Tokeniser | None = None) -> Contex
     """Write as many hits, related files and edges as fit the budget; empty without hits."""
     options = state.query.options.assemble
     count, notices = _counting(tokeniser, is_exact=options.exact_tokens)
-    good = _good(state)
-    primary = [_hit(hit, state) for hit in good]
-    related = [_related(found, state) for found in state.related]
-    edges = _edges(state)
-    taken = fill(
-        *([_size(piece, count) for piece in pieces] for pieces in (primary, related, edges)),
+    filled = fill(
+        [_hit(hit, state) for hit in _good(state)],
+        [_related(found, state) for found in state.related],
+        _edges(state),
         tokens=options.budget_tokens - options.reserved_tokens,
+        count=count,
     )
-    text = "\n\n".join(
-        part
-        for part in (
-            *(primary[at] for at in taken.primary),
-            *(related[at] for at in taken.related),
-            "\n".join(edges[at] for at in taken.graph),
-        )
-        if part
-    )
-    return Context(text, count(text), len(state.hits) - len(taken.primary), notices)
+    text = "\n\n".join((*filled.hits, *filled.related, *filled.edges))
+    return Context(text, count(text), len(state.hits) - len(filled.hits), notices)
 
 
 def _counting(tokeniser: Tokeniser | None, *, is_exact: bool) -> tuple[Count, tuple[str, ...]]:
@@ -61,11 +52,6 @@ def _counting(tokeniser: Tokeniser | None, *, is_exact: bool) -> tuple[Count, tu
     if tokeniser is None:
         return estimated_tokens, (ESTIMATED,)
     return tokeniser.count_tokens, ()
-
-
-def _size(piece: str, count: Count) -> int:
-    """Return the tokens of the piece with the blank line after it."""
-    return count(f"{piece}\n\n")
 
 
 def _good(state: SearchState) -> list[Hit]:
@@ -79,16 +65,14 @@ def _good(state: SearchState) -> list[Hit]:
     ]
 
 
-def _hit(hit: Hit, state: SearchState) -> str:
+def _hit(hit: Hit, state: SearchState) -> Piece:
     passage = state.passages.get(hit.chunk.id)
     if passage is None or state.query.options.assemble.compact:
         return _piece(hit.chunk)
-    return _piece(
-        hit.chunk, content=passage.content, start=passage.start_line, end=passage.end_line
-    )
+    return _piece(hit.chunk, passage)
 
 
-def _related(found: Related, state: SearchState) -> str:
+def _related(found: Related, state: SearchState) -> Piece:
     """Write the chunk of a related file that contains most words of the query."""
     words = set(state.analysis.words)
     best = max(found.chunks, key=lambda chunk: _shared(chunk, words))
@@ -101,22 +85,30 @@ def _shared(chunk: Chunk, words: Iterable[str]) -> int:
     return sum(word in text for word in words)
 
 
-def _piece(chunk: Chunk, *, content: str = "", start: int = 0, end: int = 0, note: str = "") -> str:
-    """Write a heading with the location, then the code."""
-    location = f"{chunk.path}:{start or chunk.start_line}-{end or chunk.end_line}"
-    about = ", ".join(part for part in (chunk.repository, chunk.symbol, note) if part)
-    code = (content or chunk.content).rstrip("\n")
-    fence = "`" * max([3, *(len(run) + 1 for run in _FENCES.findall(code))])
-    return (
-        f"### {_one_line(location)} ({_one_line(about)})\n{fence}{chunk.language}\n{code}\n{fence}"
-    )
+def _piece(chunk: Chunk, passage: Passage | None = None, *, note: str = "") -> Piece:
+    """Write a heading with the location of the shown lines, then the code."""
+    at = passage or Passage(chunk.start_line, chunk.end_line, chunk.content)
+    code = at.content.rstrip("\n").split("\n")
+    fence = "`" * max([3, *(len(run) + 1 for run in _FENCES.findall(at.content))])
+
+    def first(lines: int) -> str:
+        is_cut = lines < len(code)
+        end = at.start_line + lines - 1 if is_cut else at.end_line
+        cut = f"first {lines} of {len(code)} lines" if is_cut else ""
+        location = _one_line(f"{chunk.path}:{at.start_line}-{end}")
+        about = ", ".join(filter(None, (chunk.repository, chunk.symbol, note, cut)))
+        shown = "\n".join(code[:lines])
+        return f"### {location} ({_one_line(about)})\n{fence}{chunk.language}\n{shown}\n{fence}"
+
+    return Piece(len(code), first)
 
 
-def _edges(state: SearchState) -> list[str]:
+def _edges(state: SearchState) -> Piece:
     """Write one line for each edge between the files, related files first."""
     near = [f"- {found.path} ({found.relation}) {found.of}" for found in state.related]
     links = [f"- {link.path} imports {link.target}" for link in state.imports]
-    return [_one_line(edge) for edge in dict.fromkeys((*near, *links))]
+    edges = [_one_line(edge) for edge in dict.fromkeys((*near, *links))]
+    return Piece(len(edges), lambda lines: "\n".join(edges[:lines]))
 
 
 def _one_line(text: str) -> str:

@@ -1,13 +1,18 @@
 """What goes out: contexts within a budget, compact hits, quality."""
 
+import asyncio
+import re
+from functools import cache
+from pathlib import Path
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codelode.access import EVERYTHING
-from codelode.model import Candidate, Hit, Match, RepositoryName
+from codelode.model import DEFAULT_REF, Candidate, Hit, Match, RepositoryName, locate
 from gateway.assemble import MAX_TOKENS, assemble
-from gateway.assemble.budget import fill
+from gateway.assemble.budget import Piece, fill
 from gateway.assemble.compact import signature_of
 from gateway.assemble.context import ESTIMATED, context
 from gateway.assemble.named import asked_names, under_name
@@ -25,10 +30,10 @@ from gateway.state import (
     SearchState,
     estimated_tokens,
 )
+from workers.parse import parse
 
 HTTP = RepositoryName("acme/http")
 NOBODY = Backends(None, None)
-SIZES = st.lists(st.integers(1, 500), max_size=30)
 
 
 def code(number, words=40):
@@ -46,32 +51,144 @@ async def assembled(*chunks, top_k=100, passages=None, related=(), imports=(), *
     return await assemble(state, NOBODY)
 
 
-@given(primary=SIZES, related=SIZES, graph=SIZES, tokens=st.integers(0, 5_000))
-def test_a_budget_is_never_exceeded_and_nothing_that_fits_is_left_out(
-    primary, related, graph, tokens
-):
-    taken = fill(primary, related, graph, tokens=tokens)
+@cache
+def real_chunks():
+    """The chunks of some files of this repository: code, prose, and a wide line drawing."""
+    root = Path(__file__).parents[2]
+    files = [*root.glob("gateway/**/*.py"), root / "docs/ranking.md", root / "ARCHITECTURE.md"]
+    return tuple(
+        one
+        for file in sorted(files)
+        for path in [str(file.relative_to(root))]
+        for one in locate(
+            parse(file.read_bytes(), path=path), repository=HTTP, path=path, refs=[DEFAULT_REF]
+        )
+    )
 
-    sizes = (primary, related, graph)
-    places = (taken.primary, taken.related, taken.graph)
-    used = sum(of[place] for of, has in zip(sizes, places, strict=True) for place in has)
-    assert used <= tokens
-    for of, has in zip(sizes, places, strict=True):
-        assert all(size > tokens - used for n, size in enumerate(of) if n not in has)
+
+def headed(text, paths):
+    """The places in the headings of a context that are in these files."""
+    places = re.findall(r"^### (\S+):(\d+)-", text, re.MULTILINE)
+    return {(path, line) for path, line in places if path in paths}
+
+
+@settings(deadline=None, max_examples=100)
+@given(data=st.data(), shown=st.integers(1, 12), near=st.integers(0, 6), edges=st.integers(0, 30))
+def test_more_budget_never_loses_a_hit(data, shown, near, edges):
+    few, many = sorted(data.draw(st.tuples(st.integers(100, 4_000), st.integers(100, 4_000))))
+    every, count = real_chunks(), shown + near
+    numbers = st.integers(0, len(every) - 1)
+    drawn = data.draw(st.lists(numbers, min_size=count, max_size=count, unique=True))
+    *chosen, last = (every[number] for number in drawn)
+    hits = [*chosen[: shown - 1], last]
+    files = [one for one in chosen[shown - 1 :] if one.path not in {hit.path for hit in hits}]
+    related = tuple(
+        Related(HTTP, one.path, FileRelation.SIBLING, 1, last.path, (one,)) for one in files
+    )
+    imports = tuple(ImportLink(HTTP, last.path, f"b{n}", 1, Mark.EXTERNAL) for n in range(edges))
+
+    less, more = (
+        context(
+            asyncio.run(
+                assembled(
+                    *hits,
+                    related=related,
+                    imports=imports,
+                    budget_tokens=tokens,
+                    reserved_tokens=0,
+                )
+            )
+        )
+        for tokens in (few, many)
+    )
+
+    paths = {hit.path for hit in hits}
+    assert headed(less.text, paths) <= headed(more.text, paths)
+    assert (less.tokens <= few, more.tokens <= many) == (True, True)
+
+
+def of_tokens(*sizes):
+    """Pieces of one line each, of so many tokens with the blank line after it."""
+    return [Piece(1, lambda lines, size=size: "x" * (4 * size - 2) * lines) for size in sizes]
+
+
+def of_lines(count):
+    """A piece of so many lines, of ten tokens each."""
+    return Piece(count, lambda lines: "\n".join(["x" * 39] * lines))
 
 
 def test_hits_have_six_tenths_related_three_and_edges_one():
-    taken = fill([100] * 20, [100] * 20, [100] * 20, tokens=1_000)
+    edges = Piece(20, lambda lines: "\n".join(["y" * 39] * lines))
 
-    assert (len(taken.primary), len(taken.related), len(taken.graph)) == (6, 3, 1)
+    taken = fill(
+        of_tokens(*[100] * 20),
+        of_tokens(*[100] * 20),
+        edges,
+        tokens=1_000,
+        count=estimated_tokens,
+    )
+
+    assert (len(taken.hits), len(taken.related)) == (6, 3)
+    assert taken.edges[0].count("\n") + 1 == 9  # with the blank line: 91 tokens
 
 
-def test_what_one_share_leaves_goes_to_the_hits():
-    assert len(fill([100] * 20, [], [], tokens=1_000).primary) == 10
+NO_EDGES = Piece(0, lambda _: "")
 
 
-def test_a_piece_that_does_not_fit_makes_room_for_a_smaller_one():
-    assert fill([900, 5_000, 50], [], [], tokens=1_000).primary == (0, 2)
+def test_what_related_files_do_not_claim_goes_to_the_hits():
+    hits = of_tokens(*[100] * 20)
+
+    assert len(fill(hits, [], NO_EDGES, tokens=1_000, count=estimated_tokens).hits) == 10
+
+
+def test_a_hit_that_begins_in_its_share_is_whole_and_related_files_get_the_rest():
+    taken = fill(
+        of_tokens(500, 300, 100),
+        of_tokens(300, 150),
+        NO_EDGES,
+        tokens=1_000,
+        count=estimated_tokens,
+    )
+
+    assert [estimated_tokens(text) for text in taken.hits] == [500, 300]
+    assert taken.related == ()
+
+
+def test_the_hit_that_does_not_fit_is_cut_to_its_first_lines_and_is_the_last():
+    taken = fill(
+        [of_lines(20), of_lines(200), of_lines(1)],
+        [],
+        NO_EDGES,
+        tokens=1_000,
+        count=estimated_tokens,
+    )
+
+    assert [text.count("\n") + 1 for text in taken.hits] == [20, 79]
+
+
+async def test_a_function_that_a_small_budget_shows_is_not_lost_to_a_related_file(make_chunk):
+    """With 1,500 tokens, a function of 930 gave way to a drawing of 440 and edges of 140."""
+    function = make_chunk("src/long.py", "\n".join(["value = compute(argument)"] * 145))
+    drawing = make_chunk("src/art.py", "\n".join(["#" + "-" * 60] * 27))
+    near = Related(HTTP, "src/art.py", FileRelation.SIBLING, 1, "src/long.py", (drawing,))
+    links = tuple(ImportLink(HTTP, "src/long.py", f"b{n}", 1, Mark.EXTERNAL) for n in range(18))
+
+    for budget in (1_000, 1_500, 3_000):
+        state = await assembled(
+            function, related=(near,), imports=links, budget_tokens=budget, reserved_tokens=0
+        )
+        assert "### src/long.py:1-145 (" in context(state).text
+
+
+async def test_a_cut_hit_names_the_lines_that_are_shown(make_chunk):
+    chunk = make_chunk("src/long.py", code(1, words=400), start_line=11)
+
+    made = context(await assembled(chunk, budget_tokens=300, reserved_tokens=0))
+
+    heading, _, *shown = made.text.split("\n")
+    assert heading == f"### src/long.py:11-{9 + len(shown)} (acme/http, first 36 of 100 lines)"
+    assert made.tokens <= 300
+    assert made.left_out == 0
 
 
 async def test_a_context_names_locations_and_keeps_to_the_budget(make_chunk):
