@@ -467,6 +467,7 @@ class Hit:
     chunk: Chunk
     score: float
     match: Match
+    line: int = 0  # where its symbol is defined; 0: unknown
     explain: tuple[tuple[str, float], ...] = ()  # ("rank.boost.definition", 2.0), in order
 
 

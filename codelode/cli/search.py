@@ -48,7 +48,11 @@ if TYPE_CHECKING:
     help="With rank.ranker=fused (experimental), weigh vectors against keywords: 0 is "
     "keywords only, 1 vectors only.",
 )
-@click.option("--compact", is_flag=True, help="Return locations and signatures without code.")
+@click.option(
+    "--compact",
+    is_flag=True,
+    help="Return the line and the signature of each symbol instead of code.",
+)
 @set_option
 @click.option(
     "--page",

@@ -384,7 +384,7 @@ class AssembleOptions(_message.Message):
     exact_tokens: _builtins.bool
     """Count tokens with the tokeniser of the embedder instead of estimating characters / 4."""
     compact: _builtins.bool
-    """Return locations and signatures without code."""
+    """Return the signature of each hit's symbol instead of code; Hit.start_line is then its line."""
     min_quality: _builtins.float
     """Leave chunks of lower quality out of a context, 0 to 1."""
     def __init__(

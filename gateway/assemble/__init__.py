@@ -1,4 +1,4 @@
-"""Turn the page of a ranking into the hits of the answer. Pure; no hits are a valid answer."""
+"""Turn the page of a ranking into the hits of the answer; no hits are a valid answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from codelode.model import Candidate, Hit, Match
 from gateway.assemble.compact import compacted
+from gateway.assemble.definitions import Defined, defined_in_files, definition
 from gateway.assemble.named import asked_names, under_name
 from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 
@@ -13,12 +14,14 @@ from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 MAX_TOKENS = 100_000
 
 
-async def assemble(state: SearchState, _backends: Backends) -> SearchState:
+async def assemble(state: SearchState, backends: Backends) -> SearchState:
     """Add the hits."""
-    asked = asked_names(state.analysis.identifiers, state.query.filters.symbols)
-    hits = tuple(under_name(hit(entry), asked) for entry in state.page)
-    if state.query.options.assemble.compact:
-        hits = tuple(map(compacted, hits))
+    globs = state.query.filters.symbols
+    asked = asked_names(state.analysis.identifiers, globs)
+    named = [under_name(hit(entry), asked, globs) for entry in state.page]
+    defined = await defined_in_files(named, backends.symbols)
+    is_compact = state.query.options.assemble.compact
+    hits = tuple(_with_line(one, defined, is_compact=is_compact) for one in named)
     tokens = sum(estimated_tokens(hit.chunk.content) for hit in hits)
     tokens += sum(estimated_tokens(passage.content) for passage in state.passages.values())
     state = replace(state, hits=hits, tokens=tokens)
@@ -28,7 +31,14 @@ async def assemble(state: SearchState, _backends: Backends) -> SearchState:
 def hit(entry: Ranked) -> Hit:
     """Make a hit of a ranked candidate, without the parts that add nothing to its score."""
     parts = tuple(part for part in zip(entry.names, entry.parts, strict=True) if part[1])
-    return Hit(entry.candidate.chunk, entry.score, match(entry.candidate), parts)
+    return Hit(entry.candidate.chunk, entry.score, match(entry.candidate), explain=parts)
+
+
+def _with_line(hit: Hit, defined: Defined, *, is_compact: bool) -> Hit:
+    """Add the line on which the symbol is defined."""
+    found = definition(hit.chunk, defined)
+    hit = replace(hit, line=found.line) if found else hit
+    return compacted(hit, found) if is_compact else hit
 
 
 def match(candidate: Candidate) -> Match:

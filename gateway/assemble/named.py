@@ -7,30 +7,44 @@ in the chunk, the user would mistake the hit for a wrong one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
-from codelode.model import Hit
+from codelode.model import Chunk, Hit
 
 #: Separators of a qualified name: `Client.get`, `absl::StrCat`, `a/b`.
 _SEPARATOR = re.compile(r"::|->|[.#/\\]")
 
 
 def asked_names(identifiers: Iterable[str], symbols: Iterable[str]) -> tuple[str, ...]:
-    """Return the last parts of the query's identifiers and of the symbol filter.
-
-    Globs in the filter are not expanded and so match no name.
-    """
+    """Return the last parts of the query's identifiers and of the symbol filter."""
     return tuple(dict.fromkeys(_SEPARATOR.split(name)[-1] for name in (*identifiers, *symbols)))
 
 
-def under_name(hit: Hit, asked: tuple[str, ...]) -> Hit:
-    """Return the hit with the first of the names that its chunk defines as its symbol."""
+def under_name(hit: Hit, asked: tuple[str, ...], globs: Sequence[str] = ()) -> Hit:
+    """Return the hit with the first of the names that its chunk defines as its symbol.
+
+    A name that the globs of the symbol filter do not match is not shown.
+    """
     chunk = hit.chunk
-    named = [_within(chunk.symbol, name) for name in asked if name in chunk.symbols]
+    allowed = [name for name in chunk.symbols if _is_allowed(name, globs)]
+    named = [_within(chunk.symbol, name) for name in asked if name in allowed]
+    if not named and not any(_is_allowed(name, globs) for name in (chunk.symbol, *_last(chunk))):
+        named = [_within(chunk.symbol, name) for name in allowed]
     if not named or chunk.symbol in named:
         return hit
     return replace(hit, chunk=chunk._replace(symbol=named[0]))
+
+
+def _is_allowed(name: str, globs: Sequence[str]) -> bool:
+    """Whether one of the globs matches; in them, `[` is an ordinary character."""
+    return not globs or any(fnmatchcase(name, glob.replace("[", "[[]")) for glob in globs)
+
+
+def _last(chunk: Chunk) -> list[str]:
+    """Return the main symbol without its qualifier, if its definition starts in the chunk."""
+    return [name for name in [chunk.symbol.rpartition(".")[2]] if name in chunk.symbols]
 
 
 def _within(symbol: str, name: str) -> str:

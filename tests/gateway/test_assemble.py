@@ -13,18 +13,20 @@ from codelode.access import EVERYTHING
 from codelode.model import DEFAULT_REF, Candidate, Hit, Match, RepositoryName, locate
 from gateway.assemble import MAX_TOKENS, assemble
 from gateway.assemble.budget import Piece, fill
-from gateway.assemble.compact import signature_of
 from gateway.assemble.context import ESTIMATED, context
+from gateway.assemble.definitions import definition
 from gateway.assemble.named import asked_names, under_name
 from gateway.assemble.quality import quality
 from gateway.options import Assemble, Options
 from gateway.rank.fused import by_similarity
 from gateway.state import (
+    Analysis,
     Backends,
     FileRelation,
     ImportLink,
     Mark,
     Passage,
+    QueryKind,
     Related,
     SearchQuery,
     SearchState,
@@ -292,27 +294,104 @@ async def test_no_hits_are_an_empty_context():
     assert (made.text, made.tokens, made.left_out) == ("", 0, 0)
 
 
+PYTHON = '''class Session:
+    """A session; ok says whether it is open."""
+
+    def __init__(self):
+        self.ok = True
+
+    @property
+    def ok(self) -> bool:
+        return self.ok
+
+    @cached
+    def get(
+        self,
+        url,
+    ):
+''' + "".join(f"        part_{n} = compute(url, argument_{n}, ok)\n" for n in range(150))
+
+JAVA = """class Client {
+  // ok() is called by get().
+  @Override
+  @Deprecated
+  public int get() {
+    return ok();
+  }
+}
+"""
+
+
+def parsed_file(path, text, symbols):
+    """The chunks of a file whose definitions are in the symbol table, as the workers leave them."""
+    file = parse(text.encode(), path=path)
+    symbols.replace(HTTP, {path: file.symbols})
+    return locate(file, repository=HTTP, path=path, refs=[DEFAULT_REF])
+
+
+def asked_for(path, text, symbols, *names, **options):
+    """The hits of all chunks of the file when these names are asked for."""
+    chunks = parsed_file(path, text, symbols)
+    query = SearchQuery(
+        " ".join(names), 100, options=Options(assemble=Assemble(**options)), visible=EVERYTHING
+    )
+    analysis = Analysis(QueryKind.NATURAL_LANGUAGE, (), names)
+    ranking = by_similarity([Candidate(chunk, None, 1 - n / 1e3) for n, chunk in enumerate(chunks)])
+    state = SearchState(query, analysis=analysis, ranking=ranking)
+    return chunks, asyncio.run(assemble(state, Backends(None, None, symbols=symbols))).hits
+
+
 @pytest.mark.parametrize(
-    ("content", "symbol", "signature"),
+    ("path", "text", "name", "line", "signature"),
     [
-        ("@cached\ndef get(self):\n    ...", "Client.get", "def get(self):"),
-        ("\n  x = 1\n", "", "x = 1"),
-        ("", "", ""),
-        ("y" * 900, "", "y" * 200),
+        ("a.py", PYTHON, "ok", 8, "def ok(self) -> bool"),
+        ("a.py", PYTHON, "Session", 1, "class Session"),
+        ("a.py", PYTHON, "get", 12, "def get( self, url, )"),
+        ("A.java", JAVA, "get", 5, "public int get()"),
     ],
 )
-def test_a_compact_hit_is_its_signature(content, symbol, signature):
-    assert signature_of(content, symbol) == signature
+def test_the_line_and_the_signature_of_a_compact_hit_are_those_of_its_symbol(
+    path, text, name, line, signature, symbols
+):
+    chunks, hits = asked_for(path, text, symbols, name, compact=True)
+
+    for chunk, hit in zip(chunks, hits, strict=True):
+        if hit.chunk.symbol.endswith(name):
+            assert (hit.line, hit.chunk.start_line, hit.chunk.content) == (line, line, signature)
+            assert hit.chunk.end_line == chunk.end_line
+    assert any(hit.chunk.symbol.endswith(name) for hit in hits)
 
 
-async def test_compact_hits_keep_their_location_and_lose_their_code(make_chunk):
-    chunk = make_chunk("a.py", "def get():\n    return 1", start_line=3, symbol="get")
+def test_a_hit_inside_a_long_function_names_the_line_on_which_that_begins(symbols):
+    _, hits = asked_for("a.py", PYTHON, symbols)
 
-    state = await assembled(chunk, compact=True)
+    assert {(hit.chunk.symbol, hit.line) for hit in hits[1:]} == {("Session.get", 12)}
+    assert all(hit.chunk.start_line > hit.line for hit in hits[1:])
+
+
+def test_a_line_of_another_version_of_the_file_is_not_shown(symbols):
+    [first, *_] = parsed_file("a.py", PYTHON, symbols)
+    parsed_file("a.py", "import os\n" * 3 + PYTHON, symbols)
+    defined = {(HTTP, "a.py"): symbols.defined_in(HTTP, ["a.py"])["a.py"]}
+
+    found = definition(first._replace(symbol="Session.get"), defined)
+    moved = definition(first._replace(symbol="Session.ok"), defined)
+
+    assert found == (12, "def get(")
+    assert PYTHON.split("\n")[moved.line - 1].strip() == moved.signature
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "signature"),
+    [("\n  x = 1\n", 4, "x = 1"), ("", 3, ""), ("y" * 900, 3, "y" * 200)],
+)
+async def test_a_compact_hit_without_a_symbol_is_its_first_line(
+    make_chunk, content, line, signature
+):
+    state = await assembled(make_chunk("a.md", content, start_line=3), compact=True)
 
     [hit] = state.hits
-    assert (hit.chunk.start_line, hit.chunk.end_line) == (3, 4)
-    assert hit.chunk.content == "def get():"
+    assert (hit.line, hit.chunk.start_line, hit.chunk.content) == (0, line, signature)
 
 
 async def test_more_tokens_than_a_model_reads_come_with_a_suggestion(make_chunk):
@@ -345,3 +424,26 @@ def test_a_hit_is_headed_by_the_name_that_was_asked_for(make_chunk, asked, symbo
 
     assert hit.chunk == chunk._replace(symbol=shown)
     assert under_name(Hit(chunk, 1.0, Match.BOTH), asked_names((), asked)) == hit
+
+
+@pytest.mark.parametrize(
+    ("asked", "globs", "symbol", "symbols", "shown"),
+    [
+        ([], ["ShouldBind*"], "Context.MustBind", ["MustBind", "ShouldBind"], "ShouldBind"),
+        ([], ["should?"], "a", ["a", "should1", "should2"], "should1"),
+        ([], ["Context.Must*"], "Context.MustBind", ["MustBind", "Get"], "Context.MustBind"),
+        ([], ["Must*"], "Context.MustBind", ["MustBind", "MustGet"], "Context.MustBind"),
+        (["MustGet"], ["Must*"], "Context.MustBind", ["MustBind", "MustGet"], "MustGet"),
+        (["Get"], ["Must*"], "Context.Get", ["Get", "MustGet"], "MustGet"),
+        ([], ["op[[]]*"], "alpha", ["alpha", "op[]="], "alpha"),
+        ([], ["op[]*"], "alpha", ["alpha", "op[]="], "op[]="),
+    ],
+)
+def test_a_symbol_filter_heads_hits_with_the_names_it_matches(
+    make_chunk, asked, globs, symbol, symbols, shown
+):
+    chunk = make_chunk("a.go", "x", symbol=symbol, symbols=tuple(symbols))
+
+    hit = under_name(Hit(chunk, 1.0, Match.BOTH), asked_names(asked, globs), globs)
+
+    assert hit.chunk.symbol == shown
