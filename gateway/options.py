@@ -103,7 +103,7 @@ class Expand:
     enclosing: bool = False  # the whole function or class around each hit
     before_lines: int = 0
     after_lines: int = 0
-    max_lines: int = 50  # of an enclosing definition
+    max_lines: int = 50  # of a hit with its surroundings
     max_line_chars: int = 200
 
 

@@ -317,6 +317,7 @@ class ExpandOptions(_message.Message):
     """Lines of the file before and after each hit, 0 to 200."""
     after_lines: _builtins.int
     max_lines: _builtins.int
+    """Maximum number of lines of Hit.passage, 1 to 1,000, and of characters of each, 20 to 10,000."""
     max_line_chars: _builtins.int
     def __init__(
         self,

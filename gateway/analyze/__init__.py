@@ -7,8 +7,9 @@ from dataclasses import replace
 from gateway.analyze.filters import inferred
 from gateway.analyze.intent import entities, intent
 from gateway.analyze.query import analysis
-from gateway.analyze.rewrite import alternates
+from gateway.analyze.rewrite import NOT_STAGED, alternates
 from gateway.analyze.synonyms import synonyms
+from gateway.options import Mode
 from gateway.state import AlternateQuery, Backends, SearchState
 
 
@@ -22,7 +23,9 @@ async def analyze(state: SearchState, backends: Backends) -> SearchState:
     state = replace(state, analysis=found)
     if options.infer_filters:
         state = _with_inferred_filters(state)
-    if options.rewrite:
+    if options.rewrite and state.query.options.retrieve.mode is Mode.STAGED:
+        state = state.remarked(NOT_STAGED)
+    elif options.rewrite:
         others, notices = await alternates(text, backends.language_model)
         queries = tuple(AlternateQuery(other, analysis(other)) for other in others)
         state = replace(state, alternates=queries).noticed(*notices)

@@ -21,6 +21,10 @@ MAX_TOKENS = 200
 TIMEOUT_S = 10.0
 
 NO_MODEL = "no language model is configured: the query was searched as it is"
+NOT_STAGED = (
+    "analyze.rewrite was ignored: staged retrieval searches with the query itself; "
+    "use retrieve.mode=hybrid to search for rewritten queries"
+)
 NO_ANSWER = "the language model did not answer: the query was searched as it is"
 
 _PROMPT = """\

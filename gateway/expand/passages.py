@@ -44,6 +44,7 @@ def passage(chunk: Chunk, file: Sequence[Chunk], *, options: Expand) -> Passage 
     if options.after_lines:
         last = max(stored.end_line for stored in file)
         end = min(last, max(end, chunk.end_line + options.after_lines))
+    start, end, is_cut = _around(chunk, start, end, options.max_lines, is_cut=is_cut)
     if (start, end) == (chunk.start_line, chunk.end_line) and not is_cut:
         return None
     text = lines([part for part in file if part.start_line <= end and part.end_line >= start])
@@ -89,6 +90,17 @@ def _bounded(chunk: Chunk, start: int, end: int, *, most: int) -> tuple[int, int
     if chunk.end_line - start + 1 > most:
         start = max(start, min(chunk.start_line, chunk.end_line - most + 1))
     return start, start + most - 1, True
+
+
+def _around(
+    chunk: Chunk, start: int, end: int, most: int, *, is_cut: bool
+) -> tuple[int, int, bool]:
+    """Cut to at most `most` lines, as many before the chunk as after it where both have them."""
+    if end - start + 1 <= most:
+        return start, end, is_cut
+    room = max(0, most - (chunk.end_line - chunk.start_line + 1))
+    before = min(chunk.start_line - start, max(room // 2, room - (end - chunk.end_line)))
+    return chunk.start_line - before, chunk.start_line - before + most - 1, True
 
 
 def _clipped(line: str, most: int) -> str:

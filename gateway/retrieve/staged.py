@@ -60,8 +60,8 @@ NO_VECTOR = (
 
 
 async def staged(state: SearchState, vector: Vector | None, backends: Backends) -> SearchState:
-    """Add the files found and the candidates inside them. Alternate queries are not searched."""
-    query, state = state.query, replace(state, alternates=())
+    """Add the files found and the candidates inside them."""
+    query = state.query
     seeds = await candidates(
         query.text, vector, query=query, analysis=state.analysis, chunks=backends.chunks
     )

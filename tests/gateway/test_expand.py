@@ -291,6 +291,25 @@ def test_a_passage_keeps_to_its_lines_and_columns(make_chunk):
     assert {len(line) for line in found.content.splitlines()} == {201}
 
 
+@pytest.mark.parametrize("enclosing", [False, True])
+@pytest.mark.parametrize("at", [30, 250, 470])
+@pytest.mark.parametrize(("before", "after"), [(200, 200), (200, 0), (0, 200), (30, 10)])
+def test_no_passage_has_more_lines_than_allowed(make_chunk, enclosing, at, before, after):
+    parts = tuple(
+        make_chunk("a.py", f"x = {n}\n", start_line=n, end_line=n, symbol=f"f{n // 100}")
+        for n in range(1, 501)
+    )
+    options = Expand(enclosing=enclosing, before_lines=before, after_lines=after, max_lines=20)
+
+    found = passage(parts[at], parts, options=options)
+
+    assert found.end_line - found.start_line + 1 == found.content.count("\n") + 1 <= 20
+    assert 1 <= found.start_line <= at + 1 <= found.end_line <= 500
+    assert found.truncated
+    if not enclosing and at == 250 and before == after:  # the hit is in the middle
+        assert (found.start_line, found.end_line) == (242, 261)
+
+
 def test_chunks_that_share_a_line_are_joined(make_chunk):
     parts = (
         make_chunk("a.js", "var a=1;", end_line=1),

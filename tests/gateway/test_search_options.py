@@ -413,6 +413,16 @@ async def test_a_degraded_answer_is_not_kept(service, model):
     assert [one.cached for one in (first, second, third)] == [False, False, True]
 
 
+async def test_staged_retrieval_does_not_ask_for_rewrites_that_it_would_drop(service, model):
+    model.answers = ["call again"]
+    options = {"analyze": {"rewrite": True}, "retrieve": {"mode": "staged"}}
+
+    staged = await service.Search(request(options=options))
+
+    assert model.asked == []
+    assert [one for one in staged.notices if "analyze.rewrite was ignored" in one]
+
+
 # Context
 
 
@@ -618,4 +628,4 @@ async def test_a_hit_is_headed_by_the_definition_that_the_query_or_the_filter_na
     assert await heads(query="beta") == {"beta"}
     assert await heads(query="def") == {"alpha"}
     assert await heads(query="def", filters=search_pb2.Filters(symbols=["beta"])) == {"beta"}
-    assert await heads(query="def", filters=search_pb2.Filters(symbols=["bet*"])) == {"alpha"}
+    assert await heads(query="def", filters=search_pb2.Filters(symbols=["bet*"])) == {"beta"}
