@@ -48,6 +48,9 @@ class Catalog(Protocol):
 
     def get(self, name: RepositoryName) -> Repository | None: ...
 
+    def get_all(self, names: Sequence[RepositoryName]) -> tuple[Repository | None, ...]:
+        """Return each named repository, in one round trip."""
+
     def repositories(self) -> tuple[Repository, ...]:
         """Return all repositories, ordered by name."""
 

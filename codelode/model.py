@@ -468,6 +468,8 @@ class Hit:
     score: float
     match: Match
     line: int = 0  # where its symbol is defined; 0: unknown
+    keyword_score: float | None = None  # of the candidate, as is `similarity`
+    similarity: float | None = None
     explain: tuple[tuple[str, float], ...] = ()  # ("rank.boost.definition", 2.0), in order
 
 

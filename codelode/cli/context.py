@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -97,6 +98,7 @@ def context(
             "tokens": made.tokens,
             "left_out": made.left_out,
             "notices": list(made.search.notices),
+            "coverage": [asdict(one) for one in made.search.coverage],
         }
         click.echo(printing.to_json(fields))
     elif made.text:

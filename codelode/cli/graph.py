@@ -177,4 +177,5 @@ def _explain_json(about: About) -> dict[str, object]:
         "imported_by": list(about.imported_by),
         "tests": list(about.tests),
         "notices": list(about.notices),
+        "coverage": [asdict(one) for one in about.coverage],
     }

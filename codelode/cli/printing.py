@@ -152,14 +152,15 @@ def query_facts(result: SearchResult) -> Iterator[str]:
 def search_json(result: SearchResult, *, explain: bool) -> str:
     """Return the documented object of `search --json`; traces only with `explain`.
 
-    A field that an option adds is left out when it is empty. The notices are always there, because
-    they say where the answer is less than it could be.
+    A field that an option adds is left out when it is empty. The notices and the coverage are
+    always there, because they say where the answer is less than it could be.
     """
     hits = [_hit_json(hit, explain=explain) for hit in result]
     answer: dict[str, object] = {
         "hits": hits,
         "took_ms": result.took_ms,
         "notices": list(result.notices),
+        "coverage": [asdict(one) for one in result.coverage],
     }
     for name in ("related", "imports", "duplicates", "files"):
         if found := getattr(result, name):
@@ -175,7 +176,6 @@ def search_json(result: SearchResult, *, explain: bool) -> str:
             "entities": [asdict(one) for one in result.entities],
             "synonyms": list(result.synonyms),
             "alternates": list(result.alternates),
-            "coverage": [asdict(one) for one in result.coverage],
             "tokens": result.tokens,
             "cached": result.cached,
             "stages": [{"stage": name, "took_ms": ms} for name, ms in result.stages],
@@ -191,9 +191,15 @@ def _hit_json(hit: Hit, *, explain: bool) -> dict[str, object]:
         "end_line": hit.end_line,
         "language": hit.language,
         "symbol": hit.symbol,
+        "line": hit.line,
         "kind": hit.kind,
+        "category": hit.category,
         "score": hit.score,
+        "keyword_score": hit.keyword_score,
+        "similarity": hit.similarity,
         "match": hit.match,
+        "revision": hit.revision,
+        "url": hit.url,
         "content": hit.content,
     }
     if hit.block_type:

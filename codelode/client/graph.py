@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from codelode.client.results import Coverage, coverage
 from codelode.v1 import graph_pb2
 
 
@@ -36,6 +37,7 @@ class Graph:
     repository: str
     links: tuple[GraphLink, ...]
     notices: tuple[str, ...] = ()  # what was cut or is not configured
+    coverage: tuple[Coverage, ...] = ()
 
 
 def graph(message: graph_pb2.GetGraphResponse) -> Graph:
@@ -44,6 +46,7 @@ def graph(message: graph_pb2.GetGraphResponse) -> Graph:
         repository=message.repository,
         links=tuple(map(_link, message.links)),
         notices=tuple(message.notices),
+        coverage=coverage(message.coverage),
     )
 
 

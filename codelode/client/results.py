@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -39,6 +39,11 @@ class Hit:
     summary: str = ""  # one sentence by a language model; empty: none was made
     passage: Passage | None = None  # the lines around it that were asked for
     block_type: str = ""  # of infrastructure: `resource`, `job`, `Deployment`
+    line: int = 0  # where the definition of the symbol begins; 0: unknown
+    keyword_score: float | None = None  # BM25; None: keywords did not find it
+    similarity: float | None = None  # cosine; None: vectors did not find it
+    revision: str = ""  # the indexed commit
+    url: str = ""  # of the lines on the code host; empty: it has no known pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,7 @@ class About:
     imported_by: tuple[str, ...]
     tests: tuple[str, ...]
     notices: tuple[str, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
 
 
 def search_result(message: search_pb2.SearchResponse) -> SearchResult:
@@ -197,10 +203,7 @@ def search_result(message: search_pb2.SearchResponse) -> SearchResult:
         ),
         duplicates=tuple(map(duplicate, message.duplicates)),
         files=tuple(map(found_file, message.files)),
-        coverage=tuple(
-            Coverage(one.repository, one.ref, one.revision, one.pending, one.failed)
-            for one in message.coverage
-        ),
+        coverage=coverage(message.coverage),
         abstained=message.abstained,
         tokens=message.tokens,
         synonyms=tuple(message.synonyms),
@@ -227,6 +230,17 @@ def hit(message: search_pb2.Hit) -> Hit:
         summary=message.summary,
         passage=passage(message.passage) if message.HasField("passage") else None,
         block_type=message.block_type,
+        line=message.line,
+        keyword_score=message.keyword_score if message.HasField("keyword_score") else None,
+        similarity=message.similarity if message.HasField("similarity") else None,
+        revision=message.revision,
+        url=message.url,
+    )
+
+
+def coverage(messages: Iterable[search_pb2.Coverage]) -> tuple[Coverage, ...]:
+    return tuple(
+        Coverage(one.repository, one.ref, one.revision, one.pending, one.failed) for one in messages
     )
 
 
@@ -269,6 +283,7 @@ def about(message: search_pb2.ExplainResponse) -> About:
         imported_by=tuple(message.imported_by),
         tests=tuple(message.tests),
         notices=tuple(message.notices),
+        coverage=coverage(message.coverage),
     )
 
 

@@ -3,6 +3,7 @@
 isort:skip_file
 """
 
+from codelode.v1 import search_pb2 as _search_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -74,6 +75,7 @@ class GetGraphResponse(_message.Message):
     REPOSITORY_FIELD_NUMBER: _builtins.int
     LINKS_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
     subject_kind: _builtins.str
     """"file" or "symbol"."""
     repository: _builtins.str
@@ -85,6 +87,10 @@ class GetGraphResponse(_message.Message):
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What was cut off or is not configured, in plain words."""
 
+    @_builtins.property
+    def coverage(self) -> _containers.RepeatedCompositeFieldContainer[_search_pb2.Coverage]:
+        """State of the index of each repository in the answer; at most 20."""
+
     def __init__(
         self,
         *,
@@ -92,10 +98,11 @@ class GetGraphResponse(_message.Message):
         repository: _builtins.str = ...,
         links: _abc.Iterable[Global___GraphLink] | None = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
+        coverage: _abc.Iterable[_search_pb2.Coverage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["links", b"links", "notices", b"notices", "repository", b"repository", "subject_kind", b"subject_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coverage", b"coverage", "links", b"links", "notices", b"notices", "repository", b"repository", "subject_kind", b"subject_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

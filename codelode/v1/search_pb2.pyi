@@ -547,7 +547,9 @@ class SearchResponse(_message.Message):
 
     @_builtins.property
     def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]:
-        """State of the index of each searched repository."""
+        """State of the index of each searched repository, at most 20: those of the filter, else those of
+        the hits, else all.
+        """
 
     @_builtins.property
     def entities(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entity]:
@@ -931,6 +933,7 @@ class ExplainResponse(_message.Message):
     IMPORTED_BY_FIELD_NUMBER: _builtins.int
     TESTS_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
     subject_kind: _builtins.str
     """"file" or "symbol"."""
     summary: _builtins.str
@@ -949,6 +952,10 @@ class ExplainResponse(_message.Message):
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What was degraded or limited."""
 
+    @_builtins.property
+    def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]:
+        """State of the index of each repository that has the subject; at most 20."""
+
     def __init__(
         self,
         *,
@@ -959,10 +966,11 @@ class ExplainResponse(_message.Message):
         imported_by: _abc.Iterable[_builtins.str] | None = ...,
         tests: _abc.Iterable[_builtins.str] | None = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
+        coverage: _abc.Iterable[Global___Coverage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["definitions", b"definitions", "imported_by", b"imported_by", "imports", b"imports", "notices", b"notices", "subject_kind", b"subject_kind", "summary", b"summary", "tests", b"tests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coverage", b"coverage", "definitions", b"definitions", "imported_by", b"imported_by", "imports", b"imports", "notices", b"notices", "subject_kind", b"subject_kind", "summary", b"summary", "tests", b"tests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1028,6 +1036,11 @@ class Hit(_message.Message):
     SUMMARY_FIELD_NUMBER: _builtins.int
     PASSAGE_FIELD_NUMBER: _builtins.int
     BLOCK_TYPE_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    KEYWORD_SCORE_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
     path: _builtins.str
     start_line: _builtins.int
@@ -1052,6 +1065,17 @@ class Hit(_message.Message):
     """One sentence by a language model; empty: there is none."""
     block_type: _builtins.str
     """Type of infrastructure block: "resource", "job", "Deployment"; otherwise empty."""
+    line: _builtins.int
+    """Line on which the definition of the symbol begins, which may be before the chunk. 0: unknown."""
+    keyword_score: _builtins.float
+    """BM25 and cosine similarity, whose scales depend on the query and on the embedder. Not set: the
+    keyword search or the vector search did not find it.
+    """
+    similarity: _builtins.float
+    revision: _builtins.str
+    """The indexed commit of its repository; empty during the first run."""
+    url: _builtins.str
+    """Link to the lines of that commit on the code host; empty if the host has no known pages."""
     @_builtins.property
     def explain(self) -> _containers.RepeatedCompositeFieldContainer[Global___Trace]:
         """How its rank came about, in pipeline order; only with explain."""
@@ -1079,12 +1103,24 @@ class Hit(_message.Message):
         summary: _builtins.str = ...,
         passage: Global___Passage | None = ...,
         block_type: _builtins.str = ...,
+        line: _builtins.int = ...,
+        keyword_score: _builtins.float | None = ...,
+        similarity: _builtins.float | None = ...,
+        revision: _builtins.str = ...,
+        url: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["passage", b"passage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keyword_score", b"_keyword_score", "_similarity", b"_similarity", "keyword_score", b"keyword_score", "passage", b"passage", "similarity", b"similarity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_type", b"block_type", "category", b"category", "content", b"content", "end_line", b"end_line", "explain", b"explain", "header", b"header", "kind", b"kind", "language", b"language", "match", b"match", "passage", b"passage", "path", b"path", "repository", b"repository", "score", b"score", "start_line", b"start_line", "summary", b"summary", "symbol", b"symbol"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keyword_score", b"_keyword_score", "_similarity", b"_similarity", "block_type", b"block_type", "category", b"category", "content", b"content", "end_line", b"end_line", "explain", b"explain", "header", b"header", "keyword_score", b"keyword_score", "kind", b"kind", "language", b"language", "line", b"line", "match", b"match", "passage", b"passage", "path", b"path", "repository", b"repository", "revision", b"revision", "score", b"score", "similarity", b"similarity", "start_line", b"start_line", "summary", b"summary", "symbol", b"symbol", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__keyword_score: _TypeAlias = _typing.Literal["keyword_score"]  # noqa: Y015
+    _WhichOneofArgType__keyword_score: _TypeAlias = _typing.Literal["_keyword_score", b"_keyword_score"]  # noqa: Y015
+    _WhichOneofReturnType__similarity: _TypeAlias = _typing.Literal["similarity"]  # noqa: Y015
+    _WhichOneofArgType__similarity: _TypeAlias = _typing.Literal["_similarity", b"_similarity"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keyword_score) -> _WhichOneofReturnType__keyword_score | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__similarity) -> _WhichOneofReturnType__similarity | None: ...
 
 Global___Hit: _TypeAlias = Hit  # noqa: Y015
 

@@ -31,7 +31,15 @@ async def assemble(state: SearchState, backends: Backends) -> SearchState:
 def hit(entry: Ranked) -> Hit:
     """Make a hit of a ranked candidate, without the parts that add nothing to its score."""
     parts = tuple(part for part in zip(entry.names, entry.parts, strict=True) if part[1])
-    return Hit(entry.candidate.chunk, entry.score, match(entry.candidate), explain=parts)
+    candidate = entry.candidate
+    return Hit(
+        candidate.chunk,
+        entry.score,
+        match(candidate),
+        keyword_score=candidate.keyword_score,
+        similarity=candidate.similarity,
+        explain=parts,
+    )
 
 
 def _with_line(hit: Hit, defined: Defined, *, is_compact: bool) -> Hit:

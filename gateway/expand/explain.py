@@ -50,6 +50,7 @@ class Explanation:
     imported_by: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    repositories: tuple[RepositoryName, ...] = ()  # those that have the subject
 
 
 async def explain(
@@ -71,6 +72,7 @@ async def explain(
         summary=summary.strip(),
         definitions=tuple(definitions[:MAX_DEFINITIONS]),
         notices=(*notices, *_cut(definitions)),
+        repositories=tuple(dict.fromkeys(repository for repository, _ in files)),
         **{relation: paths[:MAX_PATHS] for relation, paths in near.items()},
     )
 

@@ -7,8 +7,9 @@ coverage of recently searched repositories is refreshed while a search waits for
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelode.ledger import Catalog
@@ -16,6 +17,9 @@ from codelode.model import DEFAULT_REF, RefName, RefStatus, RepositoryName, Repo
 
 #: Repositories described in one answer.
 MAX_REPOSITORIES = 20
+
+#: Repositories read at once: those described, and those of at most 200 hits.
+MAX_READ = 220
 
 #: How long cached coverage counts as current, seconds.
 FRESH_S = 1.0
@@ -39,6 +43,7 @@ class Coverage:
     pending: int  # files that are still to be indexed or removed
     failed: int
     is_complete: bool  # every ref has been indexed, and no file is pending
+    url: str = ""  # of the repository; internal
 
 
 @dataclass(slots=True)
@@ -57,7 +62,7 @@ class CoverageReader:
     _is_renewing: bool = False
 
     def read(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Coverage, ...]:
-        """Return the coverage of the first MAX_REPOSITORIES names."""
+        """Return the coverage of the first MAX_READ names."""
         distinct, now = _first(names), self.clock()
         known = {name: found for name in distinct if (found := self._fresh(name, ref, now))}
         looked_up = self._look_up([(name, ref) for name in distinct if name not in known])
@@ -70,6 +75,11 @@ class CoverageReader:
         found = [self._fresh(name, ref, now) for name in distinct]
         known = tuple(one for one in found if one is not None)
         return known if len(known) == len(found) else None
+
+    async def of(self, names: Collection[RepositoryName], ref: RefName) -> tuple[Coverage, ...]:
+        """Return what `read` does, without a thread if all of it is cached."""
+        covered = self.cached(names, ref)
+        return await asyncio.to_thread(self.read, names, ref) if covered is None else covered
 
     def due(self) -> Sequence[RepositoryRef]:
         """Return the recently requested refs, to be passed to `renew`.
@@ -99,8 +109,14 @@ class CoverageReader:
 
     def _look_up(self, refs: Sequence[RepositoryRef]) -> Mapping[RepositoryRef, Coverage]:
         names, now = list(dict.fromkeys(name for name, _ in refs)), self.clock()
-        known = dict(zip(names, self.ledger.refs_of(names), strict=True)) if names else {}
-        found = {(name, ref): _coverage(name, ref, known[name]) for name, ref in refs}
+        if not names:
+            return {}
+        known = dict(zip(names, self.ledger.refs_of(names), strict=True))
+        registered = {one.name: one.url for one in self.ledger.get_all(names) if one}
+        found = {
+            (name, ref): _coverage(name, ref, known[name], url=registered.get(name, ""))
+            for name, ref in refs
+        }
         if len(self._seen) + len(found) > _MAX_CACHED:
             self._seen.clear()
         for at, coverage in found.items():
@@ -114,10 +130,12 @@ class CoverageReader:
 
 
 def _first(names: Iterable[RepositoryName]) -> list[RepositoryName]:
-    return list(dict.fromkeys(names))[:MAX_REPOSITORIES]
+    return list(dict.fromkeys(names))[:MAX_READ]
 
 
-def _coverage(name: RepositoryName, ref: RefName, refs: Sequence[RefStatus]) -> Coverage:
+def _coverage(
+    name: RepositoryName, ref: RefName, refs: Sequence[RefStatus], *, url: str
+) -> Coverage:
     status = _status(refs, ref)
     return Coverage(
         repository=name,
@@ -126,6 +144,7 @@ def _coverage(name: RepositoryName, ref: RefName, refs: Sequence[RefStatus]) -> 
         pending=status.pending if status else 0,
         failed=status.failed if status else 0,
         is_complete=bool(refs) and all(one.indexed and not one.pending for one in refs),
+        url=url,
     )
 
 

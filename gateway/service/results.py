@@ -47,6 +47,11 @@ class Hit:
     block_type: str = ""
     explain: tuple[Trace, ...] = ()  # only where the request explains
     passage: Passage | None = None
+    line: int = 0
+    keyword_score: float | None = None
+    similarity: float | None = None
+    revision: str = ""  # like `url`, not cached
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,7 @@ class ExplainAnswer:
     imported_by: tuple[str, ...]
     tests: tuple[str, ...]
     notices: tuple[str, ...]
+    coverage: tuple[Coverage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,7 @@ class GraphAnswer:
     repository: RepositoryName
     links: tuple[Link, ...]
     notices: tuple[str, ...]
+    coverage: tuple[Coverage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +259,7 @@ def context_answer(made: Context, search: SearchAnswer) -> ContextAnswer:
     )
 
 
-def explain_answer(found: Explanation) -> ExplainAnswer:
+def explain_answer(found: Explanation, coverage: tuple[Coverage, ...]) -> ExplainAnswer:
     return ExplainAnswer(
         subject_kind=found.kind,
         summary=found.summary,
@@ -261,6 +268,7 @@ def explain_answer(found: Explanation) -> ExplainAnswer:
         imported_by=found.imported_by,
         tests=found.tests,
         notices=found.notices,
+        coverage=coverage,
     )
 
 
@@ -301,6 +309,9 @@ def _hit(item: model.Hit, passages: Mapping[ChunkId, Passage], *, explain: bool)
         block_type=chunk.block_type,
         explain=tuple(Trace(*part) for part in item.explain) if explain else (),
         passage=passages.get(chunk.id),
+        line=item.line,
+        keyword_score=item.keyword_score,
+        similarity=item.similarity,
     )
 
 

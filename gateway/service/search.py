@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
 from codelode.access import Principal
 from codelode.errors import InvalidQuery
-from codelode.model import Filters, RefName, RepositoryName
+from codelode.model import Filters, RepositoryName
+from codelode.permalinks import permalink
 from gateway import pipeline
 from gateway.options import Options
 from gateway.service import paging, queries
 from gateway.service.answers import AnswerCache, NewAnswer
 from gateway.service.audit import note
 from gateway.service.catalog import VisibleCatalog
-from gateway.service.coverage import Coverage
+from gateway.service.coverage import MAX_REPOSITORIES, Coverage
 from gateway.service.dependencies import Dependencies, reads_index, start_in_thread
 from gateway.service.hints import filter_hints
 from gateway.service.requests import SearchRequest, SimilarRequest
-from gateway.service.results import ContextAnswer, SearchAnswer, context_answer, search_answer
+from gateway.service.results import (
+    ContextAnswer,
+    Hit,
+    SearchAnswer,
+    context_answer,
+    search_answer,
+)
 from gateway.state import Backends, SearchQuery, SearchState
 
 NOTHING_INDEXED = "nothing is indexed yet: start with `codelode index URL`"
@@ -61,7 +67,7 @@ async def search(
         )
     if before and answer.ranking != before:
         answer = replace(answer, notices=(*answer.notices, CHANGED))
-    return await _finished(dependencies, answer, query, started)
+    return await _finished(dependencies, principal, answer, query, started)
 
 
 @reads_index
@@ -88,7 +94,9 @@ async def context(
         answer = await cache.context(
             query, await generation, explain=request.explain, compute=compute
         )
-    return replace(answer, search=await _finished(dependencies, answer.search, query, started))
+    return replace(
+        answer, search=await _finished(dependencies, principal, answer.search, query, started)
+    )
 
 
 @reads_index
@@ -107,7 +115,7 @@ async def similar(
         else await pipeline.chunk_at(at.repository, at.path, at.line, ref=at.ref, backends=backends)
     )
     answer = search_answer(await pipeline.find_similar(source, query, backends))
-    return await _finished(dependencies, answer, query, started)
+    return await _finished(dependencies, principal, answer, query, started)
 
 
 def _cache(dependencies: Dependencies, backends: Backends) -> AnswerCache:
@@ -166,7 +174,7 @@ async def _missing(
     """
     named = query.filters.repositories
     if named:
-        covered = await _coverage(dependencies, named, query.filters.ref)
+        covered = await dependencies.coverage.of(named, query.filters.ref)
         incomplete = (one.repository for one in covered if not one.is_complete)
         return tuple(f"{name} is not completely indexed yet" for name in incomplete)
     if answer.hits:
@@ -176,30 +184,38 @@ async def _missing(
 
 
 async def _finished(
-    dependencies: Dependencies, answer: SearchAnswer, query: SearchQuery, started: float
+    dependencies: Dependencies,
+    principal: Principal,
+    answer: SearchAnswer,
+    query: SearchQuery,
+    started: float,
 ) -> SearchAnswer:
     """Add the fields that are never cached with an answer, and the fields of the log line."""
     hints = () if answer.hits else filter_hints(query.filters)
-    found = (hit.repository for hit in answer.hits)
-    names = query.filters.repositories or tuple(dict.fromkeys(found))
-    coverage = await _coverage(dependencies, names, query.filters.ref) if names else ()
+    holding = tuple(dict.fromkeys(hit.repository for hit in answer.hits))
+    searched = query.filters.repositories or holding or await _visible(dependencies, principal)
+    described = searched[:MAX_REPOSITORIES]
+    read = await dependencies.coverage.of((*described, *holding), query.filters.ref)
+    covered = {one.repository: one for one in read}
     note(kind=answer.query_kind, hits=len(answer.hits), cached=answer.cached)
     return replace(
         answer,
+        hits=tuple(_at_commit(hit, covered[hit.repository]) for hit in answer.hits),
         notices=(*answer.notices, *hints),
-        coverage=coverage,
+        coverage=tuple(covered[name] for name in described),
         took_ms=1000 * (time.perf_counter() - started),
     )
 
 
-async def _coverage(
-    dependencies: Dependencies, names: Sequence[RepositoryName], ref: RefName
-) -> tuple[Coverage, ...]:
-    """Return the coverage of visible repositories, without a thread if all of it is cached."""
-    covered = dependencies.coverage.cached(names, ref)
-    if covered is None:
-        covered = await asyncio.to_thread(dependencies.coverage.read, names, ref)
-    return covered
+async def _visible(dependencies: Dependencies, principal: Principal) -> tuple[RepositoryName, ...]:
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    return tuple(await asyncio.to_thread(catalog.names))
+
+
+def _at_commit(hit: Hit, covered: Coverage) -> Hit:
+    """Add the commit that is indexed, and the link to the lines of the hit in it."""
+    at = (covered.revision, hit.path, hit.start_line, hit.end_line)
+    return replace(hit, revision=covered.revision, url=permalink(covered.url, *at))
 
 
 def _at_page(query: SearchQuery, token: str) -> tuple[SearchQuery, str]:

@@ -13,6 +13,7 @@ from gateway.expand.graph import BACKWARD, FORWARD, GraphQuery, Relation
 from gateway.service import queries
 from gateway.service.audit import note
 from gateway.service.catalog import VisibleCatalog, unknown
+from gateway.service.coverage import MAX_REPOSITORIES
 from gateway.service.dependencies import Dependencies, reads_index
 from gateway.service.requests import ExplainRequest, GraphRequest
 from gateway.service.results import ExplainAnswer, GraphAnswer, explain_answer
@@ -33,7 +34,8 @@ async def explain(
     ref = await asyncio.to_thread(catalog.ref, request.ref, names)
     found = await pipeline.explain(subject, repositories=names, ref=ref, backends=backends)
     note(subject_kind=found.kind, definitions=len(found.definitions))
-    return explain_answer(found)
+    covered = await dependencies.coverage.of(found.repositories[:MAX_REPOSITORIES], ref)
+    return explain_answer(found, covered)
 
 
 @reads_index
@@ -45,7 +47,10 @@ async def graph(
     query = await asyncio.to_thread(_query, request, catalog)
     found = await expand.graph(query, backends)
     note(subject_kind=found.kind, links=len(found.links))
-    return GraphAnswer(found.kind, found.repository, found.links, found.notices)
+    ends = (end.repository for link in found.links for end in (link.source, link.target))
+    names = tuple(dict.fromkeys(filter(None, (found.repository, *ends))))[:MAX_REPOSITORIES]
+    covered = await dependencies.coverage.of(names, query.ref)
+    return GraphAnswer(found.kind, found.repository, found.links, found.notices, covered)
 
 
 def _query(request: GraphRequest, catalog: VisibleCatalog) -> GraphQuery:

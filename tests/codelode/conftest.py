@@ -31,6 +31,10 @@ HIT = search_pb2.Hit(
     content="def retry(self):\n    pause()\n    again()\n",
     header="class Client",
     explain=[search_pb2.Trace(name="rank.boost.definition", value=2.0)],
+    line=9,
+    keyword_score=7.5,
+    revision="a" * 40,
+    url=f"https://github.com/acme/http/blob/{'a' * 40}/src/retry.py#L9-L11",
 )
 
 DEFINITION = search_pb2.Definition(

@@ -32,7 +32,7 @@ from gateway.service.requests import (
     SearchRequest,
     SimilarRequest,
 )
-from tests.worlds import World
+from tests.worlds import World, blob
 
 HTTP = {
     "package.json": '{"name": "@acme/http"}',
@@ -99,7 +99,8 @@ class ServiceLayer:
 
     def _shown(self, function, answer):
         if function == "context":
-            return {**answer, "notices": answer["search"]["notices"]}
+            of_search = {name: answer["search"][name] for name in ("notices", "coverage")}
+            return {**answer, **of_search}
         if function == "repositories":
             return [self._repository(one) for one in answer]
         if function == "status":
@@ -144,7 +145,7 @@ class PythonClient:
     def _context(self, request):
         found = self._client.context(request.query, top_k=request.top_k, **asdict(request.filters))
         search = {**self._shown(found.search), "next_page_token": ""}
-        return {**asdict(found), "search": search}
+        return {**asdict(found), "search": search, "coverage": search["coverage"]}
 
     def _similar(self, request):
         found = self._client.similar(
@@ -345,6 +346,10 @@ QUESTIONS = {
             ),
         ),
     ),
+    "compact": (
+        "search",
+        SearchRequest("get", top_k=3, options=GivenOptions("", {"assemble.compact": True})),
+    ),
     "why": ("search", SearchRequest("Client.get", top_k=3, explain=True)),
     "nothing": ("search", SearchRequest("retry", GivenFilters(paths=("x/[a]",)), top_k=3)),
     "context": ("context", SearchRequest("how to retry a call", top_k=20)),
@@ -368,13 +373,22 @@ QUESTIONS = {
 
 #: What every face must show, by function.
 REQUIRED = {
-    "search": {"hits", "notices"},
-    "context": {"text", "tokens", "left_out"},
-    "similar": {"hits", "notices"},
-    "explain": {"subject_kind", "summary", "definitions", "imports", "imported_by", "tests"},
-    "graph": {"subject_kind", "repository", "links", "notices"},
+    "search": {"hits", "notices", "coverage"},
+    "context": {"text", "tokens", "left_out", "coverage"},
+    "similar": {"hits", "notices", "coverage"},
+    "explain": {
+        *("subject_kind", "summary", "definitions", "imports", "imported_by", "tests"),
+        "coverage",
+    },
+    "graph": {"subject_kind", "repository", "links", "notices", "coverage"},
     "status": {"version", "repositories", "runs", "chunks", "queues", "embedder", "store"},
     "failures": {"failures"},
+}
+
+#: What every face must show of a hit.
+HIT = {
+    *("repository", "path", "start_line", "end_line", "line", "symbol", "kind", "language"),
+    *("category", "score", "keyword_score", "similarity", "match", "revision", "url", "content"),
 }
 
 #: What differs from call to call, and what a run has for the workers alone.
@@ -400,6 +414,10 @@ def test_a_face_shows_what_the_service_says(running, face, function, request_):
     assert said
     if function in REQUIRED:
         assert shown.keys() >= REQUIRED[function]
+        assert shown.get("coverage", True)
+    for hit in shown["hits"] if function in ("search", "similar") else ():
+        assert hit.keys() >= HIT
+        assert hit["revision"] == blob(hit["repository"])
 
 
 def test_pages_go_on_where_the_face_says(running, face):

@@ -658,6 +658,17 @@ def test_the_refs_of_several_repositories_come_together(ledger):
     assert ledger.refs_of([]) == ()
 
 
+def test_several_repositories_come_together(ledger):
+    other = RepositoryName("acme/other")
+    ledger.register(Repository(other, "https://host/other"))
+    ledger.set_patterns(other, exclude=["*.snap"])
+
+    found = ledger.get_all([other, RepositoryName("nobody"), APP])
+
+    assert found == (ledger.get(other), None, ledger.get(APP))
+    assert ledger.get_all([]) == ()
+
+
 def test_exists_tells_files_of_the_ref_from_the_rest(ledger):
     skipped = FileRecord("logo.png", BlobId("a" * 40), FileState.SKIPPED, "media")
     start(ledger, item(1), skipped=(skipped,))

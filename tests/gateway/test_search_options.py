@@ -24,13 +24,13 @@ from codelode.model import (
     Symbol,
     locate,
 )
-from codelode.v1 import search_pb2, search_pb2_grpc
+from codelode.v1 import graph_pb2, graph_pb2_grpc, search_pb2, search_pb2_grpc
 from gateway.expand.explain import explain
 from gateway.expand.subject import NO_SYMBOLS
 from gateway.service.coverage import (
     FRESH_S,
+    MAX_READ,
     MAX_RENEWED,
-    MAX_REPOSITORIES,
     RECENT_S,
     RENEW_S,
     CoverageReader,
@@ -226,6 +226,59 @@ async def test_coverage_of_the_hits_repositories_is_in_every_response(service):
         assert (covered.pending, covered.failed) == (0, 0)
 
 
+@pytest.mark.usefixtures("indexed")
+async def test_coverage_is_in_answers_without_hits_too(service, ledger):
+    other = RepositoryName("acme/other")
+    ledger.register(Repository(other, "https://host/other"))
+
+    everywhere = await service.Search(
+        request("zebra", filters=search_pb2.Filters(paths=["none/*"]))
+    )
+    named = await service.Search(
+        request("zebra", filters=search_pb2.Filters(repositories=[HTTP], paths=["none/*"]))
+    )
+
+    assert (len(everywhere.hits), len(named.hits)) == (0, 0)
+    assert [(one.repository, one.revision) for one in everywhere.coverage] == [
+        (HTTP, "a" * 40),
+        (other, ""),
+    ]
+    assert [one.repository for one in named.coverage] == [HTTP]
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_an_explanation_and_a_graph_say_what_is_indexed(service, channel):
+    explained = await service.Explain(search_pb2.ExplainRequest(subject="src/retry.py"))
+    of_symbol = await service.Explain(search_pb2.ExplainRequest(subject="retry"))
+    followed = await graph_pb2_grpc.GraphServiceStub(channel).GetGraph(
+        graph_pb2.GetGraphRequest(subject="src/client.py")
+    )
+
+    for answer in (explained, of_symbol, followed):
+        [covered] = answer.coverage
+        assert (covered.repository, covered.ref, covered.revision) == (HTTP, "main", "a" * 40)
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_a_hit_says_at_which_commit_and_line_and_why(service, ledger, index, symbols):
+    ledger.register(Repository(HTTP, "git@github.com:acme/http.git"))
+    file = parse(b"import os\n\n\ndef back_off(call):\n    return call()\n", path="src/off.py")
+    index(*locate(file, repository=HTTP, path="src/off.py", refs=[DEFAULT_REF, "main"]))
+    symbols.replace(HTTP, {"src/off.py": file.symbols})
+
+    for is_cached in (False, True):
+        response = await service.Search(request("back_off", top_k=5))
+        hit = next(one for one in response.hits if one.symbol == "back_off")
+
+        assert (response.cached, hit.line, hit.category) == (is_cached, 4, "source")
+        assert hit.revision == "a" * 40
+        link = f"https://github.com/acme/http/blob/{'a' * 40}/src/off.py#L1-L5"
+        assert hit.url == link
+        assert hit.HasField("keyword_score") is (hit.match in ("keyword", "both"))
+        assert hit.HasField("similarity") is (hit.match in ("semantic", "both"))
+        assert hit.keyword_score + hit.similarity > 0
+
+
 def test_coverage_counts_what_is_pending_and_failed(ledger):
     ledger.register(Repository(RepositoryName("acme/new"), "https://host/new"))
     run = ledger.create(RepositoryName("acme/new"), "HEAD")
@@ -269,18 +322,18 @@ def test_a_run_that_does_indexed_files_once_more_leaves_the_coverage_complete(le
 def test_coverage_is_bounded_and_remembered_for_a_moment(ledger):
     now = [0.0]
     coverage = CoverageReader(ledger, clock=lambda: now[0])
-    names = [RepositoryName(f"r{n}") for n in range(100)]
+    names = [RepositoryName(f"r{n}") for n in range(2 * MAX_READ)]
     looked = []
     ledger.refs = lambda name: looked.append(name) or ()
 
-    assert len(coverage.read(names, "HEAD")) == MAX_REPOSITORIES
+    assert len(coverage.read(names, "HEAD")) == MAX_READ
     assert coverage.cached(names, "HEAD") == coverage.read(names, "HEAD")
     assert coverage.cached([*names[:2], "other"], "HEAD") is None
-    assert len(looked) == MAX_REPOSITORIES
+    assert len(looked) == MAX_READ
     now[0] += 1.0
     assert coverage.cached(names, "HEAD") is None
     coverage.read(names, "HEAD")
-    assert len(looked) == 2 * MAX_REPOSITORIES
+    assert len(looked) == 2 * MAX_READ
 
 
 def test_coverage_that_was_asked_for_lately_is_renewed_before_it_is_asked_for_again(ledger):

@@ -191,7 +191,10 @@ async def outcome(asked, principal, function, request, ids):
 
 
 #: What differs from call to call, or follows from the statistics of BM25.
-PASSING = ("took_ms", "score", "explain", "stages", "started_at", "finished_at", "indexed_at")
+PASSING = (
+    *("took_ms", "score", "keyword_score", "explain", "stages"),
+    *("started_at", "finished_at", "indexed_at"),
+)
 
 
 def comparable(value, runs):

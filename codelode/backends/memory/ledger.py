@@ -134,6 +134,10 @@ class MemoryLedger:
         return self._repositories.get(name)
 
     @_atomic
+    def get_all(self, names: Sequence[RepositoryName]) -> tuple[Repository | None, ...]:
+        return tuple(map(self._repositories.get, names))
+
+    @_atomic
     def repositories(self) -> tuple[Repository, ...]:
         return tuple(sorted(self._repositories.values(), key=lambda found: found.name))
 

@@ -101,12 +101,21 @@ class RedisLedger:
         self._run_script("limit", name, *(part for pair in lists.items() for part in pair))
 
     def get(self, name: RepositoryName) -> Repository | None:
+        (found,) = self.get_all([name])
+        return found
+
+    def get_all(self, names: Sequence[RepositoryName]) -> tuple[Repository | None, ...]:
+        if not names:
+            return ()
         with translated():
             pipe = self._client.pipeline()
             for table in _CATALOG:
-                pipe.hget(self._key(table), name)
-            value, include, exclude = pipe.execute()
-        return _repository(name, value, include, exclude) if value else None
+                pipe.hmget(self._key(table), names)
+            columns = pipe.execute()
+        return tuple(
+            _repository(name, value, include, exclude) if value else None
+            for name, value, include, exclude in zip(names, *columns, strict=True)
+        )
 
     def repositories(self) -> tuple[Repository, ...]:
         with translated():

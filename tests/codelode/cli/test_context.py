@@ -61,6 +61,7 @@ def test_a_context_as_json(served):
         "tokens": 1234,
         "left_out": 1,
         "notices": ["no summaries"],
+        "coverage": [],
     }
 
 

@@ -98,7 +98,7 @@ def test_options_reach_the_gateway(address, codelode, service):
 def test_json_has_every_link(address, codelode):
     found = json.loads(codelode("graph", "a.py", "--json", "--server", address).out)
 
-    assert list(found) == ["subject_kind", "repository", "links", "notices"]
+    assert list(found) == ["subject_kind", "repository", "links", "notices", "coverage"]
     assert found["links"][1] == {
         "relation": "imports",
         "source": {"repository": "acme/http", "path": "a.py", "symbol": "", "line": 0},

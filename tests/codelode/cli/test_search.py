@@ -69,7 +69,7 @@ def test_json_has_exactly_the_documented_keys(served):
     answer = served("search", "retry", "--json")
 
     found = json.loads(answer.out)
-    assert list(found) == ["hits", "took_ms", "notices"]
+    assert list(found) == ["hits", "took_ms", "notices", "coverage"]
     assert (found["took_ms"], found["notices"]) == (4.25, ["no summaries"])
     assert found["hits"] == [
         {
@@ -79,9 +79,15 @@ def test_json_has_exactly_the_documented_keys(served):
             "end_line": 11,
             "language": "python",
             "symbol": "Client.retry",
+            "line": 9,
             "kind": "method",
+            "category": "source",
             "score": 0.0325,
+            "keyword_score": 7.5,
+            "similarity": None,
             "match": "both",
+            "revision": "a" * 40,
+            "url": f"https://github.com/acme/http/blob/{'a' * 40}/src/retry.py#L9-L11",
             "content": "def retry(self):\n    pause()\n    again()\n",
         }
     ]
@@ -243,7 +249,8 @@ def test_explain_tells_how_the_query_was_read_and_what_is_indexed(served, gatewa
     gateway.around = {**around, "entities": [search_pb2.Entity(kind="path", text="a/b.py")]}
 
     answer = served("search", "retry", "--explain")
-    found = json.loads(served("search", "retry", "--explain", "--json").out)["explain"]
+    found = json.loads(served("search", "retry", "--explain", "--json").out)
+    covered, found = found["coverage"], found["explain"]
 
     for line in (
         "intent: general",
@@ -255,7 +262,7 @@ def test_explain_tells_how_the_query_was_read_and_what_is_indexed(served, gatewa
     ):
         assert line in answer.err.splitlines()
     assert found["entities"] == [{"kind": "path", "text": "a/b.py"}]
-    assert found["coverage"][0]["pending"] == 3
+    assert covered[0]["pending"] == 3
     assert (found["intent"], found["alternates"]) == ("general", ["call again"])
 
 
@@ -286,7 +293,7 @@ def test_json_has_what_was_found_around_the_hits_where_there_is_some(served, gat
     found = json.loads(served("search", "retry", "--json").out)
 
     assert list(found) == [
-        *("hits", "took_ms", "notices", "related", "imports", "duplicates", "files"),
+        *("hits", "took_ms", "notices", "coverage", "related", "imports", "duplicates", "files"),
         *("abstained", "next_page"),
     ]
     assert found["related"][0]["relation"] == "imports"

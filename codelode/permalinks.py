@@ -1,0 +1,112 @@
+"""Links to lines of a commit in the web pages of code hosts, derived from a repository's URL.
+
+A self-hosted server is recognised by its name alone (`gitlab.example.com`), because asking it would
+send requests of callers to other machines. For a local path, and for a host of unknown kind, there
+is no link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+_SCP = re.compile(r"[^@/:]+@([^@/:]+):(.+)")
+_AZURE_SSH = "ssh.dev.azure.com"
+
+
+class _Source(NamedTuple):
+    """The lines to link to, with every text quoted for a URL."""
+
+    web: str  # `https://host`
+    repository: str  # `owner/name`
+    revision: str
+    path: str
+    start: int
+    end: int
+
+
+def permalink(url: str, revision: str, path: str, start_line: int, end_line: int) -> str:
+    """Return the link to these lines; empty if the host has no known pages or none is indexed.
+
+    `("git@github.com:acme/http.git", "1a2b", "a b.py", 3, 5)` →
+    `"https://github.com/acme/http/blob/1a2b/a%20b.py#L3-L5"`.
+    """
+    scheme, netloc, repository = _split(url)
+    host = netloc.partition(":")[0]
+    made = next((link for name, link in _HOSTS if _is_of(host, name)), None)
+    if made is None or not revision or not repository:
+        return ""
+    web = f"{'http' if scheme == 'http' else 'https'}://{netloc}"
+    at = _Source(web, quote(repository, safe="/%~"), revision, quote(path), start_line, end_line)
+    return made(at)
+
+
+def _split(url: str) -> tuple[str, str, str]:
+    """Return the scheme, the host with the port of its web pages, and the repository."""
+    scp = _SCP.fullmatch(url)
+    if scp:
+        return "ssh", scp[1].lower(), _named(scp[2])
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = f":{parts.port}" if parts.port and parts.scheme != "ssh" else ""
+    return parts.scheme, f"{host}{port}", _named(parts.path)
+
+
+def _named(path: str) -> str:
+    return path.strip("/").removesuffix(".git")
+
+
+def _is_of(host: str, name: str) -> bool:
+    """Whether the host is the named one, or one label of it has the name: `gitlab.acme.com`."""
+    return host == name or host.endswith(f".{name}") or name in re.split(r"[.-]", host)
+
+
+def _github(at: _Source) -> str:
+    return f"{at.web}/{at.repository}/blob/{at.revision}/{at.path}#L{at.start}-L{at.end}"
+
+
+def _gitlab(at: _Source) -> str:
+    return f"{at.web}/{at.repository}/-/blob/{at.revision}/{at.path}#L{at.start}-{at.end}"
+
+
+def _gitea(at: _Source) -> str:
+    return f"{at.web}/{at.repository}/src/commit/{at.revision}/{at.path}#L{at.start}-L{at.end}"
+
+
+def _bitbucket(at: _Source) -> str:
+    lines = f"#lines-{at.start}:{at.end}"
+    return f"{at.web}/{at.repository}/src/{at.revision}/{at.path}{lines}"
+
+
+def _bitbucket_server(at: _Source) -> str:
+    project, _, name = at.repository.removeprefix("scm/").partition("/")
+    lines = f"?at={at.revision}#{at.start}-{at.end}"
+    return f"{at.web}/projects/{project}/repos/{name}/browse/{at.path}{lines}"
+
+
+def _azure(at: _Source) -> str:
+    # The end is exclusive: the first column of the line after the last one.
+    lines = f"line={at.start}&lineEnd={at.end + 1}&lineStartColumn=1&lineEndColumn=1"
+    return f"{at.web}/{at.repository}?path=/{at.path}&version=GC{at.revision}&{lines}&_a=contents"
+
+
+def _azure_ssh(at: _Source) -> str:
+    owner, _, name = at.repository.removeprefix("v3/").rpartition("/")
+    return _azure(at._replace(web="https://dev.azure.com", repository=f"{owner}/_git/{name}"))
+
+
+#: The first row that fits a host decides.
+_HOSTS: tuple[tuple[str, Callable[[_Source], str]], ...] = (
+    (_AZURE_SSH, _azure_ssh),
+    ("dev.azure.com", _azure),
+    ("visualstudio.com", _azure),
+    ("bitbucket.org", _bitbucket),
+    ("codeberg.org", _gitea),
+    ("github", _github),
+    ("gitlab", _gitlab),
+    ("gitea", _gitea),
+    ("forgejo", _gitea),
+    ("bitbucket", _bitbucket_server),
+)
