@@ -105,6 +105,9 @@ class FileManifest:
     skipped: tuple[FileRecord, ...] = ()
     patterns: str = ""  # digest of the repository's patterns at the time
     is_rebuild: bool = False  # the index lacks the files that the records of the ref list
+    makes_default: bool = False  # the ref becomes the default one of its repository
+    is_pinned: bool = False  # only with `makes_default`; see `Repository`
+    notices: tuple[str, ...] = ()  # of the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +176,9 @@ class Feeder(Protocol):
 
         A file that is INDEXED with the same content keeps its record, marked as due, until it is
         done again: it stays in the index meanwhile. A rebuild drops the old records and gives the
-        ref the new fingerprint at once, because its records now describe a new index. Idempotent
-        while the run is PULLING; has no effect on any other run.
+        ref the new fingerprint at once, because its records now describe a new index. A file to
+        remove has a record, PENDING without a blob, until it is removed. Idempotent while the run
+        is PULLING; has no effect on any other run.
         """
 
     def begin(

@@ -100,6 +100,7 @@ class Reprocess(StrEnum):
 
     FAILED = "failed"  # files whose last attempt failed
     SUMMARIES = "summaries"  # files that lack summaries
+    DEFAULT = "default"  # files that lack the mark of the default ref, which the ref becomes
 
 
 class EdgeKind(StrEnum):
@@ -148,6 +149,7 @@ class Repository:
     url: str
     default_ref: RefName = RefName("")  # branch or tag; empty until the first pull resolved it
     patterns: FilePatterns = ALL_FILES
+    is_pinned: bool = False  # False: the default ref is only the one that was indexed first
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +406,7 @@ class Run:
     summaries: int = 0  # summaries of the chunks and files that were stored
     summaries_missing: int = 0  # summaries that could not be made for them
     reprocess: tuple[Reprocess, ...] = ()
+    notices: tuple[str, ...] = ()  # what the caller may not expect, as another default ref
     started_at: float = 0.0
     finished_at: float = 0.0
 

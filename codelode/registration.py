@@ -47,10 +47,10 @@ def register(
             f"{checked!r} is already the name of {known.url}; "
             "pass another name, or remove that repository first",
         )
-    repository = known or Repository(checked, url)
-    catalog.register(repository)
+    if known is None:  # else the default ref, which a run may just be choosing, would be reset
+        catalog.register(Repository(checked, url))
     catalog.set_patterns(checked, include=included, exclude=excluded)
-    return repository
+    return known or Repository(checked, url)
 
 
 def _included(given: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -56,6 +56,9 @@ SECTIONS = {
         "index": Subcommand(
             "index", "Bring the index of git repositories up to date, registering new ones."
         ),
+        "default": Subcommand(
+            "index", "Make REF the default ref of the repository NAME, and index it."
+        ),
         "repos": Subcommand("status", "List the repositories and their indexed refs."),
         "failures": Subcommand(
             "failures", "List the files that could not be indexed, each with its reason."

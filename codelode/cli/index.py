@@ -1,4 +1,4 @@
-"""`codelode index`, `retry`, `enrich`, `cancel`, `remove`: change the index.
+"""`codelode index`, `default`, `retry`, `enrich`, `cancel`, `remove`: change the index.
 
 Runs happen in the workers. A command that waits only watches, so interrupting `--wait` does not
 stop the run.
@@ -39,7 +39,9 @@ wait_option = click.option(
     help="Register the repository under this name. Default: the end of the URL.",
 )
 @click.option(
-    "--ref", default="", help="Index this branch, tag, or commit. Default: the default branch."
+    "--ref",
+    default="",
+    help="Index this branch, tag, or commit. Default: the repository's default ref.",
 )
 @click.option(
     "--include",
@@ -80,6 +82,10 @@ def index(
     Only what changed since the last run is processed. A path is a path on this machine, and the
     server must be allowed to read it. Exit status: 0 done (or started, without --wait), 2 error.
 
+    The default ref, which searches without --ref use, is chosen by the first run without --ref: the
+    default branch of the remote; for a checkout that of its remote, else main or master, whatever
+    is checked out. It stays until `codelode default` changes it or its branch is gone.
+
     Patterns are stored with the repository. They apply to all its refs, to each from its next run
     on, until the same option is given again. A file that --exclude matches or that no --include
     matches is left out; a file that --exclude '!PATTERN' or .codelodeignore forces in is indexed;
@@ -110,6 +116,27 @@ def index(
         for url in urls
     ]
     context.exit(_run_all(client, starts, wait=wait))
+
+
+@click.command()
+@click.argument("name")
+@click.argument("ref")
+@wait_option
+@server_option
+@click.pass_context
+def default(context: click.Context, *, client: Client, name: str, ref: str, wait: bool) -> None:
+    """Make REF the default ref of the repository NAME, and index it.
+
+    Searches without --ref use the default ref, and `codelode index` without --ref brings it up to
+    date. HEAD stands for the default branch of the source. Until the run is over, a search finds
+    some files of the old default ref and some of the new one.
+
+    \b
+    Examples:
+      codelode default acme/http release-2 --wait
+      codelode default acme/http HEAD --wait
+    """
+    context.exit(_run_all(client, [partial(client.set_default, name, ref)], wait=wait))
 
 
 @click.command()
@@ -226,6 +253,8 @@ def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool)
     for run in runs:
         end = _wait(client, run) if wait else run
         click.echo(run_line(end))
+        for notice in end.notices:
+            printing.note(f"{end.repository}: {notice}")
         if end.state is RunState.COMPLETE and end.summaries_missing:
             printing.note(
                 "the language model failed or its budget is used up; the log of the enrich worker "

@@ -22,7 +22,7 @@ _REPOSITORY_COLUMNS = (
     *("repository", "ref", "commit", "files", "chunks", "failed", "indexed"),
     *("url", "patterns"),
 )
-_RUN_COLUMNS = ("run", "repository", "ref", "state", "files", "failed", "started", "error")
+_RUN_COLUMNS = ("run", "repository", "ref", "state", "files", "failed", "started", "note")
 _HEALTH_COLUMNS = ("language", "files", "ok", "partial", "error", "unsupported")
 
 
@@ -46,7 +46,8 @@ def repos(*, client: Client, as_json: bool) -> None:
 def status(*, client: Client, as_json: bool) -> None:
     """Show repositories, parse results by language, recent runs, queues, and workers.
 
-    The last column says what a run waits for, for example a model server that does not answer.
+    The last column of the runs says why a run failed, what it waits for, for example a model server
+    that does not answer, or that another ref is the default one.
 
     \b
     Examples:
@@ -108,9 +109,9 @@ def _health_row(one: LanguageHealth) -> tuple[object, ...]:
 def _run_row(run: Run) -> tuple[object, ...]:
     files = f"{run.done + run.failed}/{run.total}"
     started = printing.moment(run.started_at)
-    error = " ".join((run.error or run.waits_for).split())
+    note = " ".join((run.error or run.waits_for or "; ".join(run.notices)).split())
     state = run_state(run)
-    return run.id, run.repository, run.ref, state, files, run.failed, started, error
+    return run.id, run.repository, run.ref, state, files, run.failed, started, note
 
 
 def _repository_json(each: IndexedRepository) -> dict[str, object]:

@@ -60,6 +60,7 @@ class AsyncClient:
     cancel = _method(calls.cancel)
     status = _method(calls.status)
     repositories = _method(calls.repositories)
+    set_default = _method(calls.set_default)
     remove = _method(calls.remove)
     retry = _method(calls.retry)
     enrich = _method(calls.enrich)

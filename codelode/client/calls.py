@@ -229,6 +229,17 @@ def repositories() -> Call[tuple[IndexedRepository, ...]]:
     )
 
 
+def set_default(name: str, ref: str) -> Call[Run]:
+    """Start a run that indexes a ref and makes it the default one; "HEAD": as the source says."""
+    from codelode.client import index
+    from codelode.v1 import index_pb2
+
+    request = index_pb2.SetDefaultRefRequest(repository=name, ref=ref)
+    return _call(
+        "IndexService/SetDefaultRef", request, index_pb2.SetDefaultRefResponse, index.run_of
+    )
+
+
 def remove(name: str) -> Call[None]:
     """Remove a repository and everything that is indexed of it."""
     from codelode.v1 import index_pb2

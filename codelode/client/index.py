@@ -59,7 +59,10 @@ class FileFailure:
 
 
 def run_of(
-    message: index_pb2.StartRunResponse | index_pb2.WatchRunResponse | index_pb2.CancelRunResponse,
+    message: index_pb2.StartRunResponse
+    | index_pb2.WatchRunResponse
+    | index_pb2.CancelRunResponse
+    | index_pb2.SetDefaultRefResponse,
 ) -> Run:
     return run(message.run)
 
@@ -83,6 +86,7 @@ def run(message: index_pb2.Run) -> Run:
         skipped=message.skipped,
         error=message.error,
         waits_for=message.waits_for,
+        notices=tuple(message.notices),
         summaries=message.summaries,
         summaries_missing=message.summaries_missing,
         started_at=message.started_at,

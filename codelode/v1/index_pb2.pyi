@@ -32,7 +32,9 @@ class StartRunRequest(_message.Message):
     name: _builtins.str
     """Letters, digits, ".", "_", "-", "/"; empty: derived from the end of the URL."""
     ref: _builtins.str
-    """Branch, tag, or commit; empty: the default branch of the remote."""
+    """Branch, tag, or commit; empty: the default ref of the repository. The first run without a ref
+    chooses it: the default branch of the remote, else main or master, else the ref indexed first.
+    """
     @_builtins.property
     def include(self) -> Global___Patterns:
         """Index only files that match one of these patterns, at every ref; at most 100 patterns.
@@ -124,6 +126,7 @@ class Run(_message.Message):
     SUMMARIES_FIELD_NUMBER: _builtins.int
     SUMMARIES_MISSING_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     repository: _builtins.str
     ref: _builtins.str
@@ -148,6 +151,10 @@ class Run(_message.Message):
     summaries_missing: _builtins.int
     waits_for: _builtins.str
     """Why work is postponed: the server that does not answer. Empty again once a file is done."""
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the caller may not expect: another default ref, refs that left with their branches, …"""
+
     def __init__(
         self,
         *,
@@ -166,10 +173,11 @@ class Run(_message.Message):
         summaries: _builtins.int = ...,
         summaries_missing: _builtins.int = ...,
         waits_for: _builtins.str = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "error", b"error", "failed", b"failed", "finished_at", b"finished_at", "id", b"id", "ref", b"ref", "repository", b"repository", "revision", b"revision", "skipped", b"skipped", "started_at", b"started_at", "state", b"state", "summaries", b"summaries", "summaries_missing", b"summaries_missing", "total", b"total", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "error", b"error", "failed", b"failed", "finished_at", b"finished_at", "id", b"id", "notices", b"notices", "ref", b"ref", "repository", b"repository", "revision", b"revision", "skipped", b"skipped", "started_at", b"started_at", "state", b"state", "summaries", b"summaries", "summaries_missing", b"summaries_missing", "total", b"total", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -490,6 +498,49 @@ class Queue(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Queue: _TypeAlias = Queue  # noqa: Y015
+
+@_typing.final
+class SetDefaultRefRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    REF_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    ref: _builtins.str
+    """Branch, tag, or commit; "HEAD": the default branch of the remote."""
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        ref: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ref", b"ref", "repository", b"repository"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetDefaultRefRequest: _TypeAlias = SetDefaultRefRequest  # noqa: Y015
+
+@_typing.final
+class SetDefaultRefResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def run(self) -> Global___Run: ...
+    def __init__(
+        self,
+        *,
+        run: Global___Run | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetDefaultRefResponse: _TypeAlias = SetDefaultRefResponse  # noqa: Y015
 
 @_typing.final
 class RemoveRepositoryRequest(_message.Message):

@@ -65,6 +65,11 @@ class IndexServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_index__pb2.RemoveRepositoryRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_index__pb2.RemoveRepositoryResponse.FromString,
                 _registered_method=True)
+        self.SetDefaultRef = channel.unary_unary(
+                '/codelode.v1.IndexService/SetDefaultRef',
+                request_serializer=codelode_dot_v1_dot_index__pb2.SetDefaultRefRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_index__pb2.SetDefaultRefResponse.FromString,
+                _registered_method=True)
         self.ListFailures = channel.unary_unary(
                 '/codelode.v1.IndexService/ListFailures',
                 request_serializer=codelode_dot_v1_dot_index__pb2.ListFailuresRequest.SerializeToString,
@@ -127,6 +132,13 @@ class IndexServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetDefaultRef(self, request, context):
+        """Starts a run that indexes a ref and makes it the default one, which searches without a ref use.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListFailures(self, request, context):
         """Lists files that are not in the index, with the reasons.
         """
@@ -180,6 +192,11 @@ def add_IndexServiceServicer_to_server(servicer, server):
                     servicer.RemoveRepository,
                     request_deserializer=codelode_dot_v1_dot_index__pb2.RemoveRepositoryRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_index__pb2.RemoveRepositoryResponse.SerializeToString,
+            ),
+            'SetDefaultRef': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetDefaultRef,
+                    request_deserializer=codelode_dot_v1_dot_index__pb2.SetDefaultRefRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_index__pb2.SetDefaultRefResponse.SerializeToString,
             ),
             'ListFailures': grpc.unary_unary_rpc_method_handler(
                     servicer.ListFailures,
@@ -360,6 +377,33 @@ class IndexService(object):
             '/codelode.v1.IndexService/RemoveRepository',
             codelode_dot_v1_dot_index__pb2.RemoveRepositoryRequest.SerializeToString,
             codelode_dot_v1_dot_index__pb2.RemoveRepositoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetDefaultRef(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.IndexService/SetDefaultRef',
+            codelode_dot_v1_dot_index__pb2.SetDefaultRefRequest.SerializeToString,
+            codelode_dot_v1_dot_index__pb2.SetDefaultRefResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,6 +44,8 @@ class IndexServiceStub:
     """Returns repositories, recent runs, queues, and workers."""
     RemoveRepository: _grpc.UnaryUnaryMultiCallable[_index_pb2.RemoveRepositoryRequest, _index_pb2.RemoveRepositoryResponse]
     """Removes a repository and all its data."""
+    SetDefaultRef: _grpc.UnaryUnaryMultiCallable[_index_pb2.SetDefaultRefRequest, _index_pb2.SetDefaultRefResponse]
+    """Starts a run that indexes a ref and makes it the default one, which searches without a ref use."""
     ListFailures: _grpc.UnaryUnaryMultiCallable[_index_pb2.ListFailuresRequest, _index_pb2.ListFailuresResponse]
     """Lists files that are not in the index, with the reasons."""
     RetryFailures: _grpc.UnaryUnaryMultiCallable[_index_pb2.RetryFailuresRequest, _index_pb2.RetryFailuresResponse]
@@ -67,6 +69,8 @@ class IndexServiceAsyncStub(IndexServiceStub):
     """Returns repositories, recent runs, queues, and workers."""
     RemoveRepository: _aio.UnaryUnaryMultiCallable[_index_pb2.RemoveRepositoryRequest, _index_pb2.RemoveRepositoryResponse]  # type: ignore[assignment]
     """Removes a repository and all its data."""
+    SetDefaultRef: _aio.UnaryUnaryMultiCallable[_index_pb2.SetDefaultRefRequest, _index_pb2.SetDefaultRefResponse]  # type: ignore[assignment]
+    """Starts a run that indexes a ref and makes it the default one, which searches without a ref use."""
     ListFailures: _aio.UnaryUnaryMultiCallable[_index_pb2.ListFailuresRequest, _index_pb2.ListFailuresResponse]  # type: ignore[assignment]
     """Lists files that are not in the index, with the reasons."""
     RetryFailures: _aio.UnaryUnaryMultiCallable[_index_pb2.RetryFailuresRequest, _index_pb2.RetryFailuresResponse]  # type: ignore[assignment]
@@ -123,6 +127,14 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.RemoveRepositoryResponse, _abc.Awaitable[_index_pb2.RemoveRepositoryResponse]]:
         """Removes a repository and all its data."""
+
+    @_abc_1.abstractmethod
+    def SetDefaultRef(
+        self,
+        request: _index_pb2.SetDefaultRefRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_index_pb2.SetDefaultRefResponse, _abc.Awaitable[_index_pb2.SetDefaultRefResponse]]:
+        """Starts a run that indexes a ref and makes it the default one, which searches without a ref use."""
 
     @_abc_1.abstractmethod
     def ListFailures(

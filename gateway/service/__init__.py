@@ -8,7 +8,7 @@ once for all faces.
 
 from gateway.service.dependencies import Dependencies
 from gateway.service.repositories import register, remove, repositories
-from gateway.service.runs import cancel, enrich, retry_failures, start, watch
+from gateway.service.runs import cancel, enrich, retry_failures, set_default, start, watch
 from gateway.service.search import context, search, similar
 from gateway.service.status import failures, status
 from gateway.service.subjects import explain, graph
@@ -26,6 +26,7 @@ __all__ = [
     "repositories",
     "retry_failures",
     "search",
+    "set_default",
     "similar",
     "start",
     "status",

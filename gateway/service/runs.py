@@ -81,6 +81,15 @@ async def enrich(
     return runs
 
 
+async def set_default(
+    dependencies: Dependencies, principal: Principal, repository: str, ref: str
+) -> Run:
+    """Start a run that indexes the ref and makes it the default one. Raises NotFound."""
+    run = await asyncio.to_thread(_set_default, dependencies, principal, repository, ref)
+    note(run=run.id, repository=run.repository)
+    return run
+
+
 def _start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
     ref = addresses.check_ref(request.ref) if request.ref else DEFAULT_REF
     return _begin(dependencies, registered(dependencies, principal, request).name, ref)
@@ -103,6 +112,14 @@ def _begin(
         dependencies.ledger.end(run.id, RunState.FAILED, str(exc))
         raise
     return run
+
+
+def _set_default(
+    dependencies: Dependencies, principal: Principal, repository: str, ref: str
+) -> Run:
+    found = VisibleCatalog(dependencies.ledger, principal.visible).repository(repository)
+    checked = addresses.check_ref(ref)
+    return _begin(dependencies, found.name, checked, reprocess=[Reprocess.DEFAULT])
 
 
 def _cancel(dependencies: Dependencies, principal: Principal, run_id: str) -> Run:

@@ -217,6 +217,10 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
             store="local",
         )
 
+    def SetDefaultRef(self, request, context):
+        self._note(request, context)
+        return index_pb2.SetDefaultRefResponse(run=run_message("pulling"))
+
     def RemoveRepository(self, request, context):
         self._note(request, context)
         return index_pb2.RemoveRepositoryResponse()

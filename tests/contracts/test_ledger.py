@@ -164,6 +164,40 @@ def test_the_default_ref_is_listed_first(ledger):
     assert [status.ref for status in ledger.refs(APP)] == ["main", "alpha", "zeta"]
 
 
+def test_a_planned_run_makes_its_ref_the_default_one_if_its_manifest_says_so(ledger):
+    start(ledger, item(1))
+    assert ledger.get(APP) == Repository(APP, "https://example.org/acme/app", MAIN)
+    ledger.end(ledger.active(APP), RunState.CANCELLED)
+    for name, is_pinned in (("dev", False), ("v1", True)):
+        run = ledger.create(APP, RefName(name))
+        made = manifest(item(1), makes_default=True, is_pinned=is_pinned)
+        ledger.plan(run.id, made, ref=RefName(name), fingerprint=PRINT)
+        found = ledger.get(APP)
+        assert (found.default_ref, found.is_pinned) == (name, is_pinned)
+        assert found in ledger.repositories()
+        ledger.end(run.id, RunState.CANCELLED)
+    ledger.register(ledger.get(APP))
+    assert ledger.get(APP).is_pinned
+
+
+def test_a_planned_run_has_the_notices_of_its_manifest(ledger):
+    run, _ = start(ledger, item(1), notices=("dev is „indexed“", "v1 is gone"))
+    assert ledger.run(run.id).notices == ("dev is „indexed“", "v1 is gone")
+    assert ledger.create(APP, DEFAULT_REF).notices == ()
+
+
+def test_a_file_to_remove_is_remembered_until_it_is_removed(ledger):
+    gone = WorkItem("src/gone.py", BlobId(""))
+    run, _ = start(ledger, gone)
+    ledger.end(run.id, RunState.CANCELLED)
+    assert list(ledger.all(APP, MAIN)) == [FileRecord(gone.path, BlobId(""), FileState.PENDING)]
+    assert ledger.exists(APP, MAIN, [gone.path]) == frozenset()
+    run, advance = start(ledger, gone)
+    drain(ledger, run, advance)
+    assert list(ledger.all(APP, MAIN)) == []
+    assert ledger.refs(APP)[0].pending == 0
+
+
 def test_a_forgotten_repository_leaves_nothing(ledger):
     run, _ = start(ledger, item(1), item(2))
     ledger.unregister(APP)

@@ -151,6 +151,23 @@ def test_another_ref_is_searched_by_name_and_only_by_name(cluster, git):
         assert "a.py" in {hit.path for hit in hits}
 
 
+def test_what_is_checked_out_does_not_change_what_everybody_finds(cluster, git):
+    git.commit({"a.py": "def on_main():\n    return 1\n"})
+    git.run("checkout", "--quiet", "-b", "feature/x")
+    git.commit({"b.py": "def on_feature_only():\n    return 2\n", "a.py": None})
+    found = {}
+    with cluster.client() as client:
+        run = client.index(str(git.folder), name="pinned")
+        assert "feature/x" in " ".join(run.notices)
+        found["pinned"] = {hit.path for hit in client.search("on", repositories=["pinned"])}
+        *_, run = client.watch(client.set_default("pinned", "feature/x"))
+        assert run.state is RunState.COMPLETE
+        found["changed"] = {hit.path for hit in client.search("on", repositories=["pinned"])}
+        (listed,) = [one for one in client.repositories() if one.repository.name == "pinned"]
+    assert found == {"pinned": {"a.py"}, "changed": {"b.py"}}
+    assert listed.repository.default_ref == "feature/x"
+
+
 def test_files_left_out_are_listed_with_their_reason(cluster, git):
     git.commit(
         {

@@ -136,6 +136,31 @@ async def test_registering_again_keeps_the_default_ref_that_was_found(indexing, 
     assert ledger.get(NAME).default_ref == "main"
 
 
+async def test_another_default_ref_is_indexed_by_a_run_of_its_own(indexing, ledger, jobs):
+    ledger.register(Repository(NAME, URL, MAIN))
+    asked = index_pb2.SetDefaultRefRequest(repository=NAME, ref="dev")
+
+    run = (await indexing.SetDefaultRef(asked)).run
+
+    assert (run.repository, run.ref, run.state) == ("acme/http", "dev", "pulling")
+    assert ledger.run(run.id).reprocess == (Reprocess.DEFAULT,)
+    assert jobs.sent == [("pull", run.id)]
+
+
+@pytest.mark.parametrize(
+    ("name", "ref", "expected"),
+    [("acme/htp", "dev", grpc.StatusCode.NOT_FOUND), (NAME, "", "ref"), (NAME, "a b", "ref")],
+)
+async def test_a_default_ref_of_nothing_is_refused(indexing, ledger, jobs, name, ref, expected):
+    ledger.register(Repository(NAME, URL, MAIN))
+
+    asked = index_pb2.SetDefaultRefRequest(repository=name, ref=ref)
+    code, _, field = await refusal(indexing.SetDefaultRef(asked))
+
+    assert expected in (code, field)
+    assert jobs.sent == []
+
+
 def some(*patterns):
     return index_pb2.Patterns(patterns=patterns)
 

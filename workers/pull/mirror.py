@@ -1,16 +1,16 @@
 """Keep a bare mirror of each registered repository, and update it from the source repository.
 
-A mirror has all branches and tags, and the HEAD of its source: the default branch, or a commit if
-HEAD is detached. The first clone is made under another name and then renamed, so a folder with the
-name of a mirror is always complete. Syncs of a mirror are serialised by a lock. The git process
-holds the lock too, so that the next sync waits for a fetch whose worker was killed.
+A mirror has all branches and tags, and its HEAD is the default branch of the source, or a commit if
+the source is detached and has none. The first clone is made under another name and then renamed, so
+a folder with the name of a mirror is always complete. Syncs of a mirror are serialised by a lock.
+The git process holds the lock too, so that the next sync waits for a fetch whose worker was killed.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,47 +23,15 @@ from codelode.addresses import check_ref, check_url, is_local
 from codelode.errors import NotFound
 from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, Revision
 from workers.pull import git
+from workers.pull.source import HEADS, TAGS, Refs, Source, refs_of
 
 Progress = Callable[[str], None]
 
-_HEADS = "refs/heads/"
-_TAGS = "refs/tags/"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The ref under which a fetch stores the commit of a detached HEAD.
 _DETACHED = "refs/codelode/head"
 #: Most branches listed in the error about an unknown ref.
 _BRANCHES_NAMED = 10
-#: Timeout of listing the refs of the source, seconds.
-_LISTING_TIMEOUT_S = 120.0
-#: Sets `safe.directory` for upload-pack, for which git clears the configuration variables.
-_UPLOAD_PACK = "--upload-pack=git -c 'safe.directory=*' upload-pack"
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The URL of the source repository, and the environment with which git may fetch from it."""
-
-    url: str
-    variables: Mapping[str, str]
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        return (_UPLOAD_PACK,) if is_local(self.url) else ()
-
-    @property
-    def is_partial(self) -> bool:
-        """Return whether it is a partial clone, from which git refuses to fetch."""
-        folders = (Path(self.url, sub, "objects/pack") for sub in ("", ".git"))
-        return is_local(self.url) and any(any(folder.glob("*.promisor")) for folder in folders)
-
-
-@dataclass(frozen=True, slots=True)
-class _Refs:
-    """The branches and tags of a repository with their object ids, and its HEAD."""
-
-    objects: Mapping[str, str]
-    head: str = ""  # full name of a branch; empty when detached or unborn
-    head_commit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +53,10 @@ class Mirrors:
             raise NotFound(f"{name} has not been pulled yet; index it first")
         return mirror
 
-    def sync(self, repository: Repository, *, on_progress: Progress | None = None) -> None:
+    def sync(self, repository: Repository, *, on_progress: Progress | None = None) -> RefName:
         """Update the mirror's branches, tags, and HEAD from the repository's source.
 
+        Returns the branch that is checked out there; empty: none, or the source is no checkout.
         `on_progress` receives lines such as `Receiving objects 45%`. Raises InvalidQuery when the
         URL is not (or no longer) allowed; Denied or NotFound if the source answers so; Unavailable
         if a retry may help. The messages do not name the repository, because the failed run does.
@@ -101,25 +70,29 @@ class Mirrors:
                 hold=(lock,),
                 on_line=_progress_lines(on_progress),
             )
-            if mirror.is_dir():
-                _update(mirror, source, call)
-            else:
-                _clone(mirror, source, call)
+            make = _update if mirror.is_dir() else _clone
+            return RefName(make(mirror, source, call).checked_out.removeprefix(HEADS))
 
     def resolve(self, name: RepositoryName, ref: RefName = DEFAULT_REF) -> tuple[RefName, Revision]:
         """Return the short name of a branch or tag (or a full commit id), and its commit.
 
         DEFAULT_REF becomes the source's default branch, and stays itself when the source is
-        detached. A branch wins over a tag of the same name. Raises NotFound naming branches.
+        detached and has none. A branch wins over a tag of the same name. Raises NotFound naming
+        branches.
         """
         check_ref(ref)
         mirror = self.existing(name)
-        wanted = _default_ref(mirror) if ref == DEFAULT_REF else ref
+        wanted = self.default_ref(name) if ref == DEFAULT_REF else ref
         for short, full in _readings(wanted):
             commit = _commit(mirror, full)
             if commit is not None:
                 return short, commit
         return _unknown_ref(mirror, wanted)
+
+    def default_ref(self, name: RepositoryName) -> RefName:
+        """Return the source's default branch; DEFAULT_REF if the source is detached."""
+        head = (self.existing(name) / "HEAD").read_text().strip().removeprefix("ref: ")
+        return RefName(head.removeprefix(HEADS)) if head.startswith(HEADS) else DEFAULT_REF
 
     def remove(self, name: RepositoryName) -> None:
         """Delete the repository's mirror. Unknown names are not an error."""
@@ -131,16 +104,16 @@ class Mirrors:
                 mirror.rename(doomed)
                 shutil.rmtree(doomed)
 
-    def _source(self, url: str) -> _Source:
+    def _source(self, url: str) -> Source:
         url = check_url(url, local_paths=self.local_paths)
         if is_local(url):
-            return _Source(url, git.environment(protocols="file", trusted="*"))
-        return _Source(
+            return Source(url, git.environment(protocols="file", trusted="*"))
+        return Source(
             url, git.environment(protocols="http" if url.startswith("http:") else "https:ssh")
         )
 
 
-def _clone(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
+def _clone(mirror: Path, source: Source, call: Callable[..., bytes]) -> Refs:
     """Clone a new mirror. From a local source, git hard-links objects instead of packing them."""
     made = _fresh(mirror, ".part")
     call(
@@ -148,7 +121,11 @@ def _clone(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
         "--", source.url, str(made),
         variables=source.variables,
     )  # fmt: skip
+    found = refs_of(source, call)
+    if found.default:  # else git has cloned the detached HEAD
+        _point_head(made, found)
     made.rename(mirror)
+    return found
 
 
 def _fresh(mirror: Path, suffix: str) -> Path:
@@ -159,15 +136,16 @@ def _fresh(mirror: Path, suffix: str) -> Path:
     return path
 
 
-def _update(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
+def _update(mirror: Path, source: Source, call: Callable[..., bytes]) -> Refs:
     _clear_stale_locks(mirror)
-    wanted = _source_refs(source, call)
+    wanted = refs_of(source, call)
     if wanted.objects != _mirror_refs(mirror) or not _holds(mirror, wanted.head_commit):
         if source.is_partial:
             _replace(mirror, source, call)
         else:
             _fetch(mirror, source, wanted, call)
     _point_head(mirror, wanted)
+    return wanted
 
 
 def _clear_stale_locks(mirror: Path) -> None:
@@ -180,28 +158,8 @@ def _clear_stale_locks(mirror: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def _source_refs(source: _Source, call: Callable[..., bytes]) -> _Refs:
-    listed = call(
-        "ls-remote", "--symref", *source.options,
-        "--", source.url, "HEAD", f"{_HEADS}*", f"{_TAGS}*",
-        variables=source.variables,
-        timeout_s=min(_LISTING_TIMEOUT_S, call.keywords["timeout_s"]),  # type: ignore[attr-defined]
-    )  # fmt: skip
-    objects, head = {}, ""
-    for line in listed.decode("utf-8", "surrogateescape").splitlines():
-        value, _, name = line.partition("\t")
-        if value.startswith("ref: ") and name == "HEAD":
-            head = value.removeprefix("ref: ")
-        elif not name.endswith("^{}"):
-            objects[name] = value
-    head_commit = objects.pop("HEAD", "")
-    return _Refs(objects, head, head_commit)
-
-
 def _mirror_refs(mirror: Path) -> dict[str, str]:
-    listed = git.run(
-        *_at(mirror), "for-each-ref", "--format=%(objectname) %(refname)", _HEADS, _TAGS
-    )
+    listed = git.run(*_at(mirror), "for-each-ref", "--format=%(objectname) %(refname)", HEADS, TAGS)
     lines = listed.decode("utf-8", "surrogateescape").splitlines()
     return {name: value for value, _, name in (line.partition(" ") for line in lines)}
 
@@ -210,9 +168,9 @@ def _holds(mirror: Path, commit: str) -> bool:
     return not commit or _commit(mirror, commit) is not None
 
 
-def _fetch(mirror: Path, source: _Source, wanted: _Refs, call: Callable[..., bytes]) -> None:
-    refspecs = [f"+{_HEADS}*:{_HEADS}*", f"+{_TAGS}*:{_TAGS}*"]
-    if wanted.head_commit and not wanted.head:
+def _fetch(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes]) -> None:
+    refspecs = [f"+{HEADS}*:{HEADS}*", f"+{TAGS}*:{TAGS}*"]
+    if wanted.head_commit:
         refspecs.append(f"+HEAD:{_DETACHED}")
     call(
         *_at(mirror), "fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
@@ -222,7 +180,7 @@ def _fetch(mirror: Path, source: _Source, wanted: _Refs, call: Callable[..., byt
     )  # fmt: skip
 
 
-def _replace(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
+def _replace(mirror: Path, source: Source, call: Callable[..., bytes]) -> None:
     """Clone the source again. Between the two renames the mirror does not exist for readers."""
     new = _fresh(mirror, ".whole")
     _clone(new, source, call)
@@ -232,26 +190,21 @@ def _replace(mirror: Path, source: _Source, call: Callable[..., bytes]) -> None:
     shutil.rmtree(old)
 
 
-def _point_head(mirror: Path, wanted: _Refs) -> None:
-    if wanted.head:
-        git.run(*_at(mirror), "symbolic-ref", "HEAD", wanted.head)
+def _point_head(mirror: Path, wanted: Refs) -> None:
+    if wanted.default:
+        git.run(*_at(mirror), "symbolic-ref", "HEAD", wanted.default)
     elif wanted.head_commit:
         git.run(*_at(mirror), "update-ref", "--no-deref", "HEAD", wanted.head_commit)
-
-
-def _default_ref(mirror: Path) -> RefName:
-    head = (mirror / "HEAD").read_text().strip().removeprefix("ref: ")
-    return RefName(head.removeprefix(_HEADS)) if head.startswith(_HEADS) else DEFAULT_REF
 
 
 def _readings(ref: RefName) -> tuple[tuple[RefName, str], ...]:
     """Return the possible meanings of a ref, best first, as short name and full name."""
     if ref == DEFAULT_REF or _COMMIT.fullmatch(ref):
         return ((ref, ref),)
-    for prefix in (_HEADS, _TAGS):
+    for prefix in (HEADS, TAGS):
         if ref.startswith(prefix):
             return ((RefName(ref.removeprefix(prefix)), ref),)
-    return ((ref, _HEADS + ref), (ref, _TAGS + ref))
+    return ((ref, HEADS + ref), (ref, TAGS + ref))
 
 
 def _commit(mirror: Path, name: str) -> Revision | None:
@@ -267,14 +220,14 @@ def _commit(mirror: Path, name: str) -> Revision | None:
 
 def _unknown_ref(mirror: Path, ref: RefName) -> NoReturn:
     listed = git.run(
-        *_at(mirror), "for-each-ref", "--sort=-committerdate", "--format=%(refname)", _HEADS, _TAGS
+        *_at(mirror), "for-each-ref", "--sort=-committerdate", "--format=%(refname)", HEADS, TAGS
     )
     refs = listed.decode("utf-8", "backslashreplace").split()
     if not refs:
         raise NotFound("the repository has no commits yet; push one and index it again")
     if _COMMIT.fullmatch(ref):
         raise NotFound(f"there is no commit {ref} on any branch or tag of the repository")
-    branches = [ref.removeprefix(_HEADS) for ref in refs if ref.startswith(_HEADS)]
+    branches = [ref.removeprefix(HEADS) for ref in refs if ref.startswith(HEADS)]
     more = ", …" if len(branches) > _BRANCHES_NAMED else ""
     named = ", ".join(branches[:_BRANCHES_NAMED]) or "none"
     raise NotFound(

@@ -8,6 +8,7 @@ the ledger.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,6 +25,7 @@ from codelode.model import (
     Repository,
     RepositoryName,
     Reprocess,
+    Revision,
     Run,
 )
 from workers.pull.changes import plan
@@ -60,10 +62,12 @@ def prepare(
         raise NotFound(f"repository {run.repository} was removed")
     if repository.name in ledger.being_removed():
         raise BeingRemoved(f"{run.repository} is still being removed")
-    mirrors.sync(repository)
-    ref, revision = mirrors.resolve(repository.name, run.ref)
-    abandoned = _settle_default(repository, run.ref, ref, ledger=ledger)
+    checked_out = mirrors.sync(repository)
+    ref, revision = _resolve(repository, run, mirrors)
+    then = _with_default(repository, run, ref)
+    abandoned = _abandoned(repository, then, ledger)
     status = _status(ledger, repository.name, ref)
+    is_marked = status is None or then.default_ref == repository.default_ref
     patterns = repository.patterns
     manifest = plan(
         mirrors.git_dir(repository.name),
@@ -73,34 +77,89 @@ def prepare(
         max_file_bytes=max_file_bytes,
         patterns=patterns,
         full=bool(run.reprocess) or not _is_settled(status, patterns),
-        reindex=bool(abandoned) or status is None or status.fingerprint != fingerprint,
+        reindex=not is_marked or status is None or status.fingerprint != fingerprint,
     )
     manifest = replace(
         manifest,
         patterns=patterns.digest,
         # Stored chunks belong to another index, or are not marked with the default ref.
-        is_rebuild=bool(abandoned) or not _is_same_index(status, fingerprint),
+        is_rebuild=not is_marked or not _is_same_index(status, fingerprint),
+        makes_default=then != repository,
+        is_pinned=then.is_pinned,
+        notices=_notices(repository, then, run, ref, mirrors=mirrors, checked_out=checked_out),
     )
     return Prepared(ref, _with_removals(manifest, abandoned))
 
 
-def _settle_default(
-    repository: Repository, asked: RefName, ref: RefName, *, ledger: Ledger
-) -> frozenset[str]:
-    """Make `ref` the default if it is the first one, or the source's default branch has changed.
+def _resolve(repository: Repository, run: Run, mirrors: Mirrors) -> tuple[RefName, Revision]:
+    """Return the ref to index, and its commit.
 
-    Returns the indexed paths of the previous default ref, which searches without a ref must no
-    longer find.
+    A run that names no ref indexes the default ref, whatever the source's default branch is now. If
+    the default ref has left the source, the source's default branch takes its place.
     """
-    if repository.default_ref and (asked != DEFAULT_REF or ref == repository.default_ref):
+    if repository.is_pinned and _asks_for_default(run):
+        with suppress(NotFound):
+            return mirrors.resolve(repository.name, repository.default_ref)
+    return mirrors.resolve(repository.name, run.ref)
+
+
+def _asks_for_default(run: Run) -> bool:
+    return run.ref == DEFAULT_REF and Reprocess.DEFAULT not in run.reprocess
+
+
+def _with_default(repository: Repository, run: Run, ref: RefName) -> Repository:
+    """Return the repository with the default ref that it has after the run.
+
+    The first run without a ref decides. Until then the ref that was indexed first is the default
+    one, because searches without a ref would find nothing otherwise. The HEAD of a detached source
+    is never pinned: it becomes a branch as soon as the source has one.
+    """
+    if run.ref == DEFAULT_REF or Reprocess.DEFAULT in run.reprocess:
+        return replace(repository, default_ref=ref, is_pinned=ref != DEFAULT_REF)
+    return repository if repository.default_ref else replace(repository, default_ref=ref)
+
+
+def _abandoned(before: Repository, then: Repository, ledger: Ledger) -> frozenset[str]:
+    """Return the paths of a default ref that is replaced.
+
+    Their chunks are marked with DEFAULT_REF, and searches without a ref must no longer find them.
+    """
+    if before.default_ref in ("", then.default_ref):
         return frozenset()
-    ledger.register(replace(repository, default_ref=ref))
-    if not repository.default_ref:
-        return frozenset()
-    abandoned = ledger.all(repository.name, repository.default_ref)
-    return frozenset(
-        record.path for record in abandoned if record.chunks or record.state is FileState.INDEXED
-    )
+    records = ledger.all(before.name, before.default_ref)
+    return frozenset(one.path for one in records if one.state is not FileState.SKIPPED)
+
+
+def _notices(
+    before: Repository,
+    then: Repository,
+    run: Run,
+    ref: RefName,
+    *,
+    mirrors: Mirrors,
+    checked_out: RefName,
+) -> tuple[str, ...]:
+    """Return what the caller may not expect about the ref that was indexed."""
+    default, name = then.default_ref, before.name
+    found = []
+    if before.default_ref not in ("", default):
+        found.append(f"the default ref is now {default}, no longer {before.default_ref}")
+    if ref != default:
+        found.append(
+            f"{ref} is indexed; searches without --ref use the default ref {default} "
+            f"(`codelode default {name} {ref}` changes that)"
+        )
+    if _asks_for_default(run) and checked_out not in ("", ref):
+        found.append(
+            f"{ref} is the default ref and is indexed, not {checked_out}, which is checked out: "
+            f"`--ref {checked_out}` indexes it"
+        )
+    elif _asks_for_default(run) and (of_source := mirrors.default_ref(name)) != ref:
+        found.append(
+            f"the default branch of the source is {of_source}, but the default ref stays {ref} "
+            f"until `codelode default {name} {of_source}`"
+        )
+    return tuple(found)
 
 
 def _status(ledger: Ledger, name: RepositoryName, ref: RefName) -> RefStatus | None:

@@ -286,6 +286,7 @@ class MemoryLedger:
             resolved=ref,
             total=len(manifest.items),
             skipped=len(manifest.skipped),
+            notices=manifest.notices,
         )
         self._runs[run] = found
         plan = self._plans[run]
@@ -293,6 +294,11 @@ class MemoryLedger:
         plan.patterns = manifest.patterns
         self._mark_unclean(found.repository, ref, fingerprint, is_rebuild=manifest.is_rebuild)
         self._record(self._files.setdefault((found.repository, ref), {}), manifest)
+        known = self._repositories.get(found.repository)
+        if manifest.makes_default and known is not None:
+            self._repositories[known.name] = replace(
+                known, default_ref=ref, is_pinned=manifest.is_pinned
+            )
         return self._advance(found)
 
     @_atomic
@@ -455,7 +461,7 @@ class MemoryLedger:
                 files[item.path] = _planned(item, known)
             elif item.path in files and files[item.path].state is FileState.SKIPPED:
                 del files[item.path]
-            elif item.path in files:
+            else:
                 files[item.path] = FileRecord(item.path, BlobId(""), FileState.PENDING)
         files.update({record.path: record for record in manifest.skipped})
 

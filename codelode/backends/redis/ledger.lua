@@ -1,7 +1,8 @@
 -- The atomic steps of the ledger. Each section is one script; `prelude` precedes every other one.
 --
 -- Keys, all below the prefix in KEYS[1]:
---   repositories      HASH name -> JSON [url, default_ref]
+--   repositories      HASH name -> JSON [url, default_ref, is_pinned]; those of old releases end
+--                     before the last
 --   include, exclude  HASH name -> JSON list of patterns
 --   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at, patterns];
 --                     those of old releases end before the patterns
@@ -55,9 +56,6 @@ local function drop_record(at, path)
   if not old then return end
   count(counts, cjson.decode(old), -1)
   redis.call('HDEL', files, path)
-end
-local function has_record(at, path)
-  return redis.call('HEXISTS', key('files:' .. at), path) == 1
 end
 local function is_skipped(at, path)
   local record = redis.call('HGET', key('files:' .. at), path)
@@ -194,12 +192,13 @@ end
 return found
 
 --- plan_open
--- run, revision, ref, fingerprint, digest of patterns -> 1 when the run may be planned
+-- run, revision, ref, fingerprint, digest of patterns, JSON list of notices
+-- -> 1 when the run may be planned
 local run, revision, ref, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if run_field(run, 'state') ~= 'pulling' then return 0 end
 redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
 redis.call('HSET', key('run:' .. run), 'revision', revision, 'resolved', ref,
-  'fingerprint', fingerprint, 'patterns', ARGV[5], 'since_ms', now_ms())
+  'fingerprint', fingerprint, 'patterns', ARGV[5], 'notices', ARGV[6], 'since_ms', now_ms())
 local refs = key('refs:' .. run_field(run, 'repository'))
 local known = redis.call('HGET', refs, ref)
 local record = known and cjson.decode(known) or {'', fingerprint, 0, 0}
@@ -227,7 +226,7 @@ for i = 3, #ARGV, 3 do
     put_record(at, path, planned(path, blob))
   elseif is_skipped(at, path) then
     drop_record(at, path)
-  elseif has_record(at, path) then
+  else
     put_record(at, path, cjson.encode({'', 'pending', '', '', '', 0}))
   end
 end
@@ -240,7 +239,8 @@ for i = 2, #ARGV, 2 do put_record(at, ARGV[i], ARGV[i + 1]) end
 return 1
 
 --- plan_commit
--- run, window, skipped, 1 if the index does not hold what the records said -> advance
+-- run, window, skipped, 1 if the index does not hold what the records said, then 0 or 1 (pinned)
+-- if the ref becomes the default one, else empty -> advance
 local run, window = ARGV[1], tonumber(ARGV[2])
 if run_field(run, 'state') ~= 'pulling' then return {{}, 0, ''} end
 if ARGV[4] == '1' then -- from now on the records describe this run's index
@@ -248,6 +248,11 @@ if ARGV[4] == '1' then -- from now on the records describe this run's index
   local record = cjson.decode(redis.call('HGET', refs, ref))
   record[2] = run_field(run, 'fingerprint')
   redis.call('HSET', refs, ref, unclean(record))
+end
+local known = redis.call('HGET', key('repositories'), run_field(run, 'repository'))
+if ARGV[5] ~= '' and known then
+  redis.call('HSET', key('repositories'), run_field(run, 'repository'),
+    cjson.encode({cjson.decode(known)[1], run_field(run, 'resolved'), tonumber(ARGV[5])}))
 end
 redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3],
   'total', redis.call('LLEN', key('run:' .. run .. ':todo')))

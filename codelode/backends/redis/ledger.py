@@ -85,7 +85,7 @@ class RedisLedger:
     # Catalog
 
     def register(self, repository: Repository) -> None:
-        value = json.dumps([repository.url, repository.default_ref])
+        value = json.dumps([repository.url, repository.default_ref, int(repository.is_pinned)])
         with translated():
             self._client.hset(self._key("repositories"), repository.name, value)
 
@@ -249,7 +249,8 @@ class RedisLedger:
     def plan(
         self, run: RunId, manifest: FileManifest, *, ref: RefName, fingerprint: str
     ) -> Advance:
-        opening = (manifest.revision, ref, fingerprint, manifest.patterns)
+        notices = json.dumps(manifest.notices)
+        opening = (manifest.revision, ref, fingerprint, manifest.patterns, notices)
         if not self._run_script("plan_open", run, *opening):
             return Advance()
         is_rebuild = int(manifest.is_rebuild)
@@ -258,7 +259,9 @@ class RedisLedger:
             self._run_script("plan_items", run, is_rebuild, *flat)
         for records in _batches(manifest.skipped):
             self._run_script("plan_records", run, *_flat(records))
-        return self._advance("plan_commit", run, self._window, len(manifest.skipped), is_rebuild)
+        becomes = int(manifest.is_pinned) if manifest.makes_default else ""
+        skipped = len(manifest.skipped)
+        return self._advance("plan_commit", run, self._window, skipped, is_rebuild, becomes)
 
     def begin(
         self, run: RunId, paths: Sequence[str], *, worker: str, stage: str
@@ -437,9 +440,9 @@ def _repository(
     include: bytes | None = None,
     exclude: bytes | None = None,
 ) -> Repository:
-    url, default_ref = json.loads(value)
+    url, default_ref, *is_pinned = json.loads(value)
     patterns = FilePatterns(_patterns(include), _patterns(exclude))
-    return Repository(name, url, default_ref, patterns)
+    return Repository(name, url, default_ref, patterns, is_pinned=is_pinned == [1])
 
 
 def _patterns(value: bytes | None) -> tuple[str, ...]:
@@ -506,6 +509,7 @@ def _run(fields: Mapping[bytes, bytes]) -> Run:
         summaries=int(text.get("summaries", 0)),
         summaries_missing=int(text.get("summaries_missing", 0)),
         reprocess=tuple(sorted({Reprocess(word) for word in text.get("redo", "").split()})),
+        notices=tuple(json.loads(text.get("notices", "[]"))),
         started_at=float(text["started_ms"]) / 1000,
         finished_at=float(text.get("finished_ms", 0)) / 1000,
     )

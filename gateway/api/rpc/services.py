@@ -114,6 +114,14 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         await service.remove(self.dependencies, caller(), request.name)
         return index_pb2.RemoveRepositoryResponse()
 
+    async def SetDefaultRef(
+        self, request: index_pb2.SetDefaultRefRequest, context: CallContext
+    ) -> index_pb2.SetDefaultRefResponse:
+        run = await service.set_default(
+            self.dependencies, caller(), request.repository, request.ref
+        )
+        return index_pb2.SetDefaultRefResponse(run=message(run, index_pb2.Run))
+
     async def ListFailures(
         self, request: index_pb2.ListFailuresRequest, context: CallContext
     ) -> index_pb2.ListFailuresResponse:

@@ -164,6 +164,24 @@ def test_cancel_prints_the_cancelled_run(served, gateway):
     assert gateway.requests[0].run_id == "r1"
 
 
+def test_default_sends_the_ref_and_prints_the_run(served, gateway):
+    answer = served("default", "acme/http", "release-2")
+
+    assert (answer.status, answer.out) == (0, "acme/http  pulling  run r1\n")
+    (asked,) = gateway.requests
+    assert (asked.repository, asked.ref) == ("acme/http", "release-2")
+
+
+def test_what_a_run_did_unexpectedly_is_said_after_it(served, gateway, make_run):
+    said = ["the default ref is now dev, no longer main", "v1 is gone"]
+    gateway.watches = [[make_run("complete", total=1, done=1, notices=said)]]
+
+    answer = served("index", "https://x/http.git", "--wait")
+
+    assert answer.status == 0
+    assert [f"acme/http: {text}" in answer.err.splitlines() for text in said] == [True, True]
+
+
 def test_remove_asks_nobody_with_yes_and_refuses_without_a_terminal(served, gateway):
     refused = served("remove", "acme/http")
     assert refused.status == 2

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
@@ -233,8 +234,177 @@ def test_a_ref_that_becomes_the_default_one_is_not_taken_for_indexed(world, sour
     world.index()
     source.commit({"src/e.py": "e"}, branch="dev", parent="refs/heads/main")
     world.index(RefName("dev"))
-    source.git("symbolic-ref", "HEAD", "refs/heads/dev")
-    _, manifest, _ = world.plan()
+    _, manifest, _ = world.plan(RefName("dev"), reprocess=[Reprocess.DEFAULT])
     assert manifest.is_rebuild
     assert world.indexed("dev") == set()
     assert world.indexed("main") == {"src/a.py", "src/gen/b.py", "docs/c.md"}
+
+
+# the default ref
+
+
+@pytest.fixture
+def two_branches(world, source):
+    """Return a world whose source has the branches main and dev, which has one more file."""
+    source.commit({"src/e.py": "e"}, branch="dev", parent="refs/heads/main")
+    return world
+
+
+def default(world):
+    found = world.ledger.get(world.repository.name)
+    return found.default_ref, found.is_pinned
+
+
+def notices(world, run):
+    return " | ".join(world.ledger.run(run.id).notices)
+
+
+def test_another_default_branch_of_the_source_is_reported_and_not_followed(two_branches, source):
+    two_branches.index()
+    source.git("symbolic-ref", "HEAD", "refs/heads/dev")
+    run, manifest, _ = two_branches.plan()
+    assert (two_branches.ledger.run(run.id).resolved, manifest.items) == ("main", ())
+    assert default(two_branches) == ("main", True)
+    assert "default branch of the source is dev" in notices(two_branches, run)
+    assert "codelode default owner/repo dev" in notices(two_branches, run)
+
+
+def test_a_default_branch_that_was_renamed_is_followed_with_a_report(two_branches, source):
+    two_branches.index()
+    source.git("branch", "-m", "main", "trunk")
+    run, manifest, advance = two_branches.plan()
+    assert default(two_branches) == ("trunk", True)
+    assert notices(two_branches, run) == "the default ref is now trunk, no longer main"
+    assert manifest.is_rebuild is False  # nothing is stored at trunk yet
+    two_branches.finish(run, advance)
+    assert two_branches.indexed("trunk") == {"src/a.py", "src/gen/b.py", "docs/c.md"}
+
+
+def test_the_default_ref_changes_on_request_and_stays_so(two_branches):
+    two_branches.index()
+    run, _, advance = two_branches.plan(RefName("dev"), reprocess=[Reprocess.DEFAULT])
+    two_branches.finish(run, advance)
+    assert default(two_branches) == ("dev", True)
+    assert "the default ref is now dev, no longer main" in notices(two_branches, run)
+    assert two_branches.index() == set()  # of dev
+    run, _, _ = two_branches.plan(DEFAULT_REF, reprocess=[Reprocess.DEFAULT])
+    assert default(two_branches) == ("main", True)
+
+
+def test_searches_without_a_ref_no_longer_find_what_only_the_old_default_had(two_branches):
+    two_branches.index(RefName("dev"))
+    _, manifest, _ = two_branches.plan()
+    assert default(two_branches) == ("main", True)
+    assert {item.path for item in manifest.items if item.is_removal} == {"src/e.py"}
+
+
+@pytest.mark.parametrize("dies", ["before the plan", "after the plan"])
+def test_a_change_of_the_default_ref_survives_the_death_of_its_run(two_branches, dies):
+    two_branches.index(RefName("dev"))
+    two_branches.index(RefName("main"))
+    before = two_branches.ledger.create(two_branches.repository.name, DEFAULT_REF)
+    settings = {"fingerprint": PRINT, "max_file_bytes": 1000}
+    prepared = prepare(before, ledger=two_branches.ledger, mirrors=two_branches.mirrors, **settings)
+    if dies == "after the plan":
+        two_branches.ledger.plan(before.id, prepared.manifest, ref=prepared.ref, fingerprint=PRINT)
+    two_branches.ledger.end(before.id, RunState.CANCELLED)
+
+    _, manifest, _ = two_branches.plan()
+    assert default(two_branches) == ("main", True)
+    assert {("-" if one.is_removal else "") + one.path for one in manifest.items} == {
+        *("src/a.py", "src/gen/b.py", "docs/c.md", "-src/e.py")
+    }
+
+
+def test_the_ref_that_is_indexed_first_is_the_default_until_a_run_names_none(two_branches):
+    run, _, advance = two_branches.plan(RefName("dev"))
+    two_branches.finish(run, advance)
+    assert default(two_branches) == ("dev", False)
+    assert notices(two_branches, run) == ""
+    two_branches.index(RefName("main"))
+    assert default(two_branches) == ("dev", False)
+    run, _, _ = two_branches.plan()
+    assert default(two_branches) == ("main", True)
+    assert "the default ref is now main, no longer dev" in notices(two_branches, run)
+
+
+def test_a_run_of_another_ref_names_the_default_ref_and_how_to_change_it(two_branches):
+    two_branches.index()
+    run, _, _ = two_branches.plan(RefName("dev"))
+    assert notices(two_branches, run) == (
+        "dev is indexed; searches without --ref use the default ref main "
+        "(`codelode default owner/repo dev` changes that)"
+    )
+
+
+def checkout(source, tmp_path, *options):
+    """Clone the source, as users do, and return the folder and a function that runs git there."""
+    folder = tmp_path / "checkout"
+    source.git("clone", "-q", *options, ".", str(folder))
+    return folder, partial(source.git, "-C", str(folder))
+
+
+@pytest.fixture
+def work(two_branches, source, tmp_path):
+    """Return the world of a checkout of the source, and a function that runs git in it."""
+    folder, run_git = checkout(source, tmp_path)
+    two_branches.repository = replace(two_branches.repository, url=str(folder))
+    two_branches.ledger.register(two_branches.repository)
+    return two_branches, run_git
+
+
+def test_a_branch_that_is_checked_out_does_not_become_the_default_one(work):
+    world, git = work
+    git("checkout", "-q", "-b", "feature/x")
+    run, _, advance = world.plan()
+    world.finish(run, advance)
+    assert (world.ledger.run(run.id).resolved, default(world)) == ("main", ("main", True))
+    assert "`--ref feature/x` indexes it" in notices(world, run)
+    git("checkout", "-q", "main")
+    run, _, _ = world.plan()
+    assert notices(world, run) == ""
+
+
+@pytest.mark.parametrize(
+    ("commands", "expected"),
+    [
+        ([("remote", "set-head", "origin", "dev"), ("branch", "dev", "origin/dev")], "dev"),
+        ([("remote", "set-head", "origin", "dev")], "main"),  # dev is on no local branch
+        ([("remote", "remove", "origin"), ("checkout", "-qb", "x")], "main"),
+        (
+            [("remote", "remove", "origin"), ("branch", "-m", "master"), ("checkout", "-qb", "x")],
+            "master",
+        ),
+        ([("remote", "remove", "origin"), ("branch", "-m", "trunk")], "trunk"),
+        ([("checkout", "-q", "--detach")], "main"),
+        ([("checkout", "-q", "--orphan", "new")], "main"),
+        ([("checkout", "-q", "--detach"), ("branch", "-D", "main")], "HEAD"),
+    ],
+    ids=[
+        *("remote", "remote without a local branch", "main", "master", "only branch"),
+        *("detached", "unborn", "detached without a branch"),
+    ],
+)
+def test_the_default_branch_of_a_checkout_is_its_remote_s_or_a_usual_one(work, commands, expected):
+    world, git = work
+    for command in commands:
+        git(*command)
+    for _ in ("first", "second"):
+        world.index()
+        assert default(world) == (expected, expected != "HEAD")
+
+
+def test_a_detached_source_without_branches_gets_its_default_with_the_first_branch(work):
+    world, git = work
+    git("checkout", "-q", "--detach")
+    git("branch", "-D", "main")
+    world.index()
+    git("checkout", "-q", "-b", "trunk")
+    world.index()
+    assert default(world) == ("trunk", True)
+
+
+def test_the_head_of_a_bare_source_without_its_branch_gives_way_to_a_usual_one(world, source):
+    source.git("symbolic-ref", "HEAD", "refs/heads/unborn")
+    world.index()
+    assert default(world) == ("main", True)
