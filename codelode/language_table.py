@@ -26,7 +26,6 @@ class Scope:
     source_roots: tuple[str, ...] = ()  # files at one path below any of them see one another
     has_implicit_receiver: bool = False  # `load()` may call a member: `this.load()`
     has_function_values: bool = False  # a constant may hold a function or a class
-    has_bare_calls: bool = False  # a call needs no parentheses
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ LANGUAGES: tuple[Language, ...] = (
         filenames="rakefile gemfile guardfile vagrantfile podfile fastfile "
         "appfile brewfile capfile dangerfile",
         interpreters="ruby jruby rake macruby",
-        scope=Scope("ruby", has_implicit_receiver=True, has_bare_calls=True),
+        scope=Scope("ruby", has_implicit_receiver=True),
     ),
     _row(
         "php",
@@ -208,7 +207,6 @@ LANGUAGES: tuple[Language, ...] = (
         filenames=".bashrc .bash_profile .bash_aliases .profile .zshrc .zshenv pkgbuild "
         "gradlew mvnw",
         interpreters="sh bash zsh ksh dash ash bats",
-        scope=Scope("bash", has_bare_calls=True),
     ),
     _row("fish", ".fish", "#", interpreters="fish"),
     _row("powershell", ".ps1 .psm1 .psd1", "# <# #>", aliases="pwsh ps", interpreters="pwsh"),
@@ -219,14 +217,12 @@ LANGUAGES: tuple[Language, ...] = (
         "#",
         filenames="cpanfile",
         interpreters="perl",
-        scope=Scope("perl", has_bare_calls=True),
     ),
     _row(
         "lua",
         ".lua .rockspec",
         "-- --[[ ]]",
         interpreters="lua luajit",
-        scope=Scope("lua", has_bare_calls=True),
     ),
     _row("luau", ".luau", "-- --[[ ]]"),
     _row("tcl", ".tcl .tk", "#", interpreters="tclsh wish expect"),
@@ -249,7 +245,6 @@ LANGUAGES: tuple[Language, ...] = (
         "-- {- -}",
         aliases="hs",
         interpreters="runhaskell runghc",
-        scope=Scope("haskell", has_bare_calls=True),
     ),
     _row(
         "elixir",
@@ -258,7 +253,6 @@ LANGUAGES: tuple[Language, ...] = (
         aliases="ex",
         filenames="mix.lock",
         interpreters="elixir",
-        scope=Scope("elixir", has_bare_calls=True),
     ),
     _row(
         "erlang",

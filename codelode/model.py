@@ -242,6 +242,7 @@ class ReferenceKind(StrEnum):
 
     CALL = "call"  # `load()`
     MEMBER = "member"  # `store.load()`
+    OWN = "own"  # `self.load()`: a member of the object or class that the code belongs to
     CLASS = "class"  # `new Client()`
     IMPLEMENTATION = "implementation"  # `class Client(Base)`
     DEFAULT = "default"  # `export default load`: importers choose the name themselves
@@ -252,12 +253,13 @@ class Reference:
     """A use of a name in a file; each combination of name and kind is listed once per file.
 
     `name` is the name of the definition. If an import renames it, or the module that it is a member
-    of, `written` is the text in this file: `read`, `np.load`.
+    of, `written` is the text in this file: `read`, `np.load`. Comparisons leave out the lines.
     """
 
     name: str
     kind: ReferenceKind
     written: str = ""
+    lines: tuple[int, ...] = field(default=(), compare=False)  # sorted; the first ones, if many
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 Names are resolved when they are queried, not when a file is stored, so that answers do not depend
 on the order in which files were indexed, and storing stays cheap. Types are unknown: a call of a
-member may mean every member of that name, and its confidence says so.
+member may mean every member of that name, and its confidence says so. A member that the built-in
+types have too is sure only on the code's own object or an imported module.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from codelode import languages
+from codelode.builtin_members import BUILTIN_MEMBERS
 from codelode.language_table import Scope
 from codelode.model import Category, Kind, LocatedSymbol, Reference, ReferenceKind
 
@@ -22,7 +24,7 @@ class Confidence(StrEnum):
     """The certainty of a resolution, most certain first."""
 
     EXACT = "exact"  # defined in the same file, or imported and defined nowhere else
-    IMPORTED = "imported"  # defined in a file or package that is imported
+    IMPORTED = "imported"  # defined in a file or package that is imported, or linked by its name
     NAME = "name"  # has the name, and nothing rules it out
 
 
@@ -34,12 +36,15 @@ _CALLED = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.MACRO, Kind.CLASS, Kind.ST
 _KINDS = {
     ReferenceKind.CALL: _CALLED,
     ReferenceKind.MEMBER: _CALLED,
+    ReferenceKind.OWN: _CALLED,
     ReferenceKind.CLASS: _TYPES | {Kind.MODULE},
     ReferenceKind.IMPLEMENTATION: _TYPES | {Kind.MODULE},
     ReferenceKind.DEFAULT: _CALLED | _TYPES,
 }
 #: Kinds that may hold a function or a class where the language has function values.
 _VALUES = frozenset({Kind.CONSTANT, Kind.FUNCTION})
+#: Languages whose calls the linker resolves: a function has its name in all files.
+_LINKED = frozenset({"c"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +70,23 @@ def resolve_use(
     definitions are then ruled out.
     """
     possible = [at for at in definitions if _fits(use, path, at)]
+    if _is_builtin_member(use, path):
+        seen = [at for at in possible if at.path == path or _is_near(path, at, imported)]
+        return tuple(ResolvedUse(at, Confidence.NAME) for at in seen[:MAX_BY_NAME])
     own = [at for at in possible if at.path == path]
     if own and source in ("", path):
         return tuple(ResolvedUse(at, Confidence.EXACT) for at in own)
     others = [at for at in possible if at.path != path]
     near = [at for at in others if _is_from(source, at)] or [
-        at for at in others if at.path in imported or is_same_package(path, at.path)
+        at for at in others if _is_near(path, at, imported)
     ]
     if near:
         is_only = len({at.path for at in possible}) == 1 and use.kind is not ReferenceKind.MEMBER
         sure = Confidence.EXACT if is_only else Confidence.IMPORTED
         return tuple(ResolvedUse(at, sure) for at in near)
-    named = [at for at in others if at.symbol.kind in _KINDS[use.kind]]
+    named = [at for at in others if at.symbol.kind in _KINDS[use.kind] and _is_linkable(use, at)]
+    if len({at.path for at in named}) == 1 and _is_linked(use, named[0]):
+        return tuple(ResolvedUse(at, Confidence.IMPORTED) for at in named)
     return tuple(ResolvedUse(at, Confidence.NAME) for at in named[:MAX_BY_NAME])
 
 
@@ -89,6 +99,30 @@ def _fits(use: Reference, path: str, at: LocatedSymbol) -> bool:
     if use.kind is ReferenceKind.CALL and kind is Kind.METHOD and not own.has_implicit_receiver:
         return False
     return separate_category(at.path) in ("", separate_category(path))
+
+
+def _is_builtin_member(use: Reference, path: str) -> bool:
+    return (
+        use.kind is ReferenceKind.MEMBER
+        and not use.written
+        and use.name in BUILTIN_MEMBERS.get(scope(path).name, ())
+    )
+
+
+def _is_near(path: str, at: LocatedSymbol, imported: Collection[str]) -> bool:
+    return at.path in imported or is_same_package(path, at.path)
+
+
+def _is_linked(use: Reference, at: LocatedSymbol) -> bool:
+    return use.kind is ReferenceKind.CALL and languages.detect(at.path).name in _LINKED
+
+
+def _is_linkable(use: Reference, at: LocatedSymbol) -> bool:
+    """Whether a file that does not include the definition can use it: in C, if it is not static.
+
+    `is_exported` is false also for a function that a syntax error puts into the one before it.
+    """
+    return not _is_linked(use, at) or "static" not in at.symbol.signature.partition("(")[0].split()
 
 
 def _is_from(source: str, at: LocatedSymbol) -> bool:

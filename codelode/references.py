@@ -2,8 +2,11 @@
 
 c load      calls a function of this name        m load      calls a member of this name
 n Client    instantiates this class              i Base      inherits or implements it
-d load      exports it by default
+d load      exports it by default                o load      calls a member of its own object
 > =src/x    waits for a file                     p npm:react imports from a published package
+
+After a use and the byte 0 come the lines of the use: `c load`, 0, `12 40`. The index is searched
+for what is before that byte (`lookup_key`).
 
 A use under a name that an import gives has a capital letter, and two more entries that say how it
 is written and which file the name is from. If that is outside the repository, only the name is
@@ -29,6 +32,7 @@ MAX_NAMES = 4_000
 _MARKS = {
     ReferenceKind.CALL: "c",
     ReferenceKind.MEMBER: "m",
+    ReferenceKind.OWN: "o",
     ReferenceKind.CLASS: "n",
     ReferenceKind.IMPLEMENTATION: "i",
     ReferenceKind.DEFAULT: "d",
@@ -37,7 +41,15 @@ _KINDS = {mark: kind for kind, mark in _MARKS.items()}
 #: Imported names that stand for the module itself, and for its default export.
 MODULE, DEFAULT = "*", "default"
 
+#: Separates what an entry is found by from the lines of the use.
+_LINES = "\0"
+
 _FIRST = re.compile(r"[\w$]+")
+
+
+def lookup_key(entry: str) -> str:
+    """Return what an entry is found by: all of it but the lines."""
+    return entry.partition(_LINES)[0]
 
 
 def of_use(reference: Reference) -> str:
@@ -53,7 +65,7 @@ def of_uses(uses: Iterable[Reference], sources: Mapping[str, str]) -> Iterator[s
     """
     for use in uses:
         if not use.written:
-            yield of_use(use)
+            yield _with_lines(of_use(use), use)
             continue
         own = given(use)
         if own not in sources:
@@ -62,8 +74,12 @@ def of_uses(uses: Iterable[Reference], sources: Mapping[str, str]) -> Iterator[s
         if use.name == DEFAULT and stem(sources[own]) == own:
             continue  # the default export has the name of its file
         yield of_use(use)
-        yield f"= {_MARKS[use.kind]} {use.name} {use.written}"
+        yield _with_lines(f"= {_MARKS[use.kind]} {use.name} {use.written}", use)
         yield f"@ {own} {sources[own]}"
+
+
+def _with_lines(entry: str, use: Reference) -> str:
+    return f"{entry}{_LINES}{' '.join(map(str, use.lines))}" if use.lines else entry
 
 
 def given(use: Reference) -> str:
@@ -107,12 +123,14 @@ def uses_of(name: str) -> tuple[str, ...]:
 def uses(names: Iterable[str]) -> tuple[Reference, ...]:
     """Return the uses of symbols among a file's entries."""
     found: list[Reference] = []
-    for name in names:
+    for entry in names:
+        name, _, listed = entry.partition(_LINES)
+        lines = tuple(map(int, listed.split()))
         if name[:1] in _KINDS:
-            found.append(Reference(name[2:], _KINDS[name[0]]))
+            found.append(Reference(name[2:], _KINDS[name[0]], "", lines))
         elif name.startswith("= "):
             _, mark, used, written = name.split(" ", 3)
-            found.append(Reference(used, _KINDS[mark], written))
+            found.append(Reference(used, _KINDS[mark], written, lines))
     return tuple(found)
 
 
@@ -123,4 +141,5 @@ def packages(names: Iterable[str]) -> tuple[str, ...]:
 
 def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return the entries as an index stores them: sorted, distinct, one line each, not too many."""
-    return tuple(sorted({name for name in names if "\n" not in name})[:MAX_NAMES])
+    distinct = {lookup_key(name): name for name in sorted(names) if "\n" not in name}
+    return tuple(sorted(distinct.values())[:MAX_NAMES])

@@ -38,6 +38,17 @@ def uses_in(
     return [named for use in found for named in _by_exports(use, exports)]
 
 
+def lines_in(
+    repository: RepositoryName,
+    paths: Sequence[str],
+    kinds: Collection[ReferenceKind],
+    index: ReferenceIndex,
+) -> dict[tuple[str, Reference], tuple[int, ...]]:
+    """Return the lines of each use of these kinds in each file, by path and use."""
+    found = uses_in(repository, list(dict.fromkeys(paths)), kinds, index)
+    return {(use.path, use.reference): use.reference.lines for use in found}
+
+
 def uses_of(
     repository: RepositoryName,
     names: Mapping[str, Sequence[LocatedSymbol]],
@@ -46,7 +57,8 @@ def uses_of(
 ) -> list[Use]:
     """Return the uses of the names in all files, given their definitions, in three round trips.
 
-    For files that rename one of the names, which are few, all uses are read.
+    Their lines are left out, because a name may be used in thousands of files. For files that
+    rename one of the names, which are few, all uses are read.
     """
     wanted = dict.fromkeys(Reference(name, kind) for name in names for kind in kinds)
     plain = {references.of_use(use): use for use in wanted}

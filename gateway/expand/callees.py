@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from codelode import name_resolution
-from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName, Symbol
+from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName
 from codelode.name_resolution import Confidence, ResolvedUse, resolve_use
 from gateway.expand.aliases import uses_in
 from gateway.expand.links import GraphNode, Link, node_of
-from gateway.expand.subject import CALLS, SubjectQuery, files_imported, stored_lines, symbol_key
+from gateway.expand.subject import (
+    CALLS,
+    SubjectQuery,
+    defined_in,
+    files_imported,
+    innermost,
+    symbol_key,
+)
 from gateway.state import Backends
 
 #: Most definitions whose calls are followed at each step. Chosen by hand.
 MAX_STEP = 20
-
-_NAME = re.compile(r"[^\W\d][\w$]*[?!]?")
 
 
 async def callees(query: SubjectQuery, backends: Backends) -> list[Link]:
@@ -54,25 +59,16 @@ async def bases(query: SubjectQuery, backends: Backends) -> list[Link]:
     """Return the base classes and interfaces of the classes of the subject."""
     if backends.references is None or backends.symbols is None:
         return []
-    found = await _uses_of_files(
-        query, backends, kinds=(ReferenceKind.IMPLEMENTATION,), relation="inherits"
-    )
+    kinds = (ReferenceKind.IMPLEMENTATION,)
+    found = await _uses_of_files(query, backends, kinds=kinds, relation="inherits")
     if not query.definitions:
         return list(found)[: query.limit]
-    texts = await stored_lines(query, query.paths, backends)
-    heads = {at.path: _head(at.symbol, texts[at.path]) for at in query.definitions}
-    return [
-        Link(link.relation, node_of(at), link.target, 1, link.confidence)
-        for link, names in found.items()
-        for at in query.definitions
-        if at.path == link.source.path and not names.isdisjoint(_NAME.findall(heads[at.path]))
-    ][: query.limit]
-
-
-def _head(symbol: Symbol, lines: Mapping[int, str]) -> str:
-    """Return the first lines of a definition, which name its bases."""
-    end = min(symbol.end_line, symbol.start_line + 5)
-    return "\n".join(lines.get(line, "") for line in range(symbol.start_line, end + 1))
+    defined = await defined_in(query.repository, query.paths, backends)
+    links: list[Link] = []
+    for link, lines in found.items():
+        around = {innermost(line, defined[link.source.path]) for line in lines}
+        links += [replace(link, source=node_of(at)) for at in query.definitions if at in around]
+    return links[: query.limit]
 
 
 async def _uses_of_files(
@@ -81,18 +77,15 @@ async def _uses_of_files(
     *,
     kinds: Collection[ReferenceKind],
     relation: str = "calls",
-) -> dict[Link, set[str]]:
-    """Return links to the definitions that the files use, each once per file.
-
-    Each link maps to the names under which the file writes the definition.
-    """
+) -> dict[Link, set[int]]:
+    """Return links to the definitions that the files use, each once per file, with their lines."""
     resolved = await asyncio.to_thread(_resolved, query.repository, query.paths, kinds, backends)
     links: dict[tuple[str, GraphNode], Link] = {}
-    written: dict[tuple[str, GraphNode], set[str]] = defaultdict(set)
+    lines: dict[tuple[str, GraphNode], set[int]] = defaultdict(set)
     for path, found in resolved.items():
         for use, some in found.items():
             for one in some:
-                written[path, node_of(one.definition)].add(_LAST.split(use.written or use.name)[-1])
+                lines[path, node_of(one.definition)].update(use.lines)
         for one in name_resolution.by_confidence(m for some in found.values() for m in some):
             if one.definition.path == path and relation == "calls":
                 continue
@@ -104,7 +97,7 @@ async def _uses_of_files(
                 one.confidence,
             )
             links.setdefault((path, link.target), link)
-    return {link: written[at] for at, link in links.items()}
+    return {link: lines[at] for at, link in links.items()}
 
 
 _Resolved = Mapping[str, Mapping[Reference, tuple[ResolvedUse, ...]]]  # by path, then by use
@@ -141,15 +134,12 @@ async def _called(
     """Return pairs of a definition and a definition that it calls within its own lines."""
     paths = list(dict.fromkeys(at.path for at in level))
     resolved = await asyncio.to_thread(_resolved, query.repository, paths, CALLS, backends)
-    texts = await stored_lines(query, paths, backends)
     found: list[tuple[LocatedSymbol, ResolvedUse]] = []
     for at in level:
-        uses = resolved[at.path]
-        called = _called_names(at, texts[at.path], [use.written for use in uses if use.written])
         some = [
             one
-            for use, meanings in uses.items()
-            if (use.written or use.name) in called
+            for use, meanings in resolved[at.path].items()
+            if any(at.symbol.start_line <= line <= at.symbol.end_line for line in use.lines)
             for one in meanings
             if not _is_inside(one.definition, at)
         ]
@@ -163,27 +153,3 @@ def _is_inside(inner: LocatedSymbol, outer: LocatedSymbol) -> bool:
         and outer.symbol.start_line <= inner.symbol.start_line
         and inner.symbol.end_line <= outer.symbol.end_line
     )
-
-
-def _called_names(at: LocatedSymbol, lines: Mapping[int, str], members: Iterable[str]) -> set[str]:
-    """Return the names that the lines of the definition call, found by a regular expression.
-
-    `members`: qualified names of imported members, such as `np.load`, which are matched whole.
-    """
-    symbol = at.symbol
-    text = "\n".join(lines.get(line, "") for line in range(symbol.start_line, symbol.end_line + 1))
-    is_bare = name_resolution.scope(at.path).has_bare_calls
-    found: set[str] = set()
-    for member in sorted(members, key=len, reverse=True):
-        if member.isidentifier():
-            continue
-        called = rf"(?<![\w$.]){re.escape(member)}(?![\w$]){'' if is_bare else _CALL}"
-        text, count = re.subn(called, " ", text)
-        found |= {member} if count else set()
-    return found | set((_NAME if is_bare else _CALLED).findall(text))
-
-
-#: Matches after a called name: type arguments, marks, and the character that opens the call.
-_CALL = r"(?=(?:::)?(?:<[^<>()\n]*>)?[!?.]{0,2}\s?[({`])"
-_CALLED = re.compile(rf"(?<![\w$])[\d$]*+([^\W\d][\w$]*+){_CALL}")
-_LAST = re.compile(r"[.:\\]+")

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from codelode.model import Chunk, LocatedSymbol, ReferenceKind
+from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName
 from codelode.name_resolution import Confidence, resolve_use
-from gateway.expand.aliases import uses_of
-from gateway.expand.links import GraphNode, Link
-from gateway.expand.subject import CALLS, SubjectQuery, files_imported, stored_chunks, symbol_key
+from gateway.expand.aliases import lines_in, uses_of
+from gateway.expand.links import GraphNode, Link, node_of
+from gateway.expand.subject import (
+    CALLS,
+    SubjectQuery,
+    defined_in,
+    files_imported,
+    innermost,
+    stored_chunks,
+    symbol_key,
+)
 from gateway.state import Backends
 
-#: Most files whose text is read to find the line of a use. Chosen by hand.
-MAX_FILES = 200
-#: Most lines listed for one name in one file. Chosen by hand.
+#: Most uses of a name in a file that are followed to their lines. Chosen by hand.
+MAX_USERS = 200
+#: Most lines listed for one use of a name in one file. Chosen by hand.
 MAX_LINES = 5
 
 
@@ -43,24 +50,23 @@ async def _users(
     names = await _defined_names(query, backends)
     found = await asyncio.to_thread(_using_files, query, names, kinds, backends)
     order = list(Confidence)
-    found = sorted(found, key=lambda one: (order.index(one.confidence), one.path, one.name))
-    found = found[:MAX_FILES]
+    found = sorted(found, key=lambda one: (order.index(one.confidence), one.path, one.use.kind))
+    found = found[:MAX_USERS]
     paths = [one.path for one in found]
-    texts, defined = await asyncio.gather(
-        stored_chunks(query, paths, backends), _defined(query, paths, backends)
+    held, defined, lines = await asyncio.gather(
+        stored_chunks(query, paths, backends),
+        defined_in(query.repository, paths, backends),
+        asyncio.to_thread(lines_in, query.repository, paths, kinds, backends.references),
     )
-    links: list[Link] = []
-    for one in found:
-        target = GraphNode(
-            query.repository, one.of.path, one.of.symbol.qualified_name, one.of.symbol.start_line
-        )
-        links += [
-            Link(relation, source, target, 1, one.confidence)
-            for source in _nodes(one, texts[one.path], defined[one.path])
-        ]
+    links: dict[tuple[GraphNode, GraphNode], Link] = {}
+    for one in (one for one in found if held[one.path]):
+        target = node_of(one.of)
+        at = lines.get((one.path, one.use), ())
+        for source in _nodes(query.repository, one.path, at, defined[one.path]):
+            links.setdefault((source, target), Link(relation, source, target, 1, one.confidence))
         if len(links) >= query.limit:
             break
-    return links[: query.limit]
+    return list(links.values())[: query.limit]
 
 
 async def _defined_names(
@@ -69,27 +75,19 @@ async def _defined_names(
     """Return the names that the subject defines, with its definitions of each."""
     if query.definitions:
         return {query.name: query.definitions}
-    found = await _defined(query, query.paths, backends)
+    found = await defined_in(query.repository, query.paths, backends)
     names: dict[str, tuple[LocatedSymbol, ...]] = {}
     for at in (at for some in found.values() for at in some if at.symbol.is_exported):
         names[at.symbol.name] = (*names.get(at.symbol.name, ()), at)
     return names
 
 
-async def _defined(
-    query: SubjectQuery, paths: Sequence[str], backends: Backends
-) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-    assert backends.symbols is not None
-    distinct = list(dict.fromkeys(paths))
-    return await asyncio.to_thread(backends.symbols.defined_in, query.repository, distinct)
-
-
 @dataclass(frozen=True, slots=True)
 class _User:
-    """A file that uses a name which means one of the subject's definitions."""
+    """A use of a name in a file that means one of the subject's definitions."""
 
     path: str
-    name: str  # as the file writes it
+    use: Reference
     of: LocatedSymbol
     confidence: Confidence
 
@@ -100,7 +98,7 @@ def _using_files(
     kinds: Sequence[ReferenceKind],
     backends: Backends,
 ) -> list[_User]:
-    """Return the files with a use of a name that may resolve to the subject."""
+    """Return the uses of a name that may resolve to the subject."""
     assert backends.references is not None
     assert backends.symbols is not None
     left_out = () if query.definitions else query.paths
@@ -109,7 +107,7 @@ def _using_files(
     paths = sorted({use.path for use in using})
     imported = files_imported(query.repository, paths, backends)
     definitions = backends.symbols.lookup_all(sorted(names), repository=query.repository)
-    found: dict[tuple[str, str], _User] = {}
+    found: list[_User] = []
     for path, use, source in using:
         if path not in imported:
             continue
@@ -123,9 +121,8 @@ def _using_files(
         )
         mine = next((m for m in meanings if _is_of(m.definition, own)), None)
         if mine is not None:
-            user = _User(path, use.written or use.name, mine.definition, mine.confidence)
-            found.setdefault((path, user.name), user)
-    return list(found.values())
+            found.append(_User(path, use, mine.definition, mine.confidence))
+    return found
 
 
 def _own_first(all_: Sequence[LocatedSymbol], own: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
@@ -139,37 +136,12 @@ def _is_of(at: LocatedSymbol, own: Iterable[LocatedSymbol]) -> bool:
 
 
 def _nodes(
-    user: _User, chunks: Sequence[Chunk], defined: Sequence[LocatedSymbol]
+    repository: RepositoryName, path: str, lines: Sequence[int], defined: Sequence[LocatedSymbol]
 ) -> list[GraphNode]:
-    """Return the uses of the name in the file, each with the definition around it."""
-    repository = user.of.repository
-    lines = [number for number, _ in _lines_with(user, chunks)][:MAX_LINES]
-    if not lines:
-        return [GraphNode(repository, user.path)] if chunks else []
-    return [GraphNode(repository, user.path, _around(line, defined), line) for line in lines]
-
-
-def _lines_with(user: _User, chunks: Sequence[Chunk]) -> Iterator[tuple[int, str]]:
-    name = re.escape(user.name)
-    if user.name != user.of.symbol.name:
-        name = f"(?<! as ){name}"  # not the import that renames it, over several lines
-    expression = re.compile(rf"(?<![\w$]){name}(?![\w$])")
-    for chunk in chunks:
-        if user.name not in chunk.content:
-            continue
-        for number, line in enumerate(chunk.content.splitlines(), chunk.start_line):
-            is_definition = user.of.path == user.path and number == user.of.symbol.start_line
-            if not is_definition and expression.search(line) and not _IMPORTING.match(line):
-                yield number, line
-
-
-def _around(line: int, defined: Sequence[LocatedSymbol]) -> str:
-    """Return the innermost definition around the line; `defined` is ordered by first line."""
-    around = [at.symbol for at in defined if at.symbol.start_line <= line <= at.symbol.end_line]
-    return around[-1].qualified_name if around else ""
-
-
-_IMPORTING = re.compile(
-    r"\s*(?:from\s+\S+\s+import|import\b|use\b|using\b|#\s*include|require\b"
-    r"|(?:const|let|var)\b[^=]*=\s*require\b)"
-)
+    """Return a node for each line, with the definition around it; the file if there are none."""
+    nodes: list[GraphNode] = []
+    for line in lines[:MAX_LINES]:
+        around = innermost(line, defined)
+        name = around.symbol.qualified_name if around else ""
+        nodes.append(GraphNode(repository, path, name, line))
+    return nodes or [GraphNode(repository, path)]

@@ -2,8 +2,7 @@
 
 A subject is a file if the index has a file of that path, otherwise a symbol. The graph and the
 symbol table describe the ref that was indexed last, so every path is checked against the index at
-the requested ref. The reference index stores only which files use a name; the lines of the uses are
-found in the text of the stored chunks.
+the requested ref.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from codelode.model import (
     RepositoryName,
 )
 from codelode.name_resolution import is_named, reexports
-from gateway.expand.passages import lines
 from gateway.state import Backends
 
-CALLS = (ReferenceKind.CALL, ReferenceKind.MEMBER, ReferenceKind.CLASS)
+CALLS = (*(ReferenceKind.CALL, ReferenceKind.MEMBER, ReferenceKind.OWN, ReferenceKind.CLASS),)
 
 NO_SYMBOLS = (
     "no symbol table is configured: only files can be explained, from what their chunks define"
@@ -124,12 +122,20 @@ async def stored_chunks(
     return {path: held[repository, path] for repository, path in keys}
 
 
-async def stored_lines(
-    query: SubjectQuery, paths: Sequence[str], backends: Backends
-) -> dict[str, dict[int, str]]:
-    """Return the stored lines of each file, by line number."""
-    chunks = await stored_chunks(query, paths, backends)
-    return {path: lines(some) for path, some in chunks.items()}
+async def defined_in(
+    repository: RepositoryName, paths: Sequence[str], backends: Backends
+) -> Mapping[str, tuple[LocatedSymbol, ...]]:
+    """Return the definitions in each file, by line."""
+    assert backends.symbols is not None
+    return await asyncio.to_thread(
+        backends.symbols.defined_in, repository, list(dict.fromkeys(paths))
+    )
+
+
+def innermost(line: int, defined: Sequence[LocatedSymbol]) -> LocatedSymbol | None:
+    """Return the innermost definition around a line; `defined` is ordered by first line."""
+    around = [at for at in defined if at.symbol.start_line <= line <= at.symbol.end_line]
+    return around[-1] if around else None
 
 
 def symbol_key(at: LocatedSymbol) -> tuple[str, str, int]:

@@ -173,7 +173,8 @@ class Indexed:
     def meant(self, path, written, kind):
         """What is meant by a name as it is written there, and by a member of that name."""
         found = {}
-        for _, use, source in uses_in(NAME, [path], [kind], self.references):
+        kinds = (kind, ReferenceKind.OWN) if kind is ReferenceKind.MEMBER else (kind,)
+        for _, use, source in uses_in(NAME, [path], kinds, self.references):
             if written in (use.written, use.name):
                 meanings = resolve_use(
                     use,

@@ -7,11 +7,11 @@ import pytest
 from codelode.model import Kind, LocatedSymbol, Reference, ReferenceKind, Symbol
 from codelode.name_resolution import MAX_BY_NAME, Confidence, reexports, resolve_use
 
-CALL, MEMBER = ReferenceKind.CALL, ReferenceKind.MEMBER
+CALL, MEMBER, OWN = ReferenceKind.CALL, ReferenceKind.MEMBER, ReferenceKind.OWN
 
 
-def at(path, kind=Kind.FUNCTION, name="load", line=1):
-    symbol = Symbol(name, name, kind, f"def {name}", line, line, is_exported=True)
+def at(path, kind=Kind.FUNCTION, name="load", line=1, signature="def load"):
+    symbol = Symbol(name, name, kind, signature, line, line, is_exported=True)
     return LocatedSymbol("acme/app", path, symbol)
 
 
@@ -49,6 +49,36 @@ CASES = [
 )
 def test_a_use_resolves_to_the_surest_definitions(kind, path, defined, imported, expected):
     assert means(kind, path, *map(at, defined), imported=imported) == expected
+
+
+BUILTIN = [
+    ("of an imported class", MEMBER, "a.py", ["b.py"], ["b.py"], [("b.py", NAME)]),
+    ("of a class of the file", MEMBER, "a.py", ["a.py"], [], [("a.py", NAME)]),
+    ("of a class elsewhere", MEMBER, "a.py", ["b.py"], [], []),
+    ("of the code's own class", OWN, "a.py", ["a.py", "b.py"], [], [("a.py", EXACT)]),
+    ("of an imported base", OWN, "a.py", ["b.py", "c.py"], ["b.py"], [("b.py", IMPORTED)]),
+    ("in a language without such a type", MEMBER, "n/a.go", ["n/b.go"], [], [("n/b.go", IMPORTED)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "defined", "imported", "expected"),
+    [case[1:] for case in BUILTIN],
+    ids=[case[0] for case in BUILTIN],
+)
+def test_a_member_that_builtin_types_have_is_sure_only_on_the_own_object(
+    kind, path, defined, imported, expected
+):
+    definitions = [at(one, Kind.METHOD, "copy") for one in defined]
+    assert means(kind, path, *definitions, imported=imported, name="copy") == expected
+
+
+def test_a_c_function_is_linked_by_its_name_unless_it_is_static():
+    static = at("c.c", signature="static int load(void)")
+    assert means(CALL, "a.c", at("b.c"), static) == [("b.c", IMPORTED)]
+    assert means(CALL, "a.c", at("b.c"), at("c.c")) == [("b.c", NAME), ("c.c", NAME)]
+    assert means(CALL, "a.c", static) == []
+    assert means(CALL, "a.py", at("b.py")) == [("b.py", NAME)]
 
 
 RENAMED = [

@@ -32,6 +32,16 @@ def test_names_are_found_in_both_directions(index):
     }
 
 
+def test_a_use_is_found_without_its_lines_and_read_with_them(index):
+    index.replace(REPO, {"a.py": ["c run\x003 14"], "b.py": ["c run\x007"]})
+
+    assert index.files(REPO, ["c run"]) == {"c run": ("a.py", "b.py")}
+    assert index.names(REPO, ["a.py"]) == {"a.py": ("c run\x003 14",)}
+    index.replace(REPO, {"a.py": ["c run\x004"]})
+    assert index.names(REPO, ["a.py"]) == {"a.py": ("c run\x004",)}
+    assert index.files(REPO, ["c run"]) == {"c run": ("a.py", "b.py")}
+
+
 def test_what_nobody_uses_has_no_files_and_what_uses_nothing_no_names(index):
     index.replace(REPO, {"a.py": ["c run"], "empty.py": []})
 

@@ -40,9 +40,9 @@ EDGES = {
     "tests/test_store.py": ["src/store.py"],
 }
 NAMES = {
-    "src/app.py": ["c load", "p npm:ui"],
-    "src/store.py": ["c load", "c parse", "i Base"],
-    "tests/test_store.py": ["c load"],
+    "src/app.py": ["c load\x005", "p npm:ui"],
+    "src/store.py": ["c load\x003", "c parse\x006", "i Base\x001"],
+    "tests/test_store.py": ["c load\x004"],
 }
 
 
@@ -139,20 +139,21 @@ ALIASED = {
         [("load", Kind.FUNCTION, 5, 6), ("take", Kind.FUNCTION, 8, 9),
          ("Parent", Kind.CLASS, 11, 12), ("again", Kind.FUNCTION, 14, 15)],
         ["src/other.py", "src/store.py", "src/base.py"],
-        ["c load", "C load", "= c load read", "= c load fetch", "@ read src/other.py",
-         "@ fetch src/store.py", "I Base", "= i Base b.Base", "@ b src/base.py"],
+        ["c load\x0015", "C load", "= c load read\x006", "= c load fetch\x009",
+         "@ read src/other.py", "@ fetch src/store.py", "I Base", "= i Base b.Base\x0011",
+         "@ b src/base.py"],
     ),
     "src/child.py": (
         "from base import Base as Root\n\nclass Child(Root):\n    pass\n",
         [("Child", Kind.CLASS, 3, 4)],
         ["src/base.py"],
-        ["I Base", "= i Base Root", "@ Root src/base.py"],
+        ["I Base", "= i Base Root\x003", "@ Root src/base.py"],
     ),
     "ui/view.js": (
         "import draw from './shape'\n\nfunction show() {\n  draw()\n}\n",
         [("show", Kind.FUNCTION, 3, 5)],
         ["ui/shape.js"],
-        ["c draw", "C default", "= c default draw", "@ draw ui/shape.js"],
+        ["c draw\x004", "C default", "= c default draw\x004", "@ draw ui/shape.js"],
     ),
     "ui/shape.js": (
         "export default function paint() {\n}\n",

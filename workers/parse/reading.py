@@ -161,7 +161,7 @@ def _joined(parts: Iterable[Section], lines: Lines) -> Reading:
         root=Composed("", 0, 0, ()),
         definitions=tuple(one for reading in readings for one in reading.definitions),
         imports=tuple(one for reading in readings for one in reading.imports),
-        references=tuple(dict.fromkeys(one for reading in readings for one in reading.references)),
+        references=uses.joined(one for reading in readings for one in reading.references),
         errors=sum(reading.errors for reading in readings),
     )
 
@@ -182,11 +182,16 @@ def _notebook(root: Node, lines: Lines) -> Reading:
     ]
     ordered = sorted([*notebook.headings, *definitions], key=lambda one: (one.start, -one.end))
     imported = imports.read(found.imports, rules, code)
+
+    def line_of(line: int) -> int:
+        return lines.row(notebook.row(line - 1)) + 1
+
     return Reading(
         root=root,
         definitions=tuple(ordered),
-        imports=tuple(
-            replace(one, line=lines.row(notebook.row(one.line - 1)) + 1) for one in imported
+        imports=tuple(replace(one, line=line_of(one.line)) for one in imported),
+        references=tuple(
+            replace(one, lines=tuple(map(line_of, one.lines)))
+            for one in _references(used, imported, found, notebook.code, rules)
         ),
-        references=_references(used, imported, found, notebook.code, rules),
     )

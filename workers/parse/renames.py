@@ -9,7 +9,7 @@ import.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -22,7 +22,7 @@ from workers.parse.rules import Rules
 #: Most renamed names of one file; the whole file is searched for each of them.
 MAX_RENAMED = 1_000
 
-#: A name, and how the file writes it.
+#: A name, and how the file writes it; empty: as it is named.
 Renamed = tuple[bytes, bytes]
 
 _WORD = rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*"
@@ -43,21 +43,19 @@ class Renames:
     ambiguous: frozenset[bytes]  # given names that may also be names of definitions
     data: bytes
 
-    def separate(self, nodes: Sequence[Node], plain: set[bytes], other: set[Renamed]) -> None:
-        """Add each use to `plain`, or to `other` if it is written under another name."""
-        data, names, members = self.data, self.names, self.members
-        for node in nodes:
-            start = node.start_byte
-            name = data[start : node.end_byte]
-            written = members.get(start)
-            if written is not None:
-                other.add((name, written))
-            elif names.get(name) and _is_bare(data, start):
-                other.add((names[name], name))
-                if name in self.ambiguous:
-                    plain.add(name)
-            else:
-                plain.add(name)
+    def meanings(self, node: Node) -> Iterator[Renamed]:
+        """Yield what a use may mean; it is written with an empty text if as it is named."""
+        data, start = self.data, node.start_byte
+        name = data[start : node.end_byte]
+        written = self.members.get(start)
+        if written is not None:
+            yield name, written
+            return
+        is_renamed = bool(self.names.get(name)) and _is_bare(data, start)
+        if is_renamed:
+            yield self.names[name], name
+        if not is_renamed or name in self.ambiguous:
+            yield name, b""
 
 
 def read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from codelode.model import FileKey, RepositoryName
-from codelode.references import distinct_names
+from codelode.references import distinct_names, lookup_key
 
 
 class MemoryReferences:
@@ -22,9 +22,14 @@ class MemoryReferences:
         self, repository: RepositoryName, names: Sequence[str]
     ) -> Mapping[str, tuple[str, ...]]:
         held = [
-            (path, set(used)) for (at, path), used in list(self._names.items()) if at == repository
+            (path, set(map(lookup_key, used)))
+            for (at, path), used in list(self._names.items())
+            if at == repository
         ]
-        return {name: tuple(sorted(path for path, used in held if name in used)) for name in names}
+        return {
+            name: tuple(sorted(path for path, used in held if lookup_key(name) in used))
+            for name in names
+        }
 
     def names(
         self, repository: RepositoryName, paths: Sequence[str]

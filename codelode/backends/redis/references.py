@@ -21,7 +21,7 @@ from codelode.backends.redis import keys, scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt, Unavailable
 from codelode.model import RepositoryName
-from codelode.references import distinct_names
+from codelode.references import distinct_names, lookup_key
 from codelode.tokens import Memo
 
 #: Values per command, so that no command blocks the server for more than about 1 ms.
@@ -85,7 +85,8 @@ class RedisReferences:
         return keys.of_repository(self._prefix, "references", repository)
 
     def _lists(self, base: str, names: Sequence[str]) -> tuple[set[bytes], list[list[int]]]:
-        calls = [(base, [_digests[name] for name in batch]) for batch in _batches(names)]
+        keyed = [_digests[lookup_key(name)] for name in names]
+        calls = [(base, batch) for batch in _batches(keyed)]
         with translated():
             replies = self._holders(calls)
         births = {born for born, *_ in replies}
@@ -116,7 +117,7 @@ def _packed(names: Sequence[str]) -> bytes:
     distinct = distinct_names(names)
     if not distinct:
         return b""
-    digests = b"".join(map(_digests.__getitem__, distinct))
+    digests = b"".join([_digests[lookup_key(name)] for name in distinct])
     count = struct.pack("<H", len(distinct))
     return count + digests + zlib.compress(keys.encode("\n".join(distinct)), 1)
 

@@ -9,7 +9,7 @@ from workers.parse.uses import MAX_REFERENCES
 
 USED = [
     ("a.py", "@deco\nclass A(Base, m.Mixin):\n  def f(self):\n    run(1)\n    self.load()\n",
-     "call deco, call run, implementation Base, implementation Mixin, member load"),
+     "call deco, call run, implementation Base, implementation Mixin, own load"),
     ("a.js", "class A extends Base {}\nrun();\na.load();\nnew Client();\n",
      "call run, class Client, implementation Base, member load"),
     ("a.ts", "class A extends Base implements Face<T> {}\ninterface J extends Kind {}\n",
@@ -35,7 +35,7 @@ USED = [
      "call run, class Client, implementation Base, member load"),
     ("a.php", "<?php class A extends Base implements Face { function f() {"
      " run(); $this->load(); new Client(); S::go(); } }",
-     "call run, class Client, implementation Base, implementation Face, member go, member load"),
+     "call run, class Client, implementation Base, implementation Face, member go, own load"),
     ("a.lua", "run()\ns.load()\ns:go()\n", "call run, member go, member load"),
     ("a.swift", "class A: Base { func f() { run(); s.load() } }\n",
      "call run, implementation Base, member load"),
@@ -55,6 +55,26 @@ def test_uses_are_found_by_kind_and_name(path, text, expected):
     assert {one.name for one in found} - noise <= names
 
 
+LINES = [
+    ("a.py", "run()\n# run()\ndef f():\n    'run()'\n    run(f'{run(1)}')\n", "run", (1, 5)),
+    ("a.c", "/* run() */\nvoid f(void) {\n  run();\n  log(\"run()\");\n}\n", "run", (3,)),
+    ("a.rs", "/// run()\nfn f() {\n  assert!(run());\n  a.run();\n}\nfn run() {}\n", "run", (3,)),
+    ("a.rs", "wrap! {\n  fn run() {\n    run();\n  }\n}\n", "run", (3,)),
+    ("a.rb", "class A\n  def f\n    run\n    x = run(1)\n  end\nend\n", "run", (3, 4)),
+    ("a.ex", "defmodule A do\n  def f(x), do: x |> run |> stop()\nend\n", "run", (2,)),
+    ("a.vue", "<template/>\n<script>\nrun()\n</script>\n<script setup>\nrun()\n</script>\n",
+     "run", (3, 6)),
+    ("a.ipynb", '{"cells": [{"cell_type": "code", "source": [\n"x = 1\\n",\n"run()"]}],\n'
+     '"metadata": {}}\n', "run", (3,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "text", "name", "lines"), LINES, ids=[r[1] for r in LINES])
+def test_a_use_has_its_lines_and_none_of_comments_and_strings(path, text, name, lines):
+    found = parse(text.encode(), path=path).references
+    assert [one.lines for one in found if (one.kind, one.name) == ("call", name)] == [lines]
+
+
 def test_a_name_counts_once_for_each_kind():
     found = parse(b"run()\nrun()\na.run()\n", path="a.py").references
     assert [(one.kind.value, one.name) for one in found] == [("call", "run"), ("member", "run")]
@@ -62,7 +82,7 @@ def test_a_name_counts_once_for_each_kind():
 
 RENAMED = [
     ("a.py", "from a.b import load as read, save\nread()\nself.read()\nsave()\n",
-     "call save, member read, call load as read"),
+     "call save, own read, call load as read"),
     ("a.py", "import numpy as np\nimport pkg.util as u\nclass A(u.Base): pass\n"
      "np.linalg.norm(1)\nu.run()\nself.u.stop()\n",
      "member stop, implementation Base as u.Base, member norm as np.linalg.norm,"
@@ -98,7 +118,7 @@ RENAMED = [
     ("a.php", "<?php use A\\Base as Parental; use function X\\load as read;\n"
      "use G\\{Face as F};\nclass K extends Parental implements F { function f() {"
      " read(); new Parental(); Parental::make(); $this->read(); } }",
-     "member read, call load as read, class Base as Parental, implementation Base as Parental,"
+     "own read, call load as read, class Base as Parental, implementation Base as Parental,"
      " implementation Face as F, member make as Parental::make"),
     ("a.kt", "import a.load as read\nimport a.Base as Parent\n"
      "class A : Parent() { fun f() { read(); s.read(); Parent.make() } }\n",

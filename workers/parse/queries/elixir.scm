@@ -38,3 +38,4 @@
 ; uses of names
 (call target: (identifier) @reference.call)
 (call target: (dot right: (identifier) @reference.member))
+(binary_operator operator: "|>" right: (identifier) @reference.call)

@@ -15,6 +15,8 @@
 (call receiver: (_) method: (identifier) @reference.member
   (#not-eq? @reference.member "new"))
 (call receiver: (constant) @reference.class)
+(body_statement (identifier) @reference.call)
+(then (identifier) @reference.call)
 (superclass [
   (constant) @reference.implementation
   (scope_resolution name: (constant) @reference.implementation)

@@ -30,6 +30,7 @@
 (call_expression function: (field_expression field: (field_identifier) @reference.member))
 (call_expression function: (generic_function function: (identifier) @reference.call))
 (macro_invocation macro: (identifier) @reference.call)
+(token_tree (identifier) @reference.token . (token_tree . "("))
 (struct_expression name: (type_identifier) @reference.class)
 (impl_item trait: [
   (type_identifier) @reference.implementation
