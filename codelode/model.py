@@ -105,8 +105,6 @@ class Reprocess(StrEnum):
 
 class EdgeKind(StrEnum):
     IMPORTS = "imports"
-    CALLS = "calls"
-    INHERITS = "inherits"
     TESTS = "tests"
 
 

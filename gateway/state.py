@@ -70,7 +70,7 @@ class EntityKind(StrEnum):
 
 
 class FileRelation(StrEnum):
-    """The relation of a file to a hit. `tests`, `inherits` and `calls` count in both directions."""
+    """The relation of a file to a hit. `test_for`, `interface_of` and `calls` have both directions."""
 
     IMPORTS = "imports"
     IMPORTED_BY = "imported_by"

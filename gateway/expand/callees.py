@@ -79,7 +79,7 @@ async def _uses_of_files(
     relation: str = "calls",
 ) -> dict[Link, set[int]]:
     """Return links to the definitions that the files use, each once per file, with their lines."""
-    resolved = await asyncio.to_thread(_resolved, query.repository, query.paths, kinds, backends)
+    resolved = await asyncio.to_thread(resolve_uses, query.repository, query.paths, kinds, backends)
     links: dict[tuple[str, GraphNode], Link] = {}
     lines: dict[tuple[str, GraphNode], set[int]] = defaultdict(set)
     for path, found in resolved.items():
@@ -100,15 +100,16 @@ async def _uses_of_files(
     return {link: lines[at] for at, link in links.items()}
 
 
-_Resolved = Mapping[str, Mapping[Reference, tuple[ResolvedUse, ...]]]  # by path, then by use
+#: By path, then by use.
+Resolved = Mapping[str, Mapping[Reference, tuple[ResolvedUse, ...]]]
 
 
-def _resolved(
+def resolve_uses(
     repository: RepositoryName,
     paths: Sequence[str],
     kinds: Collection[ReferenceKind],
     backends: Backends,
-) -> _Resolved:
+) -> Resolved:
     """Resolve each use of each file to definitions, in six round trips."""
     assert backends.references is not None
     assert backends.symbols is not None
@@ -133,7 +134,7 @@ async def _called(
 ) -> list[tuple[LocatedSymbol, ResolvedUse]]:
     """Return pairs of a definition and a definition that it calls within its own lines."""
     paths = list(dict.fromkeys(at.path for at in level))
-    resolved = await asyncio.to_thread(_resolved, query.repository, paths, CALLS, backends)
+    resolved = await asyncio.to_thread(resolve_uses, query.repository, paths, CALLS, backends)
     found: list[tuple[LocatedSymbol, ResolvedUse]] = []
     for at in level:
         some = [

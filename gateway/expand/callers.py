@@ -48,7 +48,9 @@ async def _users(
     if backends.references is None or backends.symbols is None:
         return []
     names = await _defined_names(query, backends)
-    found = await asyncio.to_thread(_using_files, query, names, kinds, backends)
+    found = await asyncio.to_thread(users, query.repository, names, kinds, backends)
+    if not query.definitions:
+        found = [one for one in found if one.path not in query.paths]
     order = list(Confidence)
     found = sorted(found, key=lambda one: (order.index(one.confidence), one.path, one.use.kind))
     found = found[:MAX_USERS]
@@ -76,15 +78,20 @@ async def _defined_names(
     if query.definitions:
         return {query.name: query.definitions}
     found = await defined_in(query.repository, query.paths, backends)
+    return exported(at for some in found.values() for at in some)
+
+
+def exported(defined: Iterable[LocatedSymbol]) -> dict[str, tuple[LocatedSymbol, ...]]:
+    """Return the exported definitions by name."""
     names: dict[str, tuple[LocatedSymbol, ...]] = {}
-    for at in (at for some in found.values() for at in some if at.symbol.is_exported):
+    for at in (at for at in defined if at.symbol.is_exported):
         names[at.symbol.name] = (*names.get(at.symbol.name, ()), at)
     return names
 
 
 @dataclass(frozen=True, slots=True)
-class _User:
-    """A use of a name in a file that means one of the subject's definitions."""
+class User:
+    """A use of a name in a file that means one of the definitions asked for."""
 
     path: str
     use: Reference
@@ -92,22 +99,20 @@ class _User:
     confidence: Confidence
 
 
-def _using_files(
-    query: SubjectQuery,
+def users(
+    repository: RepositoryName,
     names: Mapping[str, tuple[LocatedSymbol, ...]],
     kinds: Sequence[ReferenceKind],
     backends: Backends,
-) -> list[_User]:
-    """Return the uses of a name that may resolve to the subject."""
+) -> list[User]:
+    """Return the uses of the names that may mean one of their definitions."""
     assert backends.references is not None
     assert backends.symbols is not None
-    left_out = () if query.definitions else query.paths
-    using = uses_of(query.repository, names, kinds, backends.references)
-    using = [use for use in using if use.path not in left_out]
+    using = uses_of(repository, names, kinds, backends.references)
     paths = sorted({use.path for use in using})
-    imported = files_imported(query.repository, paths, backends)
-    definitions = backends.symbols.lookup_all(sorted(names), repository=query.repository)
-    found: list[_User] = []
+    imported = files_imported(repository, paths, backends)
+    definitions = backends.symbols.lookup_all(sorted(names), repository=repository)
+    found: list[User] = []
     for path, use, source in using:
         if path not in imported:
             continue
@@ -121,7 +126,7 @@ def _using_files(
         )
         mine = next((m for m in meanings if _is_of(m.definition, own)), None)
         if mine is not None:
-            found.append(_User(path, use, mine.definition, mine.confidence))
+            found.append(User(path, use, mine.definition, mine.confidence))
     return found
 
 

@@ -1,4 +1,5 @@
-"""Find files related to the hits: neighbours in the dependency graph, and files of the same folder.
+"""Find files related to the hits: neighbours in the dependency graph, files that call or implement
+one another, and files of the same folder.
 
 The graph describes the ref that was indexed last, so a file that does not exist at the searched ref
 is left out.
@@ -12,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from codelode.graph import edges_of_files, levels
 from codelode.model import Category, EdgeKind, FileKey, HybridQuery, RepositoryName
-from codelode.ports import ChunkSearch, DependencyGraph
+from codelode.ports import ChunkSearch
+from gateway.expand.usage import related_by_use
 from gateway.state import Backends, FileRelation, Related, SearchQuery
 
 #: By significance; the first ones are kept if there are more files than requested.
@@ -27,8 +29,6 @@ RELATIONS: tuple[FileRelation, ...] = (
 
 _OUTGOING = {
     EdgeKind.IMPORTS: FileRelation.IMPORTS,
-    EdgeKind.CALLS: FileRelation.CALLS,
-    EdgeKind.INHERITS: FileRelation.INTERFACE_OF,
     EdgeKind.TESTS: FileRelation.TEST_FOR,
 }
 _INCOMING = {**_OUTGOING, EdgeKind.IMPORTS: FileRelation.IMPORTED_BY}
@@ -79,19 +79,19 @@ async def _nearest(
     Siblings are the least significant relation, so folders are searched only if one step along the
     edges finds too few files, and a second step is made only if both together find too few.
     """
-    assert backends.graph is not None
     begin = starts[:MAX_STARTS]
     reached = {file: _Step(file, FileRelation.SIBLING, 0, file[1]) for file in begin}
     found: dict[FileKey, _Step] = {}
     for level in levels(begin, depth=query.options.expand.hops):
         near = [reached[file] for file in level.nodes]
-        for step in await asyncio.to_thread(_neighbours, near, backends.graph):
+        is_first = level.distance == 1
+        for step in await asyncio.to_thread(_neighbours, near, backends, with_uses=is_first):
             reached.setdefault(step.file, step)
             level.reach([step.file])
         for file in level.reached:
             if file not in starts:
                 found.setdefault(file, reached[file])
-        if level.distance == 1 and len(found) < count:
+        if is_first and len(found) < count:
             siblings = await _siblings(begin, query, backends.chunks)
             found = {step.file: step for step in siblings if step.file not in starts} | found
         if len(found) >= count:
@@ -99,16 +99,22 @@ async def _nearest(
     return list(found.values())
 
 
-def _neighbours(level: Sequence[_Step], graph: DependencyGraph) -> list[_Step]:
-    """Return the files one edge further, the most significant relations of each file first."""
+def _neighbours(level: Sequence[_Step], backends: Backends, *, with_uses: bool) -> list[_Step]:
+    """Return the files one edge further, the most significant relations of each file first.
+
+    Calls and inheritance are edges only for the first step, because they are resolved, not stored.
+    """
+    assert backends.graph is not None
     files = [step.file for step in level]
-    out = edges_of_files(graph.outgoing, files)
-    into = edges_of_files(graph.incoming, files)
+    out = edges_of_files(backends.graph.outgoing, files)
+    into = edges_of_files(backends.graph.incoming, files)
+    used = related_by_use(files, backends) if with_uses else {}
     found: list[_Step] = []
     for step in level:
         repository = step.file[0]
         ends = [(_OUTGOING[e.kind], e.target) for e in out[step.file] if not e.is_external]
         ends += [(_INCOMING[e.kind], e.source) for e in into[step.file]]
+        ends += used.get(step.file, ())
         ends.sort(key=lambda end: (RELATIONS.index(end[0]), end[1]))
         found += [
             _Step((repository, other), relation, step.hops + 1, step.of)

@@ -132,11 +132,11 @@ def test_order_is_by_source_target_and_kind():
     edges = [
         Edge("b", "a", EdgeKind.IMPORTS),
         Edge("a", "b", EdgeKind.IMPORTS),
-        Edge("a", "b", EdgeKind.CALLS),
-        Edge("a", "b", EdgeKind.CALLS),
+        Edge("a", "b", EdgeKind.TESTS),
+        Edge("a", "b", EdgeKind.TESTS),
     ]
 
-    assert in_order(edges) == (edges[2], edges[1], edges[0])
+    assert in_order(edges) == (edges[1], edges[2], edges[0])
 
 
 def test_levels_hold_each_node_once_at_its_least_distance():

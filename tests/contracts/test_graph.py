@@ -79,7 +79,7 @@ def test_replacing_leaves_edges_that_end_at_the_path(graph):
 
 
 def test_kinds_between_the_same_files_are_kept_apart(graph):
-    both = (Edge("a.py", "b.py", EdgeKind.CALLS), Edge("a.py", "b.py", EdgeKind.IMPORTS))
+    both = (Edge("a.py", "b.py", EdgeKind.IMPORTS), Edge("a.py", "b.py", EdgeKind.TESTS))
     graph.replace(REPO, {"a.py": both})
     assert graph.outgoing(REPO, ["a.py"])["a.py"] == both
 
@@ -165,7 +165,7 @@ def test_a_file_that_many_import_loses_and_gains_importers_one_by_one(graph):
     paths = [f"{number}.py" for number in range(600)]
     for path in paths:
         graph.replace(
-            REPO, {path: [*imports(path, "hub.py"), Edge(path, "hub.py", EdgeKind.CALLS)]}
+            REPO, {path: [*imports(path, "hub.py"), Edge(path, "hub.py", EdgeKind.TESTS)]}
         )
     for path in paths[:400]:
         graph.replace(REPO, {path: imports(path, "hub.py")})
@@ -175,7 +175,7 @@ def test_a_file_that_many_import_loses_and_gains_importers_one_by_one(graph):
 
     left = [*imports("0.py", "hub.py")]
     for path in paths[500:]:
-        left += [*imports(path, "hub.py"), Edge(path, "hub.py", EdgeKind.CALLS)]
+        left += [*imports(path, "hub.py"), Edge(path, "hub.py", EdgeKind.TESTS)]
     assert graph.incoming(REPO, ["hub.py"])["hub.py"] == in_order(left)
 
     for path in paths:

@@ -20,14 +20,10 @@ from gateway.expand.passages import enclosing, lines, passage
 from gateway.options import Expand, Options
 from gateway.rank.fused import by_similarity
 from gateway.state import Backends, FileRelation, Mark, SearchQuery, SearchState
+from tests.worlds import World
 
 HTTP = RepositoryName("acme/http")
-IMPORTS, CALLS, INHERITS, TESTS = (
-    EdgeKind.IMPORTS,
-    EdgeKind.CALLS,
-    EdgeKind.INHERITS,
-    EdgeKind.TESTS,
-)
+IMPORTS, TESTS = EdgeKind.IMPORTS, EdgeKind.TESTS
 
 
 def edges(*ends):
@@ -59,7 +55,7 @@ def project(index, graph, make_chunk):
         hit,
         *(
             make_chunk(path, "def other(): ...")
-            for path in ("src/clock.py", "src/client.py", "lib/base.py", "lib/log.py", "far.py")
+            for path in ("src/clock.py", "src/client.py", "lib/log.py", "far.py")
         ),
         make_chunk("src/backoff.py", "def retry_later(): ..."),
         make_chunk("tests/test_retry.py", "def test(): ...", category=Category.TEST),
@@ -70,8 +66,7 @@ def project(index, graph, make_chunk):
         edges(
             ("src/retry.py", IMPORTS, "src/clock.py"),
             ("src/retry.py", IMPORTS, "ext:time"),
-            ("src/retry.py", INHERITS, "lib/base.py"),
-            ("src/retry.py", CALLS, "lib/log.py"),
+            ("src/retry.py", IMPORTS, "lib/log.py"),
             ("src/client.py", IMPORTS, "src/retry.py"),
             ("tests/test_retry.py", IMPORTS, "src/retry.py"),
             ("tests/test_named.py", TESTS, "src/retry.py"),
@@ -88,13 +83,48 @@ async def test_files_near_a_hit_have_one_of_the_relations(project, backends):
     assert {found.path: found.relation for found in state.related} == {
         "src/clock.py": FileRelation.IMPORTS,
         "src/client.py": FileRelation.IMPORTED_BY,
-        "lib/base.py": FileRelation.INTERFACE_OF,
-        "lib/log.py": FileRelation.CALLS,
+        "lib/log.py": FileRelation.IMPORTS,
         "tests/test_named.py": FileRelation.TEST_FOR,
         "tests/test_retry.py": FileRelation.TEST_FOR,
         "src/backoff.py": FileRelation.SIBLING,
     }
     assert {(found.of, found.hops) for found in state.related} == {("src/retry.py", 1)}
+
+
+USED = {
+    "src/main/java/app/Pool.java": (
+        "package app;\nimport app.base.Closing;\n\npublic class Pool implements Closing {\n"
+        "  // Gauge.show() is not called\n"
+        "  public void retry() { new Clock().tick(); }\n}\n"
+    ),
+    "src/main/java/app/base/Closing.java": "package app.base;\n\npublic interface Closing {}\n",
+    "src/main/java/app/Clock.java": "package app;\n\npublic class Clock { void tick() {} }\n",
+    "src/main/java/app/Gauge.java": "package app;\n\npublic class Gauge { void show() {} }\n",
+    "src/main/java/app/Server.java": (
+        "package app;\n\npublic class Server { void run() { new Pool().retry(); } }\n"
+    ),
+    "src/main/java/app/fast/Fast.java": (
+        "package app.fast;\nimport app.Pool;\n\npublic class Fast extends Pool {}\n"
+    ),
+    "src/main/java/far/Clock.java": "package far;\n\npublic class Clock { void tick() {} }\n",
+}
+
+
+async def test_calls_and_inheritance_relate_the_files_of_a_real_index(settings):
+    world = World(settings)
+    world.index(HTTP, USED)
+    path = "src/main/java/app/Pool.java"
+    [hit, *_] = (await world.chunks.files([(HTTP, path)], DEFAULT_REF))[HTTP, path]
+
+    state = await expanded(world.dependencies.published.backends, hit, related=20, hops=1)
+
+    found = {at.path.removeprefix("src/main/java/"): at.relation for at in state.related}
+    assert found == {
+        "app/base/Closing.java": FileRelation.INTERFACE_OF,
+        "app/fast/Fast.java": FileRelation.INTERFACE_OF,
+        "app/Clock.java": FileRelation.CALLS,
+        "app/Server.java": FileRelation.CALLS,
+    }
 
 
 async def test_the_nearest_come_first_and_their_number_is_bounded(project, backends):
@@ -106,7 +136,7 @@ async def test_the_nearest_come_first_and_their_number_is_bounded(project, backe
     assert [(found.path, found.hops) for found in state.related][-1] == ("far.py", 2)
     assert [found.relation for found in few.related] == [
         FileRelation.TEST_FOR,
-        FileRelation.INTERFACE_OF,
+        FileRelation.IMPORTS,
     ]
 
 
@@ -177,7 +207,7 @@ async def test_a_chain_says_where_it_ends(graph):
         edges(
             ("a", IMPORTS, "b"),
             ("a", IMPORTS, "ext:os"),
-            ("a", CALLS, "z"),
+            ("a", TESTS, "z"),
             ("b", IMPORTS, "a"),
             ("b", IMPORTS, "c"),
             ("c", IMPORTS, "d"),

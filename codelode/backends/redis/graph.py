@@ -29,8 +29,6 @@ from codelode.model import Edge, EdgeKind, RepositoryName
 #: The stored byte of each kind. Never renumber them: existing graphs contain these values.
 KIND_CODES = {
     EdgeKind.IMPORTS: 0,
-    EdgeKind.CALLS: 1,
-    EdgeKind.INHERITS: 2,
     EdgeKind.TESTS: 3,
 }
 _KINDS = {code: kind for kind, code in KIND_CODES.items()}

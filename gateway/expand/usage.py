@@ -1,0 +1,71 @@
+"""Find the files that a file calls and inherits from, and those that do so with it.
+
+As in the graph, these are not stored: the names that files use are resolved when they are asked
+for. A match by name alone relates no files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from codelode.model import FileKey, ReferenceKind, RepositoryName
+from codelode.name_resolution import Confidence
+from gateway.expand.callees import resolve_uses
+from gateway.expand.callers import exported, users
+from gateway.expand.subject import CALLS
+from gateway.state import Backends, FileRelation
+
+_KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
+
+#: Most names of a file whose users are looked up, from its first line on. Chosen by hand.
+MAX_NAMES = 50
+
+
+def related_by_use(
+    files: Sequence[FileKey], backends: Backends
+) -> dict[FileKey, list[tuple[FileRelation, str]]]:
+    """Return the files that each file calls or inherits from, or that do so with it."""
+    found: dict[FileKey, list[tuple[FileRelation, str]]] = {file: [] for file in files}
+    if backends.references is None or backends.symbols is None:
+        return found
+    paths: dict[RepositoryName, list[str]] = defaultdict(list)
+    for repository, path in files:
+        paths[repository].append(path)
+    for repository, some in paths.items():
+        for user, kind, used in (
+            *_used(repository, some, backends),
+            *_using(repository, some, backends),
+        ):
+            for path, other in ((user, used), (used, user)):
+                if path in some and path != other:
+                    found[repository, path].append((_relation(kind), other))
+    return found
+
+
+def _relation(kind: ReferenceKind) -> FileRelation:
+    is_base = kind is ReferenceKind.IMPLEMENTATION
+    return FileRelation.INTERFACE_OF if is_base else FileRelation.CALLS
+
+
+def _used(
+    repository: RepositoryName, paths: Sequence[str], backends: Backends
+) -> Iterator[tuple[str, ReferenceKind, str]]:
+    """Yield using file, kind, and used file, for what the files use."""
+    for path, uses in resolve_uses(repository, paths, _KINDS, backends).items():
+        for use, meanings in uses.items():
+            for one in meanings:
+                if one.confidence is not Confidence.NAME:
+                    yield path, use.kind, one.definition.path
+
+
+def _using(
+    repository: RepositoryName, paths: Sequence[str], backends: Backends
+) -> Iterator[tuple[str, ReferenceKind, str]]:
+    """Yield the same for the files that use what these files define."""
+    assert backends.symbols is not None
+    defined = backends.symbols.defined_in(repository, paths)
+    names = exported(at for some in defined.values() for at in some[:MAX_NAMES])
+    for one in users(repository, names, _KINDS, backends):
+        if one.confidence is not Confidence.NAME:
+            yield one.path, one.use.kind, one.of.path
