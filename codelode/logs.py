@@ -11,6 +11,7 @@ import sys
 
 import structlog
 
+from codelode.display import plain, quoted
 from codelode.settings import Settings, unread
 
 
@@ -29,8 +30,10 @@ def configure(settings: Settings) -> None:
     is_console = settings.log_format == "console" or (
         settings.log_format == "auto" and sys.stdout.isatty()
     )
-    renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer() if is_console else structlog.processors.JSONRenderer()
+    renderers: tuple[structlog.typing.Processor, ...] = (
+        (_quoted, structlog.dev.ConsoleRenderer())
+        if is_console
+        else (structlog.processors.JSONRenderer(),)  # in ASCII
     )
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(
@@ -39,7 +42,7 @@ def configure(settings: Settings) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
-                renderer,
+                *renderers,
             ],
         )
     )
@@ -54,3 +57,14 @@ def configure(settings: Settings) -> None:
     )
     for name, nearest in unread().items():
         structlog.get_logger("settings").warning("setting_unknown", name=name, nearest=nearest)
+
+
+def _quoted(
+    _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Quote the texts of fields, which may be names of files; tracebacks keep their lines."""
+    texts = ("event", "exception", "stack")
+    return {
+        name: (plain if name in texts else quoted)(value) if isinstance(value, str) else value
+        for name, value in event.items()
+    }

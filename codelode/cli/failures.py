@@ -10,6 +10,7 @@ import click
 from codelode.cli import printing
 from codelode.cli.options import Name, server_option
 from codelode.counts import counted
+from codelode.display import quoted
 from codelode.model import Run, RunState
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def failures(
     count = 0
     for failure in found:
         count += 1
-        file = f"{failure.repository} {failure.ref} {failure.path}"
+        file = f"{failure.repository} {quoted(failure.ref)} {quoted(failure.path)}"
         click.echo(printing.plain(f"{file}  {failure.state}: {' '.join(failure.reason.split())}"))
     state = client.status()
     rest = "" if include_skipped else _left_out(state, name)

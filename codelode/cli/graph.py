@@ -11,6 +11,7 @@ from codelode.cli import printing
 from codelode.cli.options import FOUND, NOTHING, json_option, ref_option, server_option
 from codelode.client.request import MOST
 from codelode.counts import counted
+from codelode.display import quoted
 
 if TYPE_CHECKING:
     from codelode.client import About, Client, Graph, GraphLink, GraphNode
@@ -128,8 +129,8 @@ def explain(*, client: Client, subject: str, repository: str, ref: str, as_json:
         return
     click.echo(printing.plain(about.summary))
     for one in about.definitions:
-        location = f"{one.path}:{one.start_line}-{one.end_line}"
-        click.echo(printing.plain(f"{one.kind:<10} {one.name}  {location}"))
+        location = f"{quoted(one.path)}:{one.start_line}-{one.end_line}"
+        click.echo(f"{one.kind:<10} {quoted(one.name)}  {location}")
     relations = (
         ("imports", about.imports),
         ("imported by", about.imported_by),
@@ -137,7 +138,7 @@ def explain(*, client: Client, subject: str, repository: str, ref: str, as_json:
     )
     for name, paths in relations:
         for path in paths:
-            click.echo(printing.plain(f"{name:<11} {path}"))
+            click.echo(f"{name:<11} {quoted(path)}")
     for notice in about.notices:
         printing.note(f"note: {notice}")
 
@@ -145,7 +146,7 @@ def explain(*, client: Client, subject: str, repository: str, ref: str, as_json:
 def show(found: Graph) -> None:
     """Print one edge per line, indented by its distance."""
     for link in found.links:
-        click.echo(printing.plain(_line(link, found.repository)))
+        click.echo(_line(link, found.repository))
     for notice in found.notices:
         printing.note(f"note: {notice}")
     printing.note(f"{counted(len(found.links), 'link')} around a {found.subject_kind}")
@@ -162,9 +163,9 @@ def _line(link: GraphLink, home: str) -> str:
 def _node(node: GraphNode, home: str) -> str:
     """Return `src/a.py:12 Client.get`, after the repository's name if it is another one."""
     if not node.repository:
-        return f"{node.symbol} (external)"
-    at = f"{node.path}:{node.line}" if node.line else node.path
-    named = " ".join(part for part in (at, node.symbol) if part)
+        return f"{quoted(node.symbol)} (external)"
+    at = f"{quoted(node.path)}:{node.line}" if node.line else quoted(node.path)
+    named = " ".join(part for part in (at, quoted(node.symbol)) if part)
     return named if node.repository == home else f"{node.repository} {named}".strip()
 
 

@@ -1,13 +1,11 @@
 """Format results for a terminal and as JSON.
 
-Repository content is not trusted: control characters in it are printed as text, because the
-terminal would execute an escape sequence.
+Repository content is not trusted: see `codelode.display`.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codelode.counts import counted
+from codelode.display import plain, quoted
 from codelode.tokens import terms
 
 if TYPE_CHECKING:
@@ -32,17 +31,10 @@ LEAD_LINES = 2
 #: Longer lines are cut: one line of a minified file fills a page.
 MAX_COLUMNS = 200
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def plain(text: str) -> str:
-    """Return `text` with control characters except tab and newline written as `\\xNN`."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
-
 
 def note(text: str) -> None:
     """Print one line on stderr."""
-    click.echo(plain(text), err=True)
+    click.echo(plain(text.replace("\n", "\\n")), err=True)
 
 
 def complain(message: str) -> None:
@@ -52,9 +44,9 @@ def complain(message: str) -> None:
 
 def hit_text(hit: Hit, query: str = "") -> str:
     """Return the location of a hit and its numbered lines, or those that match the query best."""
-    location = f"{hit.path}:{hit.start_line}-{hit.end_line}"
-    head = [plain(hit.repository), click.style(plain(location), fg="green")]
-    symbol = f"  {click.style(plain(hit.symbol), bold=True)}" if hit.symbol else ""
+    location = f"{quoted(hit.path)}:{hit.start_line}-{hit.end_line}"
+    head = [quoted(hit.repository), click.style(location, fg="green")]
+    symbol = f"  {click.style(quoted(hit.symbol), bold=True)}" if hit.symbol else ""
     found = click.style(f"  ({hit.score:.4g}, {hit.match})", dim=True)
     return "\n".join([" ".join(head) + symbol + found, *_numbered(hit, query)])
 
@@ -62,19 +54,22 @@ def hit_text(hit: Hit, query: str = "") -> str:
 def around(result: SearchResult) -> str:
     """Return related files, import chains, and copies, one per line; empty without any."""
     lines = [
-        *(f"related  {one.path} ({one.relation} {one.of})" for one in result.related),
+        *(
+            f"related  {quoted(one.path)} ({one.relation} {quoted(one.of)})"
+            for one in result.related
+        ),
         *(f"import   {'  ' * (one.depth - 1)}{_link(one)}" for one in result.imports),
         *(
-            f"copy     {one.path}:{one.start_line} of hit {one.of_rank}"
+            f"copy     {quoted(one.path)}:{one.start_line} of hit {one.of_rank}"
             for one in result.duplicates
         ),
     ]
-    return "\n".join(map(plain, lines))
+    return "\n".join(lines)
 
 
 def _link(link: ImportLink) -> str:
     mark = "" if link.mark == "internal" else f" ({link.mark})"
-    return f"{link.path} → {link.target}{mark}"
+    return f"{quoted(link.path)} → {quoted(link.target)}{mark}"
 
 
 def _numbered(hit: Hit, query: str) -> list[str]:
@@ -129,7 +124,7 @@ def _clipped(line: str) -> str:
 
 def explanation(hit: Hit) -> str:
     """Return the parts of the hit's score, one per line."""
-    return "\n".join(f"    {plain(name)} = {value:.4g}" for name, value in hit.explain)
+    return "\n".join(f"    {quoted(name)} = {value:.4g}" for name, value in hit.explain)
 
 
 def query_facts(result: SearchResult) -> Iterator[str]:
@@ -139,13 +134,14 @@ def query_facts(result: SearchResult) -> Iterator[str]:
         "names": ", ".join(f"{one.text} ({one.kind})" for one in result.entities),
         "synonyms": ", ".join(result.synonyms),
         "also asked": "; ".join(result.alternates),
-        "files": ", ".join(f"{one.path} ({one.similarity:.2f})" for one in result.files),
+        "files": ", ".join(f"{quoted(one.path)} ({one.similarity:.2f})" for one in result.files),
     }
     yield from (f"{name}: {value}" for name, value in facts.items() if value)
     for one in result.coverage:
         missing = f", {counted(one.pending, 'file')} pending, {one.failed:,} failed"
-        yield f"searched {one.repository} {one.ref} at {one.revision[:12] or 'nothing yet'}" + (
-            missing if one.pending or one.failed else ""
+        yield (
+            f"searched {one.repository} {quoted(one.ref)} at {one.revision[:12] or 'nothing yet'}"
+            + (missing if one.pending or one.failed else "")
         )
 
 
@@ -218,7 +214,7 @@ def to_json(value: object) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return left-aligned columns under bold headings."""
-    cells = [list(header), *([plain(str(cell)) for cell in row] for row in rows)]
+    cells = [list(header), *([quoted(str(cell)) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

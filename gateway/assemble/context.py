@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from codelode.display import markdown
 from codelode.model import Chunk, Hit
 from codelode.ports import Tokeniser
 from gateway.assemble.budget import Count, Piece, fill
@@ -77,7 +78,7 @@ def _related(found: Related, state: SearchState) -> Piece:
     words = set(state.analysis.words)
     best = max(found.chunks, key=lambda chunk: _shared(chunk, words))
     relation = found.relation.replace("_", " ")
-    return _piece(best, note=f"{relation} {found.of}")
+    return _piece(best, note=f"{relation} {markdown(found.of)}")
 
 
 def _shared(chunk: Chunk, words: Iterable[str]) -> int:
@@ -95,21 +96,20 @@ def _piece(chunk: Chunk, passage: Passage | None = None, *, note: str = "") -> P
         is_cut = lines < len(code)
         end = at.start_line + lines - 1 if is_cut else at.end_line
         cut = f"first {lines} of {len(code)} lines" if is_cut else ""
-        location = _one_line(f"{chunk.path}:{at.start_line}-{end}")
-        about = ", ".join(filter(None, (chunk.repository, chunk.symbol, note, cut)))
+        location = f"{markdown(chunk.path)}:{at.start_line}-{end}"
+        about = ", ".join(filter(None, (chunk.repository, markdown(chunk.symbol), note, cut)))
         shown = "\n".join(code[:lines])
-        return f"### {location} ({_one_line(about)})\n{fence}{chunk.language}\n{shown}\n{fence}"
+        return f"### {location} ({about})\n{fence}{chunk.language}\n{shown}\n{fence}"
 
     return Piece(len(code), first)
 
 
 def _edges(state: SearchState) -> Piece:
     """Write one line for each edge between the files, related files first."""
-    near = [f"- {found.path} ({found.relation}) {found.of}" for found in state.related]
-    links = [f"- {link.path} imports {link.target}" for link in state.imports]
-    edges = [_one_line(edge) for edge in dict.fromkeys((*near, *links))]
+    near = [
+        f"- {markdown(found.path)} ({found.relation}) {markdown(found.of)}"
+        for found in state.related
+    ]
+    links = [f"- {markdown(link.path)} imports {markdown(link.target)}" for link in state.imports]
+    edges = list(dict.fromkeys((*near, *links)))
     return Piece(len(edges), lambda lines: "\n".join(edges[:lines]))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from codelode import languages
 from codelode.counts import counted
+from codelode.display import quoted
 from codelode.graph import edges_of_files
 from codelode.model import (
     Category,
@@ -79,9 +80,9 @@ async def explain(
 
 def _file_summary(file: Subject, near: Mapping[str, Sequence[str]]) -> str:
     [((_, path), chunks)] = file.files.items()
-    made = summaries.of_file(path, chunks).splitlines()
+    made = summaries.of_file(quoted(path), chunks).splitlines()
     sentences = " ".join(line if line.endswith(".") else f"{line}." for line in made)
-    return f"{sentences} {_counts(path, near)}"
+    return f"{sentences} {_counts(quoted(path), near)}"
 
 
 def _symbol_summary(name: str, found: Sequence[LocatedSymbol]) -> str:
@@ -89,8 +90,8 @@ def _symbol_summary(name: str, found: Sequence[LocatedSymbol]) -> str:
     symbol = first.symbol
     doc = f" {symbol.doc.rstrip('.')}." if symbol.doc else ""
     more = f" {_others(len(found) - 1)}." if len(found) > 1 else ""
-    place = f"{first.path}:{symbol.start_line}-{symbol.end_line}"
-    return f"{name} is a {symbol.kind} in {place} of {first.repository}.{doc}{more}"
+    place = f"{quoted(first.path)}:{symbol.start_line}-{symbol.end_line}"
+    return f"{quoted(name)} is a {symbol.kind} in {place} of {first.repository}.{doc}{more}"
 
 
 def _others(count: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from codelode.display import quoted
 from codelode.errors import NotFound
 from codelode.model import (
     Candidate,
@@ -30,7 +31,7 @@ async def chunk_at(
         raise NotFound(f"{repository} holds no indexed file {path!r} at this ref")
     found = next((chunk for chunk in chunks if line <= chunk.end_line), None)
     if found is None:
-        raise NotFound(f"{path} ends at line {chunks[-1].end_line}, before line {line}")
+        raise NotFound(f"{quoted(path)} ends at line {chunks[-1].end_line}, before line {line}")
     return found
 
 

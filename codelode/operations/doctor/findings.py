@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from codelode.counts import counted
+from codelode.display import quoted
 from codelode.model import RefName, RepositoryName, RunId
 
 NOBODY = RepositoryName("")
@@ -36,7 +37,7 @@ class Finding:
 
     def __str__(self) -> str:
         """Return `acme/app main: 3 files: chunks are missing or too many, for example src/a.py`."""
-        count, first = len(self.names), self.names[0] if self.names else ""
+        count, first = len(self.names), quoted(self.names[0]) if self.names else ""
         files = counted(count, "file")
         such = f", for example {first}"
         said = {
@@ -48,7 +49,7 @@ class Finding:
             Trouble.HANDOVER: f"left over of {counted(count, 'run')} that ended{such}",
             Trouble.INDEX: f"an index that was replaced or given up: {first}",
         }[self.trouble]
-        place = " ".join(part for part in (self.repository, self.ref) if part)
+        place = " ".join(part for part in (self.repository, quoted(self.ref)) if part)
         return f"{place}: {said}" if place else said
 
 

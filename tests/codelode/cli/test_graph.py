@@ -68,7 +68,7 @@ def test_links_are_lines_indented_by_their_distance(address, codelode):
     assert answer.out.splitlines() == [
         "definitions      a.py:4 run",
         "imports          a.py → b.py",
-        "imports            b.py → c\\x1b.py",
+        "imports            b.py → 'c\\x1b.py'",
         "imports          a.py → requests (external)",
         "calls            a.py:4 run → b.py:9 load  (name)",
         "cross_repository a.py → acme/ui ui npm:ui",

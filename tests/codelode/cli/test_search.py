@@ -306,3 +306,42 @@ def test_the_lines_around_a_hit_are_shown_in_its_place(served, gateway):
     _, *lines = served("search", "x").out.splitlines()
 
     assert lines == [" 8  above", " 9  hit", "10  below"]
+
+
+FORGED = "a.py:1-1\nacme/http b.py"
+REVERSED = "gnp\u202eyp.b\u2028"
+
+
+def test_no_name_forges_a_line_or_reorders_one(served, gateway, around):
+    gateway.hits = [hit(path=FORGED, symbol=REVERSED, content="x")]
+    gateway.around = {
+        **around,
+        "related": [search_pb2.Related(path=REVERSED, relation="imports", of=FORGED)],
+        "imports": [search_pb2.ImportLink(path=FORGED, target=REVERSED, mark="external", depth=1)],
+        "duplicates": [search_pb2.Duplicate(path=FORGED, start_line=1, of_rank=1)],
+        "files": [search_pb2.FoundFile(path=FORGED, similarity=0.5)],
+        "coverage": [search_pb2.Coverage(repository="r", ref=REVERSED, revision="a" * 40)],
+    }
+
+    answer = served("search", "x", "--explain")
+
+    shown = answer.out.split("\n")
+    assert shown == [
+        r"r 'a.py:1-1\nacme/http b.py':1-1  'gnp\u202eyp.b\u2028'  (0, )",
+        "1  x",
+        "",
+        r"related  'gnp\u202eyp.b\u2028' (imports 'a.py:1-1\nacme/http b.py')",
+        r"import   'a.py:1-1\nacme/http b.py' → 'gnp\u202eyp.b\u2028' (external)",
+        r"copy     'a.py:1-1\nacme/http b.py':1 of hit 1",
+        "",
+    ]
+    assert r"files: 'a.py:1-1\nacme/http b.py' (0.50)" in answer.err.split("\n")
+    assert r"searched r 'gnp\u202eyp.b\u2028' at aaaaaaaaaaaa" in answer.err.split("\n")
+
+
+def test_code_keeps_its_lines_and_loses_what_reorders_them(served, gateway):
+    gateway.hits = [hit(content="if admin: \u202e#\u2066 not\u2028x\x1b[2J")]
+
+    _, line = served("search", "x").out.split("\n")[:2]
+
+    assert line == r"1  if admin: \u202e#\u2066 not\u2028x\x1b[2J"
