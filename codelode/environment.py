@@ -25,6 +25,11 @@ class ClientSettings(NamedTuple):
     data: Path
 
 
+def wants_colours(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a terminal may be sent colours: see https://no-color.org."""
+    return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+
 def client_settings(environment: Mapping[str, str] = os.environ) -> ClientSettings:
     """Read a client's settings; the names of variables are not case-sensitive."""
     found = {name.upper(): value for name, value in environment.items()}

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import click
 
 from codelode import __version__
+from codelode.environment import wants_colours
 from codelode.errors import CodelodeError
 
 ERROR = 2
@@ -160,7 +161,8 @@ def _reader_may_go() -> Iterator[None]:
     cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__)
-def codelode() -> None:
+@click.pass_context
+def codelode(context: click.Context) -> None:
     """Find code across all the repositories of an organisation.
 
     \b
@@ -168,7 +170,12 @@ def codelode() -> None:
       codelode up                          start the cluster; leave it running
       codelode index . --wait              elsewhere: index the repository you are in
       codelode search "retry with back-off"
+
+    On a terminal, matches are highlighted and long output is shown in $PAGER (PAGER=cat turns that
+    off). There are no colours if NO_COLOR is set.
     """
+    if not wants_colours():
+        context.color = False
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -7,29 +7,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 
+from codelode.cli.excerpts import excerpt
 from codelode.counts import counted
 from codelode.display import plain, quoted
-from codelode.tokens import terms
 
 if TYPE_CHECKING:
     from codelode.client import Hit, ImportLink, SearchResult
-
-#: Lines of a hit shown on a terminal. A chunk has up to a hundred or so; of a longer one an excerpt
-#: is shown, which has as many lines together with the notes of what was left out.
-MAX_LINES = 12
-EXCERPT_LINES = 10
-#: Lines of an excerpt before the first line that matches the query.
-LEAD_LINES = 2
-#: Longer lines are cut: one line of a minified file fills a page.
-MAX_COLUMNS = 200
 
 
 def note(text: str) -> None:
@@ -42,13 +31,13 @@ def complain(message: str) -> None:
     note(f"codelode: {' '.join(message.split())}")
 
 
-def hit_text(hit: Hit, query: str = "") -> str:
-    """Return the location of a hit and its numbered lines, or those that match the query best."""
+def hit_text(hit: Hit, query: str = "", *, context: int | None = None) -> str:
+    """Return the location of a hit and its numbered lines; see `excerpts.excerpt`."""
     location = f"{quoted(hit.path)}:{hit.start_line}-{hit.end_line}"
     head = [quoted(hit.repository), click.style(location, fg="green")]
     symbol = f"  {click.style(quoted(hit.symbol), bold=True)}" if hit.symbol else ""
     found = click.style(f"  ({hit.score:.4g}, {hit.match})", dim=True)
-    return "\n".join([" ".join(head) + symbol + found, *_numbered(hit, query)])
+    return "\n".join([" ".join(head) + symbol + found, *excerpt(hit, query, context=context)])
 
 
 def around(result: SearchResult) -> str:
@@ -70,56 +59,6 @@ def around(result: SearchResult) -> str:
 def _link(link: ImportLink) -> str:
     mark = "" if link.mark == "internal" else f" ({link.mark})"
     return f"{quoted(link.path)} → {quoted(link.target)}{mark}"
-
-
-def _numbered(hit: Hit, query: str) -> list[str]:
-    shown, first = hit.content, hit.start_line
-    if hit.passage is not None:
-        shown, first = hit.passage.content, hit.passage.start_line
-    code = shown.replace("\r\n", "\n").rstrip("\n").split("\n")
-    start, end = 0, len(code)
-    if len(code) > MAX_LINES:
-        start = _best_start(code, frozenset(terms(query)), size=EXCERPT_LINES)
-        end = start + EXCERPT_LINES
-    width = len(str(first + end - 1))
-    lines = [
-        f"{click.style(f'{first + index:>{width}}', dim=True)}  {_clipped(code[index])}"
-        for index in range(start, end)
-    ]
-    above, below = _elided(start, "above", width), _elided(len(code) - end, "below", width)
-    return [*above, *lines, *below]
-
-
-def _best_start(code: Sequence[str], wanted: frozenset[str], *, size: int) -> int:
-    """Return where the excerpt begins that has most of the wanted terms.
-
-    A term that occurs in many lines counts less. Of equal excerpts, the one with the best line near
-    its top wins.
-    """
-    found = [wanted.intersection(terms(line)) for line in code]
-    lines_with = Counter(chain.from_iterable(found))
-    last = len(code) - size
-    starts = {min(max(index - LEAD_LINES, 0), last) for index, each in enumerate(found) if each}
-
-    def worth(of: Iterable[str]) -> float:
-        return round(sum(1 / lines_with[term] for term in of), 9)
-
-    def rank(start: int) -> tuple[float, float]:
-        return worth(set(chain(*found[start : start + size]))), worth(found[start + LEAD_LINES])
-
-    return max(sorted({0, *starts}), key=rank)
-
-
-def _elided(count: int, where: str, width: int) -> list[str]:
-    if not count:
-        return []
-    text = f"{'':>{width}}  … {counted(count, 'line')} {where}"
-    return [click.style(text, dim=True)]
-
-
-def _clipped(line: str) -> str:
-    line = line.rstrip()
-    return plain(line if len(line) <= MAX_COLUMNS else f"{line[:MAX_COLUMNS]}…")
 
 
 def explanation(hit: Hit) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codelode.cli import printing
+from codelode.cli import printing, terminal
 from codelode.cli.options import (
     FOUND,
     NOTHING,
@@ -27,6 +27,10 @@ from codelode.counts import counted
 
 if TYPE_CHECKING:
     from codelode.client import Client, SearchResult
+
+#: The most lines before and after a hit, and of both with the hit, that the gateway allows.
+MAX_CONTEXT = 200
+MAX_PASSAGE_LINES = 1_000
 
 
 @click.command()
@@ -53,6 +57,15 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Return the line and the signature of each symbol instead of code.",
 )
+@click.option(
+    "--context",
+    "-C",
+    "context_lines",
+    type=click.IntRange(0, MAX_CONTEXT),
+    metavar="N",
+    help="Show N lines before and after the line that matches best, also those outside the hit, "
+    f"0 to {MAX_CONTEXT}.",
+)
 @set_option
 @click.option(
     "--page",
@@ -76,6 +89,7 @@ def search(
     similarity: float | None,
     alpha: float | None,
     compact: bool,
+    context_lines: int | None,
     overrides: SearchOptions,
     page: str,
     as_json: bool,
@@ -95,6 +109,7 @@ def search(
       codelode search "how are sessions stored" --preset thorough --explain
       codelode search "how are sessions stored" --mode staged --similarity 0.3
       codelode search "session store" --set rank.reranker=judge --set analyze.rewrite=true
+      codelode search closeSession --context 10
       codelode search "open a session" --repo acme/http --json | jq '.hits[].path'
     """
     retrieve = {
@@ -105,8 +120,11 @@ def search(
     }
     chosen: SearchOptions = {
         "retrieve": {name: value for name, value in retrieve.items() if value is not None},
+        "expand": _surroundings(context_lines),
         "assemble": {"compact": True} if compact else {},
     }
+    if compact and context_lines is not None:
+        raise click.UsageError("--compact shows no code, --context more of it; give one of them")
     result = client.search(
         query,
         **filters_of(filters),
@@ -119,7 +137,7 @@ def search(
     if as_json:
         click.echo(printing.search_json(result, explain=explain))
     else:
-        show(result, query=query, explain=explain)
+        show(result, query=query, explain=explain, context_lines=context_lines)
     context.exit(FOUND if result else NOTHING)
 
 
@@ -194,14 +212,17 @@ def similar(
     ctx.exit(FOUND if result else NOTHING)
 
 
-def show(result: SearchResult, *, query: str, explain: bool) -> None:
+def show(
+    result: SearchResult, *, query: str, explain: bool, context_lines: int | None = None
+) -> None:
     """Print the hits, their related results, and the notices of the answer."""
-    for number, hit in enumerate(result):
-        click.echo(("\n" if number else "") + printing.hit_text(hit, query))
-        if explain and hit.explain:
-            click.echo(printing.explanation(hit))
-    if around := printing.around(result):
-        click.echo("\n" + around)
+    parts = [
+        "\n".join([text, *([printing.explanation(hit)] if explain and hit.explain else [])])
+        for hit in result
+        for text in [printing.hit_text(hit, query, context=context_lines)]
+    ]
+    if text := "\n\n".join(filter(None, (*parts, printing.around(result)))):
+        terminal.show(text)
     for notice in result.notices:
         printing.note(f"note: {notice}")
     if explain:
@@ -212,6 +233,13 @@ def show(result: SearchResult, *, query: str, explain: bool) -> None:
     if result.next_page:
         printing.note(f"more: --page {result.next_page}")
     printing.note(_summary(result))
+
+
+def _surroundings(lines: int | None) -> dict[str, object]:
+    """Return the options that make the lines around a hit part of the answer."""
+    if not lines:
+        return {}
+    return {"before_lines": lines, "after_lines": lines, "max_lines": MAX_PASSAGE_LINES}
 
 
 def _summary(result: SearchResult) -> str:

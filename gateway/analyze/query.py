@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from codelode import tokens
+from codelode.stopwords import STOPWORDS
 from gateway.state import Analysis, QueryKind
 
 _DEFINING_WORDS = """
@@ -37,17 +38,6 @@ MAX_WORDS = 64
 
 #: Least number of marks in a query that is code; one may occur in prose ("a => b mapping").
 _CODE_MARKS = 2
-
-#: Words of questions that say nothing about the code that answers them. Some are code too (`for`,
-#: `not`): the list affects only the features of the ranker, not the search of the index.
-_STOPWORDS = """
-a an and any are as at be been but by can could did do does doing done each for from had has have
-how i if in inside into is it its let me my of on onto one or our out over per should so some such
-than that the their them then there these they this those through to up upon use used uses using
-was we were what when where whether which while who why will with within without would you your
-"""
-
-STOPWORDS = frozenset(_STOPWORDS.split())
 
 _EDGES = "\"'`()[]{}<>,;?!*"
 

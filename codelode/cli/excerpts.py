@@ -1,0 +1,130 @@
+"""Show the lines of a hit that match the query, with the matches highlighted."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import click
+
+from codelode.cli.terminal import TAB_COLUMNS, cells, columns, prefix
+from codelode.counts import counted
+from codelode.display import plain
+from codelode.stopwords import STOPWORDS
+from codelode.tokens import identifiers, terms, words
+
+if TYPE_CHECKING:
+    from codelode.client import Hit
+
+#: Lines of a hit that are shown. A chunk has up to a hundred or so; of a longer one an excerpt
+#: is shown, which has as many lines together with the notes of what was left out.
+MAX_LINES = 12
+EXCERPT_LINES = 10
+#: Lines of an excerpt before the first line that matches the query.
+LEAD_LINES = 2
+
+
+def excerpt(hit: Hit, query: str, *, context: int | None = None) -> list[str]:
+    """Return the numbered lines of a hit, or those that match the query best.
+
+    `context`: show this many lines before and after the line that matches best.
+    """
+    shown, first = hit.content, hit.start_line
+    if hit.passage is not None:
+        shown, first = hit.passage.content, hit.passage.start_line
+    code = shown.replace("\r\n", "\n").rstrip("\n").split("\n")
+    wanted = wanted_terms(query)
+    size, lead = (EXCERPT_LINES, LEAD_LINES) if context is None else (2 * context + 1, context)
+    start, end = 0, len(code)
+    if len(code) > (MAX_LINES if context is None else size):
+        start = _best_start(code, wanted, size=size, lead=lead, otherwise=hit.line - first)
+        end = start + size
+    width = len(str(first + end - 1))
+    room = max(1, columns() - width - 2)
+    numbers = (click.style(f"{first + index:>{width}}", dim=True) for index in range(start, end))
+    shown_code = (_fitted(line, wanted, room) for line in code[start:end])
+    lines = [f"{number}  {line}" for number, line in zip(numbers, shown_code, strict=True)]
+    if context is not None:
+        return lines
+    above, below = _elided(start, "above", width), _elided(len(code) - end, "below", width)
+    return [*above, *lines, *below]
+
+
+def wanted_terms(query: str) -> frozenset[str]:
+    """Return the terms of the query without words such as `how` and `the`, if others are left."""
+    found = frozenset(terms(query))
+    return found - STOPWORDS or found
+
+
+def _best_start(
+    code: Sequence[str], wanted: frozenset[str], *, size: int, lead: int, otherwise: int
+) -> int:
+    """Return where the excerpt begins that has most of the wanted terms.
+
+    A term that occurs in many lines counts less. Of equal excerpts, the one with the best line
+    below its lead wins. If no line has a term, the excerpt is about the line `otherwise`.
+    """
+    found = [wanted.intersection(terms(line)) for line in code]
+    lines_with = Counter(chain.from_iterable(found))
+    last = len(code) - size
+    marked = [index for index, each in enumerate(found) if each] or [max(0, otherwise)]
+    starts = {min(max(index - lead, 0), last) for index in marked}
+
+    def worth(of: Iterable[str]) -> float:
+        return round(sum(1 / lines_with[term] for term in of), 9)
+
+    def rank(start: int) -> tuple[float, float]:
+        return worth(set(chain(*found[start : start + size]))), worth(found[start + lead])
+
+    return max(sorted(starts if not lines_with else {0, *starts}), key=rank)
+
+
+def _elided(count: int, where: str, width: int) -> list[str]:
+    if not count:
+        return []
+    text = f"{'':>{width}}  … {counted(count, 'line')} {where}"
+    return [click.style(text, dim=True)]
+
+
+def _fitted(line: str, wanted: frozenset[str], room: int) -> str:
+    """Return the line, highlighted, or of a longer one the part with the first match."""
+    text = plain(line.rstrip())
+    if sys.stdout.isatty():
+        text = text.expandtabs(TAB_COLUMNS)
+    if cells(text) <= room:
+        return _highlighted(text, wanted)
+    found, end = next(_matches(text, wanted), (0, 0))
+    start = max(0, found - room // 4) if cells(text[:end]) >= room else 0
+    before = "…" if start else ""
+    part = prefix(text[start:], room - 1 - len(before))
+    after = "…" if start + len(part) < len(text) else ""
+    return f"{before}{_highlighted(part, wanted)}{after}"
+
+
+def _highlighted(text: str, wanted: frozenset[str]) -> str:
+    shown, done = [], 0
+    for start, end in _matches(text, wanted):
+        shown += [text[done:start], click.style(text[start:end], fg="red", bold=True)]
+        done = end
+    return "".join((*shown, text[done:]))
+
+
+def _matches(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the wanted terms, in order: whole identifiers, or words inside them."""
+    at = 0
+    for identifier in identifiers(text):
+        start = text.index(identifier, at)
+        at = start + len(identifier)
+        if not wanted.isdisjoint(terms(identifier)[-1:]):
+            yield start, at
+            continue
+        folded, position = identifier.lower(), 0
+        for word in words(identifier):
+            found = folded.find(word, position)
+            if found >= 0:
+                position = found + len(word)
+                if word in wanted:
+                    yield start + found, start + position
