@@ -17,6 +17,8 @@ from codelode.model import DEFAULT_REF, RefName, RefStatus, Repository, Reposito
 
 #: Longest list of known names in an error.
 MAX_LISTED = 10
+#: Longest name that is compared with known names, characters; the comparison takes quadratic time.
+MAX_NAME_CHARS = 200
 #: Kinds of names that `codelode status` lists.
 _IN_STATUS = ("repository", "ref")
 
@@ -130,5 +132,7 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """Return the known names that are most similar, at most three."""
+    if len(name) > MAX_NAME_CHARS:
+        return []
     lower = {candidate.lower(): candidate for candidate in known}
     return [lower[match] for match in get_close_matches(name.lower(), lower, n=3)]

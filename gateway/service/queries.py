@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from codelode import languages
+from codelode.counts import counted
 from codelode.errors import InvalidQuery
 from codelode.model import Category, Filters, Kind, RefName, RepositoryName
 from gateway.service import options
@@ -25,9 +26,14 @@ MAX_TOP_K = 200
 DEFAULT_TOP_K = 10
 #: Default for a context; more than for a search, because hits that exceed the budget are dropped.
 CONTEXT_TOP_K = 20
-MAX_GLOB_CHARS = 1_024
+#: Longest value of a filter, characters.
+MAX_VALUE_CHARS = 1_024
 #: Most alternatives in one filter field; more are a mistake or an attack.
 MAX_ALTERNATIVES = 1_000
+#: Most globs in one filter field, and most characters of them together: each glob is compiled, and
+#: compared with every path or name of the index.
+MAX_GLOBS = 100
+MAX_GLOBS_CHARS = 16_384
 
 #: A bracket that is neither closed nor followed by a wildcard that could close it.
 _UNCLOSED = re.compile(r"\[[^\]*?]*\Z")
@@ -113,7 +119,7 @@ def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
         return NO_FILTERS
     for field in fields(given):
         if field.name != "ref":
-            _check_count(f"filters.{field.name}", getattr(given, field.name))
+            check_size(f"filters.{field.name}", getattr(given, field.name))
     repositories = catalog.known(given.repositories)
     return Filters(
         repositories=repositories,
@@ -154,7 +160,14 @@ def _members(field: str, names: Iterable[str], members: type[Closed]) -> tuple[C
     return tuple(dict.fromkeys(found))
 
 
-def _globs(field: str, patterns: Iterable[str]) -> tuple[str, ...]:
+def _globs(field: str, patterns: Sequence[str]) -> tuple[str, ...]:
+    chars = sum(map(len, patterns))
+    if len(patterns) > MAX_GLOBS or chars > MAX_GLOBS_CHARS:
+        raise InvalidQuery(
+            field,
+            f"has {counted(len(patterns), 'glob')} of {chars:,} characters; at most {MAX_GLOBS:,} "
+            f"of {MAX_GLOBS_CHARS:,} together are allowed: use wildcards, or several searches",
+        )
     return tuple(dict.fromkeys(_glob(field, pattern) for pattern in patterns))
 
 
@@ -163,8 +176,6 @@ def _glob(field: str, pattern: str) -> str:
         raise InvalidQuery(
             field, "contains an empty glob; leave the filter out to allow all paths and names"
         )
-    if len(pattern) > MAX_GLOB_CHARS:
-        raise InvalidQuery(field, f"contains a glob of more than {MAX_GLOB_CHARS:,} characters")
     if not pattern.isprintable():
         raise InvalidQuery(field, f"{pattern!r} contains control characters")
     return pattern
@@ -198,8 +209,17 @@ def _path(glob: str) -> str:
     return glob
 
 
-def _check_count(field: str, values: Sequence[str]) -> None:
+def check_size(field: str, values: Sequence[str]) -> None:
+    """Raise InvalidQuery if there are too many values, or one that is too long."""
     if len(values) > MAX_ALTERNATIVES:
         raise InvalidQuery(
-            field, f"has {len(values):,} values; at most {MAX_ALTERNATIVES:,} are allowed"
+            field,
+            f"has {len(values):,} values; at most {MAX_ALTERNATIVES:,} are allowed: use several "
+            "searches",
+        )
+    longest = max(map(len, values), default=0)
+    if longest > MAX_VALUE_CHARS:
+        raise InvalidQuery(
+            field,
+            f"has a value of {longest:,} characters; at most {MAX_VALUE_CHARS:,} are allowed",
         )

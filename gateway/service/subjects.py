@@ -69,6 +69,7 @@ def _query(request: GraphRequest, catalog: VisibleCatalog) -> GraphQuery:
 
 
 def _relations(names: Sequence[str], *, reverse: bool) -> tuple[Relation, ...]:
+    queries.check_size("relations", names)
     known = [relation.value for relation in Relation]
     for name in names:
         if name not in known:

@@ -157,6 +157,21 @@ async def test_filters_limit_the_hits(search, filters, paths):
             "filters.paths",
             "1,000",
         ),
+        (
+            Request(query="x", filters=Filters(paths=[f"**/a{n}*" for n in range(101)])),
+            "filters.paths",
+            "at most 100 of 16,384 together are allowed: use wildcards",
+        ),
+        (
+            Request(query="x", filters=Filters(symbols=[f"{n}{'*a' * 400}" for n in range(21)])),
+            "filters.symbols",
+            "use wildcards, or several searches",
+        ),
+        (
+            Request(query="x", filters=Filters(repositories=["ab" * 100_000])),
+            "filters.repositories",
+            "200,000 characters; at most 1,024 are allowed",
+        ),
     ],
 )
 async def test_bad_input_names_the_field_and_the_remedy(search, request_, field, says):

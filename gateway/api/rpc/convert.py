@@ -2,6 +2,9 @@
 
 Fields of answers have the names of the protos' fields, so one function converts them all. A field
 that the message lacks is internal and not sent.
+
+Repeated fields of requests are not copied here, on the event loop, because nothing bounds their
+length before the service layer does.
 """
 
 from __future__ import annotations
@@ -116,7 +119,7 @@ def graph_request(given: graph_pb2.GetGraphRequest) -> GraphRequest:
         subject=given.subject,
         repository=given.repository,
         ref=given.ref,
-        relations=tuple(given.relations),
+        relations=given.relations,
         depth=given.depth,
         limit=given.limit,
         reverse=given.reverse,
@@ -128,8 +131,8 @@ def start_request(given: index_pb2.StartRunRequest) -> StartRequest:
         url=given.url,
         name=given.name,
         ref=given.ref,
-        include=tuple(given.include.patterns) if given.HasField("include") else None,
-        exclude=tuple(given.exclude.patterns) if given.HasField("exclude") else None,
+        include=given.include.patterns if given.HasField("include") else None,
+        exclude=given.exclude.patterns if given.HasField("exclude") else None,
     )
 
 
@@ -154,7 +157,7 @@ def options(given: search_pb2.SearchOptions) -> GivenOptions:
 
 
 def _filters(given: search_pb2.Filters) -> GivenFilters:
-    if not given.ByteSize():
+    if not given.ListFields():
         return NO_FILTERS
-    values = {name: tuple(getattr(given, name)) for name in _FILTERS if name != "ref"}
+    values = {name: getattr(given, name) for name in _FILTERS if name != "ref"}
     return GivenFilters(ref=given.ref, **values)
