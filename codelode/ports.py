@@ -258,9 +258,16 @@ class SymbolTable(Protocol):
         """Return the definitions of each name in one repository, in one round trip."""
 
     def defined_in(
-        self, repository: RepositoryName, paths: Sequence[str]
+        self,
+        repository: RepositoryName,
+        paths: Sequence[str],
+        *,
+        names: Collection[str] | None = None,
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-        """Return the definitions in each file, ordered by line, in one round trip."""
+        """Return the definitions in each file, ordered by line, in one round trip.
+
+        With `names`, only definitions of these names, which takes a fraction of the time.
+        """
 
     def remove_repository(self, repository: RepositoryName) -> None:
         """Remove all definitions of the repository."""

@@ -15,7 +15,8 @@ import click
 
 from codelode.cli.excerpts import excerpt
 from codelode.counts import counted
-from codelode.display import plain, quoted
+from codelode.display import plain as plain  # used by the commands
+from codelode.display import quoted
 
 if TYPE_CHECKING:
     from codelode.client import Hit, ImportLink, SearchResult

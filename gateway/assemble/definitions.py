@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from codelode.model import Chunk, FileKey, Hit, Kind, LocatedSymbol, RepositoryName, Symbol
@@ -36,12 +36,13 @@ Defined = Mapping[FileKey, Sequence[LocatedSymbol]]
 async def defined_in_files(hits: Iterable[Hit], symbols: SymbolTable | None) -> Defined:
     """Read the definitions of the files of all hits that have a symbol."""
     paths: defaultdict[RepositoryName, dict[str, None]] = defaultdict(dict)
-    for hit in hits:
-        if hit.chunk.symbol:
-            paths[hit.chunk.repository][hit.chunk.path] = None
+    chunks = [hit.chunk for hit in hits if hit.chunk.symbol]
+    for chunk in chunks:
+        paths[chunk.repository][chunk.path] = None
     if symbols is None or not paths:
         return {}
-    return await asyncio.to_thread(_read, symbols, paths)
+    names = {name for chunk in chunks for name in _names(chunk)}
+    return await asyncio.to_thread(_read, symbols, paths, names)
 
 
 def definition(chunk: Chunk, defined: Defined) -> Definition | None:
@@ -68,13 +69,21 @@ def first_line(chunk: Chunk) -> Definition:
     return Definition(number, line[:MAX_LINE_CHARS])
 
 
+def _names(chunk: Chunk) -> Iterator[str]:
+    """Yield the unqualified names that the symbol can have: `web` of `Deployment/web`."""
+    yield chunk.symbol.rpartition(".")[2]
+    yield from (name for name in chunk.symbols if chunk.symbol.endswith(name))
+
+
 def _read(
-    symbols: SymbolTable, paths: Mapping[RepositoryName, Iterable[str]]
+    symbols: SymbolTable,
+    paths: Mapping[RepositoryName, Iterable[str]],
+    names: Collection[str],
 ) -> dict[FileKey, Sequence[LocatedSymbol]]:
     return {
         (repository, path): found
         for repository, some in paths.items()
-        for path, found in symbols.defined_in(repository, tuple(some)).items()
+        for path, found in symbols.defined_in(repository, tuple(some), names=names).items()
     }
 
 

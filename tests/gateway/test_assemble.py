@@ -111,7 +111,8 @@ def test_more_budget_never_loses_a_hit(data, shown, near, edges):
 
 def of_tokens(*sizes):
     """Pieces of one line each, of so many tokens with the blank line after it."""
-    return [Piece(1, lambda lines, size=size: "x" * (4 * size - 2) * lines) for size in sizes]
+    texts = ["x" * (4 * size - 2) for size in sizes]
+    return [Piece(1, text.__mul__) for text in texts]
 
 
 def of_lines(count):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from codelode.model import FileKey, LocatedSymbol, RepositoryName, Symbol
 
@@ -35,7 +35,11 @@ class MemorySymbols:
         return {name: self.lookup(name, repositories=[repository]) for name in names}
 
     def defined_in(
-        self, repository: RepositoryName, paths: Sequence[str]
+        self,
+        repository: RepositoryName,
+        paths: Sequence[str],
+        *,
+        names: Collection[str] | None = None,
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         return {
             path: tuple(
@@ -44,6 +48,7 @@ class MemorySymbols:
                     self._files.get((repository, path), ()),
                     key=lambda symbol: (symbol.start_line, symbol.qualified_name),
                 )
+                if names is None or symbol.name in names
             )
             for path in paths
         }

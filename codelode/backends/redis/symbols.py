@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import redis
 
@@ -65,13 +65,18 @@ class RedisSymbols:
         }
 
     def defined_in(
-        self, repository: RepositoryName, paths: Sequence[str]
+        self,
+        repository: RepositoryName,
+        paths: Sequence[str],
+        *,
+        names: Collection[str] | None = None,
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         calls = [(self._base(repository), [keys.encode(path)]) for path in paths]
+        wanted = None if names is None else {b"=" + keys.encode(name) for name in names}
         with translated():
             replies = self._defined(calls) if calls else []
         return {
-            path: _in_file(repository, path, flat)
+            path: _in_file(repository, path, flat, wanted)
             for path, (flat,) in zip(paths, replies, strict=True)
         }
 
@@ -97,13 +102,13 @@ def _located(
 
 
 def _in_file(
-    repository: RepositoryName, path: str, flat: Sequence[bytes]
+    repository: RepositoryName, path: str, flat: Sequence[bytes], wanted: Collection[bytes] | None
 ) -> tuple[LocatedSymbol, ...]:
-    """Decode the definitions of a file, ordered by line, from alternating names and values."""
+    """Decode the wanted definitions of a file, by line, from alternating fields and values."""
     found = [
         LocatedSymbol(repository, path, symbol)
         for field, packed in zip(flat[::2], flat[1::2], strict=True)
-        if field != b"/"
+        if field != b"/" and (wanted is None or field in wanted)
         for symbol in _unpacked(keys.decode(field[1:]), packed)
     ]
     return tuple(sorted(found, key=lambda at: (at.symbol.start_line, at.symbol.qualified_name)))
