@@ -18,6 +18,7 @@ from codelode.model import (
     ChunkId,
     Filters,
     Hit,
+    Kind,
     RepositoryName,
 )
 from codelode.ports import (
@@ -70,7 +71,10 @@ class EntityKind(StrEnum):
 
 
 class FileRelation(StrEnum):
-    """The relation of a file to a hit. `test_for`, `interface_of` and `calls` have both directions."""
+    """The relation of a file to a hit.
+
+    `test_for`, `interface_of` and `calls` count in both directions.
+    """
 
     IMPORTS = "imports"
     IMPORTED_BY = "imported_by"
@@ -121,6 +125,22 @@ ASKED_BY = {
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame of a stack trace in the query."""
+
+    path: str  # as the program was built, often absolute
+    line: int
+    function: str  # unqualified
+
+    def is_in(self, chunk: Chunk) -> bool:
+        """Whether the chunk defines the function, in a file that the path may mean."""
+        inner, outer = sorted((self.path.lstrip("/"), chunk.path), key=len)
+        is_file = f"/{outer}".endswith(f"/{inner}")
+        own = chunk.symbol.rpartition(".")[2]
+        return is_file and self.function in (own, *chunk.symbols)
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """The result of reading the words of a query."""
 
@@ -130,6 +150,8 @@ class Analysis:
     intent: Intent = Intent.GENERAL
     entities: tuple[Entity, ...] = ()
     synonyms: tuple[str, ...] = ()  # additional words to search for
+    kinds: frozenset[Kind] = frozenset()  # that the word before a name asks for; empty: any
+    frames: tuple[Frame, ...] = ()  # of a stack trace, innermost first
 
     def alpha(self, chosen: float | None) -> float:
         """Return the chosen weight of the vector results, or the usual one of hybrid code search.

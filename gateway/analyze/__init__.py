@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.analyze.filters import inferred
+from gateway.analyze.frames import frames
 from gateway.analyze.intent import entities, intent
 from gateway.analyze.query import analysis
 from gateway.analyze.rewrite import NOT_STAGED, alternates
@@ -17,7 +18,9 @@ async def analyze(state: SearchState, backends: Backends) -> SearchState:
     """Add the analysis of the query, and what the options add to the query."""
     text, options = state.query.text, state.query.options.analyze
     found = analysis(text)
-    found = replace(found, intent=intent(text, found.kind), entities=entities(text))
+    found = replace(
+        found, intent=intent(text, found.kind), entities=entities(text), frames=frames(text)
+    )
     if options.synonyms:
         found = replace(found, synonyms=synonyms(found.words))
     state = replace(state, analysis=found)

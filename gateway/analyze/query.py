@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from codelode import tokens
+from codelode.model import Kind
 from codelode.stopwords import STOPWORDS
 from gateway.state import Analysis, QueryKind
 
@@ -20,6 +21,15 @@ protocol macro const var let val package
 
 #: Words that introduce a name in some language: `class Foo` asks for Foo.
 DEFINING = frozenset(_DEFINING_WORDS.split())
+
+_TYPES = frozenset({Kind.CLASS, Kind.STRUCT, Kind.INTERFACE, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
+_FUNCTIONS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.MACRO})
+
+#: The kinds of definitions that such a word asks for; the other words ask for any.
+_KINDS = {
+    **dict.fromkeys(("class", "struct", "enum", "interface", "trait", "type", "protocol"), _TYPES),
+    **dict.fromkeys(("def", "func", "function", "fn", "fun"), _FUNCTIONS),
+}
 
 #: Matches one token of names that are joined by the separators of some language: `absl::StrCat`,
 #: `Client.get()`, `$this->run`, `@app.route`, `Foo#bar`, `serde::de::Visitor<'de>`, `kebab-case`.
@@ -48,7 +58,9 @@ def analysis(text: str) -> Analysis:
     `"how does parse_args work"` → natural language, words `parse args parseargs work`,
     identifiers `parse_args`.
     """
-    return Analysis(kind=kind(text), words=words(text), identifiers=identifiers(text))
+    return Analysis(
+        kind=kind(text), words=words(text), identifiers=identifiers(text), kinds=kinds(text)
+    )
 
 
 def kind(text: str) -> QueryKind:
@@ -61,6 +73,12 @@ def kind(text: str) -> QueryKind:
     if len(_CODE.findall(text)) >= _CODE_MARKS:
         return QueryKind.CODE
     return QueryKind.NATURAL_LANGUAGE
+
+
+def kinds(text: str) -> frozenset[Kind]:
+    """Return the kinds that a query of a word and a name asks for: `class Foo` → types."""
+    first, *others = text.lower().split() or [""]
+    return _KINDS.get(first, frozenset()) if len(others) == 1 else frozenset()
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from gateway.options import Centrality, Ranker, Reranker
 from gateway.rank import fused, linear
 from gateway.rank.centrality import by_centrality
 from gateway.rank.duplicates import collapsed
+from gateway.rank.frames import by_frames
 from gateway.rank.rerank import by_cross_encoder, by_judge
 from gateway.state import Analysis, Backends, Ranked, SearchState
 
@@ -38,6 +39,8 @@ async def rank(state: SearchState, backends: Backends) -> SearchState:
         state = await by_cross_encoder(state, backends.cross_encoder)
     if options.reranker is Reranker.JUDGE:
         state = await by_judge(state, backends.language_model)
+    if state.analysis.frames:
+        state = replace(state, ranking=by_frames(state.ranking, state.analysis.frames))
     return state
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Set
 
 import numpy as np
 
-from codelode.model import Category, Chunk
+from codelode.model import Category, Chunk, Kind
 from codelode.names import Names, is_constructor
 from gateway.rank.query_group import QueryGroup, Scores
 from gateway.state import QueryKind
@@ -83,8 +83,8 @@ def symbol(group: QueryGroup) -> Scores:
 def definition(group: QueryGroup) -> Scores:
     """Return 1 if the query is a name and the main definition has it and starts in the chunk.
 
-    Return ½ if that definition continues from an earlier chunk or is a constructor, or if the name
-    is not the main definition of the chunk.
+    Return ½ if that definition continues from an earlier chunk, is a constructor, or is not of the
+    kind that the query asks for, or if the name is not the main definition of the chunk.
     """
     if group.analysis.kind is not QueryKind.IDENTIFIER:
         return np.zeros(len(group.candidates))
@@ -168,12 +168,14 @@ def _said_literally(name: tuple[str, ...], spoken: Set[str]) -> float:
 def _defining(group: QueryGroup, queried: Set[str]) -> Scores:
     """Return for each candidate how well it defines one of the queried names."""
     pairs = zip(group.names, group.chunks, strict=True)
-    return np.array([_defines(names, chunk, queried) for names, chunk in pairs])
+    kinds = group.analysis.kinds
+    return np.array([_defines(names, chunk, queried, kinds) for names, chunk in pairs])
 
 
-def _defines(names: Names, chunk: Chunk, queried: Set[str]) -> float:
+def _defines(names: Names, chunk: Chunk, queried: Set[str], kinds: Set[Kind]) -> float:
     if names.symbol in queried:
-        return 1.0 if _starts(names) and not is_constructor(chunk.symbol) else 0.5
+        is_asked = not kinds or chunk.kind in kinds
+        return 1.0 if is_asked and _starts(names) and not is_constructor(chunk.symbol) else 0.5
     return 0.0 if queried.isdisjoint(names.defined.split("\n")) else 0.5
 
 

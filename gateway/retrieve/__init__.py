@@ -12,7 +12,9 @@ import asyncio
 from dataclasses import replace
 
 from codelode.model import Candidate
+from codelode.vectors import Vector
 from gateway.options import Mode
+from gateway.retrieve.frames import of_frames
 from gateway.retrieve.hybrid import KEYWORDS_ONLY, candidates, embed
 from gateway.retrieve.staged import staged
 from gateway.state import AlternateQuery, Backends, SearchState
@@ -26,13 +28,7 @@ async def retrieve(state: SearchState, backends: Backends) -> SearchState:
     state = state.noticed(*notices)
     if state.query.options.retrieve.mode is Mode.STAGED:
         return await staged(state, vector, backends)
-    own = candidates(
-        state.query.text,
-        vector,
-        query=state.query,
-        analysis=state.analysis,
-        chunks=backends.chunks,
-    )
+    own = _own(state, vector, backends)
     if not state.alternates:
         return replace(state, candidates=await own)
     others = (_alternate(found, state, backends) for found in state.alternates)
@@ -40,6 +36,21 @@ async def retrieve(state: SearchState, backends: Backends) -> SearchState:
     pairs = zip(state.alternates, alternates, strict=True)
     queries = tuple(replace(other, candidates=retrieved) for other, retrieved in pairs)
     return replace(state, candidates=found, alternates=queries)
+
+
+async def _own(
+    state: SearchState, vector: Vector | None, backends: Backends
+) -> tuple[Candidate, ...]:
+    """Return the candidates of the query, with those of its stack trace."""
+    query, analysis = state.query, state.analysis
+    found = await candidates(
+        query.text, vector, query=query, analysis=analysis, chunks=backends.chunks
+    )
+    if not analysis.frames:
+        return found
+    framed = await of_frames(analysis.frames, query, backends.chunks)
+    known = {one.chunk.id for one in found}
+    return (*found, *(one for one in framed if one.chunk.id not in known))
 
 
 async def _alternate(

@@ -285,3 +285,30 @@ def test_names_that_the_store_keeps_are_not_computed_again(candidate):
     assert [place.score for place in ranked(analysis("new"), [kept])] > [
         place.score for place in ranked(analysis("new"), [found])
     ]
+
+
+def test_a_class_that_is_asked_for_comes_before_a_function_of_its_name(candidate):
+    found = [
+        candidate(
+            "src/sessions.py",
+            'def session():\n    """Deprecated: create a class Session instead."""\n',
+            symbol="session",
+            symbols=("session",),
+            kind=Kind.FUNCTION,
+            keyword=6.0,
+        ),
+        candidate(
+            "src/sessions.py",
+            "class Session(Mixin):\n",
+            symbol="Session",
+            symbols=("Session",),
+            kind=Kind.CLASS,
+            keyword=5.0,
+        ),
+    ]
+
+    assert ranked(analysis("class Session"), found)[0].candidate.chunk.symbol == "Session"
+    assert ranked(analysis("def session"), found)[0].candidate.chunk.symbol == "session"
+    assert feature(features.definition, "class Session", *found) == [0.5, 1.0]
+    assert feature(features.definition, "def session", *found) == [1.0, 0.5]
+    assert feature(features.definition, "Session", *found) == [1.0, 1.0]

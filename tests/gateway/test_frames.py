@@ -1,0 +1,98 @@
+"""A stack trace in the query leads to the function of the innermost frame that is indexed."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelode.access import EVERYTHING, Principal, Role
+from gateway import service
+from gateway.analyze.frames import MAX_FRAMES, frames
+from gateway.service.requests import GivenFilters, SearchRequest
+from tests.worlds import World
+
+ASKING = Principal("ann", Role.READER, EVERYTHING)
+
+GO = """panic: runtime error: invalid memory address or nil pointer dereference
+[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x48f2b1]
+
+goroutine 18 [running]:
+panic({0x4a2e20?, 0x55b9a0?})
+\t/usr/local/go/src/runtime/panic.go:770 +0x132
+main.(*Server).handle.func1()
+\t/build/app/src/server.go:14 +0x1d
+main.(*Server).handle(0xc00012e000, {0x0, 0x0})
+\t/build/app/src/server.go:16 +0x1d
+main.serve(...)
+\t/build/app/src/main.go:9
+main.main()
+\t/build/app/src/main.go:5 +0x20
+created by main.start in goroutine 1
+\t/build/app/src/main.go:20 +0x5c
+"""
+PYTHON = """Traceback (most recent call last):
+  File "/srv/app/main.py", line 8, in main
+    run(1)
+  File "/srv/app/jobs.py", line 2, in run
+    return json.loads(text)
+  File "/usr/lib/python3.11/json/decoder.py", line 355, in raw_decode
+    raise JSONDecodeError("Expecting value", s, err.value) from None
+"""
+FILES = {
+    "src/main.go": (
+        "package main\n\nfunc main() {\n\tstart()\n\tserve()\n}\n\n"
+        "// panic: runtime error: goroutine running main.serve created by main.start\n"
+        "func serve() {\n\tnew(Server).handle(nil)\n}\n\n"
+        "func start() {\n\tgo serve() // goroutine: main serve handle Server\n}\n"
+    ),
+    "src/server.go": (
+        "package main\n\ntype Server struct{}\n\ntype Client struct{}\n\n"
+        "// handle of a client: panic, runtime error, nil pointer dereference\n"
+        "func (c *Client) handle(text []byte) {\n\tpanic(text)\n}\n\n"
+        "func (s *Server) handle(text []byte) {\n"
+        "\tdefer func() {\n\t\trecover()\n\t}()\n\tlog(text[0])\n}\n"
+    ),
+    "other/server.go": "package other\n\nfunc handle() {}\n",
+    "app/main.py": (
+        "def run(text):\n    return text\n\n\n"
+        "def main():\n    from jobs import run\n\n    run(1)\n"
+    ),
+    "app/jobs.py": "def run(text):\n    return json.loads(text)\n",
+}
+
+
+@pytest.fixture
+def search(settings):
+    world = World(settings)
+    world.index("acme/app", FILES)
+
+    async def searched(text, **filters):
+        request = SearchRequest(query=text, filters=GivenFilters(**filters))
+        answer = await service.search(world.dependencies, ASKING, request)
+        return [(hit.path, hit.symbol) for hit in answer.hits]
+
+    return searched
+
+
+async def test_a_go_trace_leads_to_the_innermost_own_function(search):
+    found = await search(GO)
+    assert found[0] == ("src/server.go", "Server.handle")
+    assert ("other/server.go", "handle") not in found[:3]
+
+
+async def test_a_python_trace_ends_with_the_innermost_frame(search):
+    found = await search(PYTHON)
+    assert found[:2] == [("app/jobs.py", "run"), ("app/main.py", "main")]
+
+
+async def test_the_filters_of_the_query_bound_the_frames_too(search):
+    assert all(path == "src/main.go" for path, _ in await search(GO, paths=("src/main.go",)))
+    assert all(path.endswith(".py") for path, _ in await search(GO, languages=("python",)))
+
+
+def test_frames_are_read_innermost_first_and_bounded():
+    assert [(frame.function, frame.line) for frame in frames(GO)] == [
+        *(("panic", 770), ("handle", 14), ("handle", 16), ("serve", 9), ("main", 5)),
+    ]
+    assert [frame.function for frame in frames(PYTHON)] == ["raw_decode", "run", "main"]
+    assert frames("where is main.go:5 read(") == ()
+    assert len(frames("main.f()\n\t/a.go:1 +0x1\n" * 50)) == MAX_FRAMES
