@@ -53,8 +53,7 @@ FILES = {
     ),
     "other/server.go": "package other\n\nfunc handle() {}\n",
     "app/main.py": (
-        "def run(text):\n    return text\n\n\n"
-        "def main():\n    from jobs import run\n\n    run(1)\n"
+        "def run(text):\n    return text\n\n\ndef main():\n    from jobs import run\n\n    run(1)\n"
     ),
     "app/jobs.py": "def run(text):\n    return json.loads(text)\n",
 }

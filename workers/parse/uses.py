@@ -96,7 +96,8 @@ def _kind(label: str, before: bytes) -> ReferenceKind | None:
         if before.endswith(b"fn "):
             return None
         kind = ReferenceKind.MEMBER if before.endswith(b".") else kind
-    return ReferenceKind.OWN if kind in _OBJECTS and _OWN.search(before) else kind
+    is_member = kind in _OBJECTS and before.endswith((b".", b">", b":"))
+    return ReferenceKind.OWN if is_member and _OWN.search(before) else kind
 
 
 def _is_kept(use: _Use) -> bool:

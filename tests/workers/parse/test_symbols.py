@@ -151,9 +151,13 @@ CASES = {
         char *prototype(void);
         char **h(void) { return 0; }
         int arr[3] = {1};
+        TEST_IMPL(by_macro) { return 1; }
+        #ifdef A
+        TEST_IMPL(sometimes) { FOREACH(item) { f(item); } }
+        #endif
         """,
         "+macro A; +macro B; +struct s; +type s2_t; +struct s2; +enum e; +type callback;"
-        "function f; +function h; +constant arr",
+        "function f; +function h; +constant arr; +function by_macro; +function sometimes",
     ),
     "a.cpp": (
         """
@@ -175,11 +179,14 @@ CASES = {
         int& ref() { return x; }
         class Forward;
         const int kMax = 3;
+        TEST(Suite, Case) { ref(); }
+        TEST_F(Fixture, Other) { ref(); }
         }
         """,
         "+class a.b.Foo; +method a.b.Foo.Foo; +method a.b.Foo.~Foo; +method a.b.Foo.m;"
         "+method a.b.Foo.operator==; +method a.b.Foo.t; +struct a.b.P; +enum a.b.E; +type a.b.V;"
-        "+method a.b.Foo.late; +method a.b.Foo.~Foo; +function a.b.ref; +constant a.b.kMax",
+        "+method a.b.Foo.late; +method a.b.Foo.~Foo; +function a.b.ref; +constant a.b.kMax;"
+        "+function a.b.Case; +function a.b.Other",
     ),
     "a.cs": (
         """
@@ -244,6 +251,9 @@ CASES = {
         package a.b
         data class Foo<T>(val a: Int) : Bar(), Baz {
           companion object { const val K = 1 }
+          class Holder {
+            companion object Key { fun k() {} }
+          }
           override suspend fun m(x: Int): String { return "" }
           inner class In
         }
@@ -255,7 +265,8 @@ CASES = {
         typealias Al = Int
         private fun hidden() {}
         """,
-        "+class Foo; +constant Foo.K; +method Foo.m; +class Foo.In; +interface I; +method I.q;"
+        "+class Foo; +constant Foo.K; +class Foo.Holder; +class Foo.Holder.Key;"
+        "+method Foo.Holder.Key.k; +method Foo.m; +class Foo.In; +interface I; +method I.q;"
         "+class Obj; +method Obj.z; +enum E; +method String.ext; +method Foo.gen; +type Al;"
         "function hidden",
     ),

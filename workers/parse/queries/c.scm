@@ -1,9 +1,15 @@
-(function_definition declarator: [
+((function_definition declarator: [
   (function_declarator declarator: (_) @name)
   (pointer_declarator declarator: (function_declarator declarator: (_) @name))
   (pointer_declarator
     declarator: (pointer_declarator declarator: (function_declarator declarator: (_) @name)))
-]) @definition.function
+]) @definition.function (#not-match? @name "^(TYPED_)?TEST(_F|_P)?$"))
+(translation_unit (function_definition
+  type: (type_identifier)
+  declarator: (parenthesized_declarator (identifier) @name)) @definition.function)
+(preproc_ifdef (function_definition
+  type: (type_identifier)
+  declarator: (parenthesized_declarator (identifier) @name)) @definition.function)
 (struct_specifier name: (type_identifier) @name body: (_)) @definition.struct
 (union_specifier name: (type_identifier) @name body: (_)) @definition.struct
 (enum_specifier name: (type_identifier) @name body: (_)) @definition.enum

@@ -4,6 +4,11 @@
 (function_definition
   declarator: (reference_declarator (function_declarator declarator: (_) @name)))
   @definition.function
+((function_definition declarator: (function_declarator
+  declarator: (identifier) @_macro
+  parameters: (parameter_list
+    (parameter_declaration) . (parameter_declaration type: (type_identifier) @name) .)))
+  @definition.function (#any-of? @_macro "TEST" "TEST_F" "TEST_P" "TYPED_TEST" "TYPED_TEST_P"))
 (function_definition declarator: (operator_cast) @name) @definition.function
 (field_declaration declarator: [
   (function_declarator declarator: (_) @name)

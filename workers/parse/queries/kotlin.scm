@@ -3,6 +3,7 @@
 (class_declaration (type_identifier) @name (enum_class_body)) @definition.enum
 (class_declaration (type_identifier) @name) @definition.class
 (object_declaration (type_identifier) @name) @definition.class
+(companion_object (type_identifier) @name) @definition.class
 (function_declaration
   receiver: (receiver_type (user_type . (type_identifier) @receiver))
   (simple_identifier) @name) @definition.method
