@@ -3,8 +3,9 @@
     python tests/bench/resolution.py FOLDER    (with clones OWNER+NAME/repo of the repositories)
 
 The facts beside this file name places and what is meant there: `imports.tsv` one import a line,
-`calls.tsv` one use of a name in a file, with the files whose definition of it is meant. A clone at
-another commit may lack some of them; those are left out and counted.
+`calls.tsv` one use of a name in a file, with the files whose definition of it is meant, `uses.tsv`
+one line with a name before parentheses, and whether that is a call. A clone at another commit may
+lack some of them; those are left out and counted.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def main(argv=None):
     report = {
         "imports": import_figures(options.clones),
         "calls": call_figures(options.clones),
+        "uses": use_figures(options.clones),
     }
     json.dump(report, sys.stdout, indent=2)
     print()
@@ -150,6 +152,29 @@ def judged_call(targets, wanted):
     if not targets:
         return "unresolved"
     return "right" if targets & wanted else "wrong"
+
+
+def use_figures(folder):
+    """Precision and recall of the lines of calls."""
+    total, not_right = Counter(), []
+    for name, path, line, used, expected in facts("uses.tsv"):
+        parsed = clone(folder, name).parsed(path)
+        if parsed is None:
+            total["missing"] += 1
+            continue
+        found = any(used == one.name and int(line) in one.lines for one in parsed.references)
+        verdict = ("right" if found else "missed") if expected == "call" else ""
+        verdict = verdict or ("invented" if found else "left out")
+        total[verdict] += 1
+        if verdict in ("missed", "invented"):
+            not_right.append(f"{name} {path}:{line} {used} {verdict}")
+    right = total["right"]
+    return {
+        **total,
+        "precision": round(right / max(right + total["invented"], 1), 3),
+        "recall": round(right / max(right + total["missed"], 1), 3),
+        "not_right": not_right,
+    }
 
 
 class Indexed:
