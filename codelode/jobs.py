@@ -25,6 +25,7 @@ QUEUES = stages.queues()
 
 PULL_TASK = stages.PULL.task
 FORGET_TASK = "workers.forget"  # remove all data of a repository
+FORGET_REF_TASK = "workers.forget_ref"
 DROP_MIRROR_TASK = "workers.drop_mirror"
 REAP_TASK = "workers.reap"
 MAINTAIN_TASK = "workers.maintain"

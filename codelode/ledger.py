@@ -20,6 +20,7 @@ from codelode.model import (
     RefStatus,
     Repository,
     RepositoryName,
+    RepositoryRef,
     Reprocess,
     Revision,
     Run,
@@ -74,6 +75,20 @@ class Catalog(Protocol):
 
     def removal_finished(self, name: RepositoryName) -> None:
         """Record that no data of the unregistered repository is left."""
+
+    def remove_ref(self, name: RepositoryName, ref: RefName) -> bool:
+        """Remove the ref from the repository; return False if it is the default ref or unknown.
+
+        It stays in `refs_being_removed`, and `Files.all` yields its records, until
+        `ref_removal_finished` reports that the index holds nothing of it. No run of it is planned
+        meanwhile.
+        """
+
+    def refs_being_removed(self) -> frozenset[RepositoryRef]:
+        """Return the removed refs of registered repositories that have data left to remove."""
+
+    def ref_removal_finished(self, name: RepositoryName, ref: RefName) -> None:
+        """Delete the file records of a removed ref, because the index holds nothing of it."""
 
     def generation(self) -> int:
         """Return a number that grows with every change that can change search results."""
@@ -144,10 +159,14 @@ class Runs(Protocol):
         `reason` is shown as what the run waits for until its pull is claimed again.
         """
 
-    def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
+    def end(
+        self, run: RunId, state: RunState, error: str = "", *, withdraws: bool = False
+    ) -> RunId | None:
         """End the run as FAILED or CANCELLED and return the queued run that became active, if any.
 
-        Workers drop its files in flight when they next report. A run that is over stays as it is.
+        With `withdraws`, the repository is unregistered if it has no ref and no other run. It is
+        then among `being_removed`, and its ended runs stay. Workers drop its files in flight when
+        they next report. A run that is over stays as it is.
         """
 
     def active(self, repository: RepositoryName) -> RunId | None:

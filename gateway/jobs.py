@@ -10,7 +10,7 @@ from kombu.exceptions import OperationalError
 
 from codelode import jobs
 from codelode.errors import Unavailable
-from codelode.model import RepositoryName, Run
+from codelode.model import RefName, RepositoryName, Run
 from codelode.settings import Settings
 from gateway.service.dependencies import Queue
 
@@ -41,6 +41,10 @@ class CeleryJobs:
 
     def remove(self, repository: RepositoryName) -> None:
         self._send(jobs.FORGET_TASK, jobs.STORE, {"repository": repository}, label=repository)
+
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        names = {"repository": repository, "ref": ref}
+        self._send(jobs.FORGET_REF_TASK, jobs.STORE, names, label=f"{repository}@{ref}")
 
     def queues(self) -> tuple[Queue, ...]:
         with _translated(), self._app.connection_for_write() as connection:

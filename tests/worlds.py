@@ -76,6 +76,10 @@ class ListedJobs:
         self._answer()
         self.sent.append(("remove", repository))
 
+    def remove_ref(self, repository, ref):
+        self._answer()
+        self.sent.append(("remove", repository, ref))
+
     def queues(self):
         self._answer()
         return (Queue("pull", len(self.sent), 1),)

@@ -18,7 +18,7 @@ from codelode.ports import PublishedPackages
 from codelode.stages import has_language_model
 from workers.enrich import by_priority
 from workers.parse import PARSER_VERSION, imports, own_queries
-from workers.pull import RULES_VERSION, prepare, recently_changed
+from workers.pull import RULES_VERSION, prepare, recently_changed, require_staying
 from workers.services import Services
 
 log = structlog.get_logger("workers")
@@ -42,6 +42,9 @@ def plan(run: Run, services: Services) -> Advance:
         manifest = replace(manifest, items=_by_priority(manifest, repository, services))
     manifest, layout = _with_dependents(manifest, prepared.ref, repository, services)
     advance = services.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint=fingerprint)
+    require_staying(services.ledger, repository, prepared.ref)  # else nothing has been planned
+    for ref in prepared.gone:
+        services.ledger.remove_ref(repository, ref)
     log.info(
         "run_planned",
         run=run.id,

@@ -11,7 +11,7 @@ from codelode.cli import printing
 from codelode.cli.options import Name, server_option
 from codelode.counts import counted
 from codelode.display import quoted
-from codelode.model import Run, RunState
+from codelode.model import DEFAULT_REF, Run, RunState
 
 if TYPE_CHECKING:
     from codelode.client import Client, IndexedRepository, Status
@@ -85,9 +85,12 @@ def report_troubles(state: Status, name: str | None, *, good: str = "") -> int:
 
 def _troubles(state: Status, name: str | None) -> list[str]:
     """Return what is wrong with the named repository or all, one line for each."""
+    refs = {each.repository.name: {ref.ref for ref in each.refs} for each in state.repositories}
     last: dict[str, Run] = {}
     for run in state.runs:  # newest first
-        last.setdefault(run.repository, run)
+        known = refs.get(run.repository)
+        if not known or run.ref == DEFAULT_REF or run.ref in known:  # else it was never indexed
+            last.setdefault(run.repository, run)
     found = ((each, last.get(each.repository.name)) for each in _asked_for(state, name))
     return [
         f"{each.repository.name}: {text}" for each, run in found if (text := _trouble(each, run))
@@ -110,7 +113,8 @@ def _asked_for(state: Status, name: str | None) -> list[IndexedRepository]:
 
 def _trouble(repository: IndexedRepository, last: Run | None) -> str:
     if last is not None and last.state is RunState.FAILED:
-        return f"its last run failed: {last.error}; run `codelode index` again"
+        forget = "" if repository.refs else f", or `codelode remove {repository.repository.name}`"
+        return f"its last run failed: {last.error}; run `codelode index` again{forget}"
     if last is not None and last.state is RunState.CANCELLED:
         return "its last run was cancelled; `codelode index` continues it"
     if last is None and not any(ref.indexed for ref in repository.refs):

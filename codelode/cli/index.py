@@ -84,7 +84,8 @@ def index(
 
     The default ref, which searches without --ref use, is chosen by the first run without --ref: the
     default branch of the remote; for a checkout that of its remote, else main or master, whatever
-    is checked out. It stays until `codelode default` changes it or its branch is gone.
+    is checked out. It stays until `codelode default` changes it or its branch is gone. Other
+    branches and tags that the source no longer has leave the index with this run.
 
     Patterns are stored with the repository. They apply to all its refs, to each from its next run
     on, until the same option is given again. A file that --exclude matches or that no --include
@@ -198,16 +199,31 @@ def cancel(*, client: Client, run: str) -> None:
 
 @click.command()
 @click.argument("name")
+@click.option("--ref", help="Remove only this branch, tag, or commit of the repository.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @server_option
-def remove(*, client: Client, name: str, yes: bool) -> None:
-    """Remove the repository NAME and everything that is indexed of it."""
+def remove(*, client: Client, name: str, ref: str | None, yes: bool) -> None:
+    """Remove the repository NAME and everything that is indexed of it.
+
+    With --ref, what other refs share with the removed one stays. The default ref can only be
+    removed after `codelode default` has chosen another; the last ref takes the repository along.
+    Branches and tags that the source no longer has need not be removed: they leave with the next
+    run of the repository.
+
+    \b
+    Examples:
+      codelode remove acme/http
+      codelode remove acme/http --ref release-1 --yes
+    """
+    if ref is not None and not ref.strip():  # usually a variable that a script did not set
+        raise click.UsageError("--ref is empty; name a ref, or leave it out for all of them")
+    what = f"{name}@{ref}" if ref else name
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError("there is no terminal to confirm on; give --yes")
-        click.confirm(f"Remove {name} from the index?", abort=True, err=True)
-    client.remove(name)
-    printing.note(f"removed {name}")
+        click.confirm(f"Remove {what} from the index?", abort=True, err=True)
+    client.remove(name, ref=ref or "")
+    printing.note(f"removed {what}")
 
 
 def locator(url: str) -> str:

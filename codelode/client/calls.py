@@ -240,13 +240,13 @@ def set_default(name: str, ref: str) -> Call[Run]:
     )
 
 
-def remove(name: str) -> Call[None]:
-    """Remove a repository and everything that is indexed of it."""
+def remove(name: str, *, ref: str = "") -> Call[None]:
+    """Remove a repository and everything that is indexed of it, or only one ref of it."""
     from codelode.v1 import index_pb2
 
     return _call(
         "IndexService/RemoveRepository",
-        index_pb2.RemoveRepositoryRequest(name=name),
+        index_pb2.RemoveRepositoryRequest(name=name, ref=ref),
         index_pb2.RemoveRepositoryResponse,
         lambda _: None,
     )

@@ -547,15 +547,21 @@ class RemoveRepositoryRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
+    REF_FIELD_NUMBER: _builtins.int
     name: _builtins.str
+    ref: _builtins.str
+    """Remove only this ref; empty: the whole repository. The default ref of several is refused, and
+    the last ref takes the repository along.
+    """
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
+        ref: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "ref", b"ref"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

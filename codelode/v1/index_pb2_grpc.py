@@ -126,7 +126,7 @@ class IndexServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RemoveRepository(self, request, context):
-        """Removes a repository and all its data.
+        """Removes a repository and all its data, or one ref of it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

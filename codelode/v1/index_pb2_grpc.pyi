@@ -43,7 +43,7 @@ class IndexServiceStub:
     GetStatus: _grpc.UnaryUnaryMultiCallable[_index_pb2.GetStatusRequest, _index_pb2.GetStatusResponse]
     """Returns repositories, recent runs, queues, and workers."""
     RemoveRepository: _grpc.UnaryUnaryMultiCallable[_index_pb2.RemoveRepositoryRequest, _index_pb2.RemoveRepositoryResponse]
-    """Removes a repository and all its data."""
+    """Removes a repository and all its data, or one ref of it."""
     SetDefaultRef: _grpc.UnaryUnaryMultiCallable[_index_pb2.SetDefaultRefRequest, _index_pb2.SetDefaultRefResponse]
     """Starts a run that indexes a ref and makes it the default one, which searches without a ref use."""
     ListFailures: _grpc.UnaryUnaryMultiCallable[_index_pb2.ListFailuresRequest, _index_pb2.ListFailuresResponse]
@@ -68,7 +68,7 @@ class IndexServiceAsyncStub(IndexServiceStub):
     GetStatus: _aio.UnaryUnaryMultiCallable[_index_pb2.GetStatusRequest, _index_pb2.GetStatusResponse]  # type: ignore[assignment]
     """Returns repositories, recent runs, queues, and workers."""
     RemoveRepository: _aio.UnaryUnaryMultiCallable[_index_pb2.RemoveRepositoryRequest, _index_pb2.RemoveRepositoryResponse]  # type: ignore[assignment]
-    """Removes a repository and all its data."""
+    """Removes a repository and all its data, or one ref of it."""
     SetDefaultRef: _aio.UnaryUnaryMultiCallable[_index_pb2.SetDefaultRefRequest, _index_pb2.SetDefaultRefResponse]  # type: ignore[assignment]
     """Starts a run that indexes a ref and makes it the default one, which searches without a ref use."""
     ListFailures: _aio.UnaryUnaryMultiCallable[_index_pb2.ListFailuresRequest, _index_pb2.ListFailuresResponse]  # type: ignore[assignment]
@@ -126,7 +126,7 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.RemoveRepositoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.RemoveRepositoryResponse, _abc.Awaitable[_index_pb2.RemoveRepositoryResponse]]:
-        """Removes a repository and all its data."""
+        """Removes a repository and all its data, or one ref of it."""
 
     @_abc_1.abstractmethod
     def SetDefaultRef(

@@ -6,6 +6,7 @@ found, nor listed, nor suggested.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,6 +20,9 @@ from codelode.model import DEFAULT_REF, RefName, RefStatus, Repository, Reposito
 MAX_LISTED = 10
 #: Longest name that is compared with known names, characters; the comparison takes quadratic time.
 MAX_NAME_CHARS = 200
+#: A ref that is a commit, and the fewest characters of its beginning that stand for it, as in git.
+COMMIT = re.compile(r"[0-9a-f]{40}")
+MIN_ABBREVIATION = 4
 #: Kinds of names that `codelode status` lists.
 _IN_STATUS = ("repository", "ref")
 
@@ -105,15 +109,19 @@ class VisibleCatalog:
     ) -> RefName:
         """Return the ref if one of the repositories has it. Raises InvalidQuery.
 
+        A commit may be given by the beginning of its id.
         Without repositories, all visible ones are searched for it.
         """
         if name in ("", DEFAULT_REF):
             return DEFAULT_REF
         refs = self.refs_of(repositories or self.names())
         known = sorted({status.ref for some in refs for status in some})
-        if name not in known:
+        if name in known:
+            return RefName(name)
+        commits = [ref for ref in known if COMMIT.fullmatch(ref) and ref.startswith(name)]
+        if len(commits) != 1 or len(name) < MIN_ABBREVIATION:
             raise InvalidQuery(field, unknown("ref", name, known))
-        return RefName(name)
+        return commits[0]
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:

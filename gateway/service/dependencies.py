@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from codelode.ledger import Ledger
-from codelode.model import RepositoryName, Run
+from codelode.model import RefName, RepositoryName, Run
 from codelode.ports import QueryCache, SemanticQueryCache
 from codelode.settings import Settings
 from gateway.service.coverage import CoverageReader
@@ -40,6 +40,9 @@ class Jobs(Protocol):
 
     def remove(self, repository: RepositoryName) -> None:
         """Remove the repository from the index."""
+
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        """Remove a removed ref from the index."""
 
     def queues(self) -> tuple[Queue, ...]:
         """Return every queue, in pipeline order."""

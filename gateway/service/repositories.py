@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 from codelode import registration
-from codelode.access import Principal
-from codelode.errors import Unavailable
-from codelode.model import Repository
+from codelode.access import Principal, Visibility
+from codelode.errors import InvalidQuery, Unavailable
+from codelode.model import DEFAULT_REF, RefName, Repository, RunState
 from gateway.service import results
 from gateway.service.audit import note
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
 from gateway.service.requests import RegisterRequest
+
+#: Runs of a repository among which those that are not over are found; one is active, and at most
+#: one per ref is queued.
+RUNS_LOOKED_AT = 1_000
 
 
 async def repositories(
@@ -35,10 +40,16 @@ async def register(
     return found
 
 
-async def remove(dependencies: Dependencies, principal: Principal, name: str) -> None:
-    """Remove a repository and its index. Raises NotFound."""
+async def remove(
+    dependencies: Dependencies, principal: Principal, name: str, ref: str = ""
+) -> None:
+    """Remove a repository and its index, or only one ref of it.
+
+    Raises NotFound, and InvalidQuery for an unknown ref and for the default one of several.
+    """
     note(repository=name)
-    await asyncio.to_thread(_remove, dependencies, principal, name)
+    remover = partial(_remove_ref, ref=ref) if ref else _remove
+    await asyncio.to_thread(remover, dependencies, principal, name)
 
 
 def listed(catalog: VisibleCatalog) -> tuple[results.Repository, ...]:
@@ -71,3 +82,36 @@ def _remove(dependencies: Dependencies, principal: Principal, name: str) -> None
     dependencies.ledger.unregister(repository.name)
     with suppress(Unavailable):
         dependencies.jobs.remove(repository.name)
+
+
+def _remove_ref(dependencies: Dependencies, principal: Principal, name: str, *, ref: str) -> None:
+    """End the runs of a ref, and remove it now; the workers delete its index later, as above.
+
+    The last ref takes the repository along, which would be listed as not indexed otherwise.
+    """
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    repository = catalog.repository(name)
+    found, default = catalog.ref(ref, [repository.name]), repository.default_ref
+    if found in (DEFAULT_REF, default):
+        if len(dependencies.ledger.refs(repository.name)) > 1:
+            raise InvalidQuery(
+                "ref",
+                f"{default} is the default ref of {name}; make another one the default first "
+                f"(`codelode default {name} REF`), or remove the whole repository",
+            )
+        _remove(dependencies, principal, name)
+        return
+    _end_runs(dependencies, repository, found)
+    dependencies.ledger.remove_ref(repository.name, found)
+    with suppress(Unavailable):
+        dependencies.jobs.remove_ref(repository.name, found)
+
+
+def _end_runs(dependencies: Dependencies, repository: Repository, ref: RefName) -> None:
+    ledger = dependencies.ledger
+    for run in ledger.recent(Visibility.of([repository.name]), limit=RUNS_LOOKED_AT):
+        if ref in (run.ref, run.resolved) and not run.state.is_over:
+            following = ledger.end(run.id, RunState.CANCELLED, "its ref was removed")
+            if following is not None and (next_run := ledger.run(following)) is not None:
+                with suppress(Unavailable):  # `reap` starts it otherwise
+                    dependencies.jobs.pull(next_run)

@@ -219,6 +219,83 @@ def test_a_forgotten_name_is_leaving_until_its_index_is_gone(ledger):
     assert ledger.generation() > before
 
 
+def with_refs(ledger, *names):
+    """Index a file at each ref."""
+    for name in names:
+        run = ledger.create(APP, RefName(name))
+        advance = ledger.plan(run.id, manifest(item(1)), ref=RefName(name), fingerprint=PRINT)
+        drain(ledger, run, advance)
+
+
+def test_a_removed_ref_keeps_its_records_until_its_index_is_gone(ledger):
+    with_refs(ledger, "main", "dev", "v1")
+    before = ledger.generation()
+    assert ledger.remove_ref(APP, RefName("dev"))
+    assert ledger.generation() > before
+    assert [status.ref for status in ledger.refs(APP)] == ["main", "v1"]
+    assert {ref for ref, _ in ledger.with_state(APP, FileState.INDEXED)} == {"main", "v1"}
+    assert ledger.refs_being_removed() == {(APP, "dev")}
+    assert [record.path for record in ledger.all(APP, RefName("dev"))] == [item(1).path]
+    before = ledger.generation()
+    ledger.ref_removal_finished(APP, RefName("dev"))
+    assert ledger.generation() > before
+    assert ledger.refs_being_removed() == frozenset()
+    assert list(ledger.all(APP, RefName("dev"))) == []
+    assert len(list(ledger.all(APP, RefName("v1")))) == 1
+
+
+def test_the_default_ref_and_unknown_ones_are_not_removed(ledger):
+    with_refs(ledger, "main", "dev")
+    for ref in ("main", "nothing"):
+        assert not ledger.remove_ref(APP, RefName(ref))
+    assert not ledger.remove_ref(RepositoryName("nobody"), RefName("dev"))
+    assert (len(ledger.refs(APP)), ledger.refs_being_removed()) == (2, frozenset())
+
+
+def test_a_ref_that_is_being_removed_is_not_planned_and_anew_afterwards(ledger):
+    with_refs(ledger, "main", "dev")
+    ledger.remove_ref(APP, RefName("dev"))
+    run = ledger.create(APP, RefName("dev"))
+    planned = manifest(item(2))
+    assert ledger.plan(run.id, planned, ref=RefName("dev"), fingerprint=PRINT) == Advance()
+    assert ledger.run(run.id).state is RunState.PULLING
+    ledger.ref_removal_finished(APP, RefName("dev"))
+    drain(ledger, run, ledger.plan(run.id, planned, ref=RefName("dev"), fingerprint=PRINT))
+    assert [record.path for record in ledger.all(APP, RefName("dev"))] == [item(2).path]
+
+
+def test_a_repository_that_is_removed_takes_its_leaving_refs_along(ledger):
+    with_refs(ledger, "main", "dev")
+    ledger.remove_ref(APP, RefName("dev"))
+    ledger.unregister(APP)
+    assert ledger.refs_being_removed() == frozenset()
+    assert list(ledger.all(APP, RefName("dev"))) == []
+
+
+def test_a_repository_of_which_nothing_was_planned_is_withdrawn_with_its_run(ledger):
+    ledger.set_patterns(APP, include=["src/"])
+    run = ledger.create(APP, RefName("typo"))
+    ledger.end(run.id, RunState.FAILED, "there is no branch", withdraws=True)
+    assert (ledger.get(APP), ledger.repositories()) == (None, ())
+    assert ledger.being_removed() == {APP}
+    assert ledger.run(run.id).error == "there is no branch"
+    assert ledger.recent(EVERYTHING) == (ledger.run(run.id),)
+    ledger.removal_finished(APP)
+    ledger.register(Repository(APP, "https://example.org/acme/app"))
+    assert patterns(ledger) == FilePatterns()
+
+
+def test_a_repository_with_a_ref_or_another_run_is_not_withdrawn(ledger):
+    run = ledger.create(APP, RefName("typo"))
+    waiting = ledger.create(APP, DEFAULT_REF)
+    assert ledger.end(run.id, RunState.FAILED, withdraws=True) == waiting.id
+    assert ledger.get(APP) is not None
+    ledger.plan(waiting.id, manifest(item(1)), ref=MAIN, fingerprint=PRINT)
+    ledger.end(waiting.id, RunState.FAILED, withdraws=True)
+    assert ledger.get(APP) is not None
+    assert ledger.being_removed() == frozenset()
+
+
 def test_the_generation_grows_with_every_counted_file_and_removal(ledger):
     seen = [ledger.generation()]
     run, _ = start(ledger, item(1), item(2))

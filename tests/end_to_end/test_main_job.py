@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import NamedTuple
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from codelode.backends import registry
 from codelode.cli import main
 from codelode.errors import InvalidQuery, NotFound
-from codelode.model import RunState
+from codelode.model import RepositoryName, RunState
+from tests.waiting import wait_until
 
 CACHE = '''"""Caching of rendered templates."""
 
@@ -246,6 +248,62 @@ def test_a_file_that_stalls_its_parser_is_one_failure_and_the_run_completes(clus
         assert failure.path == "poison.cob"
         assert "5 s" in failure.reason
         assert client.search("template cache", repositories=["poison"])[0].path == "fine.py"
+
+
+def test_a_ref_that_is_deleted_or_removed_leaves_and_the_others_stay(cluster, git):
+    git.commit({"a.py": "def on_main():\n    return 1\n"})
+    for name in ("one", "two"):
+        git.run("checkout", "--quiet", "-b", name)
+        git.commit({f"{name}.py": f"def on_{name}():\n    return 2\n"})
+    git.run("checkout", "--quiet", "main")
+    with cluster.client() as client:
+        for ref in ("", "one", "two"):
+            assert client.index(str(git.folder), name="leaving", ref=ref).state is RunState.COMPLETE
+        git.run("branch", "-D", "two")
+        run = client.index(str(git.folder), name="leaving")
+        assert run.notices == ("two has left the source and is removed from the index",)
+        client.remove("leaving", ref="one")
+        for ref in ("one", "two"):
+            with pytest.raises(InvalidQuery, match=f"no ref '{ref}'"):
+                client.search("on", repositories=["leaving"], ref=ref)
+        wait_until(lambda: not removals(cluster), "the workers to remove both refs")
+        assert stored_refs(cluster, "leaving") == {"main", "HEAD"}
+        assert [hit.path for hit in client.search("on", repositories=["leaving"])] == ["a.py"]
+
+
+def removals(cluster):
+    return registry.ledger(cluster.settings()).refs_being_removed()
+
+
+def stored_refs(cluster, name):
+    """Return the refs at which the chunk store holds a chunk of the repository."""
+    inventory = registry.inventory(cluster.settings())
+    with closing(inventory):
+        return {ref for refs in inventory.counts(RepositoryName(name)).values() for ref in refs}
+
+
+def test_what_was_mistyped_at_first_is_reported_and_leaves_nothing(cluster, git, codelode):
+    commit = git.commit({"a.py": CACHE})
+    slips = (
+        (str(git.folder.parent / "nowhere"), "slip", ()),
+        (str(git.folder), "slip", ("--ref", "mian")),
+        ("https://127.0.0.1:1/slip", "slip/host", ("--ref", "-x")),
+    )
+    for url, name, more in slips:
+        slip = codelode(cluster, "index", url, "--name", name, "--wait", *more)
+        assert slip.returncode == 2
+    with cluster.client() as client:
+        names = {found.repository.name for found in client.repositories()}
+        assert not names & {"slip", "slip/host"}
+    assert "slip" not in codelode(cluster, "failures").stderr
+    right = codelode(cluster, "index", str(git.folder), "--name", "slip", "--wait")
+    assert (right.returncode, right.stderr.count("codelode:")) == (0, 0)
+    short = codelode(
+        cluster, "index", str(git.folder), "--name", "slip", "--ref", commit[:8], "--wait"
+    )
+    assert short.returncode == 0
+    found = codelode(cluster, "search", "cache", "--repo", "slip", "--ref", commit[:8])
+    assert "a.py" in found.stdout
 
 
 def test_a_removed_repository_is_gone(cluster, git):

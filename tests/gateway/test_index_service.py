@@ -364,6 +364,59 @@ async def test_a_removed_repository_is_forgotten_and_cleared_up(indexing, ledger
     assert jobs.sent[-1] == ("remove", "acme/http")
 
 
+async def with_refs(indexing, ledger, *refs):
+    """Index a file at each ref; the first is the default."""
+    ledger.register(Repository(NAME, URL, RefName(refs[0])))
+    for ref in refs:
+        run = await start(indexing, ref=ref)
+        pull(ledger, run, "a.py", ref=RefName(ref))
+        finish(ledger, run, "a.py")
+
+
+def removal(ref, name="acme/http"):
+    return index_pb2.RemoveRepositoryRequest(name=name, ref=ref)
+
+
+async def test_one_ref_is_removed_and_its_runs_end(indexing, ledger, jobs):
+    commit = "c0ffee" + "0" * 34
+    await with_refs(indexing, ledger, "main", "dev", commit)
+    active = await start(indexing, ref="dev")
+    waiting = await start(indexing)
+
+    await indexing.RemoveRepository(removal("dev"))
+
+    assert [one.ref for one in ledger.refs(NAME)] == ["main", commit]
+    assert ledger.refs_being_removed() == {(NAME, "dev")}
+    assert ledger.run(active.id).state is RunState.CANCELLED
+    assert jobs.sent[-2:] == [("pull", waiting.id), ("remove", NAME, "dev")]
+    await indexing.RemoveRepository(removal("c0ffee"))
+    assert [one.ref for one in ledger.refs(NAME)] == ["main"]
+
+
+@pytest.mark.parametrize("ref", ["main", "HEAD"])
+async def test_the_default_ref_is_removed_only_as_the_last(indexing, ledger, jobs, ref):
+    await with_refs(indexing, ledger, "main", "dev")
+
+    code, message, field = await refusal(indexing.RemoveRepository(removal(ref)))
+
+    assert (code, field) == (grpc.StatusCode.INVALID_ARGUMENT, "ref")
+    assert "codelode default acme/http REF" in message
+    assert len(ledger.refs(NAME)) == 2
+    await indexing.RemoveRepository(removal("dev"))
+    await indexing.RemoveRepository(removal(ref))
+    assert ledger.get(NAME) is None
+    assert jobs.sent[-1] == ("remove", NAME)
+
+
+async def test_an_unknown_ref_is_not_removed(indexing, ledger):
+    await with_refs(indexing, ledger, "main", "dev")
+
+    code, message, field = await refusal(indexing.RemoveRepository(removal("deb")))
+
+    assert (code, field) == (grpc.StatusCode.INVALID_ARGUMENT, "ref")
+    assert "did you mean 'dev'" in message
+
+
 async def test_a_repository_is_removed_while_the_broker_is_away(indexing, ledger, jobs):
     await start(indexing)
     jobs.is_away = True

@@ -211,6 +211,18 @@ def test_a_row_in_the_table_adds_a_stage_that_files_pass(make, written):
     assert len(world.chunks()) == 1
 
 
+def test_a_run_that_ends_before_its_file_is_written_writes_nothing(world):
+    run = world.start({"a.py": "def a(): pass\n"})
+    world.take("parse")
+    world.take("embed")
+    ((_, job),) = world.queues.waiting
+    world.delivery.claim(world.stages["store"], [job])
+    world.ledger.end(run, RunState.CANCELLED, "its ref was removed")
+    world.delivery.work(world.stages["store"], [job])
+
+    assert world.chunks() == []
+
+
 def test_a_row_in_the_table_has_a_queue_and_a_worker_process(tmp_path):
     settings = load(data=tmp_path)
     stages = (STAGES[0], *with_row(SEEN, after="parse"))

@@ -13,6 +13,7 @@ from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
+    RefName,
     Repository,
     RepositoryName,
     Revision,
@@ -22,7 +23,7 @@ from codelode.model import (
 from codelode.settings import load
 from codelode.stages import FILE_STAGES
 from workers import services
-from workers.delivery import tasks
+from workers.delivery import tasks, upkeep
 from workers.delivery.app import app as celery_app
 from workers.delivery.files import Job
 from workers.pull import BeingRemoved
@@ -128,6 +129,46 @@ def test_a_run_waits_until_its_repository_has_left_however_long_that_takes(own, 
     assert messages(jobs.PULL) == [({"run": run}, 0)] * (tasks.MAX_PULL_RETRIES + 1)
     assert own.ledger.run(run).state is RunState.PULLING
     assert own.ledger.claim(run, worker="another")
+
+
+def test_a_first_run_of_what_cannot_be_found_leaves_its_report_and_no_registration(own, messages):
+    run = start(own)  # no source at that URL is allowed or there
+    own.ledger.register(Repository(APP, "/nowhere/app"))
+
+    tasks.pull(run)
+
+    assert own.ledger.run(run).state is RunState.FAILED
+    assert own.ledger.run(run).error
+    assert own.ledger.get(APP) is None
+    assert messages(jobs.STORE) == [({"repository": APP}, 0)]
+
+
+def test_a_repository_that_was_indexed_stays_when_a_run_of_it_fails(own):
+    first = start(own)
+    own.ledger.plan(first, FileManifest(Revision("b" * 40), ()), ref=DEFAULT_REF, fingerprint="")
+    own.ledger.register(Repository(APP, "/nowhere/app", DEFAULT_REF))
+    run = own.ledger.create(APP, DEFAULT_REF).id
+
+    tasks.pull(run)
+
+    assert own.ledger.run(run).state is RunState.FAILED
+    assert own.ledger.get(APP) is not None
+
+
+def test_a_removed_ref_is_cleared_up_by_whoever_looks_next(own, messages):
+    dev = RefName("dev")
+    for ref in (DEFAULT_REF, dev):
+        own.ledger.register(Repository(APP, "https://example.org/app", DEFAULT_REF))
+        run = own.ledger.create(APP, ref).id
+        own.ledger.plan(run, FileManifest(Revision("b" * 40), ()), ref=ref, fingerprint="")
+    own.ledger.remove_ref(APP, dev)
+
+    upkeep.reap()
+    ((sent, _),) = messages(jobs.STORE)
+    upkeep.forget_ref(**sent)
+
+    assert sent == {"repository": APP, "ref": dev}
+    assert own.ledger.refs_being_removed() == frozenset()
 
 
 def test_a_run_whose_repository_is_removed_meanwhile_is_dropped(own, messages, monkeypatch):

@@ -170,6 +170,9 @@ class Delivery:
         files = self._files(stage, run, group, left_out)
         ready = {job: file for job, file in files.items() if file is not None}
         with self.services.writing() if stage.is_exclusive else nullcontext():
+            if stage.is_exclusive and self._is_over(run.id):
+                self.services.stage_outputs.drop(run.id, [job.path for job in group])
+                return
             found: Sequence[Outcome] = resolve_name(stage.work)(
                 run, list(ready.values()), self.services
             )
@@ -180,6 +183,11 @@ class Delivery:
         self._send_on(stage, run.id, outcomes)
         self.publish(run.id, advance)
         self.services.stage_outputs.drop(run.id, [record.path for record in records])
+
+    def _is_over(self, run: RunId) -> bool:
+        """Return whether the run has ended, so that its ref may be being removed."""
+        now = self.services.ledger.run(run)
+        return now is None or now.state.is_over
 
     def _files(
         self,

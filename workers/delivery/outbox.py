@@ -15,7 +15,7 @@ from kombu.exceptions import BatchPublishError, OperationalError
 
 from codelode import jobs
 from codelode.errors import Unavailable
-from codelode.model import RepositoryName, Run
+from codelode.model import RefName, RepositoryName, Run
 from workers.delivery.files import Job
 
 #: An index optimisation that waited longer expires, because the next one follows, seconds.
@@ -51,6 +51,11 @@ class CeleryOutbox:
     def forget(self, name: RepositoryName) -> None:
         """Have the workers delete the stored data of a removed repository."""
         self._send(jobs.FORGET_TASK, jobs.STORE, {"repository": name}, name)
+
+    def forget_ref(self, name: RepositoryName, ref: RefName) -> None:
+        """Have the workers delete the stored data of a removed ref."""
+        names: dict[str, object] = {"repository": name, "ref": ref}
+        self._send(jobs.FORGET_REF_TASK, jobs.STORE, names, f"{name}@{ref}")
 
     def drop_mirror(self, name: RepositoryName) -> None:
         """Have the workers delete the mirror of a removed repository."""

@@ -17,7 +17,7 @@ from celery import Task
 from celery.exceptions import Reject
 from celery.signals import task_failure
 
-from codelode.errors import CodelodeError, NotFound, Unavailable
+from codelode.errors import CodelodeError, Denied, InvalidQuery, NotFound, Unavailable
 from codelode.model import Run, RunId, RunState
 from codelode.stages import FILE_STAGES, PULL, Stage
 from workers.delivery.app import app
@@ -165,6 +165,9 @@ def pull(self: Task, run: str) -> None:
             else:
                 _end(RunId(run), str(exc))
                 raise JobFailed(str(exc)) from exc
+        except (NotFound, Denied, InvalidQuery) as exc:
+            _end(RunId(run), str(exc), withdraws=True)
+            raise JobFailed(str(exc)) from exc
         except CodelodeError as exc:
             _end(RunId(run), str(exc))
             raise JobFailed(str(exc)) from exc
@@ -177,6 +180,8 @@ def _plan(run: RunId) -> None:
     if services().ledger.claim(run, worker=identity()):
         plan: Callable[[Run, Services], Any] = resolve_name(PULL.work)
         delivery().publish(run, plan(delivery().existing(run), services()))
+        for place in services().ledger.refs_being_removed():
+            outbox.forget_ref(*place)
 
 
 def _pull_again(run: RunId, *, in_s: float, retries: int, reason: str) -> None:
@@ -194,9 +199,15 @@ def _pull_again(run: RunId, *, in_s: float, retries: int, reason: str) -> None:
         raise Reject(str(exc), requeue=True) from exc
 
 
-def _end(run: RunId, reason: str) -> None:
+def _end(run: RunId, reason: str, *, withdraws: bool = False) -> None:
+    """End the run as failed. `withdraws`: the caller must mend its URL, name, ref, or patterns.
+
+    A new repository is unregistered then: most likely, its URL or its ref was mistyped.
+    """
     found = services().ledger.run(run)  # None: its repository was removed
     log.warning("run_failed", run=run, repository=found and found.repository, reason=reason)
-    following = services().ledger.end(run, RunState.FAILED, reason)
+    following = services().ledger.end(run, RunState.FAILED, reason, withdraws=withdraws)
     if following:
         outbox.pull(delivery().existing(following))
+    if found and found.repository in services().ledger.being_removed():
+        outbox.forget(found.repository)  # its mirror

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 
 from codelode import jobs
 from codelode.ledger import Advance
-from codelode.model import RepositoryName
+from codelode.model import RefName, RepositoryName
+from codelode.ports import ChunkStore
 from workers.delivery.app import app
 from workers.delivery.tasks import delivery, outbox
 from workers.services import services
+from workers.store import remove_ref
 
 log = structlog.get_logger("workers")
 
@@ -32,6 +36,8 @@ def reap() -> None:
         outbox.pull(delivery().existing(run))
     for name in ledger.being_removed() if not waiting[jobs.STORE] else ():
         outbox.forget(name)
+    for place in ledger.refs_being_removed() if not waiting[jobs.STORE] else ():
+        outbox.forget_ref(*place)
 
 
 @app.task(name=jobs.MAINTAIN_TASK)
@@ -49,6 +55,13 @@ def forget(repository: str) -> None:
         _forget(RepositoryName(repository))
 
 
+@app.task(name=jobs.FORGET_REF_TASK)
+def forget_ref(repository: str, ref: str) -> None:
+    """Remove what is stored of a removed ref; until then no run of it is planned."""
+    with _removing:
+        _forget_ref(RepositoryName(repository), RefName(ref))
+
+
 @app.task(name=jobs.DROP_MIRROR_TASK)
 def drop_mirror(repository: str) -> None:
     """Delete the mirror of a removed repository, unless it was registered again since."""
@@ -61,6 +74,30 @@ def _waiting() -> dict[str, int]:
     """Messages per queue."""
     with app.connection_for_read() as connection:
         return {name: jobs.depth(connection, name) for name in jobs.QUEUES}
+
+
+def _forget_ref(name: RepositoryName, ref: RefName) -> None:
+    ledger = services().ledger
+    if (name, ref) not in ledger.refs_being_removed():
+        return
+    with services().swap.alone():
+        pass  # files of ended runs that were being written are written now, and no others begin
+    remove_ref(
+        name,
+        ref,
+        ledger=ledger,
+        writing=_writing,
+        graph=services().graph,
+        symbols=services().symbols,
+        references=services().references,
+    )
+    ledger.ref_removal_finished(name, ref)
+
+
+@contextmanager
+def _writing() -> Iterator[ChunkStore]:
+    with services().writing() as index:
+        yield index.store
 
 
 def _forget(name: RepositoryName) -> None:

@@ -11,7 +11,7 @@ from workers.pull.blobs import GitBlobs
 from workers.pull.changes import plan
 from workers.pull.ignore import VERSION as RULES_VERSION
 from workers.pull.mirror import Mirrors
-from workers.pull.preparation import BeingRemoved, Prepared, prepare
+from workers.pull.preparation import BeingRemoved, Prepared, prepare, require_staying
 from workers.pull.recent import recently_changed
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "plan",
     "prepare",
     "recently_changed",
+    "require_staying",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from git import RemoteProgress
 
 from codelode import mirrors
 from codelode.addresses import check_ref, check_url, is_local
-from codelode.errors import NotFound
+from codelode.errors import InvalidQuery, NotFound
 from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, Revision
 from workers.pull import git
 from workers.pull.source import HEADS, TAGS, Refs, Source, refs_of
@@ -28,6 +28,10 @@ from workers.pull.source import HEADS, TAGS, Refs, Source, refs_of
 Progress = Callable[[str], None]
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+#: The beginning of a commit id, of the least length that git accepts.
+_ABBREVIATED = re.compile(r"[0-9a-f]{4,39}")
+#: Most commits listed in the error about an ambiguous beginning.
+_COMMITS_NAMED = 3
 #: The ref under which a fetch stores the commit of a detached HEAD.
 _DETACHED = "refs/codelode/head"
 #: Most branches listed in the error about an unknown ref.
@@ -77,8 +81,9 @@ class Mirrors:
         """Return the short name of a branch or tag (or a full commit id), and its commit.
 
         DEFAULT_REF becomes the source's default branch, and stays itself when the source is
-        detached and has none. A branch wins over a tag of the same name. Raises NotFound naming
-        branches.
+        detached and has none. A branch wins over a tag of the same name, and both over the
+        beginning of a commit id. Raises NotFound naming branches, and InvalidQuery for the
+        beginning of several ids.
         """
         check_ref(ref)
         mirror = self.existing(name)
@@ -87,7 +92,15 @@ class Mirrors:
             commit = _commit(mirror, full)
             if commit is not None:
                 return short, commit
+        if _ABBREVIATED.fullmatch(wanted) and (found := _commits(mirror, wanted)):
+            return _only_commit(wanted, found)
         return _unknown_ref(mirror, wanted)
+
+    def gone(self, name: RepositoryName, refs: Iterable[RefName]) -> tuple[RefName, ...]:
+        """Return the branches and tags that the source no longer has. A commit is never gone."""
+        there = _mirror_refs(self.existing(name))
+        named = (ref for ref in refs if not _COMMIT.fullmatch(ref))
+        return tuple(ref for ref in named if not any(full in there for _, full in _readings(ref)))
 
     def default_ref(self, name: RepositoryName) -> RefName:
         """Return the source's default branch; DEFAULT_REF if the source is detached."""
@@ -218,6 +231,25 @@ def _commit(mirror: Path, name: str) -> Revision | None:
     return Revision(commit) if _COMMIT.fullmatch(commit) else None
 
 
+def _commits(mirror: Path, beginning: str) -> list[Revision]:
+    """Return the commits whose ids begin so, among the objects of the mirror."""
+    objects = git.run(*_at(mirror), "rev-parse", f"--disambiguate={beginning}")
+    listed = git.run(
+        *_at(mirror), "cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=objects
+    )
+    pairs = (line.split(" ") for line in listed.decode().splitlines())
+    return sorted(Revision(name) for kind, name in pairs if kind == "commit")
+
+
+def _only_commit(beginning: str, found: list[Revision]) -> tuple[RefName, Revision]:
+    if len(found) > 1:
+        named = ", ".join(commit[: len(beginning) + 4] for commit in found[:_COMMITS_NAMED])
+        raise InvalidQuery(
+            "ref", f"{beginning!r} is the beginning of {len(found)} commits ({named}); give more"
+        )
+    return RefName(found[0]), found[0]
+
+
 def _unknown_ref(mirror: Path, ref: RefName) -> NoReturn:
     listed = git.run(
         *_at(mirror), "for-each-ref", "--sort=-committerdate", "--format=%(refname)", HEADS, TAGS
@@ -232,7 +264,7 @@ def _unknown_ref(mirror: Path, ref: RefName) -> NoReturn:
     named = ", ".join(branches[:_BRANCHES_NAMED]) or "none"
     raise NotFound(
         f"there is no branch or tag {ref!r}; name one of its branches ({named}{more}), a tag, "
-        "or a full commit id of 40 digits"
+        "or a commit id"
     )
 
 

@@ -33,7 +33,7 @@ from workers.pull.mirror import Mirrors
 
 
 class BeingRemoved(Unavailable):
-    """The repository is still being removed; the run waits until that has ended."""
+    """The repository or the ref is still being removed; the run waits until that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Prepared:
 
     ref: RefName
     manifest: FileManifest
+    gone: tuple[RefName, ...] = ()  # other indexed refs that have left the source
 
 
 def prepare(
@@ -64,9 +65,11 @@ def prepare(
         raise BeingRemoved(f"{run.repository} is still being removed")
     checked_out = mirrors.sync(repository)
     ref, revision = _resolve(repository, run, mirrors)
+    require_staying(ledger, repository.name, ref)
     then = _with_default(repository, run, ref)
     abandoned = _abandoned(repository, then, ledger)
-    status = _status(ledger, repository.name, ref)
+    statuses = {status.ref: status for status in ledger.refs(repository.name)}
+    status, gone = statuses.get(ref), mirrors.gone(repository.name, statuses)
     is_marked = status is None or then.default_ref == repository.default_ref
     patterns = repository.patterns
     manifest = plan(
@@ -86,9 +89,19 @@ def prepare(
         is_rebuild=not is_marked or not _is_same_index(status, fingerprint),
         makes_default=then != repository,
         is_pinned=then.is_pinned,
-        notices=_notices(repository, then, run, ref, mirrors=mirrors, checked_out=checked_out),
+        notices=(
+            *_notices(repository, then, run, ref, mirrors=mirrors, checked_out=checked_out),
+            *(_departure(one, then) for one in gone),
+        ),
     )
-    return Prepared(ref, _with_removals(manifest, abandoned))
+    leaving = tuple(one for one in gone if one != then.default_ref)
+    return Prepared(ref, _with_removals(manifest, abandoned), leaving)
+
+
+def require_staying(ledger: Ledger, name: RepositoryName, ref: RefName) -> None:
+    """Raise BeingRemoved while the index still holds files of an earlier life of the ref."""
+    if (name, ref) in ledger.refs_being_removed():
+        raise BeingRemoved(f"{ref} of {name} is still being removed")
 
 
 def _resolve(repository: Repository, run: Run, mirrors: Mirrors) -> tuple[RefName, Revision]:
@@ -162,8 +175,14 @@ def _notices(
     return tuple(found)
 
 
-def _status(ledger: Ledger, name: RepositoryName, ref: RefName) -> RefStatus | None:
-    return next((status for status in ledger.refs(name) if status.ref == ref), None)
+def _departure(ref: RefName, then: Repository) -> str:
+    """Return the notice about an indexed ref that has left the source."""
+    if ref != then.default_ref:
+        return f"{ref} has left the source and is removed from the index"
+    return (
+        f"the default ref {ref} has left the source and stays in the index; "
+        f"`codelode default {then.name} HEAD` puts the source's default branch in its place"
+    )
 
 
 def _is_settled(status: RefStatus | None, patterns: FilePatterns) -> bool:

@@ -100,6 +100,7 @@ class MemoryLedger:
         self._active: dict[RepositoryName, RunId] = {}
         self._waiting: dict[RepositoryName, list[RunId]] = {}
         self._leaving: set[RepositoryName] = set()
+        self._leaving_refs: set[RepositoryRef] = set()
         self._beats: dict[str, float] = {}
         self._generation = 0
 
@@ -161,6 +162,7 @@ class MemoryLedger:
             del self._files[place]
         for rows in (self._repositories, self._refs, self._active, self._waiting):
             rows.pop(name, None)
+        self._leaving_refs = {place for place in self._leaving_refs if place[0] != name}
         self._generation += 1
 
     @_atomic
@@ -177,6 +179,26 @@ class MemoryLedger:
     @_atomic
     def removal_finished(self, name: RepositoryName) -> None:
         self._leaving.discard(name)
+        self._generation += 1
+
+    @_atomic
+    def remove_ref(self, name: RepositoryName, ref: RefName) -> bool:
+        known = self._repositories.get(name)
+        if known is None or known.default_ref == ref or ref not in self._refs.get(name, {}):
+            return False
+        del self._refs[name][ref]
+        self._leaving_refs.add((name, ref))
+        self._generation += 1
+        return True
+
+    @_atomic
+    def refs_being_removed(self) -> frozenset[RepositoryRef]:
+        return frozenset(self._leaving_refs)
+
+    @_atomic
+    def ref_removal_finished(self, name: RepositoryName, ref: RefName) -> None:
+        self._leaving_refs.discard((name, ref))
+        self._files.pop((name, ref), None)
         self._generation += 1
 
     @_atomic
@@ -251,11 +273,18 @@ class MemoryLedger:
             self._runs[run] = replace(self._runs[run], waits_for=reason)
 
     @_atomic
-    def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
+    def end(
+        self, run: RunId, state: RunState, error: str = "", *, withdraws: bool = False
+    ) -> RunId | None:
         found = self._runs.get(run)
         if found is None or found.state.is_over:
             return None
-        return self._close(found, state, error)
+        following, name = self._close(found, state, error), found.repository
+        if withdraws and name not in self._active and not self._refs.get(name):
+            self._repositories.pop(name, None)
+            self._leaving.add(name)
+            self._generation += 1
+        return following
 
     @_atomic
     def active(self, repository: RepositoryName) -> RunId | None:
@@ -278,6 +307,8 @@ class MemoryLedger:
         self, run: RunId, manifest: FileManifest, *, ref: RefName, fingerprint: str
     ) -> Advance:
         if not self._is_in(run, RunState.PULLING):
+            return Advance()
+        if (self._runs[run].repository, ref) in self._leaving_refs:
             return Advance()
         found = replace(
             self._runs[run],
@@ -383,7 +414,7 @@ class MemoryLedger:
             (ref, record)
             for (name, ref), files in self._files.items()
             for record in files.values()
-            if name == repository and record.state in states
+            if name == repository and ref in self._refs[name] and record.state in states
         ]
         return sorted(found, key=lambda pair: (pair[0], pair[1].path))
 

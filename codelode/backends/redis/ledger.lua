@@ -15,6 +15,7 @@
 --   runs, runs:NAME   ZSET run id by creation;  active HASH name -> run id;  queue:NAME LIST
 --   worker:ID         expires when the worker stops its heartbeat
 --   leaving           SET of unregistered names whose index is being removed
+--   leaving_refs      SET of NAME:REF, removed refs of registered repositories; likewise
 --   generation        counter of the changes that a search can see
 -- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size]. Its since_ms lies in
 -- the future while it is put off, as does that of a run whose pull is.
@@ -173,10 +174,30 @@ end
 return 1
 
 --- stop
--- run, state, reason -> next run id or ''
+-- run, state, reason, 1 to unregister a repository of which nothing was planned
+-- -> next run id or ''
 local run = ARGV[1]
 if is_over(run_field(run, 'state')) then return '' end
-return close_run(run, ARGV[2], ARGV[3])
+local following, repository = close_run(run, ARGV[2], ARGV[3]), run_field(run, 'repository')
+if ARGV[4] == '1' and redis.call('HEXISTS', key('active'), repository) == 0
+    and redis.call('EXISTS', key('refs:' .. repository)) == 0 then
+  redis.call('SADD', key('leaving'), repository)
+  for _, of_name in ipairs({'repositories', 'include', 'exclude'}) do
+    redis.call('HDEL', key(of_name), repository)
+  end
+  redis.call('INCR', key('generation'))
+end
+return following
+
+--- remove_ref
+-- repository, ref -> 0 when it is the default ref or unknown
+local repository, ref = ARGV[1], ARGV[2]
+local known = redis.call('HGET', key('repositories'), repository)
+if not known or cjson.decode(known)[2] == ref then return 0 end
+if redis.call('HDEL', key('refs:' .. repository), ref) == 0 then return 0 end
+redis.call('SADD', key('leaving_refs'), repository .. ':' .. ref)
+redis.call('INCR', key('generation'))
+return 1
 
 --- stalled
 -- age_ms -> run ids
@@ -196,6 +217,8 @@ return found
 -- -> 1 when the run may be planned
 local run, revision, ref, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if run_field(run, 'state') ~= 'pulling' then return 0 end
+local at = run_field(run, 'repository') .. ':' .. ref
+if redis.call('SISMEMBER', key('leaving_refs'), at) == 1 then return 0 end
 redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
 redis.call('HSET', key('run:' .. run), 'revision', revision, 'resolved', ref,
   'fingerprint', fingerprint, 'patterns', ARGV[5], 'notices', ARGV[6], 'since_ms', now_ms())

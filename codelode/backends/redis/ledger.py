@@ -31,6 +31,7 @@ from codelode.model import (
     RefStatus,
     Repository,
     RepositoryName,
+    RepositoryRef,
     Reprocess,
     Revision,
     Run,
@@ -154,9 +155,13 @@ class RedisLedger:
                 self._client.unlink(*self._run_keys(run))
             refs = cast("list[bytes]", self._client.hkeys(self._key(f"refs:{name}")))
             places = [f"{name}:{ref.decode()}" for ref in refs]
+            leaving = [f"{name}:{ref}" for of, ref in self.refs_being_removed() if of == name]
+            places += leaving
             keys = [f"refs:{name}", f"runs:{name}", f"queue:{name}"]
             keys += [f"files:{at}" for at in places] + [f"counts:{at}" for at in places]
             self._client.unlink(*map(self._key, keys))
+            if leaving:
+                self._client.srem(self._key("leaving_refs"), *leaving)
             for table in _CATALOG:  # the patterns last: none are added to a name that is gone
                 self._client.hdel(self._key(table), name)
             self._client.incr(self._key("generation"))
@@ -172,6 +177,22 @@ class RedisLedger:
     def removal_finished(self, name: RepositoryName) -> None:
         with translated():
             self._client.srem(self._key("leaving"), name)
+            self._client.incr(self._key("generation"))
+
+    def remove_ref(self, name: RepositoryName, ref: RefName) -> bool:
+        return bool(self._run_script("remove_ref", name, ref))
+
+    def refs_being_removed(self) -> frozenset[RepositoryRef]:
+        with translated():
+            found = cast("set[bytes]", self._client.smembers(self._key("leaving_refs")))
+        places = (place.decode().partition(":") for place in found)
+        return frozenset((RepositoryName(name), RefName(ref)) for name, _, ref in places)
+
+    def ref_removal_finished(self, name: RepositoryName, ref: RefName) -> None:
+        at = f"{name}:{ref}"
+        with translated():
+            self._client.unlink(self._key(f"files:{at}"), self._key(f"counts:{at}"))
+            self._client.srem(self._key("leaving_refs"), at)
             self._client.incr(self._key("generation"))
 
     def generation(self) -> int:
@@ -231,8 +252,10 @@ class RedisLedger:
     def unclaim(self, run: RunId, *, worker: str, for_s: float, reason: str) -> None:
         self._run_script("unclaim", run, worker, int(for_s * 1000), reason)
 
-    def end(self, run: RunId, state: RunState, error: str = "") -> RunId | None:
-        following = self._run_script("stop", run, state, error)
+    def end(
+        self, run: RunId, state: RunState, error: str = "", *, withdraws: bool = False
+    ) -> RunId | None:
+        following = self._run_script("stop", run, state, error, int(withdraws))
         return RunId(following.decode()) if following else None
 
     def active(self, repository: RepositoryName) -> RunId | None:

@@ -138,7 +138,7 @@ class Doctor:
 
     def _repository(self, repository: Repository) -> None:
         name = repository.name
-        if self.ledger.active(name):
+        if self._is_in_use(name):
             self.report.busy.append(name)
             return
         suspects = self._differences(repository).paths
@@ -186,10 +186,15 @@ class Doctor:
     def _idle(self, name: RepositoryName) -> Repository | None:
         """Return the repository as it is now; None: a run has begun, or it was removed."""
         found = self.ledger.get(name)
-        if found is None or self.ledger.active(name):
+        if found is None or self._is_in_use(name):
             self._is_busy(name)
             return None
         return found
+
+    def _is_in_use(self, name: RepositoryName) -> bool:
+        """Return whether the workers are changing the index of the repository."""
+        leaving = {of for of, _ in self.ledger.refs_being_removed()}
+        return self.ledger.active(name) is not None or name in leaving
 
     def _is_busy(self, name: RepositoryName) -> None:
         if name not in self.report.busy:

@@ -111,7 +111,7 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
     async def RemoveRepository(
         self, request: index_pb2.RemoveRepositoryRequest, context: CallContext
     ) -> index_pb2.RemoveRepositoryResponse:
-        await service.remove(self.dependencies, caller(), request.name)
+        await service.remove(self.dependencies, caller(), request.name, request.ref)
         return index_pb2.RemoveRepositoryResponse()
 
     async def SetDefaultRef(

@@ -192,6 +192,32 @@ def test_remove_asks_nobody_with_yes_and_refuses_without_a_terminal(served, gate
     assert gateway.requests[0].name == "acme/http"
 
 
+def test_remove_names_one_ref(served, gateway):
+    answer = served("remove", "acme/http", "--ref", "v1", "--yes")
+
+    assert (answer.status, answer.err) == (0, "removed acme/http@v1\n")
+    assert (gateway.requests[0].name, gateway.requests[0].ref) == ("acme/http", "v1")
+
+
+def test_an_empty_ref_does_not_remove_the_repository(served, gateway):
+    answer = served("remove", "acme/http", "--ref", "", "--yes")
+
+    assert answer.status == 2
+    assert "--ref is empty" in answer.err
+    assert gateway.requests == []
+
+
+@pytest.mark.parametrize("command", ["failures", "retry"])
+def test_a_mistyped_ref_of_an_indexed_repository_is_no_lasting_failure(
+    served, gateway, make_run, command
+):
+    gateway.nothing_to_retry = True
+    gateway.repositories = [repository()]
+    gateway.runs = [make_run("failed", ref="mian", error="no branch"), make_run("complete")]
+
+    assert served(command).status == 0
+
+
 def test_failures_gives_each_file_its_reason_on_one_line(served, gateway, failed_file):
     gateway.failures = [failed_file] * 3
 

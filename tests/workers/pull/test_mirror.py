@@ -95,6 +95,39 @@ def test_a_ref_is_a_branch_a_tag_or_a_full_commit_id(mirrors, repository, source
     assert mirrors.resolve(NAME, first) == (first, first)
 
 
+def test_a_commit_is_named_by_the_beginning_of_its_id_unless_a_branch_has_the_name(
+    mirrors, repository, source
+):
+    first = source.commit({"a.py": "a"})
+    mirrors.sync(repository)
+    for length in (4, 7, 39):
+        assert mirrors.resolve(NAME, first[:length]) == (first, first)
+    other = source.commit({"b.py": "b"}, branch=first[:7])
+    mirrors.sync(repository)
+    assert mirrors.resolve(NAME, first[:7]) == (first[:7], other)
+    blob = source.git("rev-parse", "main:a.py")
+    with pytest.raises(NotFound, match="a commit id"):
+        mirrors.resolve(NAME, blob[:20])
+
+
+def test_the_beginning_of_several_commit_ids_is_refused_with_them(mirrors, repository, source):
+    commits: dict[str, str] = {}
+    for number in range(2_000):  # two of a few hundred share four digits
+        tree = source.git("mktree")
+        commit = source.git(
+            *("-c", "user.name=T", "-c", "user.email=t@x", "commit-tree", tree, "-m", str(number))
+        )
+        if (twin := commits.get(commit[:4])) not in (None, commit):
+            break
+        commits[commit[:4]] = commit
+    source.git("update-ref", "refs/heads/main", commit)
+    source.git("update-ref", "refs/heads/twin", twin)
+    mirrors.sync(repository)
+    with pytest.raises(InvalidQuery, match="is the beginning of 2 commits") as raised:
+        mirrors.resolve(NAME, commit[:4])
+    assert all(one[:8] in str(raised.value) for one in (commit, twin))
+
+
 @pytest.mark.parametrize("ref", ["missing", "mai", "f" * 40, "abc1234", "refs/notes/x"])
 def test_an_unknown_ref_is_named_with_what_there_is_instead(mirrors, repository, source, ref):
     first = source.commit({"a.py": "a"})

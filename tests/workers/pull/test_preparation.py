@@ -22,7 +22,7 @@ from codelode.model import (
     RunState,
 )
 from workers.pull.mirror import Mirrors
-from workers.pull.preparation import prepare
+from workers.pull.preparation import BeingRemoved, prepare
 
 PRINT = "parser 1, store local, model-1 ≤ 10"
 
@@ -274,7 +274,10 @@ def test_a_default_branch_that_was_renamed_is_followed_with_a_report(two_branche
     source.git("branch", "-m", "main", "trunk")
     run, manifest, advance = two_branches.plan()
     assert default(two_branches) == ("trunk", True)
-    assert notices(two_branches, run) == "the default ref is now trunk, no longer main"
+    assert notices(two_branches, run) == (
+        "the default ref is now trunk, no longer main | "
+        "main has left the source and is removed from the index"
+    )
     assert manifest.is_rebuild is False  # nothing is stored at trunk yet
     two_branches.finish(run, advance)
     assert two_branches.indexed("trunk") == {"src/a.py", "src/gen/b.py", "docs/c.md"}
@@ -408,3 +411,49 @@ def test_the_head_of_a_bare_source_without_its_branch_gives_way_to_a_usual_one(w
     source.git("symbolic-ref", "HEAD", "refs/heads/unborn")
     world.index()
     assert default(world) == ("main", True)
+
+
+# refs that leave the source
+
+
+def prepared(world, ref=DEFAULT_REF):
+    """Return what a pull finds, without planning it."""
+    run = world.ledger.create(world.repository.name, ref)
+    settings = {"fingerprint": PRINT, "max_file_bytes": 1000}
+    found = prepare(run, ledger=world.ledger, mirrors=world.mirrors, **settings)
+    world.ledger.end(run.id, RunState.CANCELLED)
+    return found
+
+
+def test_refs_that_left_the_source_are_found_by_the_next_run_of_any_ref(two_branches, source):
+    first = source.git("rev-parse", "main")
+    source.git("tag", "v1", "main")
+    for ref in ("dev", "v1", first, "main"):
+        two_branches.index(RefName(ref))
+    two_branches.index()
+    assert prepared(two_branches).gone == ()
+    source.git("branch", "-D", "dev")
+    assert prepared(two_branches).gone == ("dev",)
+    source.git("tag", "-d", "v1")
+    found = prepared(two_branches, RefName("main"))
+    assert set(found.gone) == {"dev", "v1"}
+    assert "dev has left the source and is removed from the index" in found.manifest.notices
+
+
+def test_a_default_ref_that_left_the_source_stays_until_it_is_replaced(two_branches, source):
+    two_branches.index()
+    source.git("symbolic-ref", "HEAD", "refs/heads/dev")
+    source.git("branch", "-D", "main")
+    found = prepared(two_branches, RefName("dev"))
+    assert found.gone == ()
+    assert any("codelode default owner/repo HEAD" in one for one in found.manifest.notices)
+    found = prepared(two_branches)
+    assert (found.ref, found.gone) == ("dev", ("main",))
+
+
+def test_a_ref_that_is_being_removed_is_not_planned(two_branches):
+    two_branches.index()
+    two_branches.index(RefName("dev"))
+    two_branches.ledger.remove_ref(two_branches.repository.name, RefName("dev"))
+    with pytest.raises(BeingRemoved, match="dev of owner/repo is still being removed"):
+        two_branches.plan(RefName("dev"))
