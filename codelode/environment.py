@@ -13,6 +13,12 @@ from typing import NamedTuple
 
 PREFIX = "CODELODE_"
 
+#: Set in every child of a cluster, and inherited by theirs; its value is the data folder.
+MARKER = f"{PREFIX}CLUSTER"
+
+#: Only the gateway and its clients use it.
+TOKEN = f"{PREFIX}TOKEN"
+
 DEFAULT_SERVER = "127.0.0.1:50051"
 DEFAULT_DATA = "~/.local/share/codelode"
 
@@ -35,6 +41,20 @@ def client_settings(environment: Mapping[str, str] = os.environ) -> ClientSettin
     found = {name.upper(): value for name, value in environment.items()}
     return ClientSettings(
         server=found.get(f"{PREFIX}SERVER"),
-        token=found.get(f"{PREFIX}TOKEN", ""),
+        token=found.get(TOKEN, ""),
         data=Path(found.get(f"{PREFIX}DATA", DEFAULT_DATA)).expanduser().resolve(),
     )
+
+
+def without_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment for a program that is not ours: settings hold tokens and keys."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name == MARKER or not name.upper().startswith(PREFIX)
+    }
+
+
+def without_token(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment for a program of ours that does not check the token of callers."""
+    return {name: value for name, value in environment.items() if name.upper() != TOKEN}

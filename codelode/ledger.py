@@ -236,6 +236,9 @@ class Feeder(Protocol):
     def heartbeat(self, worker: str) -> None:
         """Record that this worker is alive; others may take over the claims of a silent worker."""
 
+    def retire(self, worker: str) -> None:
+        """Record that this worker has ended: it counts as silent from now on."""
+
     def reap(self, *, waiting: Mapping[str, int]) -> Mapping[RunId, tuple[WorkItem, ...]]:
         """Return the files to publish again, because their worker or their message is lost.
 

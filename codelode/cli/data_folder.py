@@ -2,6 +2,7 @@
 
     run/up.lock    held by the `codelode up` that runs here; contains its process id
     run/up.json    the addresses of that cluster, while it is ready
+    run/other.json the addresses of a cluster with another folder, which clients of this one find
     run/NAME.pid   the process id and start time of each child
     logs/NAME.log  the output of each child
 
@@ -22,11 +23,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from codelode.environment import MARKER
 from codelode.errors import Corrupt, InvalidSettings
 from codelode.files import make_private, replace_text
-
-#: Set in every child of a cluster, and inherited by theirs; its value is the data folder.
-MARKER = "CODELODE_CLUSTER"
 
 #: Longest wait for killed processes to vanish, seconds.
 VANISH_S = 5.0
@@ -85,20 +84,38 @@ def locked(data: Path) -> Iterator[None]:
         yield
 
 
-def publish(cluster: Cluster) -> None:
-    """Let other commands find the cluster."""
-    replace_text(_cluster_file(Path(cluster.data)), json.dumps(asdict(cluster)))
+def publish(cluster: Cluster, *, clients: Path | None = None) -> None:
+    """Let other commands find the cluster.
+
+    `clients`: the folder where commands look that are given none, if it is another one.
+    """
+    text = json.dumps(asdict(cluster))
+    replace_text(_cluster_file(Path(cluster.data)), text)
+    if clients is not None:
+        make_private(run_dir(clients))
+        replace_text(_other_file(clients), text)
 
 
-def withdraw(data: Path) -> None:
+def withdraw(data: Path, *, clients: Path | None = None) -> None:
     """Remove the addresses of the cluster."""
     _cluster_file(data).unlink(missing_ok=True)
+    if clients is not None and (other := _read(_other_file(clients))) and other.data == str(data):
+        _other_file(clients).unlink(missing_ok=True)
+
+
+def found_cluster(data: Path) -> Cluster | None:
+    """Return the cluster that clients of the folder use: its own, else one of another folder."""
+    return running_cluster(data) or _read(_other_file(data))
 
 
 def running_cluster(data: Path) -> Cluster | None:
     """Return the cluster that runs on the folder and is ready, or None."""
+    return _read(_cluster_file(data))
+
+
+def _read(file: Path) -> Cluster | None:
     try:
-        cluster = Cluster(**json.loads(_cluster_file(data).read_text()))
+        cluster = Cluster(**json.loads(file.read_text()))
         os.kill(cluster.pid, 0)
     except (OSError, ValueError, TypeError):  # missing, half written, or dead
         return None
@@ -140,6 +157,10 @@ def end_leftovers(data: Path) -> int:
 
 def _cluster_file(data: Path) -> Path:
     return run_dir(data) / "up.json"
+
+
+def _other_file(data: Path) -> Path:
+    return run_dir(data) / "other.json"
 
 
 def _marked(data: Path) -> Iterator[int]:

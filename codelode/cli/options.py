@@ -65,7 +65,7 @@ def server_option(command: Command) -> Command:
         metavar="HOST:PORT",
         callback=_client,
         help="Talk to the gateway at this address. Default: CODELODE_SERVER, else the cluster that "
-        "`codelode up` runs on this machine.",
+        "`codelode up` runs on this machine: the one in CODELODE_DATA, else the last one started.",
     )(command)
 
 
@@ -81,13 +81,13 @@ def connected(address: str) -> Client:
 
 
 def default_server() -> str:
-    """Return CODELODE_SERVER, else the running cluster of the data folder, else the default."""
-    from codelode.cli.data_folder import running_cluster
+    """Return CODELODE_SERVER, else a running cluster of this user, else the default."""
+    from codelode.cli.data_folder import found_cluster
 
     found = client_settings()
     if found.server is not None:
         return found.server
-    cluster = running_cluster(found.data)
+    cluster = found_cluster(found.data)
     return cluster.grpc if cluster is not None else DEFAULT_SERVER
 
 

@@ -21,6 +21,7 @@ import structlog
 from codelode.backends import registry
 from codelode.cli import data_folder, redis_server
 from codelode.cli.options import Folder
+from codelode.environment import without_settings
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.files import make_private
 from codelode.settings import Settings, load, require_alike
@@ -114,10 +115,18 @@ def _with_own_redis(settings: Settings) -> Iterator[Settings]:
     port = _free_port()
     command = redis_server.command(data, port, binary=redis_server.locate(settings.redis_bin))
     url = redis_server.url(port)
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(
+        command,
+        env=without_settings(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as server:
         try:
             redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
-            yield settings.model_copy(update={"redis_url": url})
+            reached = settings.model_copy(update={"redis_url": url})
+            # Only a cluster that holds the data folder can use this server; no worker is left.
+            registry.redis_keys(reached).forget_workers()
+            yield reached
         finally:
             server.terminate()
             server.wait(_STOP_S)

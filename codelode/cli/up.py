@@ -29,6 +29,7 @@ from codelode.cli.children import (
 from codelode.cli.options import Folder
 from codelode.cli.supervisor import Child, Supervisor
 from codelode.client.channel import is_host_and_port
+from codelode.environment import client_settings
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings, load, require_private, unread
 
@@ -175,7 +176,8 @@ def _run(
                 supervisor.step()
                 time.sleep(RUNNING_LOOK_S)
         finally:
-            data_folder.withdraw(settings.data_dir)
+            with suppress(OSError):
+                data_folder.withdraw(settings.data_dir, clients=_clients(settings))
             _announce("codelode is stopping; Ctrl-C again ends it at once")
     _announce("codelode has stopped")
 
@@ -202,8 +204,20 @@ def _publish(settings: Settings, flower: str) -> None:
         redis=settings.redis_url,
         data=str(settings.data_dir),
     )
-    data_folder.publish(cluster)
+    clients = _clients(settings)
+    try:
+        data_folder.publish(cluster, clients=clients)
+    except OSError as exc:
+        _announce(f"other commands do not find this cluster by themselves: {exc}")
     _announce(f"codelode is ready: gRPC {settings.listen}, Flower {flower}, data {cluster.data}")
+    if clients is not None:
+        _announce(f"commands in other environments need: export CODELODE_SERVER={cluster.grpc}")
+
+
+def _clients(settings: Settings) -> Path | None:
+    """Return the folder where commands look for a cluster, if it is not the cluster's own."""
+    clients = client_settings().data
+    return None if clients == settings.data_dir else clients
 
 
 def _listen_address(listen: str, port: int | None) -> str:

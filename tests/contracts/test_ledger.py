@@ -296,6 +296,15 @@ def test_a_repository_with_a_ref_or_another_run_is_not_withdrawn(ledger):
     assert ledger.being_removed() == frozenset()
 
 
+def test_the_files_of_a_worker_that_ended_are_free_at_once(ledger):
+    run, _ = start(ledger, item(1))
+    ledger.heartbeat("ended")
+    assert ledger.begin(run.id, [item(1).path], worker="ended", stage="parse") == (1,)
+    assert ledger.begin(run.id, [item(1).path], worker="next", stage="parse") == (HELD,)
+    ledger.retire("ended")
+    assert ledger.begin(run.id, [item(1).path], worker="next", stage="parse") == (2,)
+
+
 def test_the_generation_grows_with_every_counted_file_and_removal(ledger):
     seen = [ledger.generation()]
     run, _ = start(ledger, item(1), item(2))

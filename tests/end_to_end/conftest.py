@@ -55,7 +55,12 @@ class Cluster:
         with log:
             self._process = GUARDIAN.popen(
                 [*command, "--port", "0", "--http-port", "0"],
-                env={**os.environ, **FAST_RECOVERY, **self._variables()},
+                env={
+                    **os.environ,
+                    "CODELODE_DATA": str(self.data.parent / "usual"),
+                    **FAST_RECOVERY,
+                    **self._variables(),
+                },
                 stdout=log,
                 stderr=log,
             )

@@ -17,6 +17,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -82,6 +83,12 @@ def _every(interval_s: float, task: str, queue: str) -> dict[str, Any]:
     }
 
 
+#: Longest wait of an ending worker for the ledger, seconds.
+RETIRE_S = 1.0
+
+_is_ending = threading.Event()
+_heart = threading.Thread(target=lambda: _heartbeat(), name="heartbeat", daemon=True)
+
 # Celery warns processes that run as root about pickled messages; only JSON is accepted here.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
@@ -101,7 +108,7 @@ def _configure_logging(**_: object) -> None:
 def _announce(sender: object = None, **_: object) -> None:
     name_worker(f"{socket.gethostname()}-{os.getpid()}")
     garbage.settle()  # before the fork: children share memory that the collector leaves alone
-    threading.Thread(target=_heartbeat, name="heartbeat", daemon=True).start()
+    _heart.start()
 
 
 @worker_ready.connect
@@ -115,11 +122,10 @@ def _gather_events(sender: Any, **_: object) -> None:
 
 
 def _heartbeat() -> None:
-    """Report this worker as alive until the process ends."""
+    """Report this worker as alive until it shuts down."""
     ledger = registry.ledger(settings)
-    pause = threading.Event()
     is_announced = False
-    while True:
+    while not _is_ending.is_set():
         try:
             ledger.heartbeat(identity())
             if not is_announced:
@@ -127,7 +133,9 @@ def _heartbeat() -> None:
                 is_announced = True
         except Unavailable as exc:
             log.warning("heartbeat_failed", worker=identity(), reason=str(exc))
-        pause.wait(settings.heartbeat_s)
+        _is_ending.wait(settings.heartbeat_s)
+    with suppress(Unavailable):  # others wait until its last report has expired
+        ledger.retire(identity())
 
 
 @worker_process_init.connect
@@ -141,4 +149,6 @@ def _confine(**_: object) -> None:
 
 @worker_shutdown.connect
 def _close(**_: object) -> None:
+    _is_ending.set()
+    _heart.join(RETIRE_S)
     close_services()

@@ -389,6 +389,10 @@ class MemoryLedger:
         self._beats[worker] = self._now()
 
     @_atomic
+    def retire(self, worker: str) -> None:
+        self._beats.pop(worker, None)
+
+    @_atomic
     def reap(self, *, waiting: Mapping[str, int]) -> Mapping[RunId, tuple[WorkItem, ...]]:
         found = {}
         for run in self._active.values():

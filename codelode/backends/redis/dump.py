@@ -94,6 +94,12 @@ class RedisKeys:
             found = list(self._client.scan_iter(match=f"{start}*", count=_SCANNED))
         return tuple(sorted(key.decode().removeprefix(start) for key in found))
 
+    def forget_workers(self) -> None:
+        """Delete the marks of live workers, where it is known that none is left."""
+        with translated():
+            for name in self.workers():
+                self._client.unlink(f"{self._prefix}worker:{name}")
+
     def _keys(self) -> Iterator[bytes]:
         """Iterate over the keys, each once. Keys that change meanwhile may be missed."""
         return iter(set(self._client.scan_iter(match=f"{self._prefix}*", count=_SCANNED)))

@@ -308,6 +308,10 @@ class RedisLedger:
         with translated():
             self._client.set(self._key(f"worker:{worker}"), 1, px=self._worker_ttl_ms)
 
+    def retire(self, worker: str) -> None:
+        with translated():
+            self._client.unlink(self._key(f"worker:{worker}"))
+
     def reap(self, *, waiting: Mapping[str, int]) -> Mapping[RunId, tuple[WorkItem, ...]]:
         busy = [stage for stage, messages in waiting.items() if messages]
         flat = self._run_script("reap", self._requeue_ms, self._lease_ms, *self._entries, *busy)

@@ -40,8 +40,9 @@ def restore(
     try:
         if workers := keys.workers():
             raise InvalidSettings(
-                f"workers are running ({', '.join(workers)}): stop them, wait ten seconds, and "
-                "restore then; they would write into what is being restored"
+                f"workers are running ({', '.join(workers)}): stop them, because they would write "
+                "into what is being restored (one that was killed counts as running for ten "
+                "seconds)"
             )
         _require_fit(settings, made)
         index.check(made.facts)

@@ -36,7 +36,7 @@ class Up:
         command = (sys.executable, "-m", "codelode", "up", "--data", data, "--workers", "1")
         with said.open("ab") as output:
             self.process = GUARDIAN.popen(
-                [*command, "--port", "0", "--http-port", "0"], stderr=output
+                [*command, "--port", "0", "--http-port", "0"], stderr=output, env=self.environment
             )
         try:
             wait_for(lambda: data_folder.running_cluster(data) or self._ended(), START_S)
@@ -45,6 +45,12 @@ class Up:
         self.cluster = data_folder.running_cluster(data)
         assert self.cluster is not None, said.read_text()
         self.said = said
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return an environment whose commands look for a cluster in another folder."""
+        kept = {name: value for name, value in os.environ.items() if name != "CODELODE_SERVER"}
+        return {**kept, "CODELODE_DATA": str(self.data.parent / "usual")}
 
     def _ended(self) -> bool:
         return self.process.poll() is not None
@@ -116,6 +122,38 @@ def test_it_says_in_one_line_where_it_is_ready(up):
     assert line == (
         f"codelode is ready: gRPC {cluster.grpc}, Flower {cluster.flower}, data {up.data}"
     )
+
+
+def test_commands_find_a_cluster_with_another_data_folder(up):
+    status = subprocess.run(
+        [sys.executable, "-m", "codelode", "repos"],
+        env=up.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert status.returncode == 0, status.stderr
+    assert "greeter" in status.stdout
+    assert f"export CODELODE_SERVER={up.cluster.grpc}" in up.said.read_text()
+
+
+def test_a_stopped_cluster_is_restored_at_once(tmp_path, repository):
+    running = Up(tmp_path / "data")
+    assert running.codelode("index", str(repository), "--wait").returncode == 0
+    place = ("--data", str(running.data))
+
+    def codelode(*args):
+        command = [sys.executable, "-m", "codelode", *args, *place]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert codelode("backup", str(tmp_path / "saved")).returncode == 0
+    assert running.stop(signal.SIGTERM) == 0
+    restored = codelode("restore", "--force", str(tmp_path / "saved"))
+
+    assert restored.returncode == 0, restored.stderr
+    assert not (tmp_path / "usual" / "run" / "other.json").exists()
 
 
 def test_flower_shows_the_workers_and_lets_nobody_change_them(up):

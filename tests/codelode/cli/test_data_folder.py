@@ -65,6 +65,22 @@ def test_a_published_cluster_is_found_until_it_is_withdrawn(tmp_path):
         assert data_folder.running_cluster(tmp_path) is None
 
 
+def test_a_cluster_is_found_from_another_folder_unless_that_has_its_own(tmp_path):
+    usual, other = tmp_path / "usual", tmp_path / "other"
+    with data_folder.locked(usual), data_folder.locked(other):
+        elsewhere, own = cluster(other), cluster(usual, grpc="h:2")
+        data_folder.publish(elsewhere, clients=usual)
+        assert data_folder.found_cluster(usual) == elsewhere
+        assert data_folder.running_cluster(usual) is None
+        data_folder.publish(own)
+        assert data_folder.found_cluster(usual) == own
+        data_folder.withdraw(usual)
+        data_folder.withdraw(tmp_path / "third", clients=usual)
+        assert data_folder.found_cluster(usual) == elsewhere
+        data_folder.withdraw(other, clients=usual)
+        assert data_folder.found_cluster(usual) is None
+
+
 def test_the_file_of_a_dead_cluster_is_not_believed(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
