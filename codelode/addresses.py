@@ -37,7 +37,12 @@ _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:.]+")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 _SCP = re.compile(r"(?P<user>[^@/:]*)@(?P<host>[^@/:]+):(?P<path>.+)")
+#: Account names of ssh hosts: `git`, `org-123`, and the key ids of AWS CodeCommit.
+_ACCOUNT = re.compile(r"[a-z_][a-z0-9._+-]{0,23}|APKA[A-Z0-9]{12,28}")
+#: The beginnings of access tokens of code hosts.
+_TOKENS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-", "glrt-")
 _NAME = re.compile(r"[A-Za-z0-9._/-]+")
+_PASSWORD = re.compile(r"[^/:@]*:[^@]*@")
 _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
 #: Alternates may have alternates of their own; git follows five levels as well.
@@ -58,7 +63,7 @@ def check_url(url: str, *, local_paths: str) -> str:
         return str(_check_local(Path(url), local_paths))
     if "@" in url.split("/", 1)[0] and ":" in url:
         return _check_scp(url)
-    return _refuse(f"{url!r} is neither a URL nor an absolute path; {FORMS}")
+    return _refuse(f"{_shown(url)!r} is neither a URL nor an absolute path; {FORMS}")
 
 
 def is_local(url: str) -> bool:
@@ -132,7 +137,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _refuse_missing(folder: Path) -> NoReturn:
-    _refuse(f"there is no folder {str(folder)!r} where the server runs; check the path")
+    _refuse(f"there is no folder {_path(folder)!r} where the server runs; check the path")
 
 
 def _check_characters(url: str) -> None:
@@ -144,17 +149,17 @@ def _check_characters(url: str) -> None:
     if _CONTROL.search(url) or _CONTROL.search(unquote(url)):
         _refuse("it has control characters; remove them")
     if url.startswith("-"):
-        _refuse(f"{url!r} starts with a dash, so git would read it as an option; {FORMS}")
+        _refuse(f"{_shown(url)!r} starts with a dash, which git takes for an option; {FORMS}")
     if "::" in url.split("/", 1)[0]:
-        _refuse(f"{url.split('::', 1)[0]}:: transports run programs and are not allowed; {FORMS}")
+        _refuse(f"transports as in NAME::ADDRESS run programs and are not allowed; {FORMS}")
 
 
 def _check_remote(url: str) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as exc:
-        _refuse(f"it is not a valid URL: {exc}")
+    except ValueError:  # whose text may hold a password that was taken for a port
+        _refuse(f"it is not a valid URL; {FORMS}")
     _check_scheme(parts)
     _check_userinfo(parts)
     host = parts.hostname or ""
@@ -180,7 +185,10 @@ def _check_scheme(parts: SplitResult) -> None:
 
 
 def _check_userinfo(parts: SplitResult) -> None:
-    """Refuse passwords. The caller drops the user name of an https URL, which hosts do not need."""
+    """Refuse passwords and what may be a token.
+
+    The caller drops the user name of an https URL, which hosts do not need.
+    """
     if parts.password is not None:
         _refuse(
             "it holds a password or token, which would be stored; "
@@ -188,6 +196,17 @@ def _check_userinfo(parts: SplitResult) -> None:
         )
     if parts.username is not None and not _USER.fullmatch(unquote(parts.username)):
         _refuse("its user name has unusual characters; remove it")
+    if parts.scheme == "ssh" and parts.username is not None:
+        _check_account(unquote(parts.username))
+
+
+def _check_account(user: str) -> None:
+    """Refuse what may be a token in the place of a user name, because user names are stored."""
+    if not _ACCOUNT.fullmatch(user) or user.startswith(_TOKENS):
+        _refuse(
+            "its user name may be a password or token, which would be stored; give git@host:…, or "
+            "set another user for the host in the ssh configuration (~/.ssh/config)"
+        )
 
 
 def is_loopback(host: str) -> bool:
@@ -215,16 +234,22 @@ def is_server_url(url: str, schemes: Sequence[str], *, needs_host: bool = True) 
 def _check_scp(url: str) -> str:
     found = _SCP.fullmatch(url)
     if not found or not _HOST.fullmatch(found["host"]) or not _USER.fullmatch(found["user"]):
-        _refuse(f"{_without_user(url)!r} is not of the form git@host:owner/repository; {FORMS}")
+        _refuse(f"{_shown(url)!r} is not of the form git@host:owner/repository; {FORMS}")
+    _check_account(found["user"])
     path = found["path"].rstrip("/")
     if not path or path.startswith("-") or "\\" in path or " " in path:
         _refuse(f"{found['path']!r} is not a repository's path on {found['host']}")
     return f"{found['user']}@{found['host'].lower()}:{path}"
 
 
-def _without_user(url: str) -> str:
-    """Return the URL for a message: the part before the last `@` may be a password."""
-    return url.rpartition("@")[2]
+def _shown(url: str) -> str:
+    """Return the URL for a message: what is before the last `@` or in a query may be a password."""
+    return url.rpartition("@")[2].partition("?")[0]
+
+
+def _path(folder: Path) -> str:
+    """Return a path for a message, without the password of a URL that was taken for a path."""
+    return _PASSWORD.sub("…@", str(folder))
 
 
 def _check_local(path: Path, local_paths: str) -> Path:
@@ -240,7 +265,7 @@ def _check_local(path: Path, local_paths: str) -> Path:
         for folder in stores:
             _check_allowed(folder, local_paths)
     except (OSError, RuntimeError, ValueError) as exc:
-        _refuse(f"{str(path)!r} cannot be read: {exc}")
+        _refuse(f"{_path(path)!r} cannot be read: {getattr(exc, 'strerror', None) or 'not a path'}")
     return resolved
 
 
@@ -249,14 +274,14 @@ def _check_allowed(folder: Path, local_paths: str) -> None:
         if not folder.exists():
             _refuse_missing(folder)
         if folder.stat().st_uid != os.geteuid():
-            _refuse(f"{str(folder)!r} is not owned by the user that the server runs as; {_ALLOW}")
+            _refuse(f"{_path(folder)!r} is not owned by the user that the server runs as; {_ALLOW}")
         return
     allowed = (Path(entry).expanduser().resolve() for entry in local_paths.split(":") if entry)
     # Checked before existence: a caller must not be able to probe for files outside these folders.
     if not any(folder.is_relative_to(root) for root in allowed):
         _refuse(
-            f"{str(folder)!r} is outside the folders that the setting CODELODE_LOCAL_PATHS allows; "
-            f"{_ALLOW}"
+            f"{_path(folder)!r} is outside the folders that the setting CODELODE_LOCAL_PATHS "
+            f"allows; {_ALLOW}"
         )
 
 
@@ -269,7 +294,7 @@ def _folders_git_reads(repository: Path) -> Iterator[Path]:
     git_dir = _git_dir(repository)
     yield git_dir
     if not (git_dir / "HEAD").is_file():
-        _refuse(f"{str(repository)!r} is not a git repository; give the folder that holds .git")
+        _refuse(f"{_path(repository)!r} is not a git repository; give the folder that holds .git")
     common = git_dir
     if (git_dir / "commondir").is_file():
         common = (git_dir / _first_line(git_dir / "commondir")).resolve()

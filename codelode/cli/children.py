@@ -16,6 +16,7 @@ from contextlib import suppress
 from codelode.cli import redis_server
 from codelode.cli.supervisor import Child
 from codelode.client import Client
+from codelode.environment import without_settings
 from codelode.errors import Unavailable
 from codelode.files import make_private
 from codelode.settings import Settings
@@ -50,6 +51,7 @@ def redis_child(settings: Settings, port: int) -> Child:
         is_ready=lambda _: _redis_answers(settings.redis_url),
         stop=REDIS_STOP,
         stop_phase=BROKER,
+        environment=without_settings,
     )
 
 
@@ -76,6 +78,7 @@ def gateway_child(settings: Settings) -> Child:
         is_ready=lambda _: _is_serving(address),
         stop=GATEWAY_STOP,
         stop_phase=FRONT,
+        environment=dict,
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from codelode.backends.registry import ping_redis
+from codelode.environment import without_settings
 from codelode.errors import InvalidSettings, TimedOut, Unavailable
 
 #: The oldest version with all commands in use (LPOP with a count, ZADD GT, GETEX).
@@ -60,7 +61,12 @@ def version(binary: Path) -> tuple[int, int, int]:
     """
     try:
         answer = subprocess.run(
-            [binary, "--version"], capture_output=True, text=True, timeout=10, check=True
+            [binary, "--version"],
+            env=without_settings(),
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
         ).stdout
     except (OSError, subprocess.SubprocessError) as exc:
         raise InvalidSettings(f"{binary} cannot be run as a Redis server: {exc}") from exc

@@ -23,6 +23,7 @@ from codelode.cli.data_folder import running_cluster
 from codelode.cli.progress import LOG_INTERVAL_S, bar
 from codelode.cli.stores import data_option, require_data, require_redis
 from codelode.counts import counted, plural
+from codelode.environment import without_token
 from codelode.errors import CodelodeError, Corrupt
 from codelode.settings import Settings, load
 
@@ -113,7 +114,10 @@ def _settings(
 def _run(settings: Settings, options: list[str]) -> Iterator[Mapping[str, Any]]:
     """Yield what the process reports, until it ends."""
     with subprocess.Popen(
-        [*_WORKER, *options], env=settings.environment(), stdout=subprocess.PIPE, text=True
+        [*_WORKER, *options],
+        env=without_token(settings.environment()),
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         try:

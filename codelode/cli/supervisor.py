@@ -20,6 +20,7 @@ from typing import IO
 
 from codelode.cli import data_folder
 from codelode.cli.parent_watch import die_with_parent
+from codelode.environment import MARKER, without_token
 
 #: Pause before a dead child is started again; doubles from the first value to the second.
 RESTART_BACKOFF_S = (0.5, 10.0)
@@ -48,6 +49,8 @@ class Child:
     stop: Sequence[tuple[Signals, float]] = ((signal.SIGTERM, 3.0),)
     #: Children of a lower phase are stopped first.
     stop_phase: int = 0
+    #: Returns the part of the cluster's environment that it gets: secrets only where needed.
+    environment: Callable[[Mapping[str, str]], dict[str, str]] = without_token
 
 
 @dataclass(slots=True)
@@ -84,7 +87,7 @@ class Supervisor:
     ) -> None:
         """Supervise nothing yet. While stopping, `in_a_hurry` returning True kills at once."""
         self._data = data
-        self._environment = {**environment, data_folder.MARKER: str(data)}
+        self._environment = {**environment, MARKER: str(data)}
         self._announce = announce
         self._show_logs = show_logs
         self._in_a_hurry = in_a_hurry
@@ -135,7 +138,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=self._environment,
+                env=child.environment(self._environment),
                 cwd=self._data,  # the caller's folder may hold packages with our names
                 start_new_session=True,  # Ctrl-C reaches only this process
             )

@@ -85,6 +85,51 @@ def test_any_other_url_is_refused_with_the_remedy(url, remedy):
     assert "secret" not in raised.value.message
 
 
+#: Forms of an address that hold a secret, and are refused.
+LEAKS = (
+    "https:/me:{}@host.example/a",
+    "https:me:{}@host.example/a",
+    "//me:{}@host.example/a",
+    "/me:{}@host.example/a",
+    "htps://me:{}@host.example/a",
+    "https://me:{}@host.example:port/a",
+    "https://me:{}",
+    "https://me:{}/host.example/a",
+    "https://me:{}@/a",
+    "https://host.example/a?access_token={}",
+    "host.example/a?access_token={}",
+    "http://me:{}@host.example/a",
+    "git://me:{}@host.example/a",
+    "me:{}@host.example:a/b",
+    "-me:{}@host.example:a/b",
+    "me:{}::x@host.example",
+    "ssh://{}@host.example/a/b",
+    "{}@host.example:a/b",
+    "https//me:{}@host.example/a",
+    "file://me:{}@host.example/a",
+)
+SECRETS = (
+    *("SECRET", "ghp_0123456789abcdef", "glpat-abcdefghij", "s3cret!", "0123456789abcdef" * 2),
+    *("a94a8fe5ccb19ba61c4c0873d391e987982fbbd3", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
+)
+
+
+@pytest.mark.parametrize("local_paths", ["", "owned", "/srv"])
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("form", LEAKS)
+def test_a_secret_in_an_address_is_refused_and_not_repeated(form, secret, local_paths):
+    with pytest.raises(InvalidQuery) as raised:
+        check_url(form.format(secret), local_paths=local_paths)
+    assert secret not in str(raised.value)
+    assert raised.value.__cause__ is None or secret not in str(raised.value.__cause__)
+
+
+@pytest.mark.parametrize("user", ["git", "hg", "org-123", "alice.b", "APKAEIBAERJR2EXAMPLE"])
+def test_the_account_of_an_ssh_host_is_kept(user):
+    for url in (f"{user}@host.example:a/b", f"ssh://{user}@host.example/a/b"):
+        assert check_url(url, local_paths="") == url
+
+
 @given(st.text(max_size=60))
 def test_any_text_is_either_normalised_or_refused(url):
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codelode.environment import client_settings
+from codelode.environment import MARKER, client_settings, without_settings, without_token
 from codelode.settings import Settings
 
 
@@ -28,3 +28,10 @@ def test_a_client_finds_what_the_settings_find(monkeypatch, environment):
     assert found.server in (None, settings.server)
     assert found.token == settings.token.get_secret_value()
     assert found.data == settings.data_dir
+
+
+def test_other_programs_get_none_of_the_settings_and_only_the_gateway_the_token():
+    environment = {"PATH": "/bin", "CODELODE_TOKEN": "a", "codelode_token": "b", MARKER: "/data"}
+    environment["CODELODE_WEAVIATE_API_KEY"] = "c"
+    assert without_settings(environment) == {"PATH": "/bin", MARKER: "/data"}
+    assert set(without_token(environment)) == {"PATH", MARKER, "CODELODE_WEAVIATE_API_KEY"}

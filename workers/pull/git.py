@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
+from codelode.environment import without_settings
 from codelode.errors import CodelodeError, Denied, InvalidSettings, NotFound, TimedOut, Unavailable
 
 #: Timeout of a call that only reads the mirror, seconds.
@@ -128,14 +129,14 @@ _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def environment(*, protocols: str = "", trusted: str = "") -> dict[str, str]:
-    """Return the whole environment of a git call.
+    """Return the whole environment of a git call, which holds none of our settings.
 
     `protocols`: the protocols that git may use, separated by `:`; none by default. `trusted`: a
     local repository that may belong to another user.
     """
     kept = {
         name: value
-        for name, value in os.environ.items()
+        for name, value in without_settings().items()
         if not name.startswith("GIT_") or name in _KEPT_VARIABLES
     }
     kept.pop("SSH_ASKPASS", None)

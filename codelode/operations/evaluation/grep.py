@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from codelode.environment import without_settings
 from codelode.errors import InvalidSettings
 from codelode.mirrors import folder_name
 from codelode.model import RepositoryName
@@ -141,5 +142,7 @@ def _contents(git_dir: Path, blobs: Iterable[bytes]) -> Iterator[bytes]:
 def _git(git_dir: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     """Return the output of git; None if it fails."""
     command = ["git", f"--git-dir={git_dir}", "--no-pager", *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, check=False)
+    done = subprocess.run(
+        command, env=without_settings(), input=given, capture_output=True, check=False
+    )
     return None if done.returncode else done.stdout

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codelode.environment import without_settings
 from codelode.errors import InvalidSettings
 
 #: Commits that change more files are sweeps, and shorter subjects say too little; both are skipped.
@@ -64,7 +65,14 @@ def _commit(folder: Path, revision: str) -> _Commit:
 
 def _git(folder: Path, *arguments: str) -> str:
     command = ["git", "-C", str(folder), "--no-pager", "-c", "core.fsmonitor=false", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    done = subprocess.run(
+        command,
+        env=without_settings(),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
     if done.returncode:
         raise InvalidSettings(f"{folder}: {done.stderr.strip() or 'git failed'}")
     return done.stdout
