@@ -2,20 +2,19 @@
 
 A URL reaches git's transports, which can run programs and read files, so only forms known to be
 harmless are accepted: https, ssh, `user@host:path`, http to this machine, and the path of a local
-repository that the settings of the server allow. For a local repository every folder that git would
-read is checked, not only its path: a linked worktree or alternate objects may be elsewhere.
+repository that the settings of the server allow (see `local_repositories`).
 """
 
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from codelode import local_repositories
 from codelode.errors import InvalidQuery
 from codelode.model import RefName, RepositoryName
 
@@ -23,14 +22,8 @@ MAX_URL_CHARS = 2_000
 MAX_NAME_CHARS = 200
 MAX_REF_CHARS = 250
 
-#: The value of `local_paths` that allows all repositories owned by the user of this process.
-OWNED = "owned"
-
 #: The remedy in the message of a rejected address.
 FORMS = "give https://host/owner/repository, git@host:owner/repository or an absolute path"
-
-#: The remedy in the message of a folder that the server may not read.
-_ALLOW = "start `codelode up` with --allow-path FOLDER"
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
@@ -42,11 +35,7 @@ _ACCOUNT = re.compile(r"[a-z_][a-z0-9._+-]{0,23}|APKA[A-Z0-9]{12,28}")
 #: The beginnings of access tokens of code hosts.
 _TOKENS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-", "glrt-")
 _NAME = re.compile(r"[A-Za-z0-9._/-]+")
-_PASSWORD = re.compile(r"[^/:@]*:[^@]*@")
 _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
-
-#: Alternates may have alternates of their own; git follows five levels as well.
-_ALTERNATES_DEPTH = 5
 
 
 def check_url(url: str, *, local_paths: str) -> str:
@@ -60,7 +49,7 @@ def check_url(url: str, *, local_paths: str) -> str:
     if _SCHEME.match(url):
         return _check_remote(url)
     if url.startswith("/"):
-        return str(_check_local(Path(url), local_paths))
+        return str(local_repositories.check(Path(url), local_paths=local_paths))
     if "@" in url.split("/", 1)[0] and ":" in url:
         return _check_scp(url)
     return _refuse(f"{_shown(url)!r} is neither a URL nor an absolute path; {FORMS}")
@@ -134,10 +123,6 @@ def check_ref(ref: str) -> RefName:
 
 def _refuse(message: str) -> NoReturn:
     raise InvalidQuery("url", message)
-
-
-def _refuse_missing(folder: Path) -> NoReturn:
-    _refuse(f"there is no folder {_path(folder)!r} where the server runs; check the path")
 
 
 def _check_characters(url: str) -> None:
@@ -245,85 +230,3 @@ def _check_scp(url: str) -> str:
 def _shown(url: str) -> str:
     """Return the URL for a message: what is before the last `@` or in a query may be a password."""
     return url.rpartition("@")[2].partition("?")[0]
-
-
-def _path(folder: Path) -> str:
-    """Return a path for a message, without the password of a URL that was taken for a path."""
-    return _PASSWORD.sub("…@", str(folder))
-
-
-def _check_local(path: Path, local_paths: str) -> Path:
-    if not local_paths.strip():
-        _refuse(
-            "this server indexes no local repositories; "
-            "allow their folder with the setting CODELODE_LOCAL_PATHS or give an https or ssh URL"
-        )
-    try:
-        resolved = path.resolve()
-        _check_allowed(resolved, local_paths)
-        stores = tuple(_folders_git_reads(resolved))
-        for folder in stores:
-            _check_allowed(folder, local_paths)
-    except (OSError, RuntimeError, ValueError) as exc:
-        _refuse(f"{_path(path)!r} cannot be read: {getattr(exc, 'strerror', None) or 'not a path'}")
-    return resolved
-
-
-def _check_allowed(folder: Path, local_paths: str) -> None:
-    if local_paths.strip() == OWNED:
-        if not folder.exists():
-            _refuse_missing(folder)
-        if folder.stat().st_uid != os.geteuid():
-            _refuse(f"{_path(folder)!r} is not owned by the user that the server runs as; {_ALLOW}")
-        return
-    allowed = (Path(entry).expanduser().resolve() for entry in local_paths.split(":") if entry)
-    # Checked before existence: a caller must not be able to probe for files outside these folders.
-    if not any(folder.is_relative_to(root) for root in allowed):
-        _refuse(
-            f"{_path(folder)!r} is outside the folders that the setting CODELODE_LOCAL_PATHS "
-            f"allows; {_ALLOW}"
-        )
-
-
-def _folders_git_reads(repository: Path) -> Iterator[Path]:
-    """Yield the git directory of a repository and the folders that it refers to, resolved.
-
-    Each folder is yielded, so that the caller can refuse it, before anything inside it is read.
-    """
-
-    git_dir = _git_dir(repository)
-    yield git_dir
-    if not (git_dir / "HEAD").is_file():
-        _refuse(f"{_path(repository)!r} is not a git repository; give the folder that holds .git")
-    common = git_dir
-    if (git_dir / "commondir").is_file():
-        common = (git_dir / _first_line(git_dir / "commondir")).resolve()
-        yield common
-    objects = (common / "objects").resolve()
-    yield objects
-    yield from _alternates(objects, _ALTERNATES_DEPTH)
-
-
-def _git_dir(repository: Path) -> Path:
-    if not repository.exists():
-        _refuse_missing(repository)
-    inside = repository / ".git"
-    if inside.is_file():
-        return (repository / _first_line(inside).removeprefix("gitdir:").strip()).resolve()
-    return (inside if inside.is_dir() else repository).resolve()
-
-
-def _first_line(path: Path) -> str:
-    with path.open(encoding="utf-8", errors="surrogateescape") as file:
-        return file.readline(MAX_URL_CHARS).strip()
-
-
-def _alternates(objects: Path, depth: int) -> Iterator[Path]:
-    listed = objects / "info" / "alternates"
-    if not depth or not listed.is_file():
-        return
-    for line in listed.read_text().splitlines():
-        if line and not line.startswith("#"):
-            borrowed = (objects / line).resolve()
-            yield borrowed
-            yield from _alternates(borrowed, depth - 1)

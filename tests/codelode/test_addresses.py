@@ -197,6 +197,7 @@ def _common_folder(listed: Path, repository: Path) -> Path:
 def _objects_link(listed: Path, repository: Path) -> Path:
     (listed / "x").mkdir()
     (listed / "x" / "HEAD").write_text("ref: refs/heads/main\n")
+    (listed / "x" / "refs").mkdir()
     (listed / "x" / "objects").symlink_to(repository / ".git" / "objects")
     return listed / "x"
 

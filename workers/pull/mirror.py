@@ -75,7 +75,17 @@ class Mirrors:
                 on_line=_progress_lines(on_progress),
             )
             make = _update if mirror.is_dir() else _clone
-            return RefName(make(mirror, source, call).checked_out.removeprefix(HEADS))
+            found = make(mirror, source, call)
+            self._require_unchanged(repository.url, mirror)
+            return RefName(found.checked_out.removeprefix(HEADS))
+
+    def _require_unchanged(self, url: str, mirror: Path) -> None:
+        """Delete the mirror if its source led elsewhere meanwhile: it may hold what is there."""
+        try:
+            self._source(url)
+        except InvalidQuery:
+            shutil.rmtree(mirror)
+            raise
 
     def resolve(self, name: RepositoryName, ref: RefName = DEFAULT_REF) -> tuple[RefName, Revision]:
         """Return the short name of a branch or tag (or a full commit id), and its commit.
