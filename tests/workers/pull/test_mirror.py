@@ -117,9 +117,9 @@ def test_the_beginning_of_several_commit_ids_is_refused_with_them(mirrors, repos
         commit = source.git(
             *("-c", "user.name=T", "-c", "user.email=t@x", "commit-tree", tree, "-m", str(number))
         )
-        if (twin := commits.get(commit[:4])) not in (None, commit):
+        twin = commits.setdefault(commit[:4], commit)
+        if twin != commit:
             break
-        commits[commit[:4]] = commit
     source.git("update-ref", "refs/heads/main", commit)
     source.git("update-ref", "refs/heads/twin", twin)
     mirrors.sync(repository)
