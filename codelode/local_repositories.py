@@ -36,7 +36,6 @@ _MAX_BYTES = 100_000
 
 _HEAD = re.compile(r"ref: *refs/[^\x00-\x20]+|[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_PASSWORD = re.compile(r"[^/:@]*:[^@]*@")
 
 #: Raises InvalidQuery unless git may read the resolved path.
 _Require = Callable[[Path], None]
@@ -182,7 +181,9 @@ def _text(file: Path) -> str:
 
 def _shown(path: Path) -> str:
     """Return a path for a message, without the password of a URL that was taken for a path."""
-    return _PASSWORD.sub("…@", str(path))
+    text = str(path)
+    before, _, after = text.rpartition("@")
+    return f"…@{after}" if ":" in before else text
 
 
 def _refuse(message: str) -> NoReturn:

@@ -7,17 +7,16 @@ from contextlib import suppress
 from functools import partial
 
 from codelode import registration
-from codelode.access import Principal, Visibility
+from codelode.access import Principal
 from codelode.errors import InvalidQuery, Unavailable
-from codelode.model import DEFAULT_REF, RefName, Repository, RunState
+from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, RunState
 from gateway.service import results
 from gateway.service.audit import note
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
 from gateway.service.requests import RegisterRequest
 
-#: Runs of a repository among which those that are not over are found; one is active, and at most
-#: one per ref is queued.
+#: Runs among which those of a ref that are not over are found: as many as the ledger keeps.
 RUNS_LOOKED_AT = 1_000
 
 
@@ -101,16 +100,19 @@ def _remove_ref(dependencies: Dependencies, principal: Principal, name: str, *, 
             )
         _remove(dependencies, principal, name)
         return
-    _end_runs(dependencies, repository, found)
+    _end_runs(dependencies, catalog, repository.name, found)
     dependencies.ledger.remove_ref(repository.name, found)
     with suppress(Unavailable):
         dependencies.jobs.remove_ref(repository.name, found)
 
 
-def _end_runs(dependencies: Dependencies, repository: Repository, ref: RefName) -> None:
+def _end_runs(
+    dependencies: Dependencies, catalog: VisibleCatalog, name: RepositoryName, ref: RefName
+) -> None:
     ledger = dependencies.ledger
-    for run in ledger.recent(Visibility.of([repository.name]), limit=RUNS_LOOKED_AT):
-        if ref in (run.ref, run.resolved) and not run.state.is_over:
+    for run in catalog.recent(RUNS_LOOKED_AT):
+        is_of_ref = run.repository == name and ref in (run.ref, run.resolved)
+        if is_of_ref and not run.state.is_over:
             following = ledger.end(run.id, RunState.CANCELLED, "its ref was removed")
             if following is not None and (next_run := ledger.run(following)) is not None:
                 with suppress(Unavailable):  # `reap` starts it otherwise
