@@ -135,7 +135,8 @@ def test_a_first_run_of_what_cannot_be_found_leaves_its_report_and_no_registrati
     run = start(own)  # no source at that URL is allowed or there
     own.ledger.register(Repository(APP, "/nowhere/app"))
 
-    tasks.pull(run)
+    with pytest.raises(tasks.JobFailed):
+        tasks.pull(run)
 
     assert own.ledger.run(run).state is RunState.FAILED
     assert own.ledger.run(run).error
@@ -149,7 +150,8 @@ def test_a_repository_that_was_indexed_stays_when_a_run_of_it_fails(own):
     own.ledger.register(Repository(APP, "/nowhere/app", DEFAULT_REF))
     run = own.ledger.create(APP, DEFAULT_REF).id
 
-    tasks.pull(run)
+    with pytest.raises(tasks.JobFailed):
+        tasks.pull(run)
 
     assert own.ledger.run(run).state is RunState.FAILED
     assert own.ledger.get(APP) is not None

@@ -30,6 +30,9 @@ from workers.services import Services, identity, services, settings, store_write
 
 log = structlog.get_logger("workers")
 
+#: What the caller of a run must mend: its URL, name, ref, or patterns.
+_MISTAKES = (NotFound, Denied, InvalidQuery)
+
 #: How often a pull is retried while its remote or a server is unavailable.
 MAX_PULL_RETRIES = 4
 
@@ -165,11 +168,8 @@ def pull(self: Task, run: str) -> None:
             else:
                 _end(RunId(run), str(exc))
                 raise JobFailed(str(exc)) from exc
-        except (NotFound, Denied, InvalidQuery) as exc:
-            _end(RunId(run), str(exc), withdraws=True)
-            raise JobFailed(str(exc)) from exc
         except CodelodeError as exc:
-            _end(RunId(run), str(exc))
+            _end(RunId(run), str(exc), withdraws=isinstance(exc, _MISTAKES))
             raise JobFailed(str(exc)) from exc
         except Exception as exc:  # the run must not wait for ever; Celery logs and counts the error
             _end(RunId(run), f"{type(exc).__name__}: {exc}")
