@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from codelode import deadline
 from codelode.model import Edge, EdgeKind, FileKey, RepositoryName
 from codelode.ports import DependencyGraph
 
@@ -118,6 +119,7 @@ def walk(
     for level in levels(start, depth=depth):
         unread = level.nodes
         while unread:
+            deadline.check()
             batch, unread = _split(unread, room=limit - len(found))
             edges = read(repository, batch, limit_per_path=limit + 1)
             new = leading(edges, level)

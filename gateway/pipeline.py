@@ -6,6 +6,7 @@ is timed, so that `explain` shows where a slow search spent its time.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import time
@@ -93,7 +94,8 @@ async def search_context(
 ) -> tuple[Context, SearchState, tuple[Timing, ...]]:
     """Search, and put the hits into one text within the token budget."""
     state, timings = await search(query, backends)
-    return context(state, tokeniser=backends.tokeniser), state, timings
+    made = await asyncio.to_thread(context, state, tokeniser=backends.tokeniser)
+    return made, state, timings
 
 
 async def find_similar(source: Chunk | str, query: SearchQuery, backends: Backends) -> SearchState:

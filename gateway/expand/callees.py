@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from codelode import name_resolution
+from codelode import deadline, name_resolution
 from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName
 from codelode.name_resolution import Confidence, ResolvedUse, resolve_use
 from gateway.expand.aliases import uses_in
@@ -119,6 +119,7 @@ def resolve_uses(
     imported = files_imported(repository, paths, backends)
     resolved: dict[str, dict[Reference, tuple[ResolvedUse, ...]]] = {path: {} for path in paths}
     for path, use, source in uses:
+        deadline.check()
         resolved[path][use] = resolve_use(
             use,
             path=path,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from codelode import deadline
 from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName
 from codelode.name_resolution import Confidence, resolve_use
 from gateway.expand.aliases import lines_in, uses_of
@@ -114,6 +115,7 @@ def users(
     definitions = backends.symbols.lookup_all(sorted(names), repository=repository)
     found: list[User] = []
     for path, use, source in using:
+        deadline.check()
         if path not in imported:
             continue
         own = names[use.name]

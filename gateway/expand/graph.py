@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from codelode import references
+from codelode import deadline, references
+from codelode.counts import counted
 from codelode.graph import walk
 from codelode.model import Edge, EdgeKind, RefName, RepositoryName
 from codelode.name_resolution import Confidence
@@ -101,6 +102,7 @@ async def graph(query: GraphQuery, backends: Backends) -> GraphResult:
                 f"{relation}: only the first {query.limit} are shown; raise `limit` for more"
             )
         links += found[: query.limit]
+    notices += _cut(subject, resolved)
     if backends.references is None:
         notices.append(NO_REFERENCES)
     return GraphResult(subject.kind, resolved.repository, tuple(links), tuple(notices))
@@ -124,6 +126,16 @@ def _resolved(subject: Subject, query: GraphQuery) -> SubjectQuery:
         ref=query.ref,
         visible=query.visible,
     )
+
+
+def _cut(subject: Subject, query: SubjectQuery) -> list[str]:
+    defining = sum(repository == query.repository for repository, _ in subject.files)
+    if defining <= MAX_DEFINING:
+        return []
+    return [
+        f"{counted(defining, 'file')} define {query.name}: only the links of the first "
+        f"{MAX_DEFINING} are shown; name it with its class or module, as in `Client.get`"
+    ]
 
 
 async def _definitions(query: SubjectQuery, _: Backends) -> list[Link]:
@@ -250,6 +262,7 @@ def _consumers(query: SubjectQuery, index: ReferenceIndex, packages: PackageInde
     keys = {references.of_package(key): key for key in _keys_around(published, query.paths)}
     links: list[Link] = []
     for repository in query.visible:
+        deadline.check()
         if repository == query.repository or not keys or len(links) >= query.limit:
             continue
         found = index.files(repository, list(keys))

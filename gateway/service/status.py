@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from itertools import islice
 
-from codelode import __version__
+from codelode import __version__, deadline
 from codelode.access import Principal
 from codelode.model import FileRecord, FileState, RefName, RepositoryName
 from gateway.service import paging, queries
@@ -87,6 +87,7 @@ def _found(
     for name in sorted(catalog.named_or_all(request.repository)):
         if after and name < after[0]:
             continue
+        deadline.check()
         for ref, record in dependencies.ledger.with_state(name, *states):
             failure = (name, ref, record)
             is_fine = record.state is FileState.INDEXED and not record.reason

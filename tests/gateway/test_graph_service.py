@@ -229,10 +229,28 @@ async def test_the_answer_says_what_the_subject_is_and_what_was_cut(ask, channel
     assert any("imports: only the first 1" in notice for notice in part.notices)
 
 
+async def test_a_name_that_many_files_define_is_answered_for_the_first_of_them(
+    ask, backends, index, make_chunk, channel
+):
+    for number in range(25):
+        path = f"src/part_{number:02}.py"
+        index(make_chunk(path, "class Part(Base):\n    pass\n"))
+        backends.symbols.replace(HERE, {path: [symbol("Part", Kind.CLASS, 1, 2)]})
+        backends.references.replace(HERE, {path: ["i Base"]})
+
+    request = graph_pb2.GetGraphRequest(subject="Part", relations=["inherits", "definitions"])
+    response = await graph_pb2_grpc.GraphServiceStub(channel).GetGraph(request)
+
+    found = [link.relation for link in response.links]
+    assert (found.count("definitions"), found.count("inherits")) == (25, 20)
+    assert any("25 files define Part" in notice for notice in response.notices)
+
+
 WRONG = [
     ({"subject": " "}, "subject"),
     ({"subject": "x" * 9_000}, "subject"),
     ({"subject": "run", "relations": ["cals"]}, "relations"),
+    ({"subject": "run", "relations": ["calls"] * 1_001}, "relations"),
     ({"subject": "run", "depth": 6}, "depth"),
     ({"subject": "run", "depth": -1}, "depth"),
     ({"subject": "run", "limit": 1_001}, "limit"),

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from codelode import deadline
+
 #: Patterns whose results are cached, at one byte per text each.
 MAX_PATTERNS = 64
+
+#: Texts that are matched between two checks of the deadline, which take a few milliseconds.
+TEXTS_PER_CHECK = 1_000
 
 Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
@@ -54,13 +59,23 @@ class Dictionary:
     def _results(self, pattern: str) -> Mask:
         with self._lock:
             mask = self._masks.pop(pattern, np.zeros(0, np.bool_))
-            if texts := self._texts[len(mask) :]:
-                matched = np.fromiter(map(self._matcher(pattern), texts), np.bool_, len(texts))
-                mask = np.concatenate([mask, matched])
+        # Matched without the lock, so that a search with slow patterns delays no other search.
+        if texts := self._texts[len(mask) :]:
+            matched = np.fromiter(self._matches(pattern, texts), np.bool_, len(texts))
+            mask = np.concatenate([mask, matched])
+        with self._lock:
             self._masks[pattern] = mask
             if len(self._masks) > MAX_PATTERNS:
                 self._masks.popitem(last=False)
-            return mask
+        return mask
+
+    def _matches(self, pattern: str, texts: Sequence[str]) -> Iterator[bool]:
+        """Yield for each text whether it matches. Raises TimedOut after the call's deadline."""
+        deadline.check()
+        matches = self._matcher(pattern)
+        for start in range(0, len(texts), TEXTS_PER_CHECK):
+            deadline.check()
+            yield from map(matches, texts[start : start + TEXTS_PER_CHECK])
 
     def _code(self, text: str) -> int:
         code = self._codes.get(text)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import simsimd
 from tantivy import Query
 
+from codelode import deadline
 from codelode.backends import words
 from codelode.backends.local import keyword_index, tables
 from codelode.backends.local.column_table import ColumnTable, clauses
@@ -107,6 +108,7 @@ def keyword(snapshot: Snapshot, query: HybridQuery, mask: Mask) -> Scores:
     limited, share = _limited(snapshot, query.filters, mask, keyword_index.matching(terms))
     depth = query.limit if share >= 1 else math.ceil(query.limit / share * MARGIN)
     while True:
+        deadline.check()
         depth = min(depth, snapshot.searcher.num_docs + 1)  # more than all
         rows, scores = keyword_index.top(snapshot.searcher, limited, depth)
         positions = snapshot.columns.positions(rows)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codelode import deadline
 from codelode.access import Visibility
 from codelode.backends.chunk_stores import by_file, require_dim
 from codelode.backends.local import database, retrieval, signature, tables
@@ -121,7 +122,9 @@ class LocalChunkSearch:
     ) -> list[Candidate]:
         columns = snapshot.columns
         mask = columns.inside(query.filters)
+        deadline.check()
         keyword = retrieval.keyword(snapshot, query, mask)
+        deadline.check()
         near = self._near(columns, query, mask)
         worth_reading = _worth_reading(columns, query, list(keyword), near)
         shown = cache.take(connection, columns, sorted(worth_reading))

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codelode import deadline
 from codelode.access import EVERYTHING
 from codelode.backends import globs, words
 from codelode.backends.local import (
@@ -31,7 +32,7 @@ from codelode.backends.local import (
 from codelode.backends.local.errors import Damaged, damage_reported, translated
 from codelode.backends.local.signature import SCHEMA_VERSION
 from codelode.backends.local.snapshots import Snapshots
-from codelode.errors import Corrupt, NotIndexed, SchemaMismatch, Unavailable
+from codelode.errors import Corrupt, NotIndexed, SchemaMismatch, TimedOut, Unavailable
 from codelode.model import (
     DEFAULT_REF,
     Category,
@@ -579,6 +580,18 @@ FILTERS = {
     "a name and a file": Filters(symbols=("Class*",), paths=("src/d3/f3.rb", "src/d4/f4.py")),
     "every name": Filters(symbols=("run",)),
 }
+
+
+SLOW_GLOBS = tuple(f"**/*{'*a?' * 30}{number}" for number in range(100))
+
+
+@pytest.mark.parametrize(
+    "filters", [Filters(paths=SLOW_GLOBS), Filters(symbols=SLOW_GLOBS), Filters()]
+)
+async def test_a_search_ends_with_its_call(large, filters):
+    asked = HybridQuery("shared", QUERY.vector, filters, 5, visible=EVERYTHING)
+    with deadline.calling(0), pytest.raises(TimedOut):
+        await large.hybrid(asked)
 
 
 @pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS)

@@ -1,0 +1,49 @@
+"""End blocking work when the call that asked for it is over.
+
+A thread cannot be interrupted from outside. A face runs each call inside `calling`, threads that
+`asyncio.to_thread` starts inherit it, and work that may take long calls `check` between its steps.
+Outside of a call `check` does nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from codelode.errors import TimedOut
+
+
+@dataclass(slots=True)
+class _Call:
+    ends_at: float  # on the monotonic clock
+    is_over: bool = False
+
+
+_call: ContextVar[_Call | None] = ContextVar("call", default=None)
+
+
+@contextmanager
+def calling(remaining_s: float | None) -> Iterator[None]:
+    """Run a call that has this many seconds left; None: it has no deadline.
+
+    The call is over when its deadline has passed or when the block is left, whatever the reason.
+    """
+    call = _Call(math.inf if remaining_s is None else time.monotonic() + remaining_s)
+    before = _call.set(call)
+    try:
+        yield
+    finally:
+        call.is_over = True
+        with suppress(ValueError):  # a stream may be closed in another context
+            _call.reset(before)
+
+
+def check() -> None:
+    """Raise TimedOut if the current call is over."""
+    call = _call.get()
+    if call is not None and (call.is_over or time.monotonic() >= call.ends_at):
+        raise TimedOut("the deadline passed before the answer was complete; allow more time")
