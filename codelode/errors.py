@@ -67,7 +67,11 @@ class TimedOut(Unavailable):
 
 
 class Busy(Unavailable):
-    """A limit on concurrent work is reached."""
+    """A limit on concurrent work is reached. `retry_s`: when to try again, seconds; 0: unknown."""
+
+    def __init__(self, message: str, *, retry_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_s = retry_s
 
 
 class Rejected(CodelodeError):

@@ -41,12 +41,18 @@ class AwayableLedger(MemoryLedger):
     def __init__(self):
         super().__init__()
         self.is_away = False
+        self.answers = threading.Event()  # while it is not set, the server answers no listing
+        self.answers.set()
         self.looked = threading.Semaphore(0)
 
     def generation(self):
         if self.is_away:
             raise Unavailable("Redis does not answer")
         return super().generation()
+
+    def repositories(self):
+        self.answers.wait()
+        return super().repositories()
 
     def run(self, run):
         self.looked.release()

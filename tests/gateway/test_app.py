@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import grpc
@@ -13,6 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from codelode.client import Client
 from codelode.errors import InvalidSettings, Unauthenticated
 from codelode.settings import Settings, require_private
+from codelode.v1 import index_pb2, index_pb2_grpc
 from gateway import app
 from gateway.app import Gateway
 
@@ -92,6 +94,26 @@ async def test_health_follows_redis(gateway, channel, ledger, monkeypatch):
     assert await asyncio.wait_for(anext(seen), 5) == NOT_SERVING
     ledger.is_away = False
     assert await asyncio.wait_for(anext(seen), 5) == SERVING
+
+
+async def test_health_says_that_no_thread_is_free_until_there_are_some_again(
+    gateway, channel, ledger, monkeypatch
+):
+    monkeypatch.setattr(app, "HEALTH_INTERVAL_S", 0.01)
+    monkeypatch.setattr(app, "HEALTH_TIMEOUT_S", 0.1)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    seen = watch_health(channel)
+    assert await anext(seen) == SERVING
+
+    ledger.answers.clear()
+    stub = index_pb2_grpc.IndexServiceStub(channel)
+    calls = [stub.ListRepositories(index_pb2.ListRepositoriesRequest()) for _ in range(2)]
+    try:
+        assert await asyncio.wait_for(anext(seen), 30) == NOT_SERVING
+    finally:
+        ledger.answers.set()
+    await asyncio.gather(*calls)
+    assert await asyncio.wait_for(anext(seen), 30) == SERVING
 
 
 async def test_a_gateway_without_redis_starts_and_says_that_it_does_not_serve(dependencies, ledger):

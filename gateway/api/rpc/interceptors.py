@@ -1,8 +1,11 @@
-"""Intercept every call: find its principal, set its request id, map errors, write one log line.
+"""Intercept every call: find its principal, admit it, map its errors, write one log line.
 
-This is one interceptor and not three, because each adds about 15 µs to every call and all of them
-need the same outcome. The service layer adds fields of its own (`hits`, `run`) to the log line with
-`note`. Health checks and reflection are not intercepted: probes would flood the log.
+This is one interceptor and not several, because each adds about 15 µs to every call and all of them
+need the same outcome. Requests are decoded here, because gRPC itself answers what it cannot decode
+with UNKNOWN and the name of a Python class, and because a refused call need not be decoded. Streams
+are not admitted one by one: they last for minutes and mostly wait. The service layer adds fields of
+its own (`hits`, `run`) to the log line with `note`. Health checks and reflection are not
+intercepted: probes would flood the log.
 """
 
 from __future__ import annotations
@@ -20,12 +23,15 @@ from uuid import uuid4
 
 import grpc
 import structlog
+from google.protobuf.message import DecodeError
 from grpc import aio
 from grpc_status import rpc_status
 
+from codelode import deadline
 from codelode.access import Principal
-from codelode.errors import CodelodeError, TimedOut
+from codelode.errors import Busy, CodelodeError, InvalidQuery, TimedOut
 from gateway.access import SharedToken
+from gateway.admission import Admission
 from gateway.api.rpc import status
 from gateway.service.audit import note
 
@@ -55,6 +61,7 @@ class Calls(aio.ServerInterceptor):
 
     def __init__(self, access: SharedToken) -> None:
         self._access = access
+        self._admission = Admission()
         self._running = 0
         self.idle = asyncio.Event()
         self.idle.set()
@@ -72,56 +79,47 @@ class Calls(aio.ServerInterceptor):
         metadata = dict(details.invocation_metadata or ())
         request_id = _request_id(metadata.get(REQUEST_ID))
         authorization = metadata.get(AUTHORIZATION)
-        coding = {
-            "request_deserializer": handler.request_deserializer,
-            "response_serializer": handler.response_serializer,
-        }
+        about = _Call(method, request_id, authorization, handler.request_deserializer)
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(
-                self._stream(handler.unary_stream, method, request_id, authorization), **coding
+                self._stream(handler.unary_stream, about),
+                response_serializer=handler.response_serializer,
             )
         return grpc.unary_unary_rpc_method_handler(
-            self._unary(handler.unary_unary, method, request_id, authorization), **coding
+            self._unary(handler.unary_unary, about), response_serializer=handler.response_serializer
         )
 
     def _unary(
-        self,
-        behaviour: Callable[[Any, CallContext], Awaitable[Any]],
-        method: str,
-        request_id: str,
-        authorization: object,
-    ) -> Callable[[Any, CallContext], Awaitable[Any]]:
-        async def call(request: Any, context: CallContext) -> Any:
-            with self._counted(), _line(method, request_id, context) as outcome:
+        self, behaviour: Callable[[Any, CallContext], Awaitable[Any]], about: _Call
+    ) -> Callable[[bytes, CallContext], Awaitable[Any]]:
+        async def call(request: bytes, context: CallContext) -> Any:
+            with self._counted(), _line(about, context) as outcome:
                 try:
-                    self._admit(authorization, context)
-                    return await behaviour(request, context)
+                    self._authenticate(about, context)
+                    async with self._admission.admitted(context.time_remaining()):
+                        return await behaviour(about.decoded(request), context)
                 except Exception as error:  # noqa: BLE001 - the process meets the world here
                     await _abort(context, error, outcome)
 
         return call
 
     def _stream(
-        self,
-        behaviour: Callable[[Any, CallContext], AsyncIterator[Any]],
-        method: str,
-        request_id: str,
-        authorization: object,
-    ) -> Callable[[Any, CallContext], AsyncIterator[Any]]:
-        async def call(request: Any, context: CallContext) -> AsyncIterator[Any]:
-            with self._counted(), _line(method, request_id, context) as outcome:
+        self, behaviour: Callable[[Any, CallContext], AsyncIterator[Any]], about: _Call
+    ) -> Callable[[bytes, CallContext], AsyncIterator[Any]]:
+        async def call(request: bytes, context: CallContext) -> AsyncIterator[Any]:
+            with self._counted(), _line(about, context) as outcome:
                 try:
-                    self._admit(authorization, context)
-                    async for response in behaviour(request, context):
+                    self._authenticate(about, context)
+                    async for response in behaviour(about.decoded(request), context):
                         yield response
                 except Exception as error:  # noqa: BLE001 - the process meets the world here
                     await _abort(context, error, outcome)
 
         return call
 
-    def _admit(self, authorization: object, context: CallContext) -> None:
+    def _authenticate(self, about: _Call, context: CallContext) -> None:
         """Establish the principal of the call. Raises Unauthenticated, TimedOut."""
-        principal = self._access.principal(authorization)
+        principal = self._access.principal(about.authorization)
         _caller.set(principal)
         note(principal=principal.name)
         _check_deadline(context)
@@ -138,35 +136,65 @@ class Calls(aio.ServerInterceptor):
                 self.idle.set()
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What is known of a call before its request is read."""
+
+    method: str
+    request_id: str
+    authorization: object
+    deserializer: Callable[[bytes], Any]
+
+    def decoded(self, request: bytes) -> Any:
+        """Return the message. Raises InvalidQuery if the bytes are none."""
+        try:
+            return self.deserializer(request)
+        except DecodeError as exc:
+            raise InvalidQuery(
+                "request",
+                f"cannot be decoded as the request of {self.method} (texts must be valid UTF-8); "
+                "generate the client from the protos of this gateway's version",
+            ) from exc
+
+
 @dataclass(slots=True)
 class _Outcome:
     request_id: str
     code: grpc.StatusCode = grpc.StatusCode.OK
+    is_refused: bool = False  # before it began to work
 
 
 @contextmanager
-def _line(method: str, request_id: str, context: CallContext) -> Iterator[_Outcome]:
-    """Log one line when the call is over, however it ends."""
+def _line(about: _Call, context: CallContext) -> Iterator[_Outcome]:
+    """Log one line when the call is over, however it ends, unless it was not admitted.
+
+    Refused calls come by the thousand; `admission` counts them in one line a second.
+    """
     structlog.contextvars.clear_contextvars()
-    note(request_id=request_id)
-    context.set_trailing_metadata(((REQUEST_ID, request_id),))
-    outcome = _Outcome(request_id)
+    note(request_id=about.request_id)
+    context.set_trailing_metadata(((REQUEST_ID, about.request_id),))
+    outcome = _Outcome(about.request_id)
     started = time.perf_counter()
     try:
-        yield outcome
+        with deadline.calling(context.time_remaining()):
+            yield outcome
     except (asyncio.CancelledError, GeneratorExit):
         outcome.code = _cancelled(context)
         raise
     finally:
         took_ms = round(1000 * (time.perf_counter() - started), 2)
         facts = structlog.contextvars.get_contextvars()
-        line = partial(log.info, method=method, code=outcome.code.name, took_ms=took_ms, **facts)
-        # Logged after the answer is sent, which would otherwise be delayed by 0.3 ms.
-        asyncio.get_running_loop().call_soon(line, "rpc")
+        line = partial(
+            log.info, method=about.method, code=outcome.code.name, took_ms=took_ms, **facts
+        )
+        if not outcome.is_refused:
+            # Logged after the answer is sent, which would otherwise be delayed by 0.3 ms.
+            asyncio.get_running_loop().call_soon(line, "rpc")
 
 
 async def _abort(context: CallContext, error: Exception, outcome: _Outcome) -> NoReturn:
     outcome.code = status.code(error)
+    outcome.is_refused = isinstance(error, Busy) and error.retry_s > 0
     if isinstance(error, CodelodeError):
         note(error=str(error))
     else:

@@ -7,7 +7,8 @@ INTERNAL and the request id, under which the log has the traceback.
 from __future__ import annotations
 
 import grpc
-from google.protobuf import any_pb2
+from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from codelode import errors
@@ -41,7 +42,7 @@ def code(error: BaseException) -> grpc.StatusCode:
 
 
 def to_proto(error: BaseException, *, request_id: str) -> status_pb2.Status:
-    """Return the rich status of an error: code, message, and BadRequest with the invalid field."""
+    """Return the rich status of an error: code, message, and the details that its kind has."""
     if not isinstance(error, errors.CodelodeError):
         return status_pb2.Status(
             code=code_pb2.INTERNAL,
@@ -53,11 +54,24 @@ def to_proto(error: BaseException, *, request_id: str) -> status_pb2.Status:
 
 
 def _details(error: errors.CodelodeError) -> list[any_pb2.Any]:
-    if not isinstance(error, errors.InvalidQuery):
-        return []
+    """Return BadRequest with the invalid field, or RetryInfo with the time to wait."""
+    if isinstance(error, errors.InvalidQuery):
+        return [_packed(_bad_request(error))]
+    if isinstance(error, errors.Busy) and error.retry_s:
+        delay = duration_pb2.Duration(nanos=int(1e9 * (error.retry_s % 1)))
+        delay.seconds = int(error.retry_s)
+        return [_packed(error_details_pb2.RetryInfo(retry_delay=delay))]
+    return []
+
+
+def _bad_request(error: errors.InvalidQuery) -> error_details_pb2.BadRequest:
     violation = error_details_pb2.BadRequest.FieldViolation(
         field=error.field, description=error.message[:MAX_MESSAGE_CHARS]
     )
-    detail = any_pb2.Any()
-    detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
-    return [detail]
+    return error_details_pb2.BadRequest(field_violations=[violation])
+
+
+def _packed(detail: Message) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(detail)
+    return packed

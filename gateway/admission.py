@@ -1,0 +1,114 @@
+"""Admit calls to work a few at a time, and refuse at once those that could not finish in time.
+
+Without a limit, calls beyond the capacity slow each other down until all of them miss their
+deadline. Here a call waits for its turn, first come, first served. It is refused, and told when to
+try again, if its deadline is nearer than the expected wait. That follows from the mean time of
+recent calls and the number of waiting ones, by Little's law.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import structlog
+
+from codelode.errors import Busy
+
+#: Calls that work at once. They share the cores, and more of them only take longer each; some wait
+#: for a model server, and half as many as there are threads leave each call two. By hand.
+RUNNING = 16
+#: Most waiting calls, which bounds the memory for callers without a deadline. By hand.
+WAITING = 1_000
+
+#: Weight of the newest call in the mean time of a call.
+NEWEST = 0.1
+#: Least time after which a refused call is to be repeated, seconds.
+MIN_RETRY_S = 0.5
+#: Time between two log events about refused calls, seconds.
+LOG_INTERVAL_S = 1.0
+
+_log = structlog.get_logger("gateway")
+
+
+class Admission:
+    """Counts the calls at work in one event loop, and queues the others."""
+
+    def __init__(
+        self,
+        *,
+        running: int = RUNNING,
+        waiting: int = WAITING,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most_running = running
+        self._most_waiting = waiting
+        self._clock = clock
+        self._running = 0
+        self._queue: OrderedDict[asyncio.Future[None], float] = OrderedDict()  # with its deadline
+        self._mean_s = 0.0  # of a call at work
+        self._refused = 0  # since the last log event
+        self._logged_at = -math.inf
+
+    @asynccontextmanager
+    async def admitted(self, remaining_s: float | None) -> AsyncIterator[None]:
+        """Wait for a turn and hold it. `remaining_s`: until the call's deadline; None: it has none.
+
+        Raises Busy, at once or when it turns out that the deadline cannot be met.
+        """
+        await self._enter(math.inf if remaining_s is None else remaining_s)
+        started = self._clock()
+        try:
+            yield
+        finally:
+            self._mean_s += NEWEST * (self._clock() - started - self._mean_s)
+            self._leave()
+
+    async def _enter(self, remaining_s: float) -> None:
+        if self._running < self._most_running:
+            self._running += 1
+            return
+        if len(self._queue) >= self._most_waiting or self._expected_s() > remaining_s:
+            raise self._refusal()
+        turn = asyncio.get_running_loop().create_future()
+        self._queue[turn] = self._clock() + remaining_s
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if self._queue.pop(turn, None) is None and turn.done() and not turn.cancelled():
+                self._leave()  # the turn came together with the cancellation
+            raise
+
+    def _expected_s(self) -> float:
+        """Return the expected time until a call that comes now is answered."""
+        return self._mean_s * (1 + (len(self._queue) + 1) / self._most_running)
+
+    def _leave(self) -> None:
+        """Pass the turn on to the first waiting call that can still be answered in time."""
+        now = self._clock()
+        while self._queue:
+            turn, ends_at = self._queue.popitem(last=False)
+            if turn.done():
+                continue
+            if now + self._mean_s <= ends_at:
+                turn.set_result(None)
+                return
+            turn.set_exception(self._refusal())
+        self._running -= 1
+
+    def _refusal(self) -> Busy:
+        self._refused += 1
+        now = self._clock()
+        if now - self._logged_at >= LOG_INTERVAL_S:
+            _log.warning("calls_refused", calls=self._refused, waiting=len(self._queue))
+            self._refused, self._logged_at = 0, now
+        retry_s = max(MIN_RETRY_S, self._expected_s())
+        return Busy(
+            f"the gateway has more calls than it can answer in time; try again in {retry_s:.1f} s, "
+            "allow more time, or run more gateways",
+            retry_s=retry_s,
+        )

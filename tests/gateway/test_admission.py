@@ -1,0 +1,166 @@
+"""Calls wait for their turn, and those that could not finish in time are refused at once."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+from google.rpc import error_details_pb2
+
+from codelode.errors import Busy
+from gateway.admission import MIN_RETRY_S, Admission
+from gateway.api.rpc import status
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def admission(clock):
+    """Two calls at work, three waiting; each of the calls so far took about 1 second."""
+    return Admission(running=2, waiting=3, clock=clock)
+
+
+async def slow(admission, clock, *, seconds=1.0, times=60):
+    """Let so many calls take so long, one after the other."""
+    for _ in range(times):
+        async with admission.admitted(None):
+            clock.now += seconds
+
+
+class Caller:
+    """A call that works until it is released."""
+
+    def __init__(self, admission, remaining_s=None):
+        self._release = asyncio.Event()
+        self._admission = admission
+        self.is_working = False
+        self.task = asyncio.create_task(self._call(remaining_s))
+
+    async def _call(self, remaining_s):
+        async with self._admission.admitted(remaining_s):
+            self.is_working = True
+            await self._release.wait()
+
+    async def finish(self):
+        self._release.set()
+        await self.task
+        await settled()
+
+
+async def settled():
+    """Let every task go on as far as it can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def callers(admission, *deadlines):
+    made = [Caller(admission, remaining_s) for remaining_s in deadlines]
+    await settled()
+    return made
+
+
+def working(made):
+    return [caller.is_working for caller in made]
+
+
+async def test_calls_beyond_the_limit_wait_and_are_taken_in_order(admission):
+    made = await callers(admission, *[None] * 5)
+    assert working(made) == [True, True, False, False, False]
+
+    await made[1].finish()
+    assert working(made) == [True, True, True, False, False]
+    for number in (0, 2, 3, 4):
+        await made[number].finish()
+    assert all(working(made))
+
+
+async def test_a_call_whose_wait_is_longer_than_its_deadline_is_refused_at_once(admission, clock):
+    await slow(admission, clock)
+    made = await callers(admission, None, None)
+
+    with pytest.raises(Busy, match="try again in") as refused:
+        async with admission.admitted(1.0):
+            raise AssertionError
+    assert refused.value.retry_s >= 1.0
+
+    patient = (await callers(admission, 60.0))[0]
+    await made[0].finish()
+    assert patient.is_working
+    for caller in (made[1], patient):
+        await caller.finish()
+
+
+async def test_a_full_queue_refuses_callers_without_a_deadline(admission):
+    made = await callers(admission, *[None] * 5)
+
+    with pytest.raises(Busy) as refused:
+        async with admission.admitted(None):
+            raise AssertionError
+    assert refused.value.retry_s >= MIN_RETRY_S
+    for caller in made:
+        await caller.finish()
+
+
+async def test_a_waiting_call_that_cannot_finish_any_more_is_refused_when_its_turn_comes(
+    admission, clock
+):
+    made = await callers(admission, None, None, 5.0, 90.0)
+    clock.now += 40.0
+
+    await made[0].finish()
+
+    assert isinstance(made[2].task.exception(), Busy)
+    assert working(made) == [True, True, False, True]
+    for number in (1, 3):
+        await made[number].finish()
+
+
+async def test_a_cancelled_call_gives_its_place_back(admission):
+    made = await callers(admission, *[None] * 5)
+
+    for number in (0, 2):
+        made[number].task.cancel()
+    await settled()
+    assert working(made) == [True, True, False, True, False]
+
+    for number in (1, 3, 4):
+        await made[number].finish()
+    async with AsyncExitStack() as both:
+        await both.enter_async_context(admission.admitted(0.0))
+        await both.enter_async_context(admission.admitted(0.0))
+
+
+async def test_a_call_that_is_cancelled_as_its_turn_comes_passes_it_on(admission):
+    made = await callers(admission, *[None] * 4)
+
+    made[0].task.cancel()
+    await asyncio.sleep(0)  # its turn goes to the third, which has not woken up yet
+    made[2].task.cancel()
+    await settled()
+
+    assert working(made)[3]
+    for number in (1, 3):
+        await made[number].finish()
+
+
+def test_a_refusal_tells_programs_when_to_try_again():
+    sent = status.to_proto(Busy("full", retry_s=2.5), request_id="1")
+
+    told = error_details_pb2.RetryInfo()
+    assert sent.details[0].Unpack(told)
+    assert told.retry_delay.ToMilliseconds() == 2_500
+    assert not status.to_proto(Busy("Redis is full"), request_id="1").details
