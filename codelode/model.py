@@ -67,7 +67,7 @@ class Category(StrEnum):
 class HealthStatus(StrEnum):
     OK = "ok"  # the grammar read the whole file
     PARTIAL = "partial"  # the tree has syntax errors; the chunks still cover the whole file
-    ERROR = "error"  # parsing failed; the file was chunked as text
+    ERROR = "error"  # too large for its grammar; chunked as text
     UNSUPPORTED = "unsupported"  # there is no grammar for the language; chunked as text
 
 

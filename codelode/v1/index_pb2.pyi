@@ -397,7 +397,7 @@ class LanguageHealth(_message.Message):
     partial: _builtins.int
     """Parsed with syntax errors; the chunks still cover the whole file."""
     error: _builtins.int
-    """Not parsed; chunked as text."""
+    """Too large for its grammar; chunked as text."""
     unsupported: _builtins.int
     """No grammar for the language; chunked as text."""
     def __init__(

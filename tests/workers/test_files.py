@@ -18,7 +18,7 @@ from codelode.backends.memory.references import MemoryReferences
 from codelode.backends.memory.stage_outputs import MemoryStageOutputs
 from codelode.backends.memory.symbols import MemorySymbols
 from codelode.cli.children import worker_children
-from codelode.errors import NotFound, Unavailable
+from codelode.errors import CodelodeError, NotFound, Unavailable
 from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
     BlobId,
@@ -134,7 +134,7 @@ class World:
             self.delivery.handle(job, lambda job: self.delivery.work_alone(row, job))
         except Unavailable:
             self.queues.push(stage, [job])
-        except Exception as exc:  # noqa: BLE001 - as a task does
+        except CodelodeError as exc:
             self.delivery.fail(job, str(exc), stage=row)
 
     def drain(self):

@@ -80,19 +80,28 @@ def _with_grammar(
 def _as_text(
     decoded: Decoded, language: Language, category: Category, family: Family | None
 ) -> ParsedFile:
-    is_prose = language.category is Category.DOCS and language is not languages.TEXT
     blocks = _blocks(decoded, language, family)
     lines = Lines(decoded.utf8) if blocks else None
     return ParsedFile(
         language=language.name,
         category=category,
-        health=FileHealth(
-            HealthStatus.OK if is_prose else HealthStatus.UNSUPPORTED, detail=decoded.note
-        ),
+        health=_health_of_text(decoded, language),
         pieces=pieces.build(prose.spans(decoded.utf8), blocks, decoded, plain=Kind.TEXT),
         symbols=tuple(block.symbol(lines) for block in blocks) if lines else (),
         imports=imports.references(decoded.text, rules_of(language.name), family),
     )
+
+
+def _health_of_text(decoded: Decoded, language: Language) -> FileHealth:
+    """Return the health of a file that was cut as text."""
+    if language.category is Category.DOCS and language is not languages.TEXT:
+        return FileHealth(HealthStatus.OK, detail=decoded.note)
+    size = len(decoded.utf8)
+    if language.grammar is None or size <= MAX_TREE_BYTES:
+        return FileHealth(HealthStatus.UNSUPPORTED, detail=decoded.note)
+    reason = f"{size:,} bytes are too many to parse, the limit is {MAX_TREE_BYTES:,}: cut as text"
+    detail = "; ".join(note for note in (decoded.note, reason) if note)
+    return FileHealth(HealthStatus.ERROR, detail=detail)
 
 
 def _blocks(decoded: Decoded, language: Language, family: Family | None) -> tuple[Definition, ...]:

@@ -50,8 +50,13 @@ def test_a_file_without_a_grammar_is_text(path):
 def test_a_file_too_large_for_a_tree_is_text(monkeypatch):
     monkeypatch.setattr(stage, "MAX_TREE_BYTES", 10)
     parsed = parse(b"def f():\n    pass\n", path="a.py")
-    assert parsed.health.status is HealthStatus.UNSUPPORTED
+    assert parsed.health.status is HealthStatus.ERROR
+    assert parsed.health.detail == "18 bytes are too many to parse, the limit is 10: cut as text"
     assert parsed.language == "python"
+    assert "".join(piece.content for piece in parsed.pieces) == "def f():\n    pass\n"
+    assert health(b"some words, which have no grammar\n", "a.xyz").status is (
+        HealthStatus.UNSUPPORTED
+    )
 
 
 def test_an_empty_file_has_no_pieces():
