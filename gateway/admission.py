@@ -19,11 +19,16 @@ import structlog
 
 from codelode.errors import Busy
 
-#: Calls that work at once. They share the cores, and more of them only take longer each; some wait
-#: for a model server, and half as many as there are threads leave each call two. By hand.
-RUNNING = 16
+#: Calls that work at once. Each thread that computes makes the event loop wait 5 ms for the
+#: interpreter, so more of them delay health checks and answer no more calls; fewer would leave the
+#: cores idle while calls wait for a model server or a store.
+RUNNING = 8
 #: Most waiting calls, which bounds the memory for callers without a deadline. By hand.
 WAITING = 1_000
+
+#: Largest share of the time until its deadline that a call may be expected to take. The rest allows
+#: for calls that take longer than usual, and for the way to the caller.
+SHARE = 0.5
 
 #: Weight of the newest call in the mean time of a call.
 NEWEST = 0.1
@@ -72,7 +77,7 @@ class Admission:
         if self._running < self._most_running:
             self._running += 1
             return
-        if len(self._queue) >= self._most_waiting or self._expected_s() > remaining_s:
+        if len(self._queue) >= self._most_waiting or self._expected_s() > SHARE * remaining_s:
             raise self._refusal()
         turn = asyncio.get_running_loop().create_future()
         self._queue[turn] = self._clock() + remaining_s

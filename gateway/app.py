@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -82,10 +81,6 @@ GRACE_S = 25.0
 FLUSH_S = 0.5
 #: Threads for synchronous ports. They wait for Redis, so the number of cores does not matter.
 THREADS = 32
-#: After this time a thread hands the interpreter to one that waits for it, seconds. The event loop
-#: waits that long for each busy thread: a health check beside 8 calls that compute took 28 ms at
-#: the median with the usual 5 ms, and 8 ms with this.
-SWITCH_S = 0.0005
 
 
 def connected(settings: Settings) -> Dependencies:
@@ -264,7 +259,6 @@ async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
     require_private(settings)
     loop = asyncio.get_running_loop()
-    sys.setswitchinterval(SWITCH_S)
     loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="port"))
     asked_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
