@@ -36,6 +36,10 @@ class CeleryJobs:
             interval_step=0,
         )
 
+        # Errors of the transport's own library: kombu translates only those of its own calls.
+        lazy = self._app.connection_for_write()
+        self._errors = (OperationalError, *lazy.connection_errors, *lazy.channel_errors)
+
     def pull(self, run: Run) -> None:
         self._send(jobs.PULL_TASK, jobs.PULL, {"run": run.id}, label=jobs.pull_title(run))
 
@@ -47,7 +51,7 @@ class CeleryJobs:
         self._send(jobs.FORGET_REF_TASK, jobs.STORE, names, label=f"{repository}@{ref}")
 
     def queues(self) -> tuple[Queue, ...]:
-        with _translated(), self._app.connection_for_write() as connection:
+        with self._translated(), self._app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=0, timeout=_TIMEOUT_S)
             depths = {name: jobs.depth(connection, name) for name in jobs.QUEUES}
             workers = self._workers()
@@ -58,7 +62,7 @@ class CeleryJobs:
 
     def _send(self, task: str, queue: str, kwargs: Mapping[str, object], *, label: str) -> None:
         """Send a task. Monitors show `label` instead of the arguments."""
-        with _translated():
+        with self._translated():
             self._app.send_task(
                 task,
                 kwargs=dict(kwargs),
@@ -77,10 +81,9 @@ class CeleryJobs:
                 counts[queue["name"]] = counts.get(queue["name"], 0) + 1
         return counts
 
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except (OperationalError, ConnectionError, TimeoutError) as exc:
-        raise Unavailable(f"the job broker does not answer: {exc}") from exc
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (*self._errors, ConnectionError, TimeoutError) as exc:
+            raise Unavailable(f"the job broker does not answer; is Redis running? ({exc})") from exc

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import select
+import socket
+import socketserver
+import threading
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -67,3 +72,43 @@ def test_a_broker_that_is_away_is_unavailable(call):
         call(away)
 
     away.close()
+
+
+class Severing:
+    """A relay to a server that breaks a connection as soon as a word is sent over it."""
+
+    def __init__(self, url, word):
+        address = urlsplit(url)
+        target = (address.hostname, address.port)
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                with socket.create_connection(target) as server:
+                    ends = {self.request: server, server: self.request}
+                    while True:
+                        for end in select.select(list(ends), [], [])[0]:
+                            data = end.recv(65_536)
+                            if not data or word in data:
+                                return
+                            ends[end].sendall(data)
+
+        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"redis://127.0.0.1:{self._server.server_address[1]}{address.path}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.mark.parametrize("word", [b"LLEN", b"PUBLISH"])
+def test_a_broker_that_dies_in_between_is_unavailable(redis_url, word):
+    relay = Severing(redis_url, word)
+    dying = CeleryJobs(Settings(redis_url=relay.url))
+    try:
+        with pytest.raises(Unavailable, match="is Redis running"):
+            dying.queues()
+    finally:
+        dying.close()
+        relay.close()
