@@ -16,6 +16,7 @@ from codelode.client.request import (
     Options,
     Search,
     count,
+    encodable,
     run_request,
     search_request,
     texts,
@@ -50,6 +51,7 @@ class Call(Generic[Answer]):
     read: Callable[[Any], Answer]
 
 
+@encodable
 def search(
     query: str,
     *,
@@ -93,6 +95,7 @@ def search(
     return _call("SearchService/Search", request, search_pb2.SearchResponse, results.search_result)
 
 
+@encodable
 def context(
     query: str, *, budget_tokens: int = 0, top_k: int = 20, **search: Unpack[Search]
 ) -> Call[Context]:
@@ -108,6 +111,7 @@ def context(
     return _call("SearchService/Context", request, search_pb2.ContextResponse, results.context)
 
 
+@encodable
 def similar(
     path: str = "",
     line: int = 0,
@@ -136,12 +140,14 @@ def similar(
     return _call("SearchService/Similar", request, search_pb2.SearchResponse, results.search_result)
 
 
+@encodable
 def explain(subject: str, *, repository: str = "", ref: str = "") -> Call[About]:
     """Return what is known about a file or a symbol. Raises NotFound."""
     request = search_pb2.ExplainRequest(repository=repository, subject=subject, ref=ref)
     return _call("SearchService/Explain", request, search_pb2.ExplainResponse, results.about)
 
 
+@encodable
 def graph(
     subject: str,
     *,
@@ -173,6 +179,7 @@ def graph(
     return _call("GraphService/GetGraph", request, graph_pb2.GetGraphResponse, graphs.graph)
 
 
+@encodable
 def start_run(
     url: str,
     *,
@@ -189,6 +196,7 @@ def start_run(
     return _call("IndexService/StartRun", request, index_pb2.StartRunResponse, index.run_of)
 
 
+@encodable
 def watch_run(run: Run | str) -> Call[Run]:
     """Stream the states of a run; see `Client.watch`."""
     from codelode.client import index
@@ -198,6 +206,7 @@ def watch_run(run: Run | str) -> Call[Run]:
     return _call("IndexService/WatchRun", request, index_pb2.WatchRunResponse, index.run_of)
 
 
+@encodable
 def cancel(run: Run | str) -> Call[Run]:
     """End a run; what it has indexed so far stays."""
     from codelode.client import index
@@ -229,6 +238,7 @@ def repositories() -> Call[tuple[IndexedRepository, ...]]:
     )
 
 
+@encodable
 def set_default(name: str, ref: str) -> Call[Run]:
     """Start a run that indexes a ref and makes it the default one; "HEAD": as the source says."""
     from codelode.client import index
@@ -240,6 +250,7 @@ def set_default(name: str, ref: str) -> Call[Run]:
     )
 
 
+@encodable
 def remove(name: str, *, ref: str = "") -> Call[None]:
     """Remove a repository and everything that is indexed of it, or only one ref of it."""
     from codelode.v1 import index_pb2
@@ -252,6 +263,7 @@ def remove(name: str, *, ref: str = "") -> Call[None]:
     )
 
 
+@encodable
 def failures(
     name: str | None, page: str, *, include_skipped: bool, include_partial: bool
 ) -> Call[tuple[list[FileFailure], str]]:
@@ -271,6 +283,7 @@ def failures(
     )
 
 
+@encodable
 def retry(name: str | None = None) -> Call[tuple[Run, ...]]:
     """Try the failed files of one or all repositories again; return the runs that do so."""
     from codelode.client import index
@@ -282,6 +295,7 @@ def retry(name: str | None = None) -> Call[tuple[Run, ...]]:
     )
 
 
+@encodable
 def enrich(name: str | None = None) -> Call[tuple[Run, ...]]:
     """Write the summaries that earlier runs left out; return the runs that do so."""
     from codelode.client import index

@@ -19,6 +19,9 @@ _NO_CONNECTION = (
 #: The details that gRPC itself reports when the client's deadline expires; the gateway's differ.
 _OWN_DEADLINE = "Deadline Exceeded"
 
+#: The details with which gRPC itself refuses a message that the gateway does not read.
+_TOO_LARGE = "SERVER: Received message larger than max"
+
 
 def error(exc: grpc.RpcError, *, address: str, timeout_s: float) -> errors.CodelodeError:
     """Return the error for a failed call."""
@@ -33,6 +36,10 @@ def error(exc: grpc.RpcError, *, address: str, timeout_s: float) -> errors.Codel
         )
     if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE):
         return _invalid(exc, details)
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
+        return errors.InvalidQuery(
+            "request", f"is too large; give fewer or shorter values ({details})"
+        )
     kind = _KINDS.get(code, errors.Corrupt)
     return kind(details or f"the gateway at {address} answered {code.name} without a reason")
 

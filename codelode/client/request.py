@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 
@@ -17,6 +18,28 @@ if TYPE_CHECKING:
 
 #: Options by stage and name, as in `SearchOptions` of the proto: `{"rank": {"reranker": "judge"}}`.
 Options = Mapping[str, Mapping[str, object]]
+
+Arguments = ParamSpec("Arguments")
+Made = TypeVar("Made")
+
+
+def encodable(build: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
+    """Decorate a function that builds a request: raise InvalidQuery for text that is not Unicode.
+
+    Python reads undecodable bytes of file names as lone surrogates, which UTF-8 cannot encode.
+    """
+
+    @wraps(build)
+    def built(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
+        try:
+            return build(*args, **kwargs)
+        except UnicodeEncodeError as exc:
+            raise errors.InvalidQuery(
+                "request", f"{exc.object[:100]!a} is not valid Unicode text; decode it as UTF-8"
+            ) from exc
+
+    return built
+
 
 #: Upper bounds that the gateway enforces; named here in errors about what the wire cannot carry,
 #: and in the help of the command line.

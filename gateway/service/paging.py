@@ -27,7 +27,7 @@ def read(text: str) -> PageCursor:
         return ()
     try:
         cursor = json.loads(base64.urlsafe_b64decode(text.encode()))
-    except (binascii.Error, ValueError) as exc:
+    except (binascii.Error, ValueError, RecursionError) as exc:
         raise _invalid() from exc
     if not isinstance(cursor, list) or not all(isinstance(part, str) for part in cursor):
         raise _invalid()

@@ -466,6 +466,25 @@ def test_the_gateways_words_reach_the_caller(client, gateway, codes, code, kind)
         client.search("x")
 
 
+def test_text_that_cannot_be_sent_is_refused_in_words(client):
+    for call in (
+        lambda: client.search("\udcff"),
+        lambda: client.search("x", repositories=["\ud800"]),
+        lambda: client.index("\ud800"),
+        lambda: client.remove("\ud800"),
+        lambda: client.graph("\ud800"),
+    ):
+        with pytest.raises(errors.InvalidQuery, match="is not valid Unicode text"):
+            call()
+
+
+def test_a_request_that_is_too_large_is_the_callers_to_change(client, gateway, codes):
+    gateway.fail(codes.RESOURCE_EXHAUSTED, "SERVER: Received message larger than max (9 vs. 5)")
+
+    with pytest.raises(errors.InvalidQuery, match="fewer or shorter values"):
+        client.search("x")
+
+
 def test_every_grpc_code_becomes_an_error_of_ours(client, gateway):
     for code in set(grpc.StatusCode) - {grpc.StatusCode.OK}:
         gateway.fail(code.value[0], "why")

@@ -236,7 +236,7 @@ async def test_a_name_that_many_files_define_is_answered_for_the_first_of_them(
         path = f"src/part_{number:02}.py"
         index(make_chunk(path, "class Part(Base):\n    pass\n"))
         backends.symbols.replace(HERE, {path: [symbol("Part", Kind.CLASS, 1, 2)]})
-        backends.references.replace(HERE, {path: ["i Base"]})
+        backends.references.replace(HERE, {path: ["i Base\x001"]})
 
     request = graph_pb2.GetGraphRequest(subject="Part", relations=["inherits", "definitions"])
     response = await graph_pb2_grpc.GraphServiceStub(channel).GetGraph(request)
