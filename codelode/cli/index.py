@@ -6,10 +6,10 @@ stop the run.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -229,8 +229,8 @@ def remove(*, client: Client, name: str, ref: str | None, yes: bool) -> None:
 def locator(url: str) -> str:
     """Return a local path as an absolute one, because the server runs elsewhere; keep URLs."""
     # An empty text would mean the current folder, but it is a variable that a script did not set.
-    looks_local = url.startswith((".", "/", "~")) or (url != "" and Path(url).is_dir())
-    return str(Path(url).expanduser().resolve()) if looks_local else url
+    looks_local = url.startswith((".", "/", "~")) or os.path.isdir(url)
+    return os.path.realpath(os.path.expanduser(url)) if looks_local else url
 
 
 def run_line(run: Run) -> str:

@@ -1,0 +1,87 @@
+"""No command line, however wrong, ends in a stack trace or in an error that is called a defect."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+
+import click
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from codelode.cli import main
+from codelode.cli.command import codelode as group
+from tests.contracts.test_faces import HTTP, Running
+
+#: The commands that ask a gateway; the others start, stop, or rewrite a cluster.
+COMMANDS = (
+    *("search", "context", "similar", "explain", "graph", "index", "repos", "failures"),
+    *("retry", "enrich", "cancel", "remove", "status", "settings"),
+)
+#: Options that wait for workers, which are not there.
+WAITING = {"wait", "watch", "follow"}
+
+VALUES = st.one_of(
+    st.sampled_from(
+        [
+            *("acme/http", "main", "retry", "Client.get", *HTTP, "src/client.js:1", "x:0", "x:-1"),
+            *("", " ", "-", "--", "-1", "0", "1", "201", "99999999999999999999", "nan", "1e999"),
+            *("{", "[]", "null", "rank.reranker=judge", "a.b=c", "retrieve.window=x", "=", "."),
+            *("/", "../..", "/etc/passwd", "https:/u:p@h/r", "-u", "ext::sh", "**/" * 99, "[", "é"),
+            *("\udcff", "\u202e", "\n", "x" * 9_000),
+        ]
+    ),
+    st.text(st.characters(exclude_characters="\0"), max_size=12),
+)
+
+
+def options(command):
+    """Return a strategy for one option of the command with its values, or for one of none."""
+    known = [
+        (name, 0 if option.is_flag else option.nargs)
+        for option in command.params
+        if isinstance(option, click.Option) and option.name not in WAITING
+        for name in (*option.opts, *option.secondary_opts)
+    ]
+    some = st.sampled_from([*known, ("--no-such-option", 1)])
+    return some.flatmap(
+        lambda one: st.lists(VALUES, min_size=one[1], max_size=one[1]).map(lambda v: [one[0], *v])
+    )
+
+
+def lines(command):
+    """Return a strategy for the arguments of the command."""
+    parts = st.one_of(VALUES.map(lambda value: [value]), options(command))
+    return st.lists(parts, max_size=5).map(lambda some: [word for part in some for word in part])
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    running = Running(tmp_path_factory.mktemp("lines"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CODELODE_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.setenv("CODELODE_SERVER", running.address)
+        yield running.address
+    running.close()
+
+
+@pytest.mark.usefixtures("address")
+@pytest.mark.parametrize("name", COMMANDS)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_wrong_command_line_ends_with_a_plain_error(name, data):
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    arguments = data.draw(lines(command))
+    out, err = io.StringIO(), io.StringIO()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.StringIO("def retry(): ..."))
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main([name, *arguments])
+
+    assert ended.value.code in (0, 1, 2)
+    assert "Traceback" not in err.getvalue()
+    assert "defect of codelode" not in err.getvalue()
+    assert err.getvalue() or ended.value.code != 2
