@@ -25,7 +25,8 @@ from workers import derivations
 
 __all__ = ["embed", "known_vectors"]
 
-#: Vectors are cached as half floats, which change a cosine by less than 0.001.
+#: Vectors are cached as half floats, which change a cosine by less than 0.001. New ones are rounded
+#: likewise, so that it makes no difference which of them come from the cache.
 _KEPT = np.float16
 
 
@@ -75,8 +76,9 @@ def _vectors(texts: Sequence[str], embedder: Embedder, known: Derivations) -> Ve
     rows = _stored(known, keys, dim=dim)
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in rows}
     made = embedder.embed_documents(list(missing.values()))
-    known.put({key: row.astype(_KEPT).tobytes() for key, row in zip(missing, made, strict=True)})
-    rows |= dict(zip(missing, made, strict=True))
+    kept = dict(zip(missing, made.astype(_KEPT), strict=True))
+    known.put({key: row.tobytes() for key, row in kept.items()})
+    rows |= {key: row.astype(np.float32) for key, row in kept.items()}
     out = np.zeros((len(texts), dim), np.float32)
     for row, key in enumerate(keys):
         out[row] = rows[key]

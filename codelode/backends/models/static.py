@@ -119,21 +119,25 @@ class StaticEmbedder:
     def _pool(self, texts: Sequence[TokenIds], titles: Sequence[TokenIds]) -> Vectors:
         """Return the normalised sums: texts by distinct tokens, times distinct tokens by
         dimensions.
+
+        In double precision, because the order of the sums depends on the other texts: in single
+        precision one text in ten got another half float for its company.
         """
         distinct, occurrences = _count(texts, len(self._table.rows))
         counted = _LOG1P[occurrences]
         for text, title in enumerate(titles):
             counted[text, np.searchsorted(distinct, title)] += TITLE_WEIGHT
         padded = -(-len(distinct) // BLOCK_TOKENS) * BLOCK_TOKENS
-        weights = np.zeros((len(texts), padded), np.float32)
+        weights = np.zeros((len(texts), padded), np.float64)
         weights[:, : len(distinct)] = counted * self._table.scales[distinct]
-        rows = np.zeros((padded, self.dim), np.float32)
+        rows = np.zeros((padded, self.dim), np.float64)
         rows[: len(distinct)] = self._table.rows[distinct]
         blocks = weights.reshape(len(texts), -1, BLOCK_TOKENS).transpose(1, 0, 2)
-        sums: Vectors = (blocks @ rows.reshape(-1, BLOCK_TOKENS, self.dim)).sum(axis=0)
-        norms: Vectors = np.linalg.norm(sums, axis=1, keepdims=True)
+        sums = (blocks @ rows.reshape(-1, BLOCK_TOKENS, self.dim)).sum(axis=0)
+        norms = np.linalg.norm(sums, axis=1, keepdims=True)
         norms[norms == 0] = 1
-        return sums / norms
+        vectors: Vectors = (sums / norms).astype(np.float32)
+        return vectors
 
 
 def _count(

@@ -3,10 +3,12 @@ import json
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import codelode
 from codelode.backends.models.static import (
     MAX_TOKENS,
     TABLE_DIR,
@@ -213,3 +215,17 @@ def test_an_embedder_takes_little_memory():
         [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
     )
     assert int(result.stdout) <= 60_000  # KiB
+
+
+def test_a_text_has_the_same_vector_in_any_company():
+    embedder = StaticEmbedder()
+    files = sorted(Path(codelode.__file__).parent.glob("**/*.py"))
+    texts = [file.read_text("utf-8")[:1_500] for file in files]
+    together = embedder.embed_documents(texts)
+
+    alone = np.concatenate([embedder.embed_documents([text]) for text in texts])
+    reversed_ = embedder.embed_documents(texts[::-1])[::-1]
+
+    assert len(texts) > 50
+    for vectors in (alone, reversed_):
+        assert vectors.astype(np.float16).tobytes() == together.astype(np.float16).tobytes()
