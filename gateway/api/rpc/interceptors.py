@@ -138,7 +138,7 @@ class Calls(aio.ServerInterceptor):
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What is known of a call before its request is read."""
+    """Holds what is known of a call before its request is read."""
 
     method: str
     request_id: str
