@@ -413,7 +413,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters of a search. An empty field matches all; values of one field are alternatives."""
+    """The filters of a search. An empty field matches all; values of one field are alternatives.
+
+    What one of the `not_` fields matches is left out, whatever the other fields say.
+    """
 
     repositories: tuple[RepositoryName, ...] = ()
     languages: tuple[str, ...] = ()
@@ -423,6 +426,9 @@ class Filters:
     categories: tuple[Category, ...] = ()
     block_types: tuple[str, ...] = ()  # types of infrastructure blocks: `resource`, `Deployment`
     ref: RefName = DEFAULT_REF
+    not_repositories: tuple[RepositoryName, ...] = ()
+    not_languages: tuple[str, ...] = ()
+    not_paths: tuple[str, ...] = ()  # globs, as in `paths`
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,14 +122,22 @@ mode_option = click.option(
     "file summaries first and then searches inside the best files.",
 )
 
+_repo_option = click.option(
+    "--repo",
+    "-r",
+    "repositories",
+    multiple=True,
+    metavar="NAME",
+    help="Search only this repository; repeatable.",
+)
+#: The filters of every search, besides the repositories and the ref.
 _FILTERS = (
     click.option(
-        "--repo",
-        "-r",
-        "repositories",
+        "--not-repo",
+        "not_repositories",
         multiple=True,
         metavar="NAME",
-        help="Search only this repository; repeatable.",
+        help="Leave out this repository; repeatable.",
     ),
     click.option(
         "--language",
@@ -140,12 +148,28 @@ _FILTERS = (
         help="Search only files in this language, for example python; repeatable.",
     ),
     click.option(
+        "--not-language",
+        "--not-lang",
+        "not_languages",
+        multiple=True,
+        metavar="NAME",
+        help="Leave out files in this language; repeatable.",
+    ),
+    click.option(
         "--path",
         "-p",
         "paths",
         multiple=True,
         metavar="GLOB",
         help="Search only files whose whole path matches this pattern; repeatable.",
+    ),
+    click.option(
+        "--not-path",
+        "not_paths",
+        multiple=True,
+        metavar="GLOB",
+        help="Leave out files whose whole path matches this pattern, for example 'tests/**'; "
+        "repeatable. `!` before the value of --path, --language, or --repo does the same.",
     ),
     click.option(
         "--kind",
@@ -178,12 +202,16 @@ _FILTERS = (
         help="Search only infrastructure blocks of this type, for example resource, job, service, "
         "stage, or Deployment; repeatable.",
     ),
-    ref_option,
 )
 
 
 def filter_options(command: Command) -> Command:
     """Add `--repo`, `--language`, … `--ref`."""
+    return _repo_option(narrowing_options(ref_option(command)))
+
+
+def narrowing_options(command: Command) -> Command:
+    """Add the options of `filter_options` except `--repo` and `--ref`."""
     for option in reversed(_FILTERS):
         command = option(command)
     return command

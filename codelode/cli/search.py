@@ -17,6 +17,7 @@ from codelode.cli.options import (
     json_option,
     merged,
     mode_option,
+    narrowing_options,
     preset_option,
     ref_option,
     server_option,
@@ -98,14 +99,15 @@ def search(
 ) -> None:
     """Search all indexed code for words, an identifier, or a piece of code.
 
-    Values of one filter are alternatives; different filters must all match. Exit status: 0
-    found, 1 nothing found, 2 error.
+    Values of one filter are alternatives; different filters must all match, and what a --not
+    option matches is left out. Exit status: 0 found, 1 nothing found, 2 error.
 
     \b
     Examples:
       codelode search "retry with exponential back-off"
       codelode search getUserById --language go --language rust
       codelode search "parse config" --path 'src/**/*.py' --kind function
+      codelode search "parse config" --not-path 'tests/**' --not-language go
       codelode search "how are sessions stored" --preset thorough --explain
       codelode search "how are sessions stored" --mode staged --similarity 0.3
       codelode search "session store" --set rank.reranker=judge --set analyze.rewrite=true
@@ -158,14 +160,7 @@ def search(
     metavar="NAME",
     help="Search only this repository; repeatable.",
 )
-@click.option(
-    "--language",
-    "-l",
-    "languages",
-    multiple=True,
-    metavar="NAME",
-    help="Search only files in this language, for example python; repeatable.",
-)
+@narrowing_options
 @ref_option
 @top_k_option
 @json_option
@@ -178,11 +173,9 @@ def similar(
     client: Client,
     place: str,
     repository: str,
-    repositories: tuple[str, ...],
-    languages: tuple[str, ...],
-    ref: str,
     top_k: int,
     as_json: bool,
+    **filters: tuple[str, ...],
 ) -> None:
     """Find code like the code at PATH:LINE, or with `-` like the code on standard input.
 
@@ -193,6 +186,7 @@ def similar(
       codelode similar src/http/retry.py:42
       git show HEAD~3:retry.py | codelode similar -
       codelode similar src/http/retry.py:42 --repo acme/http --in acme/web
+      codelode similar src/http/retry.py:42 --kind function --not-path 'tests/**'
     """
     path, line, snippet = _source(place)
     result = client.similar(
@@ -200,10 +194,8 @@ def similar(
         line,
         snippet=snippet,
         repository=repository,
-        repositories=repositories,
-        languages=languages,
-        ref=ref,
         top_k=top_k,
+        **filters_of(filters),
     )
     if as_json:
         click.echo(printing.search_json(result, explain=False))

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from codelode.client import results
 from codelode.client.request import (
-    Options,
     Search,
+    Values,
     count,
     encodable,
+    filters,
     run_request,
     search_request,
     texts,
@@ -53,44 +54,16 @@ class Call(Generic[Answer]):
 
 @encodable
 def search(
-    query: str,
-    *,
-    repositories: Iterable[str] = (),
-    languages: Iterable[str] = (),
-    paths: Iterable[str] = (),
-    kinds: Iterable[str] = (),
-    symbols: Iterable[str] = (),
-    categories: Iterable[str] = (),
-    block_types: Iterable[str] = (),
-    ref: str = "",
-    top_k: int = 10,
-    explain: bool = False,
-    skip_cache: bool = False,
-    preset: str = "",
-    options: Options | None = None,
-    page: str = "",
+    query: str, *, top_k: int = 10, page: str = "", **search: Unpack[Search]
 ) -> Call[SearchResult]:
     """Return the `top_k` best chunks for the query, best first.
 
-    An empty filter means all; values inside one filter are alternatives. `options` by stage and
-    name, for example `{"expand": {"related": 10}}`, win over the preset. `page` is the `next_page`
-    of the previous result. Raises InvalidQuery with the field that is wrong, NotFound, Unavailable.
+    An empty filter means all; values inside one filter are alternatives, and what one of the `not_`
+    filters matches is left out. `options` by stage and name, for example
+    `{"expand": {"related": 10}}`, win over the preset. `page` is the `next_page` of the previous
+    result. Raises InvalidQuery with the field that is wrong, NotFound, Unavailable.
     """
-    request = search_request(
-        query,
-        repositories=repositories,
-        languages=languages,
-        paths=paths,
-        kinds=kinds,
-        symbols=symbols,
-        categories=categories,
-        block_types=block_types,
-        ref=ref,
-        explain=explain,
-        skip_cache=skip_cache,
-        preset=preset,
-        options=options,
-    )
+    request = search_request(query, **search)
     request.top_k, request.page_token = count("top_k", top_k), page
     return _call("SearchService/Search", request, search_pb2.SearchResponse, results.search_result)
 
@@ -120,14 +93,12 @@ def similar(
     snippet: str = "",
     ref: str = "",
     top_k: int = 10,
-    repositories: Iterable[str] = (),
-    languages: Iterable[str] = (),
+    **values: Unpack[Values],
 ) -> Call[SearchResult]:
     """Return code like the code at a line, or like a snippet, most similar first.
 
-    `repository` and `ref` say where the line is, `repositories` and `languages` where to search.
+    `repository` says where the line is, the filters where to search, and `ref` both.
     """
-    filters = search_request("", repositories=repositories, languages=languages, ref=ref).filters
     request = search_pb2.SimilarRequest(
         repository=repository,
         path=path,
@@ -135,7 +106,7 @@ def similar(
         snippet=snippet,
         ref=ref,
         top_k=count("top_k", top_k),
-        filters=filters,
+        filters=filters(ref, **values),
     )
     return _call("SearchService/Similar", request, search_pb2.SearchResponse, results.search_result)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
 from google.protobuf.descriptor import FieldDescriptor
 
@@ -54,8 +54,8 @@ _KINDS = {
 }
 
 
-class Filters(TypedDict, total=False):
-    """The filters of a search; every key may be left out."""
+class Values(TypedDict, total=False):
+    """The filters of a search that take several values; every key may be left out."""
 
     repositories: Iterable[str]
     languages: Iterable[str]
@@ -64,6 +64,14 @@ class Filters(TypedDict, total=False):
     symbols: Iterable[str]
     categories: Iterable[str]
     block_types: Iterable[str]
+    not_repositories: Iterable[str]
+    not_languages: Iterable[str]
+    not_paths: Iterable[str]
+
+
+class Filters(Values, total=False):
+    """The filters of a search; every key may be left out."""
+
     ref: str
 
 
@@ -79,37 +87,28 @@ class Search(Filters, total=False):
 def search_request(
     query: str,
     *,
-    repositories: Iterable[str] = (),
-    languages: Iterable[str] = (),
-    paths: Iterable[str] = (),
-    kinds: Iterable[str] = (),
-    symbols: Iterable[str] = (),
-    categories: Iterable[str] = (),
-    block_types: Iterable[str] = (),
     ref: str = "",
     explain: bool = False,
     skip_cache: bool = False,
     preset: str = "",
     options: Options | None = None,
+    **values: Unpack[Values],
 ) -> search_pb2.SearchRequest:
     """Build the request without its number of hits."""
-    filters = search_pb2.Filters(
-        repositories=texts("filters.repositories", repositories),
-        languages=texts("filters.languages", languages),
-        paths=texts("filters.paths", paths),
-        kinds=texts("filters.kinds", kinds),
-        symbols=texts("filters.symbols", symbols),
-        categories=texts("filters.categories", categories),
-        block_types=texts("filters.block_types", block_types),
-        ref=ref,
-    )
     return search_pb2.SearchRequest(
         query=query,
-        filters=filters,
+        filters=filters(ref, **values),
         explain=explain,
         skip_cache=skip_cache,
         options=search_options(preset, options or {}),
     )
+
+
+def filters(ref: str, **values: Unpack[Values]) -> search_pb2.Filters:
+    """Build the filters. Raises InvalidQuery for one text instead of several."""
+    given = cast(Mapping[str, Iterable[str]], values)
+    lists = {name: texts(f"filters.{name}", some) for name, some in given.items()}
+    return search_pb2.Filters(ref=ref, **lists)
 
 
 def search_options(preset: str, options: Options) -> search_pb2.SearchOptions:

@@ -426,7 +426,9 @@ Global___AssembleOptions: _TypeAlias = AssembleOptions  # noqa: Y015
 
 @_typing.final
 class Filters(_message.Message):
-    """The filters of a search. An empty field matches all; values of one field are alternatives."""
+    """The filters of a search. An empty field matches all; values of one field are alternatives. In
+    repositories, languages, and paths a value with a leading "!" is an exclusion: "!tests/**".
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -438,6 +440,9 @@ class Filters(_message.Message):
     CATEGORIES_FIELD_NUMBER: _builtins.int
     REF_FIELD_NUMBER: _builtins.int
     BLOCK_TYPES_FIELD_NUMBER: _builtins.int
+    NOT_REPOSITORIES_FIELD_NUMBER: _builtins.int
+    NOT_LANGUAGES_FIELD_NUMBER: _builtins.int
+    NOT_PATHS_FIELD_NUMBER: _builtins.int
     ref: _builtins.str
     """Branch or tag; empty means the default ref of each repository."""
     @_builtins.property
@@ -468,6 +473,14 @@ class Filters(_message.Message):
     def block_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Types of infrastructure blocks: "resource", "job", "service", "stage", "Deployment"."""
 
+    @_builtins.property
+    def not_repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Exclusions: what matches one of these is left out, whatever the other fields say."""
+
+    @_builtins.property
+    def not_languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def not_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -479,10 +492,13 @@ class Filters(_message.Message):
         categories: _abc.Iterable[_builtins.str] | None = ...,
         ref: _builtins.str = ...,
         block_types: _abc.Iterable[_builtins.str] | None = ...,
+        not_repositories: _abc.Iterable[_builtins.str] | None = ...,
+        not_languages: _abc.Iterable[_builtins.str] | None = ...,
+        not_paths: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_types", b"block_types", "categories", b"categories", "kinds", b"kinds", "languages", b"languages", "paths", b"paths", "ref", b"ref", "repositories", b"repositories", "symbols", b"symbols"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_types", b"block_types", "categories", b"categories", "kinds", b"kinds", "languages", b"languages", "not_languages", b"not_languages", "not_paths", b"not_paths", "not_repositories", b"not_repositories", "paths", b"paths", "ref", b"ref", "repositories", b"repositories", "symbols", b"symbols"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

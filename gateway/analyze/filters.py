@@ -41,7 +41,7 @@ def inferred(text: str, given: Filters) -> tuple[Filters, tuple[str, ...]]:
     """Return the filters with the language and kind that the query names, and a notice for each."""
     found, notices = given, []
     language = _language(text)
-    if language and not given.languages:
+    if language and not given.languages and language not in given.not_languages:
         found = replace(found, languages=(language,))
         notices.append(_notice("language", language))
     kind = _KIND.search(text)

@@ -2,7 +2,7 @@
 one another, and files of the same folder.
 
 The graph describes the ref that was indexed last, so a file that does not exist at the searched ref
-is left out.
+is left out. So is a file that the filters of the search exclude.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codelode.globs import is_excluded
 from codelode.graph import edges_of_files, levels
 from codelode.model import Category, EdgeKind, FileKey, HybridQuery, RepositoryName
 from codelode.ports import ChunkSearch
@@ -66,7 +67,7 @@ async def related(
     found = [
         Related(*step.file, step.relation, step.hops, step.of, held[step.file])
         for step in chosen
-        if held[step.file]
+        if held[step.file] and not is_excluded(held[step.file][0], query.filters)
     ]
     return tuple(map(_as_test, found[:most]))
 

@@ -1,42 +1,139 @@
-"""Warn about filters that are valid but probably wrong, when a search found nothing.
+"""Say which filter of a search matches nothing that is indexed.
 
-An unknown repository or language is rejected. An unknown block type is not: HCL and Kubernetes let
-authors define their own, and no store lists the block types it holds.
+An unknown repository or language is rejected. A glob, a kind, or a type of block is valid whether
+or not it matches anything: HCL and Kubernetes let authors define their own types of blocks, and no
+store lists what it holds. So the index is asked for one chunk with each filter alone, within the
+searched repositories. This happens when a search has found nothing, and for every exclusion of a
+path: one that matches no file leaves nothing out, and the hits do not show it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from codelode.errors import Unavailable
 from codelode.infrastructure import BLOCK_TYPES
-from codelode.model import Filters
+from codelode.model import Filters, HybridQuery
+from codelode.vectors import Vector
 from gateway.service.catalog import nearest
+from gateway.state import Backends, SearchQuery, SearchState
 
-#: Most hints in one answer.
-MAX_HINTS = 5
+#: Most values of filters that are looked up for one answer.
+MAX_LOOKUPS = 8
 
-
-def filter_hints(filters: Filters) -> tuple[str, ...]:
-    """Return a notice for each filter that is probably not what was meant."""
-    found = (*_block_types(filters), *_paths(filters))
-    return found[:MAX_HINTS]
+#: The filters whose values can match nothing without being rejected.
+_FIELDS = ("paths", "symbols", "languages", "kinds", "categories", "block_types")
 
 
-def _block_types(filters: Filters) -> Iterator[str]:
-    for name in filters.block_types:
-        if name in BLOCK_TYPES:
-            continue
-        close = " or ".join(map(repr, nearest(name, BLOCK_TYPES)))
-        remedy = (
-            f"did you mean {close}?" if close else "write it as in the file: resource, Deployment"
-        )
-        yield f"filters.block_types: {name[:100]!r} is not a usual type of block; {remedy}"
+class _Lookup(NamedTuple):
+    """A value of a filter, and the filters that have only this value."""
+
+    field: str
+    value: str
+    filters: Filters
 
 
-def _paths(filters: Filters) -> Iterator[str]:
-    for glob in filters.paths:
-        if "[" in glob:
-            yield (
-                f"filters.paths: '[' and ']' in {glob[:100]!r} match themselves, as in "
-                "pages/[id].tsx; give several globs for alternatives"
-            )
+async def filter_hints(state: SearchState, backends: Backends) -> tuple[str, ...]:
+    """Return a notice for each filter that matches nothing; none on a later page."""
+    query = state.query
+    may_be_wrong = query.filters.not_paths or not state.candidates
+    if query.offset or query.filters == Filters() or not may_be_wrong:
+        return ()
+    try:
+        dim = await asyncio.to_thread(lambda: backends.embedder.dim)
+    except Unavailable:
+        return ()
+    asking = _Asking(query, backends, np.ones(dim, np.float32))
+    idle = [_idle(one) for one in await asking.unmatched(_exclusions(query.filters))]
+    return (*idle, *([] if state.candidates else await _why_nothing(query.filters, asking)))
+
+
+class _Asking(NamedTuple):
+    """The search whose filters are looked up, and a vector that every chunk is near to."""
+
+    query: SearchQuery
+    backends: Backends
+    vector: Vector
+
+    async def is_empty(self, filters: Filters) -> bool:
+        asked = HybridQuery("", self.vector, filters, 1, visible=self.query.visible)
+        return not await self.backends.chunks.hybrid(asked)
+
+    async def unmatched(self, lookups: Iterator[_Lookup]) -> list[_Lookup]:
+        some = list(islice(lookups, MAX_LOOKUPS))
+        empty = await asyncio.gather(*(self.is_empty(one.filters) for one in some))
+        return [one for one, is_empty in zip(some, empty, strict=True) if is_empty]
+
+
+async def _why_nothing(filters: Filters, asking: _Asking) -> Sequence[str]:
+    """Return what is wrong with the filters of a search that found nothing."""
+    if not await asking.is_empty(filters):
+        return ()
+    base = _base(filters)
+    if await asking.is_empty(base):
+        is_narrowed = base != Filters()
+        return ["no code is indexed in the searched repositories at this ref"] * is_narrowed
+    alone = [_wrong(one) for one in await asking.unmatched(_values(filters))]
+    return alone or ["no indexed code matches all of these filters together"]
+
+
+def _base(filters: Filters) -> Filters:
+    """Return the filters that say where to search: repositories and ref."""
+    return Filters(
+        repositories=filters.repositories,
+        not_repositories=filters.not_repositories,
+        ref=filters.ref,
+    )
+
+
+def _values(filters: Filters) -> Iterator[_Lookup]:
+    for name in _FIELDS:
+        for value in getattr(filters, name):
+            only: dict[str, Any] = {name: (value,)}
+            yield _Lookup(f"filters.{name}", str(value), replace(_base(filters), **only))
+
+
+def _exclusions(filters: Filters) -> Iterator[_Lookup]:
+    for glob in filters.not_paths:
+        yield _Lookup("filters.not_paths", glob, replace(_base(filters), paths=(glob,)))
+
+
+def _wrong(found: _Lookup) -> str:
+    told = f"{found.field}: {found.value[:100]!r} matches no indexed code"
+    remedy = _remedy(found)
+    return f"{told}; {remedy}" if remedy else told
+
+
+def _idle(found: _Lookup) -> str:
+    told = f"{found.field}: {found.value[:100]!r} matches no indexed file and leaves nothing out"
+    remedy = _of_path(found.value)
+    return f"{told}; {remedy}" if remedy else told
+
+
+def _remedy(found: _Lookup) -> str:
+    if found.field == "filters.paths":
+        return _of_path(found.value)
+    if found.field == "filters.block_types":
+        return _of_block_type(found.value)
+    if found.field == "filters.symbols" and found.value.startswith("!"):
+        return "only repositories, languages, and paths can be excluded"
+    return ""
+
+
+def _of_path(glob: str) -> str:
+    if "[" in glob:
+        return "brackets match themselves, as in pages/[id].tsx; give one glob for each alternative"
+    return "" if glob.endswith("*") else f"everything in a folder is '{glob[:100]}/**'"
+
+
+def _of_block_type(name: str) -> str:
+    if name in BLOCK_TYPES:
+        return ""
+    close = " or ".join(map(repr, nearest(name, BLOCK_TYPES)))
+    return f"did you mean {close}?" if close else "write it as in the file: resource, Deployment"

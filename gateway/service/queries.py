@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
@@ -117,33 +117,59 @@ def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
     """Return the filters with each name resolved to the one that the index uses."""
     if given.is_empty:
         return NO_FILTERS
+    given = _with_exclusions(given)
     for field in fields(given):
         if field.name != "ref":
             check_size(f"filters.{field.name}", getattr(given, field.name))
     repositories = catalog.known(given.repositories)
     return Filters(
         repositories=repositories,
-        languages=_languages(given.languages),
-        paths=tuple(map(_path, _globs("filters.paths", given.paths))),
+        languages=_languages("filters.languages", given.languages),
+        paths=_paths("filters.paths", given.paths),
         kinds=_members("filters.kinds", given.kinds, Kind),
         symbols=_globs("filters.symbols", given.symbols),
         categories=_members("filters.categories", given.categories, Category),
         block_types=_globs("filters.block_types", given.block_types),
         ref=catalog.ref(given.ref, repositories, field="filters.ref"),
+        not_repositories=catalog.known(given.not_repositories, field="filters.not_repositories"),
+        not_languages=_languages("filters.not_languages", given.not_languages),
+        not_paths=_paths("filters.not_paths", given.not_paths),
     )
 
 
 NO_FILTERS = Filters()
 
 
-def _languages(names: Iterable[str]) -> tuple[str, ...]:
+def _with_exclusions(given: GivenFilters) -> GivenFilters:
+    """Return the filters with each value that has a leading `!` in the field that excludes it."""
+    repositories, not_repositories = _split(given.repositories)
+    languages, not_languages = _split(given.languages)
+    paths, not_paths = _split(given.paths)
+    return replace(
+        given,
+        repositories=repositories,
+        languages=languages,
+        paths=paths,
+        not_repositories=(*given.not_repositories, *not_repositories),
+        not_languages=(*given.not_languages, *not_languages),
+        not_paths=(*given.not_paths, *not_paths),
+    )
+
+
+def _split(values: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the values without a leading `!`, and the others without their `!`."""
+    split: tuple[list[str], list[str]] = ([], [])
+    for value in values:
+        split[value.startswith("!")].append(value.removeprefix("!"))
+    return split
+
+
+def _languages(field: str, names: Iterable[str]) -> tuple[str, ...]:
     resolved = []
     for name in names:
         language = languages.resolve(name)
         if language is None:
-            raise InvalidQuery(
-                "filters.languages", unknown("language", name, list(languages.names()))
-            )
+            raise InvalidQuery(field, unknown("language", name, list(languages.names())))
         resolved.append(language)
     return tuple(dict.fromkeys(resolved))
 
@@ -181,12 +207,16 @@ def _glob(field: str, pattern: str) -> str:
     return pattern
 
 
-def _path(glob: str) -> str:
+def _paths(field: str, patterns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_path(field, glob) for glob in _globs(field, patterns))
+
+
+def _path(field: str, glob: str) -> str:
     """Return the glob. Raises InvalidQuery if no path can match it.
 
     `[` is an ordinary character: `pages/[id].tsx` matches the file of that name.
     """
-    field, shown, parts = "filters.paths", repr(glob[:100]), glob.split("/")
+    shown, parts = repr(glob[:100]), glob.split("/")
     if not parts[0]:
         raise InvalidQuery(
             field, f"{shown} starts with '/'; paths are relative to the repository's root"

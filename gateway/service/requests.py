@@ -12,7 +12,10 @@ from dataclasses import dataclass, field, fields
 
 @dataclass(frozen=True, slots=True)
 class GivenFilters:
-    """Limits of a search. Values inside one field are alternatives."""
+    """Limits of a search. Values inside one field are alternatives.
+
+    `!` before a repository, a language, or a path excludes it, like the fields `not_…`.
+    """
 
     repositories: Sequence[str] = ()
     languages: Sequence[str] = ()
@@ -22,6 +25,9 @@ class GivenFilters:
     categories: Sequence[str] = ()
     block_types: Sequence[str] = ()
     ref: str = ""
+    not_repositories: Sequence[str] = ()
+    not_languages: Sequence[str] = ()
+    not_paths: Sequence[str] = ()
 
     @property
     def is_empty(self) -> bool:

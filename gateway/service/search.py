@@ -55,7 +55,8 @@ async def search(
         state, timings = await pipeline.search(query, backends)
         answer = search_answer(state, timings, explain=request.explain)
         missing = await _missing(dependencies, principal, answer, query)
-        answer = replace(_paged(answer, state), notices=(*answer.notices, *missing))
+        hints = () if missing else await filter_hints(state, backends)
+        answer = replace(_paged(answer, state), notices=(*answer.notices, *missing, *hints))
         return NewAnswer(answer, not missing and not state.notices)
 
     if generation is None:
@@ -84,7 +85,8 @@ async def context(
         made, state, timings = await pipeline.search_context(query, backends)
         found = search_answer(state, timings, explain=request.explain)
         missing = await _missing(dependencies, principal, found, query)
-        answer = context_answer(made, replace(found, notices=(*found.notices, *missing)))
+        hints = () if missing else await filter_hints(state, backends)
+        answer = context_answer(made, replace(found, notices=(*found.notices, *missing, *hints)))
         return NewAnswer(answer, not missing and not (state.notices or made.notices))
 
     if generation is None:
@@ -114,7 +116,10 @@ async def similar(
         if at is None
         else await pipeline.chunk_at(at.repository, at.path, at.line, ref=at.ref, backends=backends)
     )
-    answer = search_answer(await pipeline.find_similar(source, query, backends))
+    state = await pipeline.find_similar(source, query, backends)
+    hints = await filter_hints(state, backends)
+    answer = search_answer(state)
+    answer = replace(answer, notices=(*answer.notices, *hints))
     return await _finished(dependencies, principal, answer, query, started)
 
 
@@ -191,9 +196,9 @@ async def _finished(
     started: float,
 ) -> SearchAnswer:
     """Add the fields that are never cached with an answer, and the fields of the log line."""
-    hints = () if answer.hits else filter_hints(query.filters)
     holding = tuple(dict.fromkeys(hit.repository for hit in answer.hits))
     searched = query.filters.repositories or holding or await _visible(dependencies, principal)
+    searched = tuple(name for name in searched if name not in query.filters.not_repositories)
     described = searched[:MAX_REPOSITORIES]
     read = await dependencies.coverage.of((*described, *holding), query.filters.ref)
     covered = {one.repository: one for one in read}
@@ -201,7 +206,6 @@ async def _finished(
     return replace(
         answer,
         hits=tuple(_at_commit(hit, covered[hit.repository]) for hit in answer.hits),
-        notices=(*answer.notices, *hints),
         coverage=tuple(covered[name] for name in described),
         took_ms=1000 * (time.perf_counter() - started),
     )

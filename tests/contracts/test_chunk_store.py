@@ -687,6 +687,60 @@ async def test_fields_narrow_each_other(index):
     assert await index.paths(languages=("go", "c"), paths=("b.py",)) == ["b.py"]
 
 
+EXCLUDED = {
+    "repositories": ({"repository": APP}, {"repository": LIB}, (APP,), (LIB, "x"), ("acme",)),
+    "languages": ({"language": "go"}, {"language": "c"}, ("go",), ("x", "c"), ("g",)),
+    "paths": ({}, {}, ("in.py",), ("x/**", "out.*"), ("in", "py")),
+}
+
+
+@pytest.mark.parametrize("field", EXCLUDED)
+async def test_an_exclusion_leaves_out_its_values_and_no_others(index, field):
+    inside, outside, one, other, none = EXCLUDED[field]
+    index.store.replace(placed(chunk("in.py", **inside), chunk("out.py", **outside)))
+
+    assert await index.paths("shared", EAST, **{f"not_{field}": one}) == ["out.py"]
+    assert await index.paths("shared", EAST, **{f"not_{field}": other}) == ["in.py"]
+    assert await index.paths("shared", EAST, **{f"not_{field}": none}) == ["in.py", "out.py"]
+    assert await index.paths("shared", EAST, **{f"not_{field}": (*one, *other)}) == []
+
+
+async def test_an_exclusion_narrows_the_other_filters(index):
+    index.store.replace(
+        placed(
+            chunk("src/a.py"),
+            chunk("src/a_test.py"),
+            chunk("src/b.go", language="go"),
+            chunk("src/c.py", repository=LIB),
+        )
+    )
+
+    assert await index.paths(
+        paths=("src/**",),
+        not_paths=("**/*_test.py",),
+        not_languages=("go",),
+        not_repositories=(LIB,),
+    ) == ["src/a.py"]
+    assert await index.paths(repositories=(APP,), not_repositories=(APP,)) == []
+    assert await index.paths(paths=("src/a.py",), not_paths=("src/*",)) == []
+
+
+async def test_exclusions_are_applied_before_ranking(index):
+    crowd = [chunk(f"tests/{number}.py", "shared shared") for number in range(150)]
+    index.store.replace(placed(*crowd, chunk("src/a.py")))
+
+    for glob in ("tests/**", "**/tests/**", "t*ts/**"):
+        assert await index.paths("shared", EAST, limit=5, not_paths=(glob,)) == ["src/a.py"]
+
+
+async def test_excluded_repositories_do_not_widen_what_is_visible(index):
+    index.store.replace(placed(chunk("in.py"), chunk("out.py", repository=LIB)))
+    visible = Visibility.of([APP])
+
+    assert await index.paths(visible=visible, not_repositories=(LIB,)) == ["in.py"]
+    assert await index.paths(visible=visible, not_repositories=(APP,)) == []
+
+
 PATHS = [
     "a.py",
     "src/a.py",
@@ -734,6 +788,19 @@ async def test_path_globs_match_the_whole_path(index, glob, expected):
     index.store.replace(placed(*map(chunk, PATHS)))
 
     assert await index.paths(paths=(glob,)) == sorted(expected)
+    assert await index.paths(not_paths=(glob,)) == sorted(set(PATHS) - set(expected))
+
+
+@pytest.mark.parametrize(
+    "glob",
+    ["**/deep/**", "**/src/**", "src/*.py", "**/*.py", "**/a?py", "src/with space.*", "src/w*␠*"],
+)
+async def test_a_path_is_excluded_by_the_globs_that_it_matches(index, glob):
+    paths = [*PATHS, "deep/a.py", "src/notdeep/a.py", "src/deep.py", "src/with\tspace.py"]
+    index.store.replace(placed(*map(chunk, paths)))
+
+    inside = await index.paths(paths=(glob,))
+    assert await index.paths(not_paths=(glob,)) == sorted(set(paths) - set(inside))
 
 
 async def test_path_globs_match_everything_by_two_stars(index):

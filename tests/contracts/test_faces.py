@@ -148,6 +148,7 @@ class PythonClient:
         return {**asdict(found), "search": search, "coverage": search["coverage"]}
 
     def _similar(self, request):
+        filters = {name: of for name, of in asdict(request.filters).items() if name != "ref"}
         found = self._client.similar(
             request.path,
             request.line,
@@ -155,7 +156,7 @@ class PythonClient:
             snippet=request.snippet,
             ref=request.ref,
             top_k=request.top_k,
-            repositories=request.filters.repositories,
+            **filters,
         )
         return self._shown(found)
 
@@ -244,8 +245,7 @@ class CommandLine:
     def _similar(self, request):
         yield from ("similar", f"{request.path}:{request.line}", "--json")
         yield from ("--repo", request.repository, "--ref", request.ref, "--top-k", request.top_k)
-        for name in request.filters.repositories:
-            yield from ("--in", name)
+        yield from filter_arguments(request.filters, repositories="--in")
 
     def _explain(self, request):
         where = ("--repo", request.repository, "--ref", request.ref)
@@ -284,11 +284,14 @@ _ARGUMENTS = {
     "symbols": "--symbol",
     "categories": "--category",
     "block_types": "--block-type",
+    "not_repositories": "--not-repo",
+    "not_languages": "--not-language",
+    "not_paths": "--not-path",
 }
 
 
-def filter_arguments(filters):
-    for name, option in _ARGUMENTS.items():
+def filter_arguments(filters, **renamed):
+    for name, option in {**_ARGUMENTS, **renamed}.items():
         for value in getattr(filters, name):
             yield from (option, value)
     if filters.ref:
@@ -336,6 +339,16 @@ QUESTIONS = {
             top_k=5,
         ),
     ),
+    "exclusions": (
+        "search",
+        SearchRequest(
+            "retry",
+            GivenFilters(
+                not_repositories=("acme/web",), not_languages=("py",), not_paths=("tests/**",)
+            ),
+            top_k=5,
+        ),
+    ),
     "options": (
         "search",
         SearchRequest(
@@ -358,6 +371,16 @@ QUESTIONS = {
         "similar",
         SimilarRequest(
             "", "acme/http", "src/retry.js", 1, filters=GivenFilters(("acme/web",)), top_k=3
+        ),
+    ),
+    "similar with filters": (
+        "similar",
+        SimilarRequest(
+            *("", "acme/http", "src/retry.js", 1),
+            filters=GivenFilters(
+                paths=("src/*", "lib/**"), kinds=("function",), not_paths=("src/client.js",)
+            ),
+            top_k=3,
         ),
     ),
     "a file": ("explain", ExplainRequest("src/client.js")),

@@ -168,6 +168,16 @@ async def test_files_that_the_ref_does_not_hold_are_left_out(project, backends):
     assert elsewhere.related == ()
 
 
+async def test_an_excluded_file_is_no_related_file(project, backends):
+    everything = await expanded(backends, project, related=50)
+    some = await expanded(
+        backends, project, related=50, filters=Filters(not_paths=("tests/**", "far.py"))
+    )
+
+    left_out = {one.path for one in everything.related} - {one.path for one in some.related}
+    assert left_out == {"tests/test_retry.py", "tests/test_named.py", "far.py"}
+
+
 async def test_related_files_stay_in_the_repository_of_the_hit(
     project, backends, index, graph, make_chunk
 ):

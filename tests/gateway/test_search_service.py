@@ -114,8 +114,16 @@ async def test_explain_names_what_made_the_score(search):
         ({"symbols": ["retr*"]}, {"src/retry.py"}),
         ({"repositories": ["acme/http"], "kinds": ["FUNCTION"]}, None),
         ({"ref": "main"}, None),
+        ({"not_paths": ["docs/**"]}, {"src/retry.py", "src/client.py"}),
+        ({"paths": ["!docs/**"]}, {"src/retry.py", "src/client.py"}),
+        ({"paths": ["src/*", "!**/retry.*"]}, {"src/client.py"}),
+        ({"languages": ["!PY"]}, {"docs/retry.md"}),
+        ({"not_languages": [".py"], "categories": ["docs"]}, {"docs/retry.md"}),
     ],
-    ids=["language alias", "category", "path", "symbol", "repository and kind", "ref"],
+    ids=[
+        *("language alias", "category", "path", "symbol", "repository and kind", "ref"),
+        *("not a path", "! path", "path and ! path", "! language", "not a language"),
+    ],
 )
 async def test_filters_limit_the_hits(search, filters, paths):
     response = await search(Request(query="retry client call", filters=Filters(**filters)))
@@ -140,6 +148,14 @@ async def test_filters_limit_the_hits(search, filters, paths):
         ),
         (Request(query="x", filters=Filters(languages=["pythn"])), "filters.languages", "'python'"),
         (Request(query="x", filters=Filters(kinds=["klass"])), "filters.kinds", "class"),
+        (Request(query="x", filters=Filters(languages=["!pythn"])), "filters.not_languages", "py"),
+        (
+            Request(query="x", filters=Filters(repositories=["!acme/htp"])),
+            "filters.not_repositories",
+            "did you mean 'acme/http'",
+        ),
+        (Request(query="x", filters=Filters(paths=["!"])), "filters.not_paths", "empty"),
+        (Request(query="x", filters=Filters(not_paths=["src/"])), "filters.not_paths", "'src/**'"),
         (Request(query="x", filters=Filters(categories=["src"])), "filters.categories", "source"),
         (Request(query="x", filters=Filters(ref="mian")), "filters.ref", "did you mean 'main'"),
         (Request(query="x", filters=Filters(paths=[""])), "filters.paths", "empty"),
@@ -212,21 +228,40 @@ async def test_a_bracket_in_a_path_is_an_ordinary_character(search, index, make_
     [
         (
             {"block_types": ["resorce"]},
-            "block_types: 'resorce' is not a usual type of block; did you",
+            "block_types: 'resorce' matches no indexed code; did you mean 'resource'",
         ),
         ({"block_types": ["deployment"]}, "did you mean 'Deployment'"),
         ({"block_types": ["qqq"]}, "write it as in the file: resource, Deployment"),
-        ({"block_types": ["resource"]}, None),
-        ({"paths": ["src/[ab].py"]}, "match themselves, as in pages/[id].tsx"),
-        ({"paths": ["nowhere/**"]}, None),
+        ({"block_types": ["resource"]}, "block_types: 'resource' matches no indexed code"),
+        ({"paths": ["src/[ab].py"]}, "brackets match themselves, as in pages/[id].tsx"),
+        ({"paths": ["nowhere/**"]}, "filters.paths: 'nowhere/**' matches no indexed code"),
+        ({"paths": ["src"]}, "everything in a folder is 'src/**'"),
+        ({"languages": ["go"]}, "filters.languages: 'go' matches no indexed code"),
+        ({"kinds": ["trait"], "paths": ["src/*"]}, "kinds: 'trait' matches no indexed code"),
+        ({"symbols": ["!retry"]}, "only repositories, languages, and paths can be excluded"),
+        ({"languages": ["py"], "paths": ["docs/**"]}, "matches all of these filters together"),
+        ({"languages": ["py"], "not_paths": ["src/**"]}, "matches all of these filters together"),
+        ({"repositories": ["!acme/http"]}, "no code is indexed in the searched repositories"),
     ],
 )
-async def test_filters_that_may_be_mistaken_are_told_where_nothing_is_found(search, filters, said):
+async def test_a_filter_that_matches_nothing_is_named_where_nothing_is_found(search, filters, said):
     request = Request(query="retry", filters=Filters(**filters))
 
     for response in (await search(request), await search(request)):  # the second from the cache
         assert not response.hits
-        assert [said in notice for notice in response.notices] == [True] * (said is not None)
+        assert [said in notice for notice in response.notices] == [True]
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_an_exclusion_that_leaves_nothing_out_says_so(search):
+    response = await search(Request(query="retry", filters=Filters(not_paths=["src", "docs/*"])))
+
+    assert {hit.path for hit in response.hits} == {"src/retry.py", "src/client.py"}
+    [notice] = response.notices
+    assert notice == (
+        "filters.not_paths: 'src' matches no indexed file and leaves nothing out; everything in a "
+        "folder is 'src/**'"
+    )
 
 
 async def test_a_type_of_block_of_the_authors_own_is_found_without_a_word(

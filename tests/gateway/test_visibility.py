@@ -103,6 +103,8 @@ some_filters = st.builds(
     paths=st.sampled_from(((), (), ("src/*",), ("**/*zebra*",))),
     block_types=st.sampled_from(((), (), ("zebra_bucket",))),
     ref=refs,
+    not_repositories=st.lists(st.sampled_from(NAMES), max_size=2).map(tuple),
+    not_paths=st.sampled_from(((), (), ("src/*",), ("deploy/zebra.tf",))),
 )
 options = st.sampled_from(OPTIONS).map(lambda values: GivenOptions(values=values))
 searches = st.builds(

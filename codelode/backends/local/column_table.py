@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from codelode import globs
 from codelode.access import Visibility
-from codelode.backends import globs
 from codelode.backends.local import tables
 from codelode.backends.local.database import State
 from codelode.backends.local.dictionary import Codes, Dictionary, Mask
@@ -105,6 +105,8 @@ class ColumnTable:
             mask &= self._matching("names", filters.symbols)
         if filters.block_types:
             mask &= self._matching("kinds", [f" {name}" for name in filters.block_types])
+        for name, values in _excluded(filters).items():
+            mask &= ~self._matching(name, values)
         return mask
 
     def _matching(self, name: str, patterns: Sequence[str]) -> Mask:
@@ -124,5 +126,15 @@ def clauses(filters: Filters) -> dict[str, Sequence[str]]:
         "languages": filters.languages,
         "categories": filters.categories,
         "kinds": filters.kinds,
+    }
+    return {name: values for name, values in named.items() if values}
+
+
+def _excluded(filters: Filters) -> dict[str, Sequence[str]]:
+    """Return what the filters leave out, by column; columns without values are left out."""
+    named: dict[str, Sequence[str]] = {
+        "repositories": filters.not_repositories,
+        "languages": filters.not_languages,
+        "paths": filters.not_paths,
     }
     return {name: values for name, values in named.items() if values}

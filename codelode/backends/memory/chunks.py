@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from codelode import globs
 from codelode.access import Visibility
-from codelode.backends import globs, words
+from codelode.backends import words
 from codelode.backends.chunk_stores import by_file, require_distinct, require_vectors
 from codelode.fusion import shortlist
 from codelode.model import (
@@ -159,6 +160,7 @@ def admits(filters: Filters, chunk: Chunk) -> bool:
         and _is_among(chunk.block_type, filters.block_types)
         and _any_matches(filters.paths, globs.matches_path, chunk.path)
         and _any_matches(filters.symbols, globs.matches_a_name, "\n".join(names))
+        and not globs.is_excluded(chunk, filters)
     )
 
 

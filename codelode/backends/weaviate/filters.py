@@ -3,7 +3,8 @@
 A glob becomes a condition that admits at least what the glob matches: equality on the ancestor
 folders of a path, its base name, extension, and depth, and the server's LIKE where nothing narrower
 is possible. In LIKE, `*` also matches `/`, so hits are matched again with the glob itself, and a
-search that lost hits to this asks for more.
+search that lost hits to this asks for more. An excluded glob becomes the negation of its condition
+if that admits nothing but what the glob matches; the others are only applied to the hits.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ from functools import lru_cache
 
 from weaviate.classes.query import Filter, FilterReturn
 
-from codelode.backends import globs
+from codelode import globs
 from codelode.backends.weaviate.codec import basename, mark_whitespace, names, text
 from codelode.model import Chunk, FileKey, Filters, RefName, RepositoryName
 
 #: A base name pattern that names an extension only.
 _ANY_WITH_EXTENSION = re.compile(r"\*\.([^*?.]+)")
+
+#: A glob for everything below the folders of one name, wherever they are.
+_BELOW_ANY = re.compile(r"\*\*/([^*?]+)/\*\*")
+
+#: What the server stores or reads as something else: marked white space, an escape sign.
+_AMBIGUOUS = re.compile(r"[\s\\␠]")
 
 
 @lru_cache(maxsize=16)  # most searches use one of a few filters; some have thousands of globs
@@ -32,7 +39,13 @@ def condition(filters: Filters) -> FilterReturn | None:
         *(one_of(name, values) for name, values in _fields(filters).items() if values),
         _any_of([_path(glob) for glob in filters.paths if glob]),
         _any_of([_symbol(glob) for glob in filters.symbols if glob]),
+        *(_none_of(name, values) for name, values in _excluded(filters).items() if values),
     ]
+    for glob in filter(_is_exact, filters.not_paths):
+        excluded = _path(glob)
+        if excluded is None:
+            return None
+        conditions.append(Filter.not_(excluded))
     return Filter.all_of([one for one in conditions if one is not None])
 
 
@@ -63,18 +76,21 @@ def equals(name: str, value: str) -> FilterReturn:
 
 def has_globs(filters: Filters) -> bool:
     """Whether a chunk that meets the condition may be outside of the filters."""
-    return bool(filters.paths or filters.symbols)
+    return bool(filters.paths or filters.symbols) or not all(map(_is_exact, filters.not_paths))
 
 
 def glob_matcher(filters: Filters) -> Callable[[Chunk], bool]:
     """Return a test whether a chunk that meets the condition also matches the globs."""
     paths = [globs.matches_path(text(glob)) for glob in filters.paths]
     symbols = [globs.matches_a_name(text(glob)) for glob in filters.symbols]
+    excluded = [globs.matches_path(text(glob)) for glob in filters.not_paths]
 
     def matches(chunk: Chunk) -> bool:
         lines = "\n".join(names(chunk)) if symbols else ""
-        return (not paths or any(match(chunk.path) for match in paths)) and (
-            not symbols or any(match(lines) for match in symbols)
+        return (
+            (not paths or any(match(chunk.path) for match in paths))
+            and (not symbols or any(match(lines) for match in symbols))
+            and not any(match(chunk.path) for match in excluded)
         )
 
     return matches
@@ -90,6 +106,14 @@ def _fields(filters: Filters) -> dict[str, tuple[str, ...]]:
     }
 
 
+def _excluded(filters: Filters) -> dict[str, tuple[str, ...]]:
+    return {"repository": filters.not_repositories, "language": filters.not_languages}
+
+
+def _none_of(name: str, values: Iterable[str]) -> FilterReturn:
+    return Filter.by_property(name).contains_none([text(value) for value in values])
+
+
 def _can_match(patterns: Sequence[str]) -> bool:
     """The empty glob matches nothing, and the server does not accept an empty text."""
     return not patterns or any(patterns)
@@ -99,8 +123,10 @@ def _path(glob: str) -> FilterReturn | None:
     """Return a condition for all paths that match; None: the server cannot narrow them."""
     if globs.is_literal(glob):
         return _equal("path", glob)
-    folder = globs.literal_prefix(glob).rpartition("/")[0]
-    last = basename(glob)
+    if below := _BELOW_ANY.fullmatch(glob):
+        name = below.group(1)
+        return Filter.any_of([_equal("folders", name), _like("folders", f"*/{name}")])
+    folder, last = _folder_of(glob), basename(glob)
     conditions = [_equal("folders", folder)] if folder else []
     if "**" not in last:
         conditions += _last_part(last)
@@ -109,6 +135,20 @@ def _path(glob: str) -> FilterReturn | None:
     if not _is_covered(glob, folder=folder, last=last):
         conditions.append(_like("path", re.sub(r"\*\*/|\*+", "*", glob)))
     return Filter.all_of(conditions) if conditions else None
+
+
+def _is_exact(glob: str) -> bool:
+    """Whether the condition of `_path` admits only paths that the glob matches."""
+    if not glob or _AMBIGUOUS.search(glob):
+        return False
+    if globs.is_literal(glob) or _BELOW_ANY.fullmatch(glob):
+        return True
+    return _is_covered(glob, folder=_folder_of(glob), last=basename(glob))
+
+
+def _folder_of(glob: str) -> str:
+    """Return the folder that all matching paths are in: `src/**/*.py` → `src`."""
+    return globs.literal_prefix(glob).rpartition("/")[0]
 
 
 def _last_part(last: str) -> list[FilterReturn]:

@@ -16,9 +16,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codelode import deadline
+from codelode import deadline, globs
 from codelode.access import EVERYTHING
-from codelode.backends import globs, words
+from codelode.backends import words
 from codelode.backends.local import (
     LocalChunkSearch,
     LocalChunkStore,
@@ -579,6 +579,10 @@ FILTERS = {
     "a name": Filters(symbols=("Class2.run",)),
     "a name and a file": Filters(symbols=("Class*",), paths=("src/d3/f3.rb", "src/d4/f4.py")),
     "every name": Filters(symbols=("run",)),
+    "all but one folder": Filters(not_paths=("src/d7/*",)),
+    "one folder, not another": Filters(paths=("src/d1*/*",), not_paths=("**/d11/**",)),
+    "all but a language": Filters(not_languages=("ruby",)),
+    "nothing is left": Filters(languages=("ruby",), not_languages=("ruby",)),
 }
 
 
@@ -618,6 +622,7 @@ def _admits(filters, chunk):
         (not filters.languages or chunk.language in filters.languages)
         and (not filters.paths or any(globs.matches_path(g)(chunk.path) for g in filters.paths))
         and (not filters.symbols or any(globs.matches_a_name(g)(names) for g in filters.symbols))
+        and not globs.is_excluded(chunk, filters)
     )
 
 

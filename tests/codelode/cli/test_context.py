@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from codelode.v1 import search_pb2
+
 
 def test_a_context_is_its_text_and_the_rest_goes_to_stderr(served, gateway):
     answer = served("context", "retry", "--tokens", "4000", "--repo", "acme/http")
@@ -104,6 +106,28 @@ def test_a_place_without_a_line_is_refused(served, gateway):
         assert answer.status == 2
         assert "PATH:LINE" in answer.err
     assert gateway.requests == []
+
+
+def test_similar_searches_inside_the_filters(served, gateway):
+    served(
+        *("similar", "a.py:1", "--in", "a", "--not-repo", "b", "-l", "go", "--not-lang", "c"),
+        *("--path", "src/**", "--not-path", "src/gen/**", "--kind", "function"),
+        *("--symbol", "get*", "--category", "source", "--block-type", "job"),
+    )
+
+    (request,) = gateway.requests
+    assert request.filters == search_pb2.Filters(
+        repositories=["a"],
+        languages=["go"],
+        paths=["src/**"],
+        kinds=["function"],
+        symbols=["get*"],
+        categories=["source"],
+        block_types=["job"],
+        not_repositories=["b"],
+        not_languages=["c"],
+        not_paths=["src/gen/**"],
+    )
 
 
 def test_similar_takes_a_snippet_from_standard_input(served, gateway, monkeypatch):

@@ -120,11 +120,15 @@ def test_every_option_reaches_the_gateway(served, gateway):
     served(
         *("search", "q", "--repo", "a", "--repo", "b", "--language", "go", "--path", "src/**"),
         *("--kind", "class", "--symbol", "User*", "--category", "test", "--ref", "v1"),
-        *("--top-k", "3"),
+        *("--top-k", "3", "--not-repo", "c", "--not-lang", "c", "--not-language", "cpp"),
+        *("--not-path", "tests/**"),
     )
 
     (request,) = gateway.requests
     filters = request.filters
+    assert list(filters.not_repositories) == ["c"]
+    assert list(filters.not_languages) == ["c", "cpp"]
+    assert list(filters.not_paths) == ["tests/**"]
     assert list(filters.repositories) == ["a", "b"]
     assert [list(filters.languages), list(filters.paths)] == [["go"], ["src/**"]]
     assert [list(filters.kinds), list(filters.symbols)] == [["class"], ["User*"]]

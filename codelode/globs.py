@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from codelode.errors import InvalidQuery
+from codelode.model import Chunk, Filters
 
 #: Most occurrences of `x**/` in a glob; each doubles the size of the expression.
 MAX_PARTIAL_NAMES = 5
@@ -42,6 +43,15 @@ def matches_path(glob: str) -> Callable[[str], bool]:
 def matches_a_name(glob: str) -> Callable[[str], bool]:
     """Return a test whether the glob matches one of several names, given one per line."""
     return _finds(_names_expression(glob), literal_prefix(glob))
+
+
+def is_excluded(chunk: Chunk, filters: Filters) -> bool:
+    """Whether one of the exclusions of the filters matches the chunk."""
+    return (
+        chunk.repository in filters.not_repositories
+        or chunk.language in filters.not_languages
+        or any(matches_path(glob)(chunk.path) for glob in filters.not_paths)
+    )
 
 
 def _finds(expression: str, literal: str) -> Callable[[str], bool]:
