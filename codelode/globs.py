@@ -37,12 +37,12 @@ def literal_prefix(glob: str) -> str:
 
 def matches_path(glob: str) -> Callable[[str], bool]:
     """Return a test whether the glob matches a whole path."""
-    return _finds(_path_expression(glob), literal_prefix(glob))
+    return _finds(_path_expression(glob), _longest_literal(glob))
 
 
 def matches_a_name(glob: str) -> Callable[[str], bool]:
     """Return a test whether the glob matches one of several names, given one per line."""
-    return _finds(_names_expression(glob), literal_prefix(glob))
+    return _finds(_names_expression(glob), _longest_literal(glob))
 
 
 def is_excluded(chunk: Chunk, filters: Filters) -> bool:
@@ -52,6 +52,11 @@ def is_excluded(chunk: Chunk, filters: Filters) -> bool:
         or chunk.language in filters.not_languages
         or any(matches_path(glob)(chunk.path) for glob in filters.not_paths)
     )
+
+
+def _longest_literal(glob: str) -> str:
+    """Return the longest text that everything that matches contains: `*ByName` → `ByName`."""
+    return max(re.split(r"\*\*/|[*?]", glob), key=len)
 
 
 def _finds(expression: str, literal: str) -> Callable[[str], bool]:

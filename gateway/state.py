@@ -254,6 +254,7 @@ class SearchState:
     analysis: Analysis = Analysis(QueryKind.NATURAL_LANGUAGE, (), ())
     alternates: tuple[AlternateQuery, ...] = ()  # each is searched too
     candidates: tuple[Candidate, ...] = ()  # keyword and vector results, in any order
+    is_unmatched: bool = False  # neither the name nor any word of the query occurs
     files: tuple[FoundFile, ...] = ()  # staged: the files that were searched, best first
     ranking: tuple[Ranked, ...] = ()  # best first
     duplicates: tuple[Duplicate, ...] = ()

@@ -18,6 +18,7 @@ from codelode.cli.options import (
     merged,
     mode_option,
     preset_option,
+    require_match_option,
     server_option,
     set_option,
 )
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 @preset_option
 @mode_option
 @set_option
+@require_match_option
 @json_option
 @server_option
 @click.pass_context
@@ -63,6 +65,7 @@ def context(
     preset: str,
     mode: str | None,
     overrides: SearchOptions,
+    require_match: bool,
     as_json: bool,
     **filters: tuple[str, ...],
 ) -> None:
@@ -93,13 +96,15 @@ def context(
         **filters_of(filters),
     )
     if as_json:
-        fields = {
+        fields: dict[str, object] = {
             "text": made.text,
             "tokens": made.tokens,
             "left_out": made.left_out,
             "notices": list(made.search.notices),
             "coverage": [asdict(one) for one in made.search.coverage],
         }
+        if made.search.unmatched:
+            fields["unmatched"] = True
         click.echo(printing.to_json(fields))
     elif made.text:
         click.echo(printing.plain(made.text))
@@ -107,4 +112,5 @@ def context(
         printing.note(f"note: {notice}")
     of = counted(len(made.search), "hit")
     printing.note(f"{counted(made.tokens, 'token')}, {made.left_out} of {of} left out")
-    ctx.exit(FOUND if made.text else NOTHING)
+    is_found = made.text and not (require_match and made.search.unmatched)
+    ctx.exit(FOUND if is_found else NOTHING)

@@ -107,6 +107,12 @@ top_k_option = click.option(
     show_default=True,
     help=f"Return this many hits, 1 to {MOST['top_k']}.",
 )
+require_match_option = click.option(
+    "--require-match",
+    is_flag=True,
+    help="End with status 1 when neither the name that the query is nor any word of it occurs in "
+    "the searched code, although similar code is found.",
+)
 preset_option = click.option(
     "--preset",
     type=click.Choice(PRESETS, case_sensitive=False),

@@ -101,8 +101,9 @@ def search_json(result: SearchResult, *, explain: bool) -> str:
     for name in ("related", "imports", "duplicates", "files"):
         if found := getattr(result, name):
             answer[name] = [asdict(one) for one in found]
-    if result.abstained:
-        answer["abstained"] = True
+    for name in ("abstained", "unmatched"):
+        if getattr(result, name):
+            answer[name] = True
     if result.next_page:
         answer["next_page"] = result.next_page
     if explain:

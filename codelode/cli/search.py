@@ -20,6 +20,7 @@ from codelode.cli.options import (
     narrowing_options,
     preset_option,
     ref_option,
+    require_match_option,
     server_option,
     set_option,
     top_k_option,
@@ -75,6 +76,7 @@ MAX_PASSAGE_LINES = 1_000
     help="Return the hits after those of a previous answer, which printed this token.",
 )
 @json_option
+@require_match_option
 @click.option("--explain", is_flag=True, help="Show the parts of each hit's score.")
 @server_option
 @click.pass_context
@@ -94,6 +96,7 @@ def search(
     overrides: SearchOptions,
     page: str,
     as_json: bool,
+    require_match: bool,
     explain: bool,
     **filters: tuple[str, ...],
 ) -> None:
@@ -113,6 +116,7 @@ def search(
       codelode search "session store" --set rank.reranker=judge --set analyze.rewrite=true
       codelode search closeSession --context 10
       codelode search "open a session" --repo acme/http --json | jq '.hits[].path'
+      codelode search parseConfig --require-match && echo "the name exists"
     """
     retrieve = {
         "mode": mode,
@@ -140,7 +144,8 @@ def search(
         click.echo(printing.search_json(result, explain=explain))
     else:
         show(result, query=query, explain=explain, context_lines=context_lines)
-    context.exit(FOUND if result else NOTHING)
+    is_found = result and not (require_match and result.unmatched)
+    context.exit(FOUND if is_found else NOTHING)
 
 
 @click.command()

@@ -68,6 +68,7 @@ class SearchResult(Sequence[Hit]):
     synonyms: tuple[str, ...] = ()
     alternates: tuple[str, ...] = ()
     next_page: str = ""  # for `search(page=…)`; empty: this was the last
+    unmatched: bool = False  # no name or word of the query occurs: the hits are only similar
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -205,6 +206,7 @@ def search_result(message: search_pb2.SearchResponse) -> SearchResult:
         files=tuple(map(found_file, message.files)),
         coverage=coverage(message.coverage),
         abstained=message.abstained,
+        unmatched=message.unmatched,
         tokens=message.tokens,
         synonyms=tuple(message.synonyms),
         alternates=tuple(message.alternates),

@@ -526,6 +526,7 @@ class SearchResponse(_message.Message):
     SYNONYMS_FIELD_NUMBER: _builtins.int
     ALTERNATES_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
+    UNMATCHED_FIELD_NUMBER: _builtins.int
     took_ms: _builtins.float
     cached: _builtins.bool
     """Whether the answer came from the query cache."""
@@ -539,6 +540,10 @@ class SearchResponse(_message.Message):
     """Estimated number of tokens of all hits."""
     next_page_token: _builtins.str
     """Empty on the last page."""
+    unmatched: _builtins.bool
+    """Whether neither the name that the query is nor any word of it occurs in the searched code: the
+    hits are only similar. A notice says so, and names similar definitions.
+    """
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]: ...
     @_builtins.property
@@ -604,10 +609,11 @@ class SearchResponse(_message.Message):
         synonyms: _abc.Iterable[_builtins.str] | None = ...,
         alternates: _abc.Iterable[_builtins.str] | None = ...,
         files: _abc.Iterable[Global___FoundFile] | None = ...,
+        unmatched: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstained", b"abstained", "alternates", b"alternates", "cached", b"cached", "coverage", b"coverage", "duplicates", b"duplicates", "entities", b"entities", "files", b"files", "hits", b"hits", "imports", b"imports", "intent", b"intent", "next_page_token", b"next_page_token", "notices", b"notices", "query_kind", b"query_kind", "related", b"related", "stages", b"stages", "synonyms", b"synonyms", "tokens", b"tokens", "took_ms", b"took_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstained", b"abstained", "alternates", b"alternates", "cached", b"cached", "coverage", b"coverage", "duplicates", b"duplicates", "entities", b"entities", "files", b"files", "hits", b"hits", "imports", b"imports", "intent", b"intent", "next_page_token", b"next_page_token", "notices", b"notices", "query_kind", b"query_kind", "related", b"related", "stages", b"stages", "synonyms", b"synonyms", "tokens", b"tokens", "took_ms", b"took_ms", "unmatched", b"unmatched"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

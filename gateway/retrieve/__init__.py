@@ -16,6 +16,7 @@ from codelode.vectors import Vector
 from gateway.options import Mode
 from gateway.retrieve.frames import of_frames
 from gateway.retrieve.hybrid import KEYWORDS_ONLY, candidates, embed
+from gateway.retrieve.occurrence import checked
 from gateway.retrieve.staged import staged
 from gateway.state import AlternateQuery, Backends, SearchState
 
@@ -23,9 +24,13 @@ __all__ = ["KEYWORDS_ONLY", "embed", "retrieve"]
 
 
 async def retrieve(state: SearchState, backends: Backends) -> SearchState:
-    """Add the candidates of the hybrid index."""
+    """Add the candidates of the hybrid index, and what the query asks for in vain."""
     vector, notices = await embed(state.query.text, backends.embedder)
-    state = state.noticed(*notices)
+    state = await _retrieved(state.noticed(*notices), vector, backends)
+    return await checked(state, vector, backends)
+
+
+async def _retrieved(state: SearchState, vector: Vector | None, backends: Backends) -> SearchState:
     if state.query.options.retrieve.mode is Mode.STAGED:
         return await staged(state, vector, backends)
     own = _own(state, vector, backends)

@@ -96,6 +96,7 @@ class SearchAnswer:
     duplicates: tuple[Duplicate, ...] = ()
     coverage: tuple[Coverage, ...] = ()
     abstained: bool = False
+    unmatched: bool = False
     tokens: int = 0
     next_page_token: str = ""
     entities: tuple[Entity, ...] = ()
@@ -242,6 +243,7 @@ def search_answer(
             if one.of in ranks
         ),
         abstained=state.has_abstained,
+        unmatched=state.is_unmatched,
         tokens=state.tokens,
         entities=analysis.entities if explain else (),
         synonyms=analysis.synonyms,

@@ -159,7 +159,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
 
     def Context(self, request, context):
         self._note(request, context)
-        made = search_pb2.SearchResponse(hits=self.hits, notices=["no summaries"])
+        made = search_pb2.SearchResponse(hits=self.hits, notices=["no summaries"], **self.around)
         text = "### src/retry.py:9-11\n" if self.hits else ""
         return search_pb2.ContextResponse(text=text, tokens=1234, search=made, left_out=1)
 

@@ -450,7 +450,7 @@ async def test_the_same_meaning_in_a_changed_index_is_searched_anew(service, led
 async def test_what_holds_as_long_as_the_index_is_kept_with_its_remarks(service):
     options = {"analyze": {"infer_filters": True}}
     for is_cached in (False, True):
-        response = await service.Search(request("function that retries", options=options))
+        response = await service.Search(request("function that does a retry", options=options))
         assert (response.cached, len(response.notices)) == (is_cached, 1)
 
 

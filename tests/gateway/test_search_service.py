@@ -19,6 +19,7 @@ from codelode.ledger import FileManifest
 from codelode.model import Repository, RepositoryName
 from codelode.v1 import search_pb2
 from gateway import service
+from gateway.retrieve.occurrence import NO_WORD
 from gateway.service.catalog import unknown
 from gateway.service.coverage import FRESH_S, CoverageReader
 from gateway.service.dependencies import start_in_thread
@@ -250,6 +251,78 @@ async def test_a_filter_that_matches_nothing_is_named_where_nothing_is_found(sea
     for response in (await search(request), await search(request)):  # the second from the cache
         assert not response.hits
         assert [said in notice for notice in response.notices] == [True]
+
+
+ABSENT = "no definition is named {}, and the name occurs nowhere there: the hits are only similar"
+
+
+@pytest.mark.usefixtures("indexed")
+@pytest.mark.parametrize(
+    ("query", "said", "is_unmatched"),
+    [
+        ("retry", [], False),
+        ("Pool.retry", [], False),
+        ("RE_TRY", [], False),
+        ("call", [], False),
+        ("src/retry.py", [], False),
+        ("how to retry", [], False),
+        ("clientRetry", [ABSENT.format("'clientRetry'")], True),
+        ("retyr", [ABSENT.format("'retyr'") + "; did you mean 'retry'?"], True),
+        ("http::retri()", [ABSENT.format("'retri'") + "; did you mean 'retry'?"], True),
+        ("SesionPool", [ABSENT.format("'SesionPool'") + "; did you mean 'SessionPool'?"], True),
+        ("frobnicate_all", [ABSENT.format("'frobnicate_all'")], True),
+        ("frobnicate the quuxes", [NO_WORD], True),
+        ("how to frobnicate a quux", [NO_WORD], True),
+        ("frobnicate the client", [], False),
+    ],
+)
+async def test_a_name_or_words_that_exist_nowhere_are_told(
+    search, index, make_chunk, query, said, is_unmatched
+):
+    index(make_chunk("src/pool.py", "class SessionPool: ...", symbol="SessionPool"))
+    for response in (await search(Request(query=query)), await search(Request(query=query))):
+        assert response.hits
+        assert (list(response.notices), response.unmatched) == (said, is_unmatched)
+
+
+async def test_a_name_that_is_used_but_not_defined_is_no_match_for_a_definition(
+    search, index, make_chunk
+):
+    index(make_chunk("a.js", "useEffect(run)"), make_chunk("b.js", "def use_effects(): 1"))
+
+    response = await search(Request(query="useEffect"))
+
+    assert not response.unmatched
+    assert list(response.notices) == ["no definition is named 'useEffect'"]
+
+
+async def test_a_name_is_looked_for_inside_the_filters(search, index, make_chunk):
+    index(
+        make_chunk("a.py", "def parseConfig(): 1", symbol="parseConfig"),
+        make_chunk("b.py", "def run(): 1", symbol="run"),
+    )
+
+    outside = await search(Request(query="parseConfig", filters=Filters(not_paths=["a.py"])))
+    typo = await search(Request(query="parseCofnig", filters=Filters(paths=["b.py"])))
+    inside = await search(Request(query="parseCofnig", filters=Filters(paths=["a.py"])))
+
+    assert "'parseConfig' inside the filters, and the name occurs nowhere" in outside.notices[0]
+    assert (len(typo.notices), "mean" in typo.notices[0]) == (1, False)
+    assert "did you mean 'parseConfig'?" in inside.notices[0]
+
+
+async def test_a_name_that_too_many_chunks_contain_is_known_to_be_defined(
+    search, index, make_chunk
+):
+    """The definition is not among the candidates, so only the index knows of it."""
+    index(
+        *(make_chunk(f"u{n}.py", "fetchAll fetchAll fetchAll") for n in range(250)),
+        make_chunk("a.py", "x = 1\n" * 60 + "def fetchAll(): 1", symbol="x", symbols=("fetchAll",)),
+    )
+
+    response = await search(Request(query="fetchAll"))
+
+    assert list(response.notices) == []
 
 
 @pytest.mark.usefixtures("indexed")

@@ -136,6 +136,19 @@ def test_every_option_reaches_the_gateway(served, gateway):
     assert (request.query, request.top_k) == ("q", 3)
 
 
+@pytest.mark.parametrize("command", ["search", "context"])
+@pytest.mark.parametrize("is_unmatched", [True, False])
+def test_a_match_can_be_required(served, gateway, command, is_unmatched):
+    gateway.around = {"unmatched": is_unmatched}
+
+    plain, required = served(command, "x"), served(command, "x", "--require-match")
+
+    assert (plain.status, required.status) == (0, int(is_unmatched))
+    assert plain.out == required.out != ""
+    found = json.loads(served(command, "x", "--json").out)
+    assert found.get("unmatched", False) == is_unmatched
+
+
 def test_code_cannot_send_escape_sequences_to_the_terminal(served, gateway):
     gateway.hits = [hit(path="\x1b]0;x\x07.py", symbol="\x1b[2J", content="a\x1b[31mb\r\nc\x9b")]
 
