@@ -188,7 +188,7 @@ def texts(field: str, values: Iterable[str]) -> list[str]:
 
 
 def count(field: str, value: int) -> int:
-    # On the wire 0 means the default, so a caller's 0 has to be refused here.
+    # The wire cannot carry more than 32 bits; the gateway refuses what else is out of bounds.
     if not 0 < value < 2**31:
         raise errors.InvalidQuery(field, f"is {value:,}; it must be 1 to {MOST[field]:,}")
     return value

@@ -35,11 +35,11 @@ class GetGraphRequest(_message.Message):
     subject: _builtins.str
     """Path of a file, or name of a symbol: "src/app.py", "Client.get"."""
     depth: _builtins.int
-    """Steps along imports and calls, 1 to 5. 0 means 3."""
+    """Steps along imports and calls, 1 to 5. Not set means 3."""
     reverse: _builtins.bool
     """Follow edges backwards, to what depends on the subject."""
     limit: _builtins.int
-    """Maximum links per relation, 1 to 1,000. 0 means 200."""
+    """Maximum links per relation, 1 to 1,000. Not set means 200."""
     ref: _builtins.str
     """Branch or tag; empty means the repository's default ref."""
     @_builtins.property
@@ -53,17 +53,24 @@ class GetGraphRequest(_message.Message):
         *,
         repository: _builtins.str = ...,
         subject: _builtins.str = ...,
-        depth: _builtins.int = ...,
+        depth: _builtins.int | None = ...,
         reverse: _builtins.bool = ...,
         relations: _abc.Iterable[_builtins.str] | None = ...,
-        limit: _builtins.int = ...,
+        limit: _builtins.int | None = ...,
         ref: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_depth", b"_depth", "_limit", b"_limit", "depth", b"depth", "limit", b"limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["depth", b"depth", "limit", b"limit", "ref", b"ref", "relations", b"relations", "repository", b"repository", "reverse", b"reverse", "subject", b"subject"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_depth", b"_depth", "_limit", b"_limit", "depth", b"depth", "limit", b"limit", "ref", b"ref", "relations", b"relations", "repository", b"repository", "reverse", b"reverse", "subject", b"subject"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__depth: _TypeAlias = _typing.Literal["depth"]  # noqa: Y015
+    _WhichOneofArgType__depth: _TypeAlias = _typing.Literal["_depth", b"_depth"]  # noqa: Y015
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__depth) -> _WhichOneofReturnType__depth | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
 
 Global___GetGraphRequest: _TypeAlias = GetGraphRequest  # noqa: Y015
 

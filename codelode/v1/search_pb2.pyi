@@ -32,7 +32,7 @@ class SearchRequest(_message.Message):
     query: _builtins.str
     """Words, an identifier, or a code snippet; 1 to 8,192 characters."""
     top_k: _builtins.int
-    """Number of hits, 1 to 200. 0 means 10."""
+    """Number of hits, 1 to 200. Not set means 10."""
     explain: _builtins.bool
     """Fill Hit.explain and SearchResponse.stages."""
     skip_cache: _builtins.bool
@@ -48,17 +48,19 @@ class SearchRequest(_message.Message):
         *,
         query: _builtins.str = ...,
         filters: Global___Filters | None = ...,
-        top_k: _builtins.int = ...,
+        top_k: _builtins.int | None = ...,
         explain: _builtins.bool = ...,
         skip_cache: _builtins.bool = ...,
         options: Global___SearchOptions | None = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters", "options", b"options"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "filters", b"filters", "options", b"options", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["explain", b"explain", "filters", b"filters", "options", b"options", "page_token", b"page_token", "query", b"query", "skip_cache", b"skip_cache", "top_k", b"top_k"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "explain", b"explain", "filters", b"filters", "options", b"options", "page_token", b"page_token", "query", b"query", "skip_cache", b"skip_cache", "top_k", b"top_k"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__top_k: _TypeAlias = _typing.Literal["top_k"]  # noqa: Y015
+    _WhichOneofArgType__top_k: _TypeAlias = _typing.Literal["_top_k", b"_top_k"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__top_k) -> _WhichOneofReturnType__top_k | None: ...
 
 Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
 
@@ -828,7 +830,7 @@ class ContextRequest(_message.Message):
     SEARCH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def search(self) -> Global___SearchRequest:
-        """top_k 0 means 20. By default, 10 related files are added and chunks of a quality below 0.3 are
+        """Without top_k, 20 hits are used. By default, 10 related files are added and chunks of a quality below 0.3 are
         left out.
         """
 
@@ -895,6 +897,7 @@ class SimilarRequest(_message.Message):
     line: _builtins.int
     snippet: _builtins.str
     top_k: _builtins.int
+    """Number of hits, 1 to 200. Not set means 10."""
     ref: _builtins.str
     """Ref of the location; the ref of the filters is the one that is searched."""
     @_builtins.property
@@ -907,14 +910,16 @@ class SimilarRequest(_message.Message):
         line: _builtins.int = ...,
         snippet: _builtins.str = ...,
         filters: Global___Filters | None = ...,
-        top_k: _builtins.int = ...,
+        top_k: _builtins.int | None = ...,
         ref: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "filters", b"filters", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters", "line", b"line", "path", b"path", "ref", b"ref", "repository", b"repository", "snippet", b"snippet", "top_k", b"top_k"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "filters", b"filters", "line", b"line", "path", b"path", "ref", b"ref", "repository", b"repository", "snippet", b"snippet", "top_k", b"top_k"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__top_k: _TypeAlias = _typing.Literal["top_k"]  # noqa: Y015
+    _WhichOneofArgType__top_k: _TypeAlias = _typing.Literal["_top_k", b"_top_k"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__top_k) -> _WhichOneofReturnType__top_k | None: ...
 
 Global___SimilarRequest: _TypeAlias = SimilarRequest  # noqa: Y015
 

@@ -106,11 +106,13 @@ def query_text(text: str, *, field: str = "query") -> str:
     return text.strip()
 
 
-def bounded(field: str, value: int, *, default: int, most: int) -> int:
-    """Return the number, or the default for 0. Raises InvalidQuery if it is out of bounds."""
-    if not 0 <= value <= most:
+def bounded(field: str, value: int | None, *, default: int, most: int) -> int:
+    """Return the number, or the default for None. Raises InvalidQuery if it is out of bounds."""
+    if value is None:
+        return default
+    if not 1 <= value <= most:
         raise InvalidQuery(field, f"is {value:,}; it must be 1 to {most:,}")
-    return value or default
+    return value
 
 
 def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:

@@ -1,7 +1,7 @@
 """Define the requests of the service functions: unchecked plain values that every face can fill in.
 
-Empty texts, zeros and empty sequences mean "not given". Fields are named as in the protos, so that
-an InvalidQuery names the same field for every face.
+None, empty texts and empty sequences mean "not given", and so does a `page_size` or a `line` of 0.
+Fields are named as in the protos, so that an InvalidQuery names the same field for every face.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SearchRequest:
 
     query: str
     filters: GivenFilters = NO_FILTERS
-    top_k: int = 0
+    top_k: int | None = None
     explain: bool = False
     skip_cache: bool = False
     options: GivenOptions = field(default_factory=GivenOptions)
@@ -68,7 +68,7 @@ class SimilarRequest:
     line: int = 0
     ref: str = ""
     filters: GivenFilters = NO_FILTERS
-    top_k: int = 0
+    top_k: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class GraphRequest:
     repository: str = ""
     ref: str = ""
     relations: Sequence[str] = ()
-    depth: int = 0
-    limit: int = 0
+    depth: int | None = None
+    limit: int | None = None
     reverse: bool = False
 
 

@@ -61,7 +61,7 @@ def _failures(
     dependencies: Dependencies, principal: Principal, request: FailuresRequest
 ) -> Failures:
     size = queries.bounded(
-        "page_size", request.page_size, default=DEFAULT_PAGE_SIZE, most=MAX_PAGE_SIZE
+        "page_size", request.page_size or None, default=DEFAULT_PAGE_SIZE, most=MAX_PAGE_SIZE
     )
     after = paging.read(request.page_token)
     found = _found(dependencies, principal, request, after=after)

@@ -17,7 +17,7 @@ from codelode.access import EVERYTHING, Principal, Role
 from codelode.errors import Corrupt, Unavailable
 from codelode.ledger import FileManifest
 from codelode.model import Repository, RepositoryName
-from codelode.v1 import search_pb2
+from codelode.v1 import graph_pb2, graph_pb2_grpc, search_pb2, search_pb2_grpc
 from gateway import service
 from gateway.retrieve.occurrence import NO_WORD
 from gateway.service.catalog import unknown
@@ -148,6 +148,7 @@ async def test_filters_limit_the_hits(search, filters, paths):
             "did you mean 'acme/http'? (`codelode status` lists all)",
         ),
         (Request(query="x", filters=Filters(languages=["pythn"])), "filters.languages", "'python'"),
+        (Request(query="x", top_k=0), "top_k", "is 0; it must be 1 to 200"),
         (Request(query="x", filters=Filters(kinds=["klass"])), "filters.kinds", "class"),
         (Request(query="x", filters=Filters(languages=["!pythn"])), "filters.not_languages", "py"),
         (
@@ -198,6 +199,30 @@ async def test_bad_input_names_the_field_and_the_remedy(search, request_, field,
     assert named == field
     assert says in description
     assert message == f"{field}: {description}"
+
+
+@pytest.mark.usefixtures("indexed")
+async def test_a_number_of_zero_is_refused_by_every_method_and_an_absent_one_is_the_default(
+    channel, index, make_chunk
+):
+    index(*(make_chunk(f"{n}.py", f"def retry{n}(): retry()") for n in range(25)))
+    searches = search_pb2_grpc.SearchServiceStub(channel)
+    graphs = graph_pb2_grpc.GraphServiceStub(channel)
+    similar, graph = search_pb2.SimilarRequest, graph_pb2.GetGraphRequest
+
+    assert len((await searches.Search(Request(query="retry"))).hits) == 10
+    assert len((await searches.Similar(similar(snippet="retry()"))).hits) == 10
+    context = await searches.Context(search_pb2.ContextRequest(search=Request(query="retry")))
+    assert len(context.search.hits) == 20
+    for call, field in (
+        (searches.Similar(similar(snippet="retry()", top_k=0)), "top_k"),
+        (searches.Context(search_pb2.ContextRequest(search=Request(query="x", top_k=0))), "top_k"),
+        (graphs.GetGraph(graph(subject="src/retry.py", depth=0)), "depth"),
+        (graphs.GetGraph(graph(subject="src/retry.py", limit=0)), "limit"),
+    ):
+        code, _, [(named, description)] = await refused(call)
+        assert (code, named) == (grpc.StatusCode.INVALID_ARGUMENT, field)
+        assert description.startswith("is 0; it must be 1 to ")
 
 
 @pytest.mark.parametrize(

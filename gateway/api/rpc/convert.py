@@ -90,7 +90,7 @@ def search_request(given: search_pb2.SearchRequest) -> SearchRequest:
     return SearchRequest(
         query=given.query,
         filters=_filters(given.filters),
-        top_k=given.top_k,
+        top_k=given.top_k if given.HasField("top_k") else None,
         explain=given.explain,
         skip_cache=given.skip_cache,
         options=options(given.options),
@@ -106,7 +106,7 @@ def similar_request(given: search_pb2.SimilarRequest) -> SimilarRequest:
         line=given.line,
         ref=given.ref,
         filters=_filters(given.filters),
-        top_k=given.top_k,
+        top_k=given.top_k if given.HasField("top_k") else None,
     )
 
 
@@ -120,8 +120,8 @@ def graph_request(given: graph_pb2.GetGraphRequest) -> GraphRequest:
         repository=given.repository,
         ref=given.ref,
         relations=given.relations,
-        depth=given.depth,
-        limit=given.limit,
+        depth=given.depth if given.HasField("depth") else None,
+        limit=given.limit if given.HasField("limit") else None,
         reverse=given.reverse,
     )
 
