@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _ROWS = """
-auth authentication authenticate authorization login signin credential
+auth authentication authenticate authorization login signin credential session token
 config configuration settings options preferences
 db database storage persistence
 delete remove erase drop
 create make build construct instantiate
-error exception failure fault
+error exception failure fault throw catch
+api endpoint route handler controller
 retry backoff reattempt
 cache memoize memo
 parse decode deserialize unmarshal
@@ -23,7 +24,7 @@ serialize encode marshal dump
 request http call fetch
 thread worker concurrency parallel
 log logging logger trace
-test spec fixture
+test spec fixture expect assert
 queue broker topic channel
 user account member principal
 send emit publish dispatch

@@ -90,6 +90,19 @@ def test_each_word_is_in_one_set_of_synonyms():
     assert len(words) == len(set(words))
 
 
+@pytest.mark.parametrize(
+    ("word", "among"),
+    [
+        ("api", {"endpoint", "route", "handler", "controller"}),
+        ("throw", {"error", "exception", "catch"}),
+        ("session", {"login", "token", "authentication"}),
+        ("expect", {"test", "assert"}),
+    ],
+)
+def test_words_of_web_code_errors_sessions_and_tests_have_synonyms(word, among):
+    assert among <= set(synonyms([word]))
+
+
 def test_synonyms_are_the_other_words_of_each_set_in_turn():
     found = synonyms(("retry", "login"))
 
