@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from codelode.access import EVERYTHING
+from codelode.backends.models.onnx import OnnxCrossEncoder
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.model import Candidate, Category, Edge, EdgeKind, RepositoryName
 from gateway.analyze.query import analysis
@@ -13,6 +14,7 @@ from gateway.rank.fused import by_similarity, merged
 from gateway.rank.linear import ranked
 from gateway.rank.rerank import FALLBACK, grade
 from gateway.state import AlternateQuery, Backends, SearchQuery, SearchState
+from tests import cross_encoder
 
 HTTP = RepositoryName("acme/http")
 
@@ -427,6 +429,25 @@ async def test_the_cross_encoder_orders_the_best_candidates(chunks, embedder, ca
     state = await ordered(backends, given, reranker=Reranker.CROSS_ENCODER)
 
     assert paths(state.ranking) == ["b.py", "a.py"]
+
+
+async def test_an_onnx_model_reads_query_and_code_together(chunks, embedder, candidate, tmp_path):
+    model = OnnxCrossEncoder(cross_encoder.write(tmp_path, ("open", "session", "close", "pool")))
+    given = [
+        candidate("a.py", "close pool", keyword=9.0, similarity=0.9),
+        candidate("b.py", "open session pool", keyword=1.0, similarity=0.1),
+        candidate("c.py", "session", keyword=5.0),
+    ]
+
+    state = await ordered(
+        Backends(chunks, embedder, cross_encoder=model),
+        given,
+        "open session",
+        reranker=Reranker.CROSS_ENCODER,
+    )
+
+    assert paths(state.ranking) == ["b.py", "c.py", "a.py"]
+    assert state.notices == ()
 
 
 class Missing:

@@ -27,7 +27,8 @@ BATCH = 16
 class OnnxCrossEncoder:
     """Implements the port CrossEncoder. Safe to share between threads.
 
-    Raises InvalidSettings when a file or the package is missing, Unavailable when a run fails.
+    Raises InvalidSettings when a file or the package is missing or a file is not what it should be,
+    Unavailable when a run fails.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,16 +70,22 @@ class OnnxCrossEncoder:
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
         try:
-            import onnxruntime  # type: ignore[import-not-found,unused-ignore]
+            import onnxruntime  # type: ignore[import-untyped,unused-ignore]
             from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore]
         except ImportError as exc:
             raise InvalidSettings(
                 "CODELODE_CROSS_ENCODER needs the extra: pip install 'codelode[onnx]'"
             ) from exc
-        tokenizer = Tokenizer.from_file(str(self._words))
+        try:
+            tokenizer = Tokenizer.from_file(str(self._words))
+            session = onnxruntime.InferenceSession(
+                str(self._model), providers=["CPUExecutionProvider"]
+            )
+        except Exception as exc:  # neither package has a type for what it cannot read
+            told = f"CODELODE_CROSS_ENCODER: {self._model.parent} cannot be loaded: {exc}"
+            raise InvalidSettings(told) from exc
         tokenizer.enable_truncation(MAX_TOKENS)
         tokenizer.enable_padding()
-        session = onnxruntime.InferenceSession(str(self._model), providers=["CPUExecutionProvider"])
         return session, tokenizer
 
 

@@ -1,12 +1,15 @@
-"""The cross-encoder's border: what is missing is said, logits become shares."""
+"""The cross-encoder: what is missing is said, and pairs are scored by a real ONNX model."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from codelode.backends.models.onnx import OnnxCrossEncoder, probabilities
+from codelode.backends import registry
+from codelode.backends.models.onnx import MAX_TOKENS, OnnxCrossEncoder, probabilities
 from codelode.errors import InvalidSettings
+from codelode.settings import Settings
+from tests import cross_encoder
 
 
 def test_a_folder_without_a_model_is_refused_by_name(tmp_path):
@@ -34,35 +37,45 @@ def test_logits_of_one_or_two_classes_become_shares(logits, expected):
     assert probabilities(np.array(logits)) == pytest.approx(expected, abs=1e-4)
 
 
-class TestWithARuntime:
-    """A model of one sum over the token ids, made here."""
+WORDS = ("retry", "call", "cache", "key")
 
-    @pytest.fixture
-    def folder(self, tmp_path):
-        onnx = pytest.importorskip("onnx")
-        pytest.importorskip("onnxruntime")
-        tokenizers = pytest.importorskip("tokenizers")
-        words = tokenizers.models.WordLevel({"[UNK]": 0, "good": 5, "bad": 1}, unk_token="[UNK]")
-        made = tokenizers.Tokenizer(words)
-        made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-        made.save(str(tmp_path / "tokenizer.json"))
-        of = onnx.helper
-        ids = of.make_tensor_value_info("input_ids", onnx.TensorProto.INT64, ["n", "tokens"])
-        out = of.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["n", 1])
-        nodes = [
-            of.make_node("Cast", ["input_ids"], ["floats"], to=onnx.TensorProto.FLOAT),
-            of.make_node("ReduceSum", ["floats", "axes"], ["logits"], keepdims=1),
-        ]
-        axes = of.make_tensor("axes", onnx.TensorProto.INT64, [1], [1])
-        graph = of.make_graph(nodes, "sum", [ids], [out], [axes])
-        opset = [of.make_opsetid("", 13)]
-        onnx.save(of.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "model.onnx")
-        return tmp_path
 
-    def test_pairs_are_scored_in_their_order(self, folder):
-        texts = ["bad", "good good", "else", *["good"] * 40]
+@pytest.mark.parametrize("classes", [1, 2])
+def test_pairs_are_read_together_and_scored_in_their_order(tmp_path, classes):
+    folder = cross_encoder.write(tmp_path, WORDS, classes=classes)
+    texts = ["cache key", "Retry the call", "retry", *["call"] * 40, ""]
 
-        found = OnnxCrossEncoder(folder).scores("q", texts)
+    found = OnnxCrossEncoder(folder).scores("retry call", texts)
 
-        assert len(found) == len(texts)
-        assert found[1] > found[3] > found[0] > found[2]
+    shared = np.array([0, 2, 1, *[1] * 40, 0])
+    assert found == pytest.approx(1 / (1 + np.exp(cross_encoder.BIAS - shared)))
+    assert OnnxCrossEncoder(folder).scores("cache", texts[:2]) == pytest.approx(
+        1 / (1 + np.exp(cross_encoder.BIAS - np.array([1, 0])))
+    )
+
+
+def test_a_long_text_is_cut_and_its_beginning_counts(tmp_path):
+    folder = cross_encoder.write(tmp_path, WORDS)
+    texts = ["retry " + "cache " * 2 * MAX_TOKENS, "cache " * 2 * MAX_TOKENS + "retry", "retry"]
+
+    first, last, short = OnnxCrossEncoder(folder).scores("retry", texts)
+
+    assert first == short > last
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json"])
+def test_a_file_that_cannot_be_read_is_refused_by_the_name_of_its_folder(tmp_path, file):
+    folder = cross_encoder.write(tmp_path, WORDS)
+    (folder / file).write_bytes(b"neither a graph nor a tokenizer")
+
+    with pytest.raises(InvalidSettings, match=rf"CODELODE_CROSS_ENCODER: {tmp_path} cannot"):
+        OnnxCrossEncoder(folder).scores("retry", ["call"])
+
+
+def test_the_settings_name_the_folder(tmp_path):
+    folder = cross_encoder.write(tmp_path, WORDS)
+
+    model = registry.cross_encoder(Settings(data=tmp_path, cross_encoder=str(folder)))
+
+    assert model.scores("retry", ["retry"])[0] == pytest.approx(0.3775, abs=1e-4)
+    assert registry.cross_encoder(Settings(data=tmp_path)) is None
