@@ -119,10 +119,7 @@ def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
     """Return the filters with each name resolved to the one that the index uses."""
     if given.is_empty:
         return NO_FILTERS
-    given = _with_exclusions(given)
-    for field in fields(given):
-        if field.name != "ref":
-            check_size(f"filters.{field.name}", getattr(given, field.name))
+    given = _sized(_with_exclusions(_sized(given)))
     repositories = catalog.known(given.repositories)
     return Filters(
         repositories=repositories,
@@ -140,6 +137,14 @@ def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
 
 
 NO_FILTERS = Filters()
+
+
+def _sized(given: GivenFilters) -> GivenFilters:
+    """Return the filters. Raises InvalidQuery if a field has too many or too long values."""
+    for field in fields(given):
+        if field.name != "ref":
+            check_size(f"filters.{field.name}", getattr(given, field.name))
+    return given
 
 
 def _with_exclusions(given: GivenFilters) -> GivenFilters:
@@ -209,7 +214,7 @@ def _glob(field: str, pattern: str) -> str:
     return pattern
 
 
-def _paths(field: str, patterns: Iterable[str]) -> tuple[str, ...]:
+def _paths(field: str, patterns: Sequence[str]) -> tuple[str, ...]:
     return tuple(_path(field, glob) for glob in _globs(field, patterns))
 
 
