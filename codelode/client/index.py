@@ -108,6 +108,7 @@ def indexed(message: index_pb2.Repository) -> IndexedRepository:
             name=RepositoryName(message.name),
             url=message.url,
             default_ref=RefName(message.default_ref),
+            is_pinned=message.is_pinned,
             patterns=FilePatterns(tuple(message.include), tuple(message.exclude)),
         ),
         refs=tuple(map(_ref, message.refs)),

@@ -306,9 +306,12 @@ class Repository(_message.Message):
     REFS_FIELD_NUMBER: _builtins.int
     INCLUDE_FIELD_NUMBER: _builtins.int
     EXCLUDE_FIELD_NUMBER: _builtins.int
+    IS_PINNED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     url: _builtins.str
     default_ref: _builtins.str
+    is_pinned: _builtins.bool
+    """False: the default ref is only the one that was indexed first."""
     @_builtins.property
     def refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefStatus]: ...
     @_builtins.property
@@ -326,10 +329,11 @@ class Repository(_message.Message):
         refs: _abc.Iterable[Global___RefStatus] | None = ...,
         include: _abc.Iterable[_builtins.str] | None = ...,
         exclude: _abc.Iterable[_builtins.str] | None = ...,
+        is_pinned: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_ref", b"default_ref", "exclude", b"exclude", "include", b"include", "name", b"name", "refs", b"refs", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_ref", b"default_ref", "exclude", b"exclude", "include", b"include", "is_pinned", b"is_pinned", "name", b"name", "refs", b"refs", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -176,6 +176,7 @@ class Repository:
     name: RepositoryName
     url: str
     default_ref: str
+    is_pinned: bool  # False: the default ref is only the one that was indexed first
     refs: tuple[RefStatus, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -279,6 +280,7 @@ def repository(item: model.Repository, refs: Iterable[model.RefStatus]) -> Repos
         name=item.name,
         url=item.url,
         default_ref=item.default_ref,
+        is_pinned=item.is_pinned,
         refs=tuple(map(_ref_status, refs)),
         include=item.patterns.include,
         exclude=item.patterns.exclude,
