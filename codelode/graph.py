@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from codelode import deadline
-from codelode.model import Edge, EdgeKind, FileKey, RepositoryName
+from codelode.model import Edge, EdgeKind, FileKey, RefName, RepositoryName
 from codelode.ports import DependencyGraph
 
 Node = TypeVar("Node")
@@ -18,7 +18,7 @@ class ReadEdges(Protocol):
     """One of the reading methods of a graph."""
 
     def __call__(
-        self, repository: RepositoryName, paths: Sequence[str], /
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str], /
     ) -> Mapping[str, Sequence[Edge]]:
         """Return the edges of each path."""
 
@@ -70,7 +70,9 @@ def levels(start: Iterable[Node], *, depth: int) -> Iterator[Level[Node]]:
         nodes = tuple(level.reached)
 
 
-def edges_of_files(read: ReadEdges, files: Iterable[FileKey]) -> dict[FileKey, Sequence[Edge]]:
+def edges_of_files(
+    read: ReadEdges, ref: RefName, files: Iterable[FileKey]
+) -> dict[FileKey, Sequence[Edge]]:
     """Read the edges of files of several repositories, with one call per repository.
 
     `read`: the method `outgoing` or `incoming` of a graph.
@@ -81,13 +83,14 @@ def edges_of_files(read: ReadEdges, files: Iterable[FileKey]) -> dict[FileKey, S
     return {
         (repository, path): edges
         for repository, some in paths.items()
-        for path, edges in read(repository, some).items()
+        for path, edges in read(repository, ref, some).items()
     }
 
 
 def walk(
     graph: DependencyGraph,
     repository: RepositoryName,
+    ref: RefName,
     start: Sequence[str],
     *,
     depth: int,
@@ -121,11 +124,11 @@ def walk(
         while unread:
             deadline.check()
             batch, unread = _split(unread, room=limit - len(found))
-            edges = read(repository, batch, limit_per_path=limit + 1)
+            edges = read(repository, ref, batch, limit_per_path=limit + 1)
             new = leading(edges, level)
             cut_off = [path for path in batch if len(edges.get(path, ())) > limit]
             if cut_off and len(found) + len(new) <= limit:  # too many edges were not new
-                new = leading({**edges, **read(repository, cut_off)}, level)
+                new = leading({**edges, **read(repository, ref, cut_off)}, level)
             found += [(edge, level.distance) for edge in new]
             level.reach(other(edge) for edge in new if not edge.is_external)
             if len(found) > limit:

@@ -210,42 +210,68 @@ class SummaryBudget(Protocol):
 
 
 class DependencyGraph(Protocol):
-    """The edges between the files of each repository, readable in both directions."""
+    """The edges between the files of each repository at each ref, readable in both directions."""
 
-    def replace(self, repository: RepositoryName, edges: Mapping[str, Sequence[Edge]]) -> None:
-        """Replace the edges that start at each path, in one round trip.
+    def replace(
+        self,
+        repository: RepositoryName,
+        refs: Sequence[RefName],
+        edges: Mapping[str, Sequence[Edge]],
+    ) -> None:
+        """Replace the edges that start at each path at the refs, in one round trip.
 
-        Readers see either all old or all new edges of a path.
+        Other refs keep theirs. Readers see either all old or all new edges of a path.
         """
 
     def outgoing(
-        self, repository: RepositoryName, paths: Sequence[str], *, limit_per_path: int | None = None
+        self,
+        repository: RepositoryName,
+        ref: RefName,
+        paths: Sequence[str],
+        *,
+        limit_per_path: int | None = None,
     ) -> Mapping[str, tuple[Edge, ...]]:
-        """Return the edges that start at each path, in one round trip.
+        """Return the edges that start at each path at the ref, in two round trips.
 
         A path without edges maps to (). `limit_per_path`: at most this many edges of each path.
         """
 
     def incoming(
-        self, repository: RepositoryName, paths: Sequence[str], *, limit_per_path: int | None = None
+        self,
+        repository: RepositoryName,
+        ref: RefName,
+        paths: Sequence[str],
+        *,
+        limit_per_path: int | None = None,
     ) -> Mapping[str, tuple[Edge, ...]]:
-        """Return the edges that end at each path, in one round trip.
+        """Return the edges that end at each path at the ref, in two round trips.
 
         A path without edges maps to (). `limit_per_path`: at most this many edges of each path.
         """
+
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        """Remove all edges of the ref. Nothing may write to the ref meanwhile."""
 
     def remove_repository(self, repository: RepositoryName) -> None:
         """Remove all edges of the repository."""
 
 
 class SymbolTable(Protocol):
-    """The definitions of each file, found by name or by file."""
+    """The definitions of each file at each ref, found by name or by file."""
 
-    def replace(self, repository: RepositoryName, symbols: Mapping[str, Sequence[Symbol]]) -> None:
-        """Replace the definitions in each file, by path, in one round trip."""
+    def replace(
+        self,
+        repository: RepositoryName,
+        refs: Sequence[RefName],
+        symbols: Mapping[str, Sequence[Symbol]],
+    ) -> None:
+        """Replace the definitions in each file at the refs, by path, in one round trip.
+
+        Other refs keep theirs.
+        """
 
     def lookup(
-        self, name: str, *, repositories: Sequence[RepositoryName]
+        self, name: str, *, repositories: Sequence[RepositoryName], ref: RefName
     ) -> tuple[LocatedSymbol, ...]:
         """Return the definitions of exactly this name (case-sensitive) in the repositories.
 
@@ -253,13 +279,14 @@ class SymbolTable(Protocol):
         """
 
     def lookup_all(
-        self, names: Sequence[str], *, repository: RepositoryName
+        self, names: Sequence[str], *, repository: RepositoryName, ref: RefName
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         """Return the definitions of each name in one repository, in one round trip."""
 
     def defined_in(
         self,
         repository: RepositoryName,
+        ref: RefName,
         paths: Sequence[str],
         *,
         names: Collection[str] | None = None,
@@ -269,25 +296,42 @@ class SymbolTable(Protocol):
         With `names`, only definitions of these names, which takes a fraction of the time.
         """
 
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        """Remove all definitions of the ref. Nothing may write to the ref meanwhile."""
+
     def remove_repository(self, repository: RepositoryName) -> None:
         """Remove all definitions of the repository."""
 
 
 class ReferenceIndex(Protocol):
-    """The names that each file uses, found by name or by file; see `codelode.references`."""
+    """The names that each file uses at each ref, found by name or by file.
 
-    def replace(self, repository: RepositoryName, names: Mapping[str, Sequence[str]]) -> None:
-        """Replace the names of each file, by path, in one round trip."""
+    See `codelode.references`.
+    """
+
+    def replace(
+        self,
+        repository: RepositoryName,
+        refs: Sequence[RefName],
+        names: Mapping[str, Sequence[str]],
+    ) -> None:
+        """Replace the names of each file at the refs, by path, in one round trip.
+
+        Other refs keep theirs.
+        """
 
     def files(
-        self, repository: RepositoryName, names: Sequence[str]
+        self, repository: RepositoryName, ref: RefName, names: Sequence[str]
     ) -> Mapping[str, tuple[str, ...]]:
         """Return the sorted paths of the files that use each name, in two round trips."""
 
     def names(
-        self, repository: RepositoryName, paths: Sequence[str]
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> Mapping[str, tuple[str, ...]]:
         """Return the sorted names of each file, in one round trip."""
+
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        """Remove all names of the ref. Nothing may write to the ref meanwhile."""
 
     def remove_repository(self, repository: RepositoryName) -> None:
         """Remove all names of the repository."""
@@ -302,12 +346,17 @@ class PublishedPackages:
 
 
 class PackageIndex(Protocol):
-    """The packages that each repository publishes, over all repositories."""
+    """The packages that each repository publishes at each ref.
 
-    def publish(self, repository: RepositoryName, packages: PublishedPackages) -> None:
-        """Replace the packages of the repository."""
+    Other repositories find those of DEFAULT_REF.
+    """
 
-    def published_by(self, repository: RepositoryName) -> PublishedPackages:
+    def publish(
+        self, repository: RepositoryName, refs: Sequence[RefName], packages: PublishedPackages
+    ) -> None:
+        """Replace the packages of the repository at the refs."""
+
+    def published_by(self, repository: RepositoryName, ref: RefName) -> PublishedPackages:
         """Return the packages of the repository; none if it has not published any."""
 
     def publishers(
@@ -315,8 +364,11 @@ class PackageIndex(Protocol):
     ) -> Mapping[str, tuple[tuple[RepositoryName, str], ...]]:
         """Return the publishers of each package: repository and folder, ordered by repository.
 
-        In one round trip. Omits packages that no repository publishes.
+        In one round trip. Omits packages that no repository publishes at DEFAULT_REF.
         """
+
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        """Remove the packages of the ref."""
 
     def remove_repository(self, repository: RepositoryName) -> None:
         """Remove the packages of the repository."""

@@ -141,8 +141,9 @@ class World:
         contents = {blob(text): text.encode() for text in files.values()}
         listing = [SourceFile(path, blob(text), len(text)) for path, text in files.items()]
         layout = imports.read_layout(listing, contents.__getitem__, name=name)
+        refs = (DEFAULT_REF, RefName(ref))
         packages = PublishedPackages(imports.published(layout), layout.fingerprints())
-        self.packages.publish(name, packages)
+        self.packages.publish(name, refs, packages)
         for path, text in files.items():
             self.ledger.done(run.id, [self._store(name, path, text, ref, layout)])
         for path, reason in (failed or {}).items():
@@ -156,9 +157,9 @@ class World:
             vectors = self.embedder.embed_documents([embedding_text(chunk) for chunk in chunks])
             self.chunks.replace([FileChunks(name, path, refs, chunks, vectors)])
         links = imports.links(path, file, layout=layout)
-        self.graph.replace(name, {path: links.edges})
-        self.references.replace(name, {path: links.names})
-        self.symbols.replace(name, {path: file.symbols})
+        self.graph.replace(name, refs, {path: links.edges})
+        self.references.replace(name, refs, {path: links.names})
+        self.symbols.replace(name, refs, {path: file.symbols})
         return FileRecord(
             path,
             blob(path),

@@ -20,6 +20,7 @@ from workers.enrich import by_priority
 from workers.parse import PARSER_VERSION, imports, own_queries
 from workers.pull import RULES_VERSION, prepare, recently_changed, require_staying
 from workers.services import Services
+from workers.store import TABLES_VERSION, refs_of
 
 log = structlog.get_logger("workers")
 
@@ -39,7 +40,9 @@ def plan(run: Run, services: Services) -> Advance:
     )
     repository, manifest = run.repository, prepared.manifest
     if has_language_model(settings):
-        manifest = replace(manifest, items=_by_priority(manifest, repository, services))
+        manifest = replace(
+            manifest, items=_by_priority(manifest, prepared.ref, repository, services)
+        )
     manifest, layout = _with_dependents(manifest, prepared.ref, repository, services)
     advance = services.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint=fingerprint)
     require_staying(services.ledger, repository, prepared.ref)  # else nothing has been planned
@@ -53,12 +56,12 @@ def plan(run: Run, services: Services) -> Advance:
         skipped=len(manifest.skipped),
     )
     if layout is not None:
-        _announce(repository, layout, layout.fingerprints(), services)
+        _announce(repository, prepared.ref, layout, layout.fingerprints(), services)
     return advance
 
 
 def _by_priority(
-    manifest: FileManifest, repository: RepositoryName, services: Services
+    manifest: FileManifest, ref: RefName, repository: RepositoryName, services: Services
 ) -> tuple[WorkItem, ...]:
     """Order the files by their priority for the language model.
 
@@ -69,7 +72,7 @@ def _by_priority(
     return by_priority(
         manifest.items,
         recent=_recent(repository, manifest.revision, services),
-        importers=services.importers(repository, paths),
+        importers=services.importers(repository, ref, paths),
     )
 
 
@@ -90,18 +93,18 @@ def _with_dependents(
     They come first so that an interrupted plan does not record a new file as known before the files
     that import it are planned. Also returns the layout of the commit, or None if it is unchanged.
     """
-    before = services.packages.published_by(repository).fingerprints
+    before = services.packages.published_by(repository, ref).fingerprints
     known = imports.Known(
         exists=partial(services.ledger.exists, repository, ref),
-        incoming=partial(services.graph.incoming, repository),
-        waiting=partial(_having, services, repository),
+        incoming=partial(services.graph.incoming, repository, ref),
+        waiting=partial(_having, services, repository, ref),
         records=partial(services.ledger.all, repository, ref),
         fingerprints=before,
     )
-    if not imports.concerns_others(manifest, known):
+    if not manifest.is_rebuild and not imports.concerns_others(manifest, known):
         return manifest, None
     layout = services.layout(repository, manifest.revision)
-    _announce(repository, layout, _invalidated(before, layout.fingerprints()), services)
+    _announce(repository, ref, layout, _invalidated(before, layout.fingerprints()), services)
     found = imports.dependents(manifest, layout, known)
     listed = services.blobs.listing(repository, manifest.revision) if found else ()
     again = [WorkItem(f.path, f.blob, f.size_bytes) for f in listed if f.path in found]
@@ -110,12 +113,16 @@ def _with_dependents(
 
 def _announce(
     repository: RepositoryName,
+    ref: RefName,
     layout: imports.Layout,
     resolved: Mapping[str, str],
     services: Services,
 ) -> None:
-    """Store the packages that the repository publishes, and fingerprints of its manifests."""
-    services.packages.publish(repository, PublishedPackages(imports.published(layout), resolved))
+    """Store the packages that the ref publishes, and fingerprints of its manifests."""
+    found = services.ledger.get(repository)
+    refs = refs_of(ref, default=found.default_ref if found else "")
+    packages = PublishedPackages(imports.published(layout), resolved)
+    services.packages.publish(repository, refs, packages)
 
 
 def _invalidated(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
@@ -130,9 +137,11 @@ def _invalidated(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str,
     }
 
 
-def _having(services: Services, repository: RepositoryName, names: Sequence[str]) -> frozenset[str]:
+def _having(
+    services: Services, repository: RepositoryName, ref: RefName, names: Sequence[str]
+) -> frozenset[str]:
     """Return the files that use any of the names."""
-    files = services.references.files(repository, names)
+    files = services.references.files(repository, ref, names)
     return frozenset(path for paths in files.values() for path in paths)
 
 
@@ -145,6 +154,6 @@ def _fingerprint(services: Services) -> str:
     settings = services.settings
     return (
         f"rules {RULES_VERSION} ≤ {settings.max_file_bytes} bytes, parser {PARSER_VERSION}, "
-        f"{f'queries {queries}, ' if queries else ''}store {settings.store}, "
-        f"{services.index.embedder.identity}"
+        f"{f'queries {queries}, ' if queries else ''}tables {TABLES_VERSION}, "
+        f"store {settings.store}, {services.index.embedder.identity}"
     )

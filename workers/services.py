@@ -229,9 +229,11 @@ class Services:
 
         return self._layouts.get(repository, revision, make)
 
-    def importers(self, repository: RepositoryName, paths: Sequence[str]) -> dict[str, int]:
-        """Count the stored files that import each path."""
-        incoming = self.graph.incoming(repository, paths)
+    def importers(
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
+    ) -> dict[str, int]:
+        """Count the stored files that import each path at the ref."""
+        incoming = self.graph.incoming(repository, ref, paths)
         return {
             path: sum(edge.kind is EdgeKind.IMPORTS for edge in edges)
             for path, edges in incoming.items()

@@ -133,7 +133,7 @@ def _summaries(
     """Return the summaries; if the enricher fails, none, so that indexing goes on."""
     if services.enricher is None:
         return [Enriched(NO_SUMMARIES)] * len(files)
-    importers = services.importers(run.repository, [path for path, _ in files])
+    importers = services.importers(run.repository, run.resolved, [path for path, _ in files])
     try:
         return services.enricher(run.id, files, importers=importers)
     except Unavailable:

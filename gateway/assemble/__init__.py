@@ -19,7 +19,7 @@ async def assemble(state: SearchState, backends: Backends) -> SearchState:
     globs = state.query.filters.symbols
     asked = asked_names(state.analysis.identifiers, globs)
     named = [under_name(hit(entry), asked, globs) for entry in state.page]
-    defined = await defined_in_files(named, backends.symbols)
+    defined = await defined_in_files(named, state.query.filters.ref, backends.symbols)
     is_compact = state.query.options.assemble.compact
     hits = tuple(_with_line(one, defined, is_compact=is_compact) for one in named)
     tokens = sum(estimated_tokens(hit.chunk.content) for hit in hits)

@@ -14,7 +14,16 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from codelode.model import Chunk, FileKey, Hit, Kind, LocatedSymbol, RepositoryName, Symbol
+from codelode.model import (
+    Chunk,
+    FileKey,
+    Hit,
+    Kind,
+    LocatedSymbol,
+    RefName,
+    RepositoryName,
+    Symbol,
+)
 from codelode.ports import SymbolTable
 
 MAX_LINE_CHARS = 200
@@ -33,7 +42,9 @@ class Definition(NamedTuple):
 Defined = Mapping[FileKey, Sequence[LocatedSymbol]]
 
 
-async def defined_in_files(hits: Iterable[Hit], symbols: SymbolTable | None) -> Defined:
+async def defined_in_files(
+    hits: Iterable[Hit], ref: RefName, symbols: SymbolTable | None
+) -> Defined:
     """Read the definitions of the files of all hits that have a symbol."""
     paths: defaultdict[RepositoryName, dict[str, None]] = defaultdict(dict)
     chunks = [hit.chunk for hit in hits if hit.chunk.symbol]
@@ -42,7 +53,7 @@ async def defined_in_files(hits: Iterable[Hit], symbols: SymbolTable | None) -> 
     if symbols is None or not paths:
         return {}
     names = {name for chunk in chunks for name in _names(chunk)}
-    return await asyncio.to_thread(_read, symbols, paths, names)
+    return await asyncio.to_thread(_read, symbols, ref, paths, names)
 
 
 def definition(chunk: Chunk, defined: Defined) -> Definition | None:
@@ -77,13 +88,14 @@ def _names(chunk: Chunk) -> Iterator[str]:
 
 def _read(
     symbols: SymbolTable,
+    ref: RefName,
     paths: Mapping[RepositoryName, Iterable[str]],
     names: Collection[str],
 ) -> dict[FileKey, Sequence[LocatedSymbol]]:
     return {
         (repository, path): found
         for repository, some in paths.items()
-        for path, found in symbols.defined_in(repository, tuple(some), names=names).items()
+        for path, found in symbols.defined_in(repository, ref, tuple(some), names=names).items()
     }
 
 

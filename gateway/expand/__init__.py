@@ -34,7 +34,9 @@ async def expand(state: SearchState, backends: Backends) -> SearchState:
         near = await related(files, state.query, backends)
         state = replace(state, related=near)
     if options.imports:
-        links, remarks = await chains(files, backends.graph, depth=options.imports)
+        links, remarks = await chains(
+            files, state.query.filters.ref, backends.graph, depth=options.imports
+        )
         state = replace(state, imports=links).remarked(*remarks)
     return state
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from codelode import references
-from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName
+from codelode.model import LocatedSymbol, Reference, ReferenceKind, RefName, RepositoryName
 from codelode.ports import ReferenceIndex
 
 
@@ -26,31 +26,34 @@ class Use(NamedTuple):
 
 def uses_in(
     repository: RepositoryName,
+    ref: RefName,
     paths: Sequence[str],
     kinds: Collection[ReferenceKind],
     index: ReferenceIndex,
 ) -> list[Use]:
     """Return the uses of these kinds in each file, in one or two round trips."""
-    found = [use for use in _all_in(repository, paths, index) if use.reference.kind in kinds]
+    found = [use for use in _all_in(repository, ref, paths, index) if use.reference.kind in kinds]
     asked = {use.source for use in found if use.reference.name == references.DEFAULT}
-    held = index.names(repository, sorted(asked)) if asked else {}
+    held = index.names(repository, ref, sorted(asked)) if asked else {}
     exports = {(path, references.default_of(names)) for path, names in held.items()}
     return [named for use in found for named in _by_exports(use, exports)]
 
 
 def lines_in(
     repository: RepositoryName,
+    ref: RefName,
     paths: Sequence[str],
     kinds: Collection[ReferenceKind],
     index: ReferenceIndex,
 ) -> dict[tuple[str, Reference], tuple[int, ...]]:
     """Return the lines of each use of these kinds in each file, by path and use."""
-    found = uses_in(repository, list(dict.fromkeys(paths)), kinds, index)
+    found = uses_in(repository, ref, list(dict.fromkeys(paths)), kinds, index)
     return {(use.path, use.reference): use.reference.lines for use in found}
 
 
 def uses_of(
     repository: RepositoryName,
+    ref: RefName,
     names: Mapping[str, Sequence[LocatedSymbol]],
     kinds: Collection[ReferenceKind],
     index: ReferenceIndex,
@@ -67,7 +70,7 @@ def uses_of(
     unnamed = {
         references.of_use(Reference(references.DEFAULT, kind, references.DEFAULT)) for kind in kinds
     }
-    held = index.files(repository, sorted({*plain, *defaults, *renamed, *unnamed}))
+    held = index.files(repository, ref, sorted({*plain, *defaults, *renamed, *unnamed}))
     exports = {
         (at.path, name)
         for mark, name in defaults.items()
@@ -77,7 +80,9 @@ def uses_of(
     asked = renamed | unnamed if exports else renamed
     renaming = sorted({path for mark in asked for path in held[mark]})
     found = [
-        named for use in _all_in(repository, renaming, index) for named in _by_exports(use, exports)
+        named
+        for use in _all_in(repository, ref, renaming, index)
+        for named in _by_exports(use, exports)
     ]
     return [
         *(Use(path, use) for mark, use in plain.items() for path in held[mark]),
@@ -86,9 +91,9 @@ def uses_of(
 
 
 def _all_in(
-    repository: RepositoryName, paths: Sequence[str], index: ReferenceIndex
+    repository: RepositoryName, ref: RefName, paths: Sequence[str], index: ReferenceIndex
 ) -> Iterator[Use]:
-    for path, names in index.names(repository, paths).items():
+    for path, names in index.names(repository, ref, paths).items():
         sources = references.sources(names)
         for use in references.uses(names):
             yield Use(path, use, references.source_of(use, sources))

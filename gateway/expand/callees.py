@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from codelode import deadline, name_resolution
-from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName
+from codelode.model import LocatedSymbol, Reference, ReferenceKind, RefName, RepositoryName
 from codelode.name_resolution import Confidence, ResolvedUse, resolve_use
 from gateway.expand.aliases import uses_in
 from gateway.expand.links import GraphNode, Link, node_of
@@ -63,7 +63,7 @@ async def bases(query: SubjectQuery, backends: Backends) -> list[Link]:
     found = await _uses_of_files(query, backends, kinds=kinds, relation="inherits")
     if not query.definitions:
         return list(found)[: query.limit]
-    defined = await defined_in(query.repository, query.paths, backends)
+    defined = await defined_in(query.repository, query.ref, query.paths, backends)
     links: list[Link] = []
     for link, lines in found.items():
         around = {innermost(line, defined[link.source.path]) for line in lines}
@@ -79,7 +79,9 @@ async def _uses_of_files(
     relation: str = "calls",
 ) -> dict[Link, set[int]]:
     """Return links to the definitions that the files use, each once per file, with their lines."""
-    resolved = await asyncio.to_thread(resolve_uses, query.repository, query.paths, kinds, backends)
+    resolved = await asyncio.to_thread(
+        resolve_uses, query.repository, query.ref, query.paths, kinds, backends
+    )
     links: dict[tuple[str, GraphNode], Link] = {}
     lines: dict[tuple[str, GraphNode], set[int]] = defaultdict(set)
     for path, found in resolved.items():
@@ -106,6 +108,7 @@ Resolved = Mapping[str, Mapping[Reference, tuple[ResolvedUse, ...]]]
 
 def resolve_uses(
     repository: RepositoryName,
+    ref: RefName,
     paths: Sequence[str],
     kinds: Collection[ReferenceKind],
     backends: Backends,
@@ -113,10 +116,10 @@ def resolve_uses(
     """Resolve each use of each file to definitions, in six round trips."""
     assert backends.references is not None
     assert backends.symbols is not None
-    uses = uses_in(repository, paths, kinds, backends.references)
+    uses = uses_in(repository, ref, paths, kinds, backends.references)
     wanted = sorted({use.reference.name for use in uses})
-    definitions = backends.symbols.lookup_all(wanted, repository=repository)
-    imported = files_imported(repository, paths, backends)
+    definitions = backends.symbols.lookup_all(wanted, repository=repository, ref=ref)
+    imported = files_imported(repository, ref, paths, backends)
     resolved: dict[str, dict[Reference, tuple[ResolvedUse, ...]]] = {path: {} for path in paths}
     for path, use, source in uses:
         deadline.check()
@@ -135,7 +138,9 @@ async def _called(
 ) -> list[tuple[LocatedSymbol, ResolvedUse]]:
     """Return pairs of a definition and a definition that it calls within its own lines."""
     paths = list(dict.fromkeys(at.path for at in level))
-    resolved = await asyncio.to_thread(resolve_uses, query.repository, paths, CALLS, backends)
+    resolved = await asyncio.to_thread(
+        resolve_uses, query.repository, query.ref, paths, CALLS, backends
+    )
     found: list[tuple[LocatedSymbol, ResolvedUse]] = []
     for at in level:
         some = [

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codelode import deadline
-from codelode.model import LocatedSymbol, Reference, ReferenceKind, RepositoryName
+from codelode.model import LocatedSymbol, Reference, ReferenceKind, RefName, RepositoryName
 from codelode.name_resolution import Confidence, resolve_use
 from gateway.expand.aliases import lines_in, uses_of
 from gateway.expand.links import GraphNode, Link, node_of
@@ -49,7 +49,7 @@ async def _users(
     if backends.references is None or backends.symbols is None:
         return []
     names = await _defined_names(query, backends)
-    found = await asyncio.to_thread(users, query.repository, names, kinds, backends)
+    found = await asyncio.to_thread(users, query.repository, query.ref, names, kinds, backends)
     if not query.definitions:
         found = [one for one in found if one.path not in query.paths]
     order = list(Confidence)
@@ -58,8 +58,8 @@ async def _users(
     paths = [one.path for one in found]
     held, defined, lines = await asyncio.gather(
         stored_chunks(query, paths, backends),
-        defined_in(query.repository, paths, backends),
-        asyncio.to_thread(lines_in, query.repository, paths, kinds, backends.references),
+        defined_in(query.repository, query.ref, paths, backends),
+        asyncio.to_thread(lines_in, query.repository, query.ref, paths, kinds, backends.references),
     )
     links: dict[tuple[GraphNode, GraphNode], Link] = {}
     for one in (one for one in found if held[one.path]):
@@ -78,7 +78,7 @@ async def _defined_names(
     """Return the names that the subject defines, with its definitions of each."""
     if query.definitions:
         return {query.name: query.definitions}
-    found = await defined_in(query.repository, query.paths, backends)
+    found = await defined_in(query.repository, query.ref, query.paths, backends)
     return exported(at for some in found.values() for at in some)
 
 
@@ -102,6 +102,7 @@ class User:
 
 def users(
     repository: RepositoryName,
+    ref: RefName,
     names: Mapping[str, tuple[LocatedSymbol, ...]],
     kinds: Sequence[ReferenceKind],
     backends: Backends,
@@ -109,10 +110,10 @@ def users(
     """Return the uses of the names that may mean one of their definitions."""
     assert backends.references is not None
     assert backends.symbols is not None
-    using = uses_of(repository, names, kinds, backends.references)
+    using = uses_of(repository, ref, names, kinds, backends.references)
     paths = sorted({use.path for use in using})
-    imported = files_imported(repository, paths, backends)
-    definitions = backends.symbols.lookup_all(sorted(names), repository=repository)
+    imported = files_imported(repository, ref, paths, backends)
+    definitions = backends.symbols.lookup_all(sorted(names), repository=repository, ref=ref)
     found: list[User] = []
     for path, use, source in using:
         deadline.check()

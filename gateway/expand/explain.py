@@ -6,7 +6,6 @@ The summary is composed of stored values; no language model is called for it.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -60,12 +59,12 @@ async def explain(
     """Explain the subject. Raises NotFound if none of the repositories has it."""
     found = await find_subject(subject, repositories=repositories, ref=ref, backends=backends)
     files = list(found.files)
-    near, notices = await asyncio.to_thread(_neighbours, files[:MAX_FILES], backends.graph)
+    near, notices = await asyncio.to_thread(_neighbours, files[:MAX_FILES], ref, backends.graph)
     if found.definitions:
         definitions: Sequence[LocatedSymbol] = found.definitions
         summary = f"{_symbol_summary(subject, definitions)} {_of_its_files(len(files), near)}"
     else:
-        definitions, missing = await _defined(found, backends.symbols)
+        definitions, missing = await _defined(found, ref, backends.symbols)
         summary = _file_summary(found, near)
         notices = (*notices, *missing)
     return Explanation(
@@ -119,29 +118,18 @@ def _counts(who: str, near: Mapping[str, Sequence[str]], *, are_many: bool = Fal
 
 
 async def _defined(
-    file: Subject, symbols: SymbolTable | None
+    file: Subject, ref: RefName, symbols: SymbolTable | None
 ) -> tuple[Sequence[LocatedSymbol], tuple[str, ...]]:
     """Return the definitions in a file, by line, and a notice if there is no symbol table.
 
-    The symbol table describes the file at the ref that was indexed last. If that differs from the
-    requested ref, and without a symbol table, the definitions are taken from the chunks.
+    Where the table has none, the definitions are taken from the chunks: it may not be configured,
+    or not be rebuilt yet after an upgrade.
     """
     [((repository, path), chunks)] = file.files.items()
     if symbols is None:
         return tuple(_definitions(chunks)), (NO_SYMBOLS,)
-    found = (await asyncio.to_thread(symbols.defined_in, repository, [path]))[path]
-    return (found if _are_of(chunks, found) else tuple(_definitions(chunks))), ()
-
-
-def _are_of(chunks: Sequence[Chunk], found: Sequence[LocatedSymbol]) -> bool:
-    """Whether the symbols are exactly those that the chunks define, each within its chunk."""
-    defined: dict[str, list[range]] = defaultdict(list)
-    for chunk in chunks:
-        for name in chunk.symbols:
-            defined[name].append(range(chunk.start_line, chunk.end_line + 1))
-    return defined.keys() == {at.symbol.name for at in found} and all(
-        any(at.symbol.start_line in lines for lines in defined[at.symbol.name]) for at in found
-    )
+    found = (await asyncio.to_thread(symbols.defined_in, repository, ref, [path]))[path]
+    return found or tuple(_definitions(chunks)), ()
 
 
 def _cut(definitions: Sequence[LocatedSymbol]) -> tuple[str, ...]:
@@ -178,13 +166,13 @@ def _signature(content: str, name: str) -> str:
 
 
 def _neighbours(
-    files: Sequence[FileKey], graph: DependencyGraph | None
+    files: Sequence[FileKey], ref: RefName, graph: DependencyGraph | None
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """Return the imports, the importers and the tests of the files, as sorted paths."""
     if graph is None:
         return {"imports": (), "imported_by": (), "tests": ()}, (NO_GRAPH,)
-    out = [edge for edges in edges_of_files(graph.outgoing, files).values() for edge in edges]
-    into = [edge for edges in edges_of_files(graph.incoming, files).values() for edge in edges]
+    out = [edge for edges in edges_of_files(graph.outgoing, ref, files).values() for edge in edges]
+    into = [edge for edges in edges_of_files(graph.incoming, ref, files).values() for edge in edges]
     importers = {edge.source for edge in into if edge.kind is EdgeKind.IMPORTS}
     tests = {edge.source for edge in into if edge.kind is EdgeKind.TESTS}
     tests |= {path for path in importers if languages.category(path) is Category.TEST}

@@ -16,7 +16,7 @@ from functools import partial
 from codelode import deadline, references
 from codelode.counts import counted
 from codelode.graph import walk
-from codelode.model import Edge, EdgeKind, RefName, RepositoryName
+from codelode.model import DEFAULT_REF, Edge, EdgeKind, RefName, RepositoryName
 from codelode.name_resolution import Confidence
 from codelode.ports import PackageIndex, ReferenceIndex
 from gateway.expand.callees import bases, callees
@@ -172,6 +172,7 @@ def _walk(
     found, _ = walk(
         backends.graph,
         query.repository,
+        query.ref,
         query.paths,
         depth=query.depth,
         reverse=reverse,
@@ -235,7 +236,7 @@ def _publishers(query: SubjectQuery, index: ReferenceIndex, packages: PackageInd
             1,
             Confidence.IMPORTED,
         )
-        for path, used in index.names(query.repository, query.paths).items()
+        for path, used in index.names(query.repository, query.ref, query.paths).items()
         for key, found in packages.publishers(references.packages(used)[:MAX_PACKAGES]).items()
         for repository, folder in found
         if repository != query.repository and repository in query.visible
@@ -258,14 +259,14 @@ def _longest_keys(links: Iterable[Link]) -> list[Link]:
 
 def _consumers(query: SubjectQuery, index: ReferenceIndex, packages: PackageIndex) -> list[Link]:
     """Return files of other repositories that use a package of the subject's files."""
-    published = packages.published_by(query.repository).keys
+    published = packages.published_by(query.repository, query.ref).keys
     keys = {references.of_package(key): key for key in _keys_around(published, query.paths)}
     links: list[Link] = []
     for repository in query.visible:
         deadline.check()
         if repository == query.repository or not keys or len(links) >= query.limit:
             continue
-        found = index.files(repository, list(keys))
+        found = index.files(repository, DEFAULT_REF, list(keys))
         using = _files_using(repository, query.name, index) if query.name else None
         links += [
             Link(
@@ -283,7 +284,7 @@ def _consumers(query: SubjectQuery, index: ReferenceIndex, packages: PackageInde
 
 
 def _files_using(repository: RepositoryName, name: str, index: ReferenceIndex) -> Collection[str]:
-    found = index.files(repository, references.uses_of(name))
+    found = index.files(repository, DEFAULT_REF, references.uses_of(name))
     return {path for paths in found.values() for path in paths}
 
 

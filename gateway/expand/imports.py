@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 
 from codelode.graph import edges_of_files, levels
-from codelode.model import Edge, EdgeKind, FileKey
+from codelode.model import Edge, EdgeKind, FileKey, RefName
 from codelode.ports import DependencyGraph
 from gateway.state import ImportLink, Mark
 
@@ -23,10 +23,10 @@ _Imports = Mapping[FileKey, Sequence[Edge]]
 
 
 async def chains(
-    starts: Sequence[FileKey], graph: DependencyGraph, *, depth: int
+    starts: Sequence[FileKey], ref: RefName, graph: DependencyGraph, *, depth: int
 ) -> tuple[tuple[ImportLink, ...], tuple[str, ...]]:
     """Return the chains of each file in turn, depth first, and a notice if they were cut."""
-    imports = await asyncio.to_thread(_read, starts, graph, depth=depth)
+    imports = await asyncio.to_thread(_read, starts, ref, graph, depth=depth)
     links: list[ImportLink] = []
     followed: set[FileKey] = set()
     for start in starts:
@@ -74,7 +74,7 @@ def _mark(
 
 
 def _read(
-    starts: Sequence[FileKey], graph: DependencyGraph, *, depth: int
+    starts: Sequence[FileKey], ref: RefName, graph: DependencyGraph, *, depth: int
 ) -> dict[FileKey, tuple[Edge, ...]]:
     """Read the imports of every file within `depth` links, and of one level more.
 
@@ -83,7 +83,7 @@ def _read(
     found: dict[FileKey, tuple[Edge, ...]] = {}
     for level in levels(starts, depth=depth + 1):
         files = level.nodes[: MAX_FILES - len(found)]
-        for file, edges in edges_of_files(graph.outgoing, files).items():
+        for file, edges in edges_of_files(graph.outgoing, ref, files).items():
             found[file] = tuple(edge for edge in edges if edge.kind is EdgeKind.IMPORTS)
             level.reach((file[0], edge.target) for edge in found[file] if not edge.is_external)
     return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from codelode.globs import is_excluded
 from codelode.graph import edges_of_files, levels
-from codelode.model import Category, EdgeKind, FileKey, HybridQuery, RepositoryName
+from codelode.model import Category, EdgeKind, FileKey, HybridQuery, RefName, RepositoryName
 from codelode.ports import ChunkSearch
 from gateway.expand.usage import related_by_use
 from gateway.state import Backends, FileRelation, Related, SearchQuery
@@ -85,8 +85,8 @@ async def _nearest(
     found: dict[FileKey, _Step] = {}
     for level in levels(begin, depth=query.options.expand.hops):
         near = [reached[file] for file in level.nodes]
-        is_first = level.distance == 1
-        for step in await asyncio.to_thread(_neighbours, near, backends, with_uses=is_first):
+        is_first, ref = level.distance == 1, query.filters.ref
+        for step in await asyncio.to_thread(_neighbours, near, ref, backends, with_uses=is_first):
             reached.setdefault(step.file, step)
             level.reach([step.file])
         for file in level.reached:
@@ -100,16 +100,18 @@ async def _nearest(
     return list(found.values())
 
 
-def _neighbours(level: Sequence[_Step], backends: Backends, *, with_uses: bool) -> list[_Step]:
+def _neighbours(
+    level: Sequence[_Step], ref: RefName, backends: Backends, *, with_uses: bool
+) -> list[_Step]:
     """Return the files one edge further, the most significant relations of each file first.
 
     Calls and inheritance are edges only for the first step, because they are resolved, not stored.
     """
     assert backends.graph is not None
     files = [step.file for step in level]
-    out = edges_of_files(backends.graph.outgoing, files)
-    into = edges_of_files(backends.graph.incoming, files)
-    used = related_by_use(files, backends) if with_uses else {}
+    out = edges_of_files(backends.graph.outgoing, ref, files)
+    into = edges_of_files(backends.graph.incoming, ref, files)
+    used = related_by_use(files, ref, backends) if with_uses else {}
     found: list[_Step] = []
     for step in level:
         repository = step.file[0]

@@ -1,8 +1,8 @@
 """Resolve the subject of a graph query or an explanation, and read what several answers need.
 
 A subject is a file if the index has a file of that path, otherwise a symbol. The graph and the
-symbol table describe the ref that was indexed last, so every path is checked against the index at
-the requested ref.
+symbol table may be a moment ahead of the index, and edges may end at files that are not indexed, so
+every path is checked against the index.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def find_subject(
     file = next((key for key in keys if held[key]), None)
     if file is not None:
         return Subject({file: held[file]})
-    found = await _definitions(text, repositories, backends)
+    found = await _definitions(text, repositories, ref, backends)
     keys = list(dict.fromkeys((at.repository, at.path) for at in found))
     held = await backends.chunks.files(keys, ref)
     found = tuple(at for at in found if held[at.repository, at.path])
@@ -82,12 +82,14 @@ async def find_subject(
 
 
 async def _definitions(
-    name: str, repositories: Sequence[RepositoryName], backends: Backends
+    name: str, repositories: Sequence[RepositoryName], ref: RefName, backends: Backends
 ) -> tuple[LocatedSymbol, ...]:
     """Look up the definitions of a name or of a qualified name: `get`, `Client.get`."""
     if backends.symbols is None:
         return ()
-    found = await asyncio.to_thread(backends.symbols.lookup, _last(name), repositories=repositories)
+    found = await asyncio.to_thread(
+        backends.symbols.lookup, _last(name), repositories=repositories, ref=ref
+    )
     return tuple(at for at in found if is_named(at.symbol.qualified_name, name))
 
 
@@ -96,17 +98,17 @@ def _last(name: str) -> str:
 
 
 def files_imported(
-    repository: RepositoryName, paths: Sequence[str], backends: Backends
+    repository: RepositoryName, ref: RefName, paths: Sequence[str], backends: Backends
 ) -> dict[str, set[str]]:
     """Return the files that each file imports, also through files that re-export theirs."""
     if backends.graph is None:
         return {path: set() for path in paths}
     imported = {
         path: {e.target for e in edges if e.kind is EdgeKind.IMPORTS and not e.is_external}
-        for path, edges in backends.graph.outgoing(repository, paths).items()
+        for path, edges in backends.graph.outgoing(repository, ref, paths).items()
     }
     exporting = sorted({t for some in imported.values() for t in some if reexports(t)})
-    further = backends.graph.outgoing(repository, exporting)
+    further = backends.graph.outgoing(repository, ref, exporting)
     for some in imported.values():
         for target in [one for one in some if one in further]:
             some |= {e.target for e in further[target] if not e.is_external}
@@ -123,12 +125,12 @@ async def stored_chunks(
 
 
 async def defined_in(
-    repository: RepositoryName, paths: Sequence[str], backends: Backends
+    repository: RepositoryName, ref: RefName, paths: Sequence[str], backends: Backends
 ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
     """Return the definitions in each file, by line."""
     assert backends.symbols is not None
     return await asyncio.to_thread(
-        backends.symbols.defined_in, repository, list(dict.fromkeys(paths))
+        backends.symbols.defined_in, repository, ref, list(dict.fromkeys(paths))
     )
 
 

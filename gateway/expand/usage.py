@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from codelode.model import FileKey, ReferenceKind, RepositoryName
+from codelode.model import FileKey, ReferenceKind, RefName, RepositoryName
 from codelode.name_resolution import Confidence
 from gateway.expand.callees import resolve_uses
 from gateway.expand.callers import exported, users
@@ -23,7 +23,7 @@ MAX_NAMES = 50
 
 
 def related_by_use(
-    files: Sequence[FileKey], backends: Backends
+    files: Sequence[FileKey], ref: RefName, backends: Backends
 ) -> dict[FileKey, list[tuple[FileRelation, str]]]:
     """Return the files that each file calls or inherits from, or that do so with it."""
     found: dict[FileKey, list[tuple[FileRelation, str]]] = {file: [] for file in files}
@@ -34,8 +34,8 @@ def related_by_use(
         paths[repository].append(path)
     for repository, some in paths.items():
         for user, kind, used in (
-            *_used(repository, some, backends),
-            *_using(repository, some, backends),
+            *_used(repository, ref, some, backends),
+            *_using(repository, ref, some, backends),
         ):
             for path, other in ((user, used), (used, user)):
                 if path in some and path != other:
@@ -49,10 +49,10 @@ def _relation(kind: ReferenceKind) -> FileRelation:
 
 
 def _used(
-    repository: RepositoryName, paths: Sequence[str], backends: Backends
+    repository: RepositoryName, ref: RefName, paths: Sequence[str], backends: Backends
 ) -> Iterator[tuple[str, ReferenceKind, str]]:
     """Yield using file, kind, and used file, for what the files use."""
-    for path, uses in resolve_uses(repository, paths, _KINDS, backends).items():
+    for path, uses in resolve_uses(repository, ref, paths, _KINDS, backends).items():
         for use, meanings in uses.items():
             for one in meanings:
                 if one.confidence is not Confidence.NAME:
@@ -60,12 +60,12 @@ def _used(
 
 
 def _using(
-    repository: RepositoryName, paths: Sequence[str], backends: Backends
+    repository: RepositoryName, ref: RefName, paths: Sequence[str], backends: Backends
 ) -> Iterator[tuple[str, ReferenceKind, str]]:
     """Yield the same for the files that use what these files define."""
     assert backends.symbols is not None
-    defined = backends.symbols.defined_in(repository, paths)
+    defined = backends.symbols.defined_in(repository, ref, paths)
     names = exported(at for some in defined.values() for at in some[:MAX_NAMES])
-    for one in users(repository, names, _KINDS, backends):
+    for one in users(repository, ref, names, _KINDS, backends):
         if one.confidence is not Confidence.NAME:
             yield one.path, one.use.kind, one.of.path

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from codelode.fusion import RRF_K
 from codelode.graph import edges_of_files
-from codelode.model import Edge, FileKey
+from codelode.model import Edge, FileKey, RefName
 from codelode.ports import DependencyGraph
 from gateway.options import Centrality
 from gateway.rank.rerank import below
@@ -41,7 +41,7 @@ async def by_centrality(state: SearchState, graph: DependencyGraph | None) -> Se
     count = ENTRIES_PER_HIT * state.query.top_k
     head, tail = state.ranking[:count], state.ranking[count:]
     files = list(dict.fromkeys(map(file_of, head)))
-    links = await asyncio.to_thread(_links, files, graph)
+    links = await asyncio.to_thread(_links, files, state.query.filters.ref, graph)
     mean = sum(links.values()) / len(links)
     if mean < LEAST_LINKS:
         return state.remarked(_sparse(mean))
@@ -79,9 +79,10 @@ def file_of(entry: Ranked) -> FileKey:
     return (chunk.repository, chunk.path)
 
 
-def _links(files: Sequence[FileKey], graph: DependencyGraph) -> dict[FileKey, int]:
+def _links(files: Sequence[FileKey], ref: RefName, graph: DependencyGraph) -> dict[FileKey, int]:
     """Return for each file the number of other files that it is linked with."""
-    out, into = edges_of_files(graph.outgoing, files), edges_of_files(graph.incoming, files)
+    out = edges_of_files(graph.outgoing, ref, files)
+    into = edges_of_files(graph.incoming, ref, files)
     return {file: len(_linked(file[1], out[file], into[file])) for file in files}
 
 

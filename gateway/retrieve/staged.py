@@ -18,7 +18,7 @@ import numpy as np
 from codelode.counts import counted
 from codelode.errors import Unavailable
 from codelode.graph import edges_of_files
-from codelode.model import Candidate, Chunk, FileKey, HybridQuery
+from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RefName
 from codelode.ports import DependencyGraph, Embedder
 from codelode.vectors import Vector
 from gateway import summaries
@@ -69,7 +69,7 @@ async def staged(state: SearchState, vector: Vector | None, backends: Backends) 
         return _unstaged(state, seeds)
     held = await backends.chunks.files(_files_of(seeds), query.filters.ref)
     try:
-        compared = await _compared(held, vector, backends)
+        compared = await _compared(held, vector, query.filters.ref, backends)
         least = await asyncio.to_thread(_thresholds, query.options.retrieve, backends.embedder)
     except Unavailable:
         return _unstaged(state, seeds)
@@ -139,10 +139,10 @@ def _thresholds(options: Retrieve, embedder: Embedder) -> Thresholds:
 
 
 async def _compared(
-    held: Mapping[FileKey, Sequence[Chunk]], vector: Vector, backends: Backends
+    held: Mapping[FileKey, Sequence[Chunk]], vector: Vector, ref: RefName, backends: Backends
 ) -> list[FoundFile]:
     """Return every file with the cosine of its summary and the query."""
-    imports = await asyncio.to_thread(_imports, list(held), backends.graph)
+    imports = await asyncio.to_thread(_imports, list(held), ref, backends.graph)
     texts = [
         summaries.of_file(file[1], chunks, imports.get(file, ())) for file, chunks in held.items()
     ]
@@ -169,11 +169,13 @@ def _cosines(texts: Sequence[str], vector: Vector, embedder: Embedder) -> list[f
     return cosines
 
 
-def _imports(files: Iterable[FileKey], graph: DependencyGraph | None) -> dict[FileKey, list[str]]:
+def _imports(
+    files: Iterable[FileKey], ref: RefName, graph: DependencyGraph | None
+) -> dict[FileKey, list[str]]:
     """Return what each file imports."""
     if graph is None:
         return {}
-    found = edges_of_files(graph.outgoing, files)
+    found = edges_of_files(graph.outgoing, ref, files)
     return {file: [edge.target for edge in edges] for file, edges in found.items()}
 
 

@@ -26,7 +26,7 @@ from codelode.backends.redis.graph import RedisGraph
 from codelode.backends.redis.symbols import RedisSymbols
 from codelode.cli import redis_server
 from codelode.graph import walk
-from codelode.model import Edge, EdgeKind, Kind, Symbol
+from codelode.model import DEFAULT_REF, Edge, EdgeKind, Kind, Symbol
 
 REPO = "bench/monorepo"
 EDGES_PER_FILE = 10
@@ -92,7 +92,7 @@ def fill(graph, files, seconds):
     started, distinct = time.perf_counter(), 0
     for number, path in enumerate(files):
         edges = edges_of(number, files)
-        graph.replace(REPO, {path: edges})
+        graph.replace(REPO, [DEFAULT_REF], {path: edges})
         distinct += len(edges)
         if time.perf_counter() - started > seconds:
             break
@@ -110,7 +110,7 @@ def rate_of_repeats(graph, files, written):
     count = min(2000, written)
     started = time.perf_counter()
     for number in range(count):
-        graph.replace(REPO, {files[number]: edges_of(number, files)})
+        graph.replace(REPO, [DEFAULT_REF], {files[number]: edges_of(number, files)})
     return count / (time.perf_counter() - started)
 
 
@@ -119,7 +119,7 @@ def walk_times(graph, files, depth, reverse):
     for _ in range(WALKS):
         start = [chance.choice(files)]
         started = time.perf_counter()
-        reached, _ = walk(graph, REPO, start, depth=depth, reverse=reverse, limit=200)
+        reached, _ = walk(graph, REPO, DEFAULT_REF, start, depth=depth, reverse=reverse, limit=200)
         times.append((time.perf_counter() - started) * 1000)
         found.append(len(reached))
     return {**percentiles(times), "edges_mean": round(statistics.mean(found), 1)}
@@ -127,7 +127,7 @@ def walk_times(graph, files, depth, reverse):
 
 def hub_time(graph, path):
     started = time.perf_counter()
-    edges = graph.incoming(REPO, [path])[path]
+    edges = graph.incoming(REPO, DEFAULT_REF, [path])[path]
     return {"in_degree": len(edges), "ms": round((time.perf_counter() - started) * 1000, 1)}
 
 
@@ -135,7 +135,7 @@ def symbol_figures(client):
     table, chance = RedisSymbols(client), random.Random(SEED)
     before, started = used(client), time.perf_counter()
     for number in range(SYMBOL_FILES):
-        table.replace(REPO, {path_of(number): symbols_of(number, chance)})
+        table.replace(REPO, [DEFAULT_REF], {path_of(number): symbols_of(number, chance)})
     took = time.perf_counter() - started
     total = used(client) - before
     rare = lookup_times(table, [f"load_{chance.randrange(SYMBOL_FILES)}_3" for _ in range(WALKS)])
@@ -170,7 +170,7 @@ def lookup_times(table, names):
     times = []
     for name in names:
         started = time.perf_counter()
-        table.lookup(name, repositories=[REPO])
+        table.lookup(name, repositories=[REPO], ref=DEFAULT_REF)
         times.append((time.perf_counter() - started) * 1000)
     return percentiles(times)
 

@@ -26,7 +26,7 @@ from codelode.backends.redis.graph import RedisGraph
 from codelode.backends.redis.references import RedisReferences
 from codelode.backends.redis.symbols import RedisSymbols
 from codelode.cli import redis_server
-from codelode.model import RepositoryName
+from codelode.model import DEFAULT_REF, RepositoryName
 from workers import wire
 from workers.parse import grammars, imports, parse, uses
 from workers.parse.language_table import rules_of
@@ -149,11 +149,13 @@ def stored(parsed, linked, spent):
         paths = list(values)
         with spent(label):
             for start in range(0, len(paths), BATCH):
-                port.replace(name, {path: values[path] for path in paths[start : start + BATCH]})
+                some = paths[start : start + BATCH]
+                port.replace(name, [DEFAULT_REF], {path: values[path] for path in some})
         spent.bytes[label] = (client.info("memory")["used_memory"] - before) // len(paths)
         with spent(f"{label} again"):
             for start in range(0, len(paths), BATCH):
-                port.replace(name, {path: values[path] for path in paths[start : start + BATCH]})
+                some = paths[start : start + BATCH]
+                port.replace(name, [DEFAULT_REF], {path: values[path] for path in some})
 
 
 class Spent:

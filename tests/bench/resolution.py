@@ -22,7 +22,7 @@ from pathlib import Path
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.references import MemoryReferences
 from codelode.backends.memory.symbols import MemorySymbols
-from codelode.model import EdgeKind, ReferenceKind, RepositoryName
+from codelode.model import DEFAULT_REF, EdgeKind, ReferenceKind, RepositoryName
 from codelode.name_resolution import Confidence, reexports, resolve_use
 from gateway.expand.aliases import uses_in
 from workers.parse import imports, parse
@@ -191,21 +191,21 @@ class Indexed:
                 continue
             linked = imports.links(path, parsed, layout=at.layout)
             self.paths.add(path)
-            self.references.replace(NAME, {path: linked.names})
-            self.symbols.replace(NAME, {path: parsed.symbols})
-            self.graph.replace(NAME, {path: linked.edges})
+            self.references.replace(NAME, [DEFAULT_REF], {path: linked.names})
+            self.symbols.replace(NAME, [DEFAULT_REF], {path: parsed.symbols})
+            self.graph.replace(NAME, [DEFAULT_REF], {path: linked.edges})
 
     def meant(self, path, written, kind):
         """What is meant by a name as it is written there, and by a member of that name."""
         found = {}
         kinds = (kind, ReferenceKind.OWN) if kind is ReferenceKind.MEMBER else (kind,)
-        for _, use, source in uses_in(NAME, [path], kinds, self.references):
+        for _, use, source in uses_in(NAME, DEFAULT_REF, [path], kinds, self.references):
             if written in (use.written, use.name):
                 meanings = resolve_use(
                     use,
                     path=path,
                     imported=self.imported(path),
-                    definitions=self.symbols.lookup(use.name, repositories=[NAME]),
+                    definitions=self.symbols.lookup(use.name, repositories=[NAME], ref=DEFAULT_REF),
                     source=source,
                 )
                 found |= {(one.definition.path, one.confidence): one for one in meanings}
@@ -216,7 +216,7 @@ class Indexed:
         return own | {t for one in own if reexports(one) for t in self._targets(one)}
 
     def _targets(self, path):
-        edges = self.graph.outgoing(NAME, [path])[path]
+        edges = self.graph.outgoing(NAME, DEFAULT_REF, [path])[path]
         return {e.target for e in edges if e.kind is EdgeKind.IMPORTS and not e.is_external}
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.graph import edges_of_files, in_order, levels, walk
-from codelode.model import Edge, EdgeKind, RepositoryName
+from codelode.model import DEFAULT_REF, Edge, EdgeKind, RepositoryName
 
 REPO = "acme/app"
 
@@ -16,9 +16,9 @@ REPO = "acme/app"
 class CountingGraph(MemoryGraph):
     reads = 0
 
-    def outgoing(self, repository, paths, *, limit_per_path=None):
+    def outgoing(self, repository, ref, paths, *, limit_per_path=None):
         self.reads += 1
-        return super().outgoing(repository, paths, limit_per_path=limit_per_path)
+        return super().outgoing(repository, ref, paths, limit_per_path=limit_per_path)
 
 
 def files(found, *, reverse=False):
@@ -31,7 +31,9 @@ def graph_of(*pairs):
     graph = CountingGraph()
     for source in {source for source, _ in pairs}:
         ends = [end for start, end in pairs if start == source]
-        graph.replace(REPO, {source: [Edge(source, end, EdgeKind.IMPORTS) for end in ends]})
+        graph.replace(
+            REPO, [DEFAULT_REF], {source: [Edge(source, end, EdgeKind.IMPORTS) for end in ends]}
+        )
     return graph
 
 
@@ -51,7 +53,7 @@ CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("x", "c")]
     ],
 )
 def test_walk_finds_files_with_their_distances(reverse, start, depth, expected):
-    found = walk(graph_of(*CHAIN), REPO, start, depth=depth, reverse=reverse, limit=99)
+    found = walk(graph_of(*CHAIN), REPO, DEFAULT_REF, start, depth=depth, reverse=reverse, limit=99)
 
     assert files(found, reverse=reverse) == (expected, False)
 
@@ -59,7 +61,7 @@ def test_walk_finds_files_with_their_distances(reverse, start, depth, expected):
 def test_a_circle_ends_the_walk_without_finding_the_start():
     graph = graph_of(("a", "b"), ("b", "a"))
 
-    found = walk(graph, REPO, ["a"], depth=99, reverse=False, limit=99)
+    found = walk(graph, REPO, DEFAULT_REF, ["a"], depth=99, reverse=False, limit=99)
     assert files(found) == ((("b", 1),), False)
     assert graph.reads == 2
 
@@ -67,36 +69,38 @@ def test_a_circle_ends_the_walk_without_finding_the_start():
 def test_the_limit_cuts_the_farthest_off_and_says_so():
     graph = graph_of(("a", "b"), ("b", "d"), ("b", "c"), ("b", "e"))
 
-    found = walk(graph, REPO, ["a"], depth=2, reverse=False, limit=2)
+    found = walk(graph, REPO, DEFAULT_REF, ["a"], depth=2, reverse=False, limit=2)
     assert files(found) == ((("b", 1), ("c", 2)), True)
-    assert walk(graph, REPO, ["a"], depth=2, reverse=False, limit=4)[1] is False
+    assert walk(graph, REPO, DEFAULT_REF, ["a"], depth=2, reverse=False, limit=4)[1] is False
 
 
 def test_names_outside_are_told_of_the_start_alone():
     graph = graph_of()
     for path, end in (("a", "b"), ("b", "c")):
         outside = Edge(path, f"lib.{path}", EdgeKind.IMPORTS, is_external=True)
-        graph.replace(REPO, {path: [outside, Edge(path, end, EdgeKind.IMPORTS)]})
+        graph.replace(REPO, [DEFAULT_REF], {path: [outside, Edge(path, end, EdgeKind.IMPORTS)]})
 
-    found, _ = walk(graph, REPO, ["a"], depth=3, reverse=False, limit=9)
+    found, _ = walk(graph, REPO, DEFAULT_REF, ["a"], depth=3, reverse=False, limit=9)
     assert [edge.target for edge, _ in found] == ["b", "lib.a", "c"]
 
 
 def test_other_kinds_of_edges_are_not_followed():
     graph = graph_of(("a", "b"))
-    graph.replace(REPO, {"a": [Edge("a", "b", EdgeKind.TESTS)]})
+    graph.replace(REPO, [DEFAULT_REF], {"a": [Edge("a", "b", EdgeKind.TESTS)]})
 
-    assert walk(graph, REPO, ["a"], depth=2, reverse=False, limit=9) == ((), False)
-    found, _ = walk(graph, REPO, ["a"], depth=2, reverse=False, limit=9, kind=EdgeKind.TESTS)
+    assert walk(graph, REPO, DEFAULT_REF, ["a"], depth=2, reverse=False, limit=9) == ((), False)
+    found, _ = walk(
+        graph, REPO, DEFAULT_REF, ["a"], depth=2, reverse=False, limit=9, kind=EdgeKind.TESTS
+    )
     assert len(found) == 1
 
 
 def test_a_level_is_read_at_once_as_far_as_there_is_room():
     graph = graph_of(*(("a", f"b{n}") for n in range(50)), *((f"b{n}", "c") for n in range(50)))
 
-    walk(graph, REPO, ["a"], depth=2, reverse=False, limit=999)
+    walk(graph, REPO, DEFAULT_REF, ["a"], depth=2, reverse=False, limit=999)
     assert graph.reads == 2
-    walk(graph, REPO, ["a"], depth=2, reverse=False, limit=60)
+    walk(graph, REPO, DEFAULT_REF, ["a"], depth=2, reverse=False, limit=60)
     assert graph.reads == 2 + 2  # sixteen files of the second level fill it
 
 
@@ -105,11 +109,11 @@ def test_of_a_hub_no_more_is_read_than_can_be_told():
     asked = []
 
     class Watched(MemoryGraph):
-        def incoming(self, repository, paths, *, limit_per_path=None):
+        def incoming(self, repository, ref, paths, *, limit_per_path=None):
             asked.append(limit_per_path)
-            return graph.incoming(repository, paths, limit_per_path=limit_per_path)
+            return graph.incoming(repository, ref, paths, limit_per_path=limit_per_path)
 
-    found, truncated = walk(Watched(), REPO, ["hub"], depth=3, reverse=True, limit=9)
+    found, truncated = walk(Watched(), REPO, DEFAULT_REF, ["hub"], depth=3, reverse=True, limit=9)
     assert (len(found), truncated, asked) == (9, True, [10])
 
 
@@ -122,8 +126,8 @@ def test_of_a_hub_no_more_is_read_than_can_be_told():
 def test_a_limited_walk_is_the_start_of_the_whole_one(pairs, depth, limit):
     graph = graph_of(*((str(source), str(target)) for source, target in pairs))
 
-    whole, _ = walk(graph, REPO, ["0"], depth=depth, reverse=True, limit=1000)
-    part, truncated = walk(graph, REPO, ["0"], depth=depth, reverse=True, limit=limit)
+    whole, _ = walk(graph, REPO, DEFAULT_REF, ["0"], depth=depth, reverse=True, limit=1000)
+    part, truncated = walk(graph, REPO, DEFAULT_REF, ["0"], depth=depth, reverse=True, limit=limit)
     assert part == whole[:limit]
     assert truncated == (len(whole) > limit)
 
@@ -153,10 +157,14 @@ def test_levels_hold_each_node_once_at_its_least_distance():
 def test_edges_of_files_are_read_once_per_repository():
     graph = CountingGraph()
     for repository in ("acme/app", "acme/lib"):
-        graph.replace(repository, {"a.py": [Edge("a.py", f"{repository}.py", EdgeKind.IMPORTS)]})
+        graph.replace(
+            repository,
+            [DEFAULT_REF],
+            {"a.py": [Edge("a.py", f"{repository}.py", EdgeKind.IMPORTS)]},
+        )
 
     files = [(name, path) for name in ("acme/app", "acme/lib") for path in ("a.py", "b.py")]
-    found = edges_of_files(graph.outgoing, files)
+    found = edges_of_files(graph.outgoing, DEFAULT_REF, files)
 
     assert graph.reads == 2
     assert [edge.target for edge in found[RepositoryName("acme/lib"), "a.py"]] == ["acme/lib.py"]

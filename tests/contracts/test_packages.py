@@ -6,6 +6,7 @@ import pytest
 
 from codelode.backends.memory.packages import MemoryPackageIndex
 from codelode.backends.redis.packages import RedisPackageIndex
+from codelode.model import DEFAULT_REF
 from codelode.ports import PublishedPackages
 
 
@@ -23,8 +24,8 @@ def publication(**keys):
 
 
 def test_a_key_leads_to_all_that_publish_it(packages):
-    packages.publish("acme/ui", publication(npm_ui="", npm_icons="packages/icons"))
-    packages.publish("acme/fork", publication(npm_ui="lib"))
+    packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui="", npm_icons="packages/icons"))
+    packages.publish("acme/fork", [DEFAULT_REF], publication(npm_ui="lib"))
 
     assert packages.publishers(["npm:ui", "npm:icons", "npm:none"]) == {
         "npm:ui": (("acme/fork", "lib"), ("acme/ui", "")),
@@ -34,17 +35,17 @@ def test_a_key_leads_to_all_that_publish_it(packages):
 
 
 def test_what_is_published_is_read_back(packages):
-    packages.publish("acme/ui", publication(npm_ui="packages/ü"))
+    packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui="packages/ü"))
 
-    assert packages.published_by("acme/ui") == PublishedPackages(
+    assert packages.published_by("acme/ui", DEFAULT_REF) == PublishedPackages(
         {"npm:ui": "packages/ü"}, {"npm": "1"}
     )
-    assert packages.published_by("acme/none") == PublishedPackages({}, {})
+    assert packages.published_by("acme/none", DEFAULT_REF) == PublishedPackages({}, {})
 
 
 def test_publishing_anew_withdraws_the_old(packages):
-    packages.publish("acme/ui", publication(npm_ui="", npm_old=""))
-    packages.publish("acme/ui", publication(npm_ui="lib", npm_new=""))
+    packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui="", npm_old=""))
+    packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui="lib", npm_new=""))
 
     assert packages.publishers(["npm:ui", "npm:old", "npm:new"]) == {
         "npm:ui": (("acme/ui", "lib"),),
@@ -54,17 +55,17 @@ def test_publishing_anew_withdraws_the_old(packages):
 
 def test_a_removed_repository_publishes_nothing(packages):
     for name in ("acme/ui", "acme/fork"):
-        packages.publish(name, publication(npm_ui=""))
+        packages.publish(name, [DEFAULT_REF], publication(npm_ui=""))
     packages.remove_repository("acme/ui")
     packages.remove_repository("never-seen")
 
     assert packages.publishers(["npm:ui"]) == {"npm:ui": (("acme/fork", ""),)}
-    assert packages.published_by("acme/ui") == PublishedPackages({}, {})
+    assert packages.published_by("acme/ui", DEFAULT_REF) == PublishedPackages({}, {})
 
 
 def test_the_last_that_goes_leaves_no_keys(redis):
     packages = RedisPackageIndex(redis)
-    packages.publish("acme/ui", publication(npm_ui="", npm_icons=""))
+    packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui="", npm_icons=""))
     packages.remove_repository("acme/ui")
 
     assert redis.keys() == []

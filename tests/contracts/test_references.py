@@ -13,6 +13,7 @@ from codelode.backends.redis.references import RedisReferences
 from codelode.references import MAX_NAMES
 
 REPO = "acme/app"
+MAIN, TOPIC = "main", "topic"
 
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
@@ -23,90 +24,95 @@ def index(request):
 
 
 def test_names_are_found_in_both_directions(index):
-    index.replace(REPO, {"a.py": ["m load", "c run"], "b.py": ["c run"]})
+    index.replace(REPO, [MAIN], {"a.py": ["m load", "c run"], "b.py": ["c run"]})
 
-    assert index.names(REPO, ["a.py", "b.py"]) == {"a.py": ("c run", "m load"), "b.py": ("c run",)}
-    assert index.files(REPO, ["c run", "m load"]) == {
+    assert index.names(REPO, MAIN, ["a.py", "b.py"]) == {
+        "a.py": ("c run", "m load"),
+        "b.py": ("c run",),
+    }
+    assert index.files(REPO, MAIN, ["c run", "m load"]) == {
         "c run": ("a.py", "b.py"),
         "m load": ("a.py",),
     }
 
 
 def test_a_use_is_found_without_its_lines_and_read_with_them(index):
-    index.replace(REPO, {"a.py": ["c run\x003 14"], "b.py": ["c run\x007"]})
+    index.replace(REPO, [MAIN], {"a.py": ["c run\x003 14"], "b.py": ["c run\x007"]})
 
-    assert index.files(REPO, ["c run"]) == {"c run": ("a.py", "b.py")}
-    assert index.names(REPO, ["a.py"]) == {"a.py": ("c run\x003 14",)}
-    index.replace(REPO, {"a.py": ["c run\x004"]})
-    assert index.names(REPO, ["a.py"]) == {"a.py": ("c run\x004",)}
-    assert index.files(REPO, ["c run"]) == {"c run": ("a.py", "b.py")}
+    assert index.files(REPO, MAIN, ["c run"]) == {"c run": ("a.py", "b.py")}
+    assert index.names(REPO, MAIN, ["a.py"]) == {"a.py": ("c run\x003 14",)}
+    index.replace(REPO, [MAIN], {"a.py": ["c run\x004"]})
+    assert index.names(REPO, MAIN, ["a.py"]) == {"a.py": ("c run\x004",)}
+    assert index.files(REPO, MAIN, ["c run"]) == {"c run": ("a.py", "b.py")}
 
 
 def test_what_nobody_uses_has_no_files_and_what_uses_nothing_no_names(index):
-    index.replace(REPO, {"a.py": ["c run"], "empty.py": []})
+    index.replace(REPO, [MAIN], {"a.py": ["c run"], "empty.py": []})
 
-    assert index.files(REPO, ["c never"]) == {"c never": ()}
-    assert index.names(REPO, ["empty.py", "unknown.py"]) == {"empty.py": (), "unknown.py": ()}
-    assert index.files(REPO, []) == {}
-    assert index.names(REPO, []) == {}
+    assert index.files(REPO, MAIN, ["c never"]) == {"c never": ()}
+    assert index.names(REPO, MAIN, ["empty.py", "unknown.py"]) == {"empty.py": (), "unknown.py": ()}
+    assert index.files(REPO, MAIN, []) == {}
+    assert index.names(REPO, MAIN, []) == {}
 
 
 def test_replacing_takes_the_old_names_away(index):
-    index.replace(REPO, {"a.py": ["c old", "c both"]})
-    index.replace(REPO, {"a.py": ["c new", "c both"]})
+    index.replace(REPO, [MAIN], {"a.py": ["c old", "c both"]})
+    index.replace(REPO, [MAIN], {"a.py": ["c new", "c both"]})
 
-    assert index.files(REPO, ["c old", "c both", "c new"]) == {
+    assert index.files(REPO, MAIN, ["c old", "c both", "c new"]) == {
         **{"c old": (), "c both": ("a.py",)},
         "c new": ("a.py",),
     }
-    index.replace(REPO, {"a.py": []})
-    assert index.files(REPO, ["c both"]) == {"c both": ()}
+    index.replace(REPO, [MAIN], {"a.py": []})
+    assert index.files(REPO, MAIN, ["c both"]) == {"c both": ()}
 
 
 def test_repositories_do_not_see_each_other_and_leave_alone(index):
     for repository in ("gone", "kept"):
-        index.replace(repository, {"a.py": ["c run"]})
+        index.replace(repository, [MAIN], {"a.py": ["c run"]})
     index.remove_repository("gone")
     index.remove_repository("never-seen")
 
-    assert index.files("gone", ["c run"]) == {"c run": ()}
-    assert index.files("kept", ["c run"]) == {"c run": ("a.py",)}
+    assert index.files("gone", MAIN, ["c run"]) == {"c run": ()}
+    assert index.files("kept", MAIN, ["c run"]) == {"c run": ("a.py",)}
 
 
 def test_a_name_in_many_files_is_found_in_all_and_leaves_one_by_one(index):
     paths = sorted(f"{number}.py" for number in range(600))
-    index.replace(REPO, {path: ["c get"] for path in paths})
-    assert index.files(REPO, ["c get"])["c get"] == tuple(paths)
+    index.replace(REPO, [MAIN], {path: ["c get"] for path in paths})
+    assert index.files(REPO, MAIN, ["c get"])["c get"] == tuple(paths)
 
-    index.replace(REPO, {path: [] for path in paths[:599]})
-    assert index.files(REPO, ["c get"])["c get"] == (paths[599],)
+    index.replace(REPO, [MAIN], {path: [] for path in paths[:599]})
+    assert index.files(REPO, MAIN, ["c get"])["c get"] == (paths[599],)
 
 
 def test_a_file_keeps_a_bounded_number_of_names(index):
-    index.replace(REPO, {"a.py": [f"c n{number}" for number in range(MAX_NAMES + 10)]})
+    index.replace(REPO, [MAIN], {"a.py": [f"c n{number}" for number in range(MAX_NAMES + 10)]})
 
-    assert len(index.names(REPO, ["a.py"])["a.py"]) == MAX_NAMES
+    assert len(index.names(REPO, MAIN, ["a.py"])["a.py"]) == MAX_NAMES
 
 
 def test_many_names_are_read_in_one_call(index):
-    index.replace(REPO, {"a.py": [f"c n{number}" for number in range(2_500)]})
+    index.replace(REPO, [MAIN], {"a.py": [f"c n{number}" for number in range(2_500)]})
 
-    found = index.files(REPO, [f"c n{number}" for number in range(2_500)])
+    found = index.files(REPO, MAIN, [f"c n{number}" for number in range(2_500)])
     assert set(found.values()) == {("a.py",)}
 
 
 def test_the_same_names_again_write_nothing(redis):
     index = RedisReferences(redis)
-    index.replace(REPO, {"a.py": ["c run", "m load"]})
+    index.replace(REPO, [MAIN], {"a.py": ["c run", "m load"]})
     before = redis.info("persistence")["aof_current_size"]
-    index.replace(REPO, {"a.py": ["m load", "c run", "c run"]})
+    index.replace(REPO, [MAIN], {"a.py": ["m load", "c run", "c run"]})
 
     assert redis.info("persistence")["aof_current_size"] == before
 
 
 def test_a_removed_repository_leaves_no_keys(redis):
     index = RedisReferences(redis)
-    index.replace(REPO, {f"{number}.py": ["c get", f"c n{number}"] for number in range(600)})
+    index.replace(
+        REPO, [MAIN], {f"{number}.py": ["c get", f"c n{number}"] for number in range(600)}
+    )
     index.remove_repository(REPO)
 
     assert redis.keys() == []
@@ -124,10 +130,10 @@ def test_any_sequence_of_changes_ends_alike_in_redis_and_in_memory(redis, change
     twins = MemoryReferences(), RedisReferences(redis, prefix=next(prefixes))
     for path, used in changes:
         for twin in twins:
-            twin.replace(REPO, {path: used})
+            twin.replace(REPO, [MAIN], {path: used})
 
     memory, server = twins
     every = sorted({name for _, used in changes for name in used})
     known = sorted({path for path, _ in changes})
-    assert server.files(REPO, every) == memory.files(REPO, every)
-    assert server.names(REPO, known) == memory.names(REPO, known)
+    assert server.files(REPO, MAIN, every) == memory.files(REPO, MAIN, every)
+    assert server.names(REPO, MAIN, known) == memory.names(REPO, MAIN, known)

@@ -117,7 +117,7 @@ class Cluster:
         ledger, graph = registry.ledger(settings), registry.graph(settings)
         (status,) = ledger.refs(name)
         paths = [record.path for record in ledger.all(name, status.ref)]
-        edges = graph.outgoing(name, paths)
+        edges = graph.outgoing(name, DEFAULT_REF, paths)
         return ids, frozenset(edge for found in edges.values() for edge in found)
 
     def _is_ready(self) -> bool:

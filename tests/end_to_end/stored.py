@@ -55,7 +55,8 @@ def read(cluster, repository):
     records = frozenset(ledger.all(name, status.ref))
     # Those too of which a table alone knows.
     paths = sorted(
-        {record.path for record in records} | registry.table_inventory(settings).paths(name)
+        {record.path for record in records}
+        | frozenset().union(*registry.table_inventory(settings).paths(name).values())
     )
     search = registry.chunk_search(settings, model)
     chunks, vectors = asyncio.run(_found(search, model, name, paths))
@@ -117,26 +118,30 @@ async def _found(search, model, name, paths):
 
 
 def _edges(graph, name, paths):
-    return _all(graph.outgoing(name, paths)), _all(graph.incoming(name, paths))
+    return _all(graph.outgoing(name, DEFAULT_REF, paths)), _all(
+        graph.incoming(name, DEFAULT_REF, paths)
+    )
 
 
 def _symbols(table, name, paths):
-    defined = _all(table.defined_in(name, paths))
+    defined = _all(table.defined_in(name, DEFAULT_REF, paths))
     names = sorted({at.symbol.name for at in defined})
-    return defined, _all(table.lookup_all(names, repository=name))
+    return defined, _all(table.lookup_all(names, repository=name, ref=DEFAULT_REF))
 
 
 def _names(index, name, paths):
     used = frozenset(
-        (path, text) for path, some in index.names(name, paths).items() for text in some
+        (path, text)
+        for path, some in index.names(name, DEFAULT_REF, paths).items()
+        for text in some
     )
-    files = index.files(name, sorted({text for _, text in used}))
+    files = index.files(name, DEFAULT_REF, sorted({text for _, text in used}))
     return used, frozenset((path, text) for text, some in files.items() for path in some)
 
 
 def _published(packages, name):
     """Fingerprints are left out: after a death they may be in doubt until the next run."""
-    return frozenset(packages.published_by(name).keys.items())
+    return frozenset(packages.published_by(name, DEFAULT_REF).keys.items())
 
 
 def _all(by_key):

@@ -153,3 +153,35 @@ def test_repositories_find_each_other_in_either_order(cluster, tmp_path, git, or
     client.remove(names["maker"])
     assert links(client, "app.js", "cross_repository", repository=names["user"]) == []
     client.remove(names["user"])
+
+
+@pytest.mark.timeout(240)
+def test_each_ref_has_its_own_graph_symbols_and_references(cluster, git):
+    name = "graph/refs"
+    client = cluster.client()
+    main, topic = {"repository": name}, {"repository": name, "ref": "topic"}
+    indexed(client, git, name, APP)
+    git.run("checkout", "-q", "-b", "topic")
+    git.commit(
+        {"tests/test_store.py": None, "src/app/store.py": "def load(key, more):\n    return key\n"}
+    )
+    git.run("checkout", "-q", "main")
+    assert client.index(str(git.folder), name=name, ref="topic").state == "complete"
+
+    assert sources(client, "src/app/store.py", "importers", depth=1, **main) == {
+        *("src/app/main.py", "tests/test_store.py")
+    }
+    assert sources(client, "src/app/store.py", "importers", depth=1, **topic) == {"src/app/main.py"}
+    assert sources(client, "load", "callers", **main) == {"src/app/main.py", "tests/test_store.py"}
+    assert sources(client, "load", "callers", **topic) == {"src/app/main.py"}
+    assert targets(client, "src/app/store.py", "imports", **topic) == set()
+    assert {one.signature for one in client.explain("load", **main).definitions} == {
+        "def load(key)"
+    }
+    assert {one.signature for one in client.explain("load", **topic).definitions} == {
+        "def load(key, more)"
+    }
+    with pytest.raises(NotFound):
+        client.graph("Store", **topic)
+    assert client.explain("Store", **main).definitions
+    client.remove(name)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from codelode.backends import registry
-from codelode.model import DEFAULT_REF, FileChunks, RepositoryName, RunState
+from codelode.model import DEFAULT_REF, FileChunks, RefName, RepositoryName, RunState
 from tests.end_to_end.stored import assert_same, differences, read
 
 NAME = RepositoryName("compared")
@@ -17,6 +17,7 @@ FILES = {
     "app/show.py": "from app.load import load\n\n\ndef show(path):\n    print(load(path))\n",
 }
 GONE = "app/show.py"
+REFS = (DEFAULT_REF, RefName("main"))
 
 
 @pytest.fixture(scope="module")
@@ -41,27 +42,27 @@ def test_an_index_is_the_same_as_itself_and_not_so_with_another_vector(damaged):
 
 
 def without_edges(settings):
-    registry.graph(settings).replace(NAME, {GONE: ()})
+    registry.graph(settings).replace(NAME, REFS, {GONE: ()})
 
 
 def without_symbols(settings):
-    registry.symbols(settings).replace(NAME, {GONE: ()})
+    registry.symbols(settings).replace(NAME, REFS, {GONE: ()})
 
 
 def without_names(settings):
-    registry.references(settings).replace(NAME, {GONE: ()})
+    registry.references(settings).replace(NAME, REFS, {GONE: ()})
 
 
 def without_chunks(settings):
     store = registry.chunk_store(settings)
-    store.replace([FileChunks(NAME, GONE, (DEFAULT_REF, "main"))])
+    store.replace([FileChunks(NAME, GONE, REFS)])
     store.close()
 
 
 def with_a_stray_symbol(settings):
     table = registry.symbols(settings)
-    (at, *_) = table.defined_in(NAME, [GONE])[GONE]
-    table.replace(NAME, {"app/stray.py": [replace(at.symbol, name="stray")]})
+    (at, *_) = table.defined_in(NAME, DEFAULT_REF, [GONE])[GONE]
+    table.replace(NAME, REFS, {"app/stray.py": [replace(at.symbol, name="stray")]})
 
 
 @pytest.mark.parametrize(

@@ -346,7 +346,7 @@ JAVA = """class Client {
 def parsed_file(path, text, symbols):
     """The chunks of a file whose definitions are in the symbol table, as the workers leave them."""
     file = parse(text.encode(), path=path)
-    symbols.replace(HTTP, {path: file.symbols})
+    symbols.replace(HTTP, [DEFAULT_REF], {path: file.symbols})
     return locate(file, repository=HTTP, path=path, refs=[DEFAULT_REF])
 
 
@@ -393,7 +393,7 @@ def test_a_hit_inside_a_long_function_names_the_line_on_which_that_begins(symbol
 def test_a_line_of_another_version_of_the_file_is_not_shown(symbols):
     [first, *_] = parsed_file("a.py", PYTHON, symbols)
     parsed_file("a.py", "import os\n" * 3 + PYTHON, symbols)
-    defined = {(HTTP, "a.py"): symbols.defined_in(HTTP, ["a.py"])["a.py"]}
+    defined = {(HTTP, "a.py"): symbols.defined_in(HTTP, DEFAULT_REF, ["a.py"])["a.py"]}
 
     found = definition(first._replace(symbol="Session.get"), defined)
     moved = definition(first._replace(symbol="Session.ok"), defined)

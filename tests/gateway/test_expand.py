@@ -63,6 +63,7 @@ def project(index, graph, make_chunk):
     )
     graph.replace(
         HTTP,
+        [DEFAULT_REF],
         edges(
             ("src/retry.py", IMPORTS, "src/clock.py"),
             ("src/retry.py", IMPORTS, "ext:time"),
@@ -150,7 +151,7 @@ async def test_the_graph_is_read_by_repository_and_path(project, backends):
 
 async def test_a_file_is_told_by_its_nearest_relation(project, backends, graph):
     """`src/backoff.py` shares the folder of the hit, and two edges lead to it."""
-    graph.replace(HTTP, edges(("lib/log.py", IMPORTS, "src/backoff.py")))
+    graph.replace(HTTP, [DEFAULT_REF], edges(("lib/log.py", IMPORTS, "src/backoff.py")))
 
     state = await expanded(backends, project, related=20, hops=2)
 
@@ -183,7 +184,7 @@ async def test_related_files_stay_in_the_repository_of_the_hit(
 ):
     other = RepositoryName("acme/secret")
     index(make_chunk("src/clock.py", "secret", repository=other))
-    graph.replace(other, edges(("src/clock.py", IMPORTS, "src/retry.py")))
+    graph.replace(other, [DEFAULT_REF], edges(("src/clock.py", IMPORTS, "src/retry.py")))
 
     state = await expanded(backends, project, related=50)
 
@@ -207,13 +208,16 @@ async def test_options_that_are_off_read_nothing(make_chunk):
 
 
 async def chain(graph, *starts, depth=3):
-    links, notices = await chains([(HTTP, path) for path in starts], graph, depth=depth)
+    links, notices = await chains(
+        [(HTTP, path) for path in starts], DEFAULT_REF, graph, depth=depth
+    )
     return [(link.path, link.target, link.depth, link.mark.value) for link in links], notices
 
 
 async def test_a_chain_says_where_it_ends(graph):
     graph.replace(
         HTTP,
+        [DEFAULT_REF],
         edges(
             ("a", IMPORTS, "b"),
             ("a", IMPORTS, "ext:os"),
@@ -240,7 +244,9 @@ async def test_a_chain_says_where_it_ends(graph):
 
 
 async def test_a_file_that_two_chains_meet_is_followed_once(graph):
-    graph.replace(HTTP, edges(("a", IMPORTS, "c"), ("b", IMPORTS, "c"), ("c", IMPORTS, "d")))
+    graph.replace(
+        HTTP, [DEFAULT_REF], edges(("a", IMPORTS, "c"), ("b", IMPORTS, "c"), ("c", IMPORTS, "d"))
+    )
 
     links, _ = await chain(graph, "a", "b")
 
@@ -249,7 +255,7 @@ async def test_a_file_that_two_chains_meet_is_followed_once(graph):
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
 async def test_no_chain_is_longer_than_asked(graph, depth):
-    graph.replace(HTTP, edges(*((f"{n}", IMPORTS, f"{n + 1}") for n in range(9))))
+    graph.replace(HTTP, [DEFAULT_REF], edges(*((f"{n}", IMPORTS, f"{n + 1}") for n in range(9))))
 
     links, _ = await chain(graph, "0", depth=depth)
 
@@ -258,7 +264,9 @@ async def test_no_chain_is_longer_than_asked(graph, depth):
 
 
 async def test_the_chains_of_a_hub_are_cut_with_a_notice(graph):
-    graph.replace(HTTP, edges(*(("hub", IMPORTS, f"{n}") for n in range(MAX_LINKS + 1))))
+    graph.replace(
+        HTTP, [DEFAULT_REF], edges(*(("hub", IMPORTS, f"{n}") for n in range(MAX_LINKS + 1)))
+    )
 
     links, notices = await chain(graph, "hub")
 

@@ -10,7 +10,7 @@ from grpc import aio
 
 from codelode.backends.memory.packages import MemoryPackageIndex
 from codelode.backends.memory.references import MemoryReferences
-from codelode.model import Edge, EdgeKind, Kind, Repository, Symbol
+from codelode.model import DEFAULT_REF, Edge, EdgeKind, Kind, Repository, Symbol
 from codelode.ports import PublishedPackages
 from codelode.v1 import graph_pb2, graph_pb2_grpc
 
@@ -72,10 +72,12 @@ def ask(backends, ledger, index, make_chunk, channel):
     index(*(make_chunk(path, text) for path, text in FILES.items()))
     index(make_chunk("app.js", "ui()\n", repository=THERE))
     for path in FILES:
-        backends.graph.replace(HERE, {path: edges(path, EDGES.get(path, []))})
-        backends.symbols.replace(HERE, {path: [symbol(*row) for row in SYMBOLS[path]]})
-        backends.references.replace(HERE, {path: NAMES.get(path, [])})
-    backends.packages.publish(THERE, PublishedPackages({"npm:ui": ""}, {}))
+        backends.graph.replace(HERE, [DEFAULT_REF], {path: edges(path, EDGES.get(path, []))})
+        backends.symbols.replace(
+            HERE, [DEFAULT_REF], {path: [symbol(*row) for row in SYMBOLS[path]]}
+        )
+        backends.references.replace(HERE, [DEFAULT_REF], {path: NAMES.get(path, [])})
+    backends.packages.publish(THERE, [DEFAULT_REF], PublishedPackages({"npm:ui": ""}, {}))
 
     async def asked(subject, relation, **fields):
         request = graph_pb2.GetGraphRequest(subject=subject, relations=[relation], **fields)
@@ -168,9 +170,9 @@ ALIASED = {
 def aliased(ask, backends, index, make_chunk):
     index(*(make_chunk(path, text) for path, (text, *_) in ALIASED.items()))
     for path, (_, symbols, targets, names) in ALIASED.items():
-        backends.graph.replace(HERE, {path: edges(path, targets)})
-        backends.symbols.replace(HERE, {path: [symbol(*row) for row in symbols]})
-        backends.references.replace(HERE, {path: names})
+        backends.graph.replace(HERE, [DEFAULT_REF], {path: edges(path, targets)})
+        backends.symbols.replace(HERE, [DEFAULT_REF], {path: [symbol(*row) for row in symbols]})
+        backends.references.replace(HERE, [DEFAULT_REF], {path: names})
     return ask
 
 
@@ -207,13 +209,15 @@ async def test_who_takes_from_a_package_is_found_from_its_repository(ask):
 
 
 async def test_a_definition_that_leaves_takes_its_calls_along(ask, backends):
-    backends.symbols.replace(HERE, {"src/store.py": []})
+    backends.symbols.replace(HERE, [DEFAULT_REF], {"src/store.py": []})
 
     assert await ask("run", "calls") == ["run → load name 1"]
 
 
 async def test_what_the_ref_does_not_hold_is_left_out(ask, backends):
-    backends.graph.replace(HERE, {"src/base.py": edges("src/base.py", ["src/gone.py"])})
+    backends.graph.replace(
+        HERE, [DEFAULT_REF], {"src/base.py": edges("src/base.py", ["src/gone.py"])}
+    )
 
     assert await ask("src/base.py", "imports") == []
 

@@ -6,7 +6,7 @@ import pytest
 from codelode.access import EVERYTHING
 from codelode.backends.models.onnx import OnnxCrossEncoder
 from codelode.errors import InvalidSettings, Unavailable
-from codelode.model import Candidate, Category, Edge, EdgeKind, RepositoryName
+from codelode.model import DEFAULT_REF, Candidate, Category, Edge, EdgeKind, RepositoryName
 from gateway.analyze.query import analysis
 from gateway.options import Centrality, Fusion, Options, Rank, Ranker, Reranker, Retrieve
 from gateway.rank import centrality, fused, rank
@@ -267,7 +267,7 @@ def hub(path, count):
 async def test_a_file_that_many_import_rises(backends, graph, candidate, mix):
     middle = [f"middle{n}.py" for n in range(10)]
     known = [(path, f"{path}{n}") for path in middle for n in range(3)]
-    graph.replace(HTTP, imports(*hub("hub.py", 40), *known))
+    graph.replace(HTTP, [DEFAULT_REF], imports(*hub("hub.py", 40), *known))
     given = [
         candidate("leaf.py", "retry", keyword=5.001),
         candidate("hub.py", "retry", keyword=5.0),
@@ -283,7 +283,11 @@ async def test_a_file_that_many_import_rises(backends, graph, candidate, mix):
 
 @pytest.mark.parametrize("mix", [Centrality.RRF, Centrality.BLEND])
 async def test_a_file_far_down_does_not_rise_by_its_links(backends, graph, candidate, mix):
-    graph.replace(HTTP, imports(*hub("hub.py", 40), *((f"{n}.py", f"x{n}.py") for n in range(9))))
+    graph.replace(
+        HTTP,
+        [DEFAULT_REF],
+        imports(*hub("hub.py", 40), *((f"{n}.py", f"x{n}.py") for n in range(9))),
+    )
     given = [candidate(f"{n}.py", "retry", keyword=9.0 - n) for n in range(4)]
     given.append(candidate("hub.py", "nothing of it", keyword=0.1, similarity=0.0))
 
@@ -311,7 +315,7 @@ def test_centrality_by_blend_is_six_to_four(candidate):
 
 
 async def test_on_a_sparse_graph_centrality_is_off_and_says_so(backends, graph, candidate):
-    graph.replace(HTTP, imports(("a.py", "b.py")))
+    graph.replace(HTTP, [DEFAULT_REF], imports(("a.py", "b.py")))
     given = [candidate("a.py", keyword=2.0), candidate("b.py")]
 
     state = await ordered(backends, given, centrality=Centrality.RRF)
@@ -330,7 +334,7 @@ async def test_without_a_graph_centrality_is_noticed(chunks, embedder, candidate
 
 async def test_the_paths_of_another_repository_are_other_files(backends, graph, candidate):
     """The graph is read by repository and path; a path alone would match other repositories."""
-    graph.replace(RepositoryName("acme/other"), imports(*hub("a.py", 40)))
+    graph.replace(RepositoryName("acme/other"), [DEFAULT_REF], imports(*hub("a.py", 40)))
 
     state = await ordered(backends, [candidate("a.py")], centrality=Centrality.RRF)
 

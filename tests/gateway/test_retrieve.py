@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codelode.access import EVERYTHING
-from codelode.model import Candidate, Edge, EdgeKind, Filters, RepositoryName
+from codelode.model import DEFAULT_REF, Candidate, Edge, EdgeKind, Filters, RepositoryName
 from gateway import pipeline
 from gateway.analyze import analyze
 from gateway.options import Analyze, Mode, Options, Rank, Retrieve
@@ -162,7 +162,11 @@ def project(index, make_chunk, graph):
         make_chunk("src/retry.py", "unrelated = 1", start_line=20),
         make_chunk("src/page.py", "def render(page): ...", symbol="render"),
     )
-    graph.replace(HTTP, {"src/retry.py": [Edge("src/retry.py", "src/clock.py", EdgeKind.IMPORTS)]})
+    graph.replace(
+        HTTP,
+        [DEFAULT_REF],
+        {"src/retry.py": [Edge("src/retry.py", "src/clock.py", EdgeKind.IMPORTS)]},
+    )
 
 
 @pytest.mark.usefixtures("project")

@@ -62,6 +62,7 @@ def indexed(ledger, index, make_chunk, graph, symbols):
     )
     graph.replace(
         HTTP,
+        [DEFAULT_REF],
         {
             "src/client.py": [Edge("src/client.py", "src/retry.py", EdgeKind.IMPORTS)],
             "src/retry.py": [Edge("src/retry.py", "lib/clock.py", EdgeKind.IMPORTS)],
@@ -69,7 +70,7 @@ def indexed(ledger, index, make_chunk, graph, symbols):
         },
     )
     retry = Symbol("retry", "retry", Kind.FUNCTION, "def retry(call):", 5, 6, True, "Call again.")
-    symbols.replace(HTTP, {"src/retry.py": [retry]})
+    symbols.replace(HTTP, [DEFAULT_REF], {"src/retry.py": [retry]})
 
 
 def request(query="retry a call", *, options=None, **fields):
@@ -264,7 +265,7 @@ async def test_a_hit_says_at_which_commit_and_line_and_why(service, ledger, inde
     ledger.register(Repository(HTTP, "git@github.com:acme/http.git"))
     file = parse(b"import os\n\n\ndef back_off(call):\n    return call()\n", path="src/off.py")
     index(*locate(file, repository=HTTP, path="src/off.py", refs=[DEFAULT_REF, "main"]))
-    symbols.replace(HTTP, {"src/off.py": file.symbols})
+    symbols.replace(HTTP, [DEFAULT_REF], {"src/off.py": file.symbols})
 
     for is_cached in (False, True):
         response = await service.Search(request("back_off", top_k=5))
@@ -572,7 +573,7 @@ def parsed(indexed, index, symbols):
     def build(text, *, path="src/whole.py"):
         made = parse(text.encode(), path=path)
         index(*locate(made, repository=HTTP, path=path, refs=(DEFAULT_REF,)))
-        symbols.replace(HTTP, {path: made.symbols})
+        symbols.replace(HTTP, [DEFAULT_REF], {path: made.symbols})
         return path
 
     return build
@@ -611,7 +612,7 @@ async def test_definitions_are_those_of_the_ref_whatever_another_one_has(
     service, parsed, symbols, elsewhere
 ):
     path = parsed("def own(): ...\n")
-    symbols.replace(HTTP, {path: parse(elsewhere.encode(), path=path).symbols})
+    symbols.replace(HTTP, ["topic"], {path: parse(elsewhere.encode(), path=path).symbols})
 
     response = await service.Explain(search_pb2.ExplainRequest(subject=path))
 
@@ -656,7 +657,7 @@ async def test_other_definitions_of_a_name_are_counted_in_good_english(service, 
         ("lib/clock.py", " 1 more definition has that name. Its 2 files have"),
         ("src/client.py", " 2 more definitions have that name. Its 3 files have"),
     ):
-        symbols.replace(HTTP, {path: [other]})
+        symbols.replace(HTTP, [DEFAULT_REF], {path: [other]})
 
         response = await service.Explain(
             search_pb2.ExplainRequest(repository=HTTP, subject="retry")

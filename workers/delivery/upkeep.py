@@ -10,7 +10,7 @@ import structlog
 
 from codelode import jobs
 from codelode.ledger import Advance
-from codelode.model import RefName, RepositoryName
+from codelode.model import DEFAULT_REF, RefName, RepositoryName
 from codelode.ports import ChunkStore
 from workers.delivery.app import app
 from workers.delivery.tasks import delivery, outbox
@@ -91,6 +91,8 @@ def _forget_ref(name: RepositoryName, ref: RefName) -> None:
         symbols=services().symbols,
         references=services().references,
     )
+    if ref != DEFAULT_REF:
+        services().packages.remove_ref(name, ref)
     ledger.ref_removal_finished(name, ref)
 
 

@@ -7,6 +7,6 @@ raise. Idempotent: repeating a call leaves the same index.
 from __future__ import annotations
 
 from workers.store.removal import remove_ref
-from workers.store.write import StoredFile, file_chunks, refs_of, write
+from workers.store.write import TABLES_VERSION, StoredFile, file_chunks, refs_of, write
 
-__all__ = ["StoredFile", "file_chunks", "refs_of", "remove_ref", "write"]
+__all__ = ["TABLES_VERSION", "StoredFile", "file_chunks", "refs_of", "remove_ref", "write"]

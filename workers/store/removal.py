@@ -6,7 +6,7 @@ removal that was interrupted begins again and finds the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
 
@@ -31,23 +31,15 @@ def remove_ref(
     """Remove the chunks of the ref, and the edges, symbols, and references of its files.
 
     `writing` opens the chunk store for a batch. DEFAULT_REF as a ref is the commit of a detached
-    source; its chunks are the default ref's by now, because the runs of that ref took them over.
+    source; what it stored is the default ref's by now, because the runs of that ref took it over.
     """
+    if ref == DEFAULT_REF:
+        return
     for paths in _batches(record.path for record in ledger.all(name, ref)):
         with writing() as store:
-            if ref != DEFAULT_REF:
-                store.replace([FileChunks(name, path, (ref,)) for path in paths])
-            # These tables do not know refs: a file that another ref has keeps its entries.
-            gone = sorted(set(paths) - _elsewhere(name, paths, ledger))
-            graph.replace(name, dict.fromkeys(gone, ()))
-            symbols.replace(name, dict.fromkeys(gone, ()))
-            references.replace(name, dict.fromkeys(gone, ()))
-
-
-def _elsewhere(name: RepositoryName, paths: Sequence[str], ledger: Ledger) -> set[str]:
-    """Return the paths that are files of a ref that stays."""
-    refs = [status.ref for status in ledger.refs(name)]
-    return {path for ref in refs for path in ledger.exists(name, ref, paths)}
+            store.replace([FileChunks(name, path, (ref,)) for path in paths])
+    for table in (graph, symbols, references):
+        table.remove_ref(name, ref)
 
 
 def _batches(paths: Iterator[str]) -> Iterator[list[str]]:

@@ -29,6 +29,10 @@ from codelode.model import (
 from codelode.ports import ChunkStore, DependencyGraph, ReferenceIndex, SymbolTable
 from codelode.vectors import Vectors
 
+#: Raise it whenever graph, symbol table, or reference index hold something else for the same parse,
+#: or in another shape: the next run of each ref then stores all of its files again.
+TABLES_VERSION = "2"
+
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
@@ -63,21 +67,21 @@ def write(
     references: ReferenceIndex,
 ) -> tuple[FileRecord, ...]:
     """Store the files and return their records, in order."""
-    for repository, group in _by_repository(files):
-        graph.replace(repository, {file.path: file.edges for file in group})
-        symbols.replace(repository, {file.path: file.symbols for file in group})
-        references.replace(repository, {file.path: file.names for file in group})
+    for (repository, refs), group in _by_refs(files):
+        graph.replace(repository, refs, {file.path: file.edges for file in group})
+        symbols.replace(repository, refs, {file.path: file.symbols for file in group})
+        references.replace(repository, refs, {file.path: file.names for file in group})
     placed = [file_chunks(file) for file in files]
     store.replace(placed)
     return tuple(_record(file, len(at.chunks)) for file, at in zip(files, placed, strict=True))
 
 
-def _by_repository(
+def _by_refs(
     files: Sequence[StoredFile],
-) -> Iterable[tuple[RepositoryName, list[StoredFile]]]:
-    groups: dict[RepositoryName, list[StoredFile]] = defaultdict(list)
+) -> Iterable[tuple[tuple[RepositoryName, tuple[RefName, ...]], list[StoredFile]]]:
+    groups: dict[tuple[RepositoryName, tuple[RefName, ...]], list[StoredFile]] = defaultdict(list)
     for file in files:
-        groups[file.repository].append(file)
+        groups[file.repository, file.refs].append(file)
     return groups.items()
 
 

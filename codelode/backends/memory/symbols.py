@@ -4,39 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from codelode.model import FileKey, LocatedSymbol, RepositoryName, Symbol
+from codelode.model import LocatedSymbol, RefName, RepositoryName, Symbol
 
 
 class MemorySymbols:
     """Implements the port SymbolTable."""
 
     def __init__(self) -> None:
-        self._files: dict[FileKey, tuple[Symbol, ...]] = {}
+        self._files: dict[tuple[RepositoryName, RefName, str], tuple[Symbol, ...]] = {}
 
-    def replace(self, repository: RepositoryName, symbols: Mapping[str, Sequence[Symbol]]) -> None:
+    def replace(
+        self,
+        repository: RepositoryName,
+        refs: Sequence[RefName],
+        symbols: Mapping[str, Sequence[Symbol]],
+    ) -> None:
         for path, defined in symbols.items():
-            self._files[repository, path] = tuple(defined)
+            for ref in refs:
+                self._files[repository, ref, path] = tuple(defined)
 
     def lookup(
-        self, name: str, *, repositories: Sequence[RepositoryName]
+        self, name: str, *, repositories: Sequence[RepositoryName], ref: RefName
     ) -> tuple[LocatedSymbol, ...]:
         found = [
             LocatedSymbol(repository, path, symbol)
-            for (repository, path), symbols in list(self._files.items())
-            if repository in repositories
+            for (repository, at, path), symbols in list(self._files.items())
+            if repository in repositories and at == ref
             for symbol in symbols
             if symbol.name == name
         ]
         return tuple(sorted(found, key=lambda at: (at.repository, at.path, at.symbol.start_line)))
 
     def lookup_all(
-        self, names: Sequence[str], *, repository: RepositoryName
+        self, names: Sequence[str], *, repository: RepositoryName, ref: RefName
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-        return {name: self.lookup(name, repositories=[repository]) for name in names}
+        return {name: self.lookup(name, repositories=[repository], ref=ref) for name in names}
 
     def defined_in(
         self,
         repository: RepositoryName,
+        ref: RefName,
         paths: Sequence[str],
         *,
         names: Collection[str] | None = None,
@@ -45,7 +52,7 @@ class MemorySymbols:
             path: tuple(
                 LocatedSymbol(repository, path, symbol)
                 for symbol in sorted(
-                    self._files.get((repository, path), ()),
+                    self._files.get((repository, ref, path), ()),
                     key=lambda symbol: (symbol.start_line, symbol.qualified_name),
                 )
                 if names is None or symbol.name in names
@@ -53,6 +60,12 @@ class MemorySymbols:
             for path in paths
         }
 
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        self._remove(repository, ref)
+
     def remove_repository(self, repository: RepositoryName) -> None:
-        for key in [key for key in self._files if key[0] == repository]:
+        self._remove(repository)
+
+    def _remove(self, *start: str) -> None:
+        for key in [key for key in self._files if key[: len(start)] == start]:
             del self._files[key]

@@ -1,6 +1,7 @@
 -- The packages that repositories publish. Keys below KEYS[1]:
---   :of  HASH repository -> JSON {keys: {key: folder}, fingerprints: {…}}
---   :by  HASH key -> JSON {repository: folder}
+--   :of  HASH repository (at the default ref), or repository + NUL + ref
+--        -> JSON {keys: {key: folder}, fingerprints: {…}}
+--   :by  HASH key -> JSON {repository: folder}, of the default refs
 
 --- prelude
 local of, by = KEYS[1] .. ':of', KEYS[1] .. ':by'
@@ -14,18 +15,32 @@ local function put(key, repository, folder)
     redis.call('HSET', by, key, cjson.encode(publishers))
   end
 end
+local function is_default(field) return not string.find(field, '\0', 1, true) end
+local function withdraw(field)
+  local old = redis.call('HGET', of, field)
+  if not old then return end
+  if is_default(field) then
+    for key in pairs(cjson.decode(old)['keys']) do put(key, field, nil) end
+  end
+  redis.call('HDEL', of, field)
+end
 
 --- publish
--- ARGV: repository, JSON as in `:of` (empty: remove), then alternating keys and folders
-
-local old = redis.call('HGET', of, ARGV[1])
-if old == ARGV[2] then return end
-if old then
-  for key in pairs(cjson.decode(old)['keys']) do put(key, ARGV[1], nil) end
+-- ARGV: field and value of `:of`, then alternating keys and folders
+if redis.call('HGET', of, ARGV[1]) == ARGV[2] then return end
+withdraw(ARGV[1])
+if is_default(ARGV[1]) then
+  for i = 3, #ARGV, 2 do put(ARGV[i], ARGV[1], ARGV[i + 1]) end
 end
-for i = 3, #ARGV, 2 do put(ARGV[i], ARGV[1], ARGV[i + 1]) end
-if ARGV[2] == '' then
-  redis.call('HDEL', of, ARGV[1])
-else
-  redis.call('HSET', of, ARGV[1], ARGV[2])
+redis.call('HSET', of, ARGV[1], ARGV[2])
+
+--- withdraw
+-- ARGV: field of `:of`
+withdraw(ARGV[1])
+
+--- remove
+-- ARGV: repository
+local start = ARGV[1] .. '\0'
+for _, field in ipairs(redis.call('HKEYS', of)) do
+  if field == ARGV[1] or string.sub(field, 1, #start) == start then withdraw(field) end
 end

@@ -1,4 +1,4 @@
-"""The package index in Redis: one table over all repositories, replaced per repository."""
+"""The package index in Redis: one table over all repositories, replaced per repository and ref."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import redis
 
 from codelode.backends.redis import keys, scripts
 from codelode.backends.redis.connection import translated
-from codelode.model import RepositoryName
+from codelode.model import DEFAULT_REF, RefName, RepositoryName
 from codelode.ports import PublishedPackages
 
 
@@ -20,9 +20,14 @@ class RedisPackageIndex:
     def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
         self._client = client
         self._base = f"{prefix}packages:{{all}}"
-        self._publish = scripts.Bulk(client, scripts.load("packages.lua")["publish"])
+        sources = scripts.load("packages.lua")
+        self._publish = scripts.Bulk(client, sources["publish"])
+        self._withdraw = client.register_script(sources["withdraw"])
+        self._remove = client.register_script(sources["remove"])
 
-    def publish(self, repository: RepositoryName, packages: PublishedPackages) -> None:
+    def publish(
+        self, repository: RepositoryName, refs: Sequence[RefName], packages: PublishedPackages
+    ) -> None:
         said = {
             "keys": dict(sorted(packages.keys.items())),
             "fingerprints": dict(sorted(packages.fingerprints.items())),
@@ -30,11 +35,11 @@ class RedisPackageIndex:
         listed = [keys.encode(part) for pair in said["keys"].items() for part in pair]
         value = json.dumps(said).encode()
         with translated():
-            self._publish([(self._base, [keys.encode(repository), value, *listed])])
+            self._publish([(self._base, [_field(repository, ref), value, *listed]) for ref in refs])
 
-    def published_by(self, repository: RepositoryName) -> PublishedPackages:
+    def published_by(self, repository: RepositoryName, ref: RefName) -> PublishedPackages:
         with translated():
-            value = self._client.hget(f"{self._base}:of", cast("str", keys.encode(repository)))
+            value = self._client.hget(f"{self._base}:of", cast("str", _field(repository, ref)))
         said = json.loads(cast("bytes", value)) if value else {"keys": {}, "fingerprints": {}}
         return PublishedPackages(said["keys"], said["fingerprints"])
 
@@ -54,6 +59,19 @@ class RedisPackageIndex:
             if value
         }
 
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        with translated():
+            self._withdraw(keys=[self._base], args=[_field(repository, ref)])
+
     def remove_repository(self, repository: RepositoryName) -> None:
         with translated():
-            self._publish([(self._base, [keys.encode(repository), b""])])
+            self._remove(keys=[self._base], args=[keys.encode(repository)])
+
+
+def repository_of(field: bytes) -> RepositoryName:
+    """Return the repository of a field that says what is published."""
+    return RepositoryName(keys.decode(field.partition(b"\0")[0]))
+
+
+def _field(repository: RepositoryName, ref: RefName) -> bytes:
+    return keys.encode(repository if ref == DEFAULT_REF else f"{repository}\0{ref}")

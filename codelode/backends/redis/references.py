@@ -11,28 +11,26 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import redis
 
-from codelode.backends.redis import keys, scripts
+from codelode.backends.redis import keys, scripts, versions
 from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt, Unavailable
-from codelode.model import RepositoryName
+from codelode.model import RefName, RepositoryName
 from codelode.references import distinct_names, lookup_key
 from codelode.tokens import Memo
 
-#: Values per command, so that no command blocks the server for more than about 1 ms.
-BATCH = 1000
-
-#: Attempts of a read that the removal of the repository interrupts.
+#: Attempts of a read that a change interrupts: the removal of the repository, or a ref that went
+#: from one version of a file to another. If that goes on, the last attempt counts.
 READ_ATTEMPTS = 5
 
 _DIGEST_BYTES = 5
-
-T = TypeVar("T")
+#: When the index was created, and how many refs have changed versions since.
+_State = tuple[bytes | None, bytes | None]
 
 
 class RedisReferences:
@@ -41,41 +39,59 @@ class RedisReferences:
     def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
         self._client = client
         self._prefix = prefix
-        sources = scripts.load("references.lua", after=("packed.lua",))
+        sources = scripts.load("references.lua", after=("packed.lua", "versions.lua", "placed.lua"))
         self._replace = scripts.Bulk(client, sources["replace"])
         self._holders = scripts.Bulk(client, sources["holders"])
         self._held = scripts.Bulk(client, sources["held"])
         self._clear = client.register_script(sources["clear"])
 
-    def replace(self, repository: RepositoryName, names: Mapping[str, Sequence[str]]) -> None:
+    def replace(
+        self,
+        repository: RepositoryName,
+        refs: Sequence[RefName],
+        names: Mapping[str, Sequence[str]],
+    ) -> None:
         base = self._base(repository)
-        calls = [(base, [keys.encode(path), _packed(used)]) for path, used in names.items()]
+        given = versions.given(refs)
+        calls = [(base, [*given, keys.encode(path), _packed(used)]) for path, used in names.items()]
         with translated():
             self._replace(calls)
 
     def files(
-        self, repository: RepositoryName, names: Sequence[str]
+        self, repository: RepositoryName, ref: RefName, names: Sequence[str]
     ) -> Mapping[str, tuple[str, ...]]:
         base = self._base(repository)
         for _ in range(READ_ATTEMPTS):
-            births, lists = self._lists(base, names)
-            birth, paths = self._paths(base, sorted({id_ for some in lists for id_ in some}))
-            if births <= {birth}:
-                return {
-                    name: tuple(sorted(path for id_ in some if (path := paths.get(id_))))
-                    for name, some in zip(names, lists, strict=True)
-                }
-        raise Unavailable(f"the references of {repository} are being removed; try again")
+            before, number, lists = self._lists(base, ref, names)
+            after, paths = self._paths(base, sorted({i for some in lists for i in some}), number)
+            if before <= {after}:
+                break
+        if not {born for born, _ in before} <= {after[0]}:
+            raise Unavailable(f"the references of {repository} are being removed; try again")
+        return {
+            name: tuple(sorted(paths[id_] for id_ in some if id_ in paths))
+            for name, some in zip(names, lists, strict=True)
+        }
 
     def names(
-        self, repository: RepositoryName, paths: Sequence[str]
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> Mapping[str, tuple[str, ...]]:
-        base = self._base(repository)
-        calls = [(base, list(map(keys.encode, batch))) for batch in _batches(paths)]
+        base, at = self._base(repository), keys.encode(ref)
+        calls = [(base, [at, *map(keys.encode, some)]) for some in versions.batches(paths)]
         with translated():
             replies = self._held(calls)
         values = (value for reply in replies for value in reply)
         return {path: _unpacked(value) for path, value in zip(paths, values, strict=True)}
+
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        with translated():
+            versions.remove_ref(
+                self._client,
+                self._base(repository),
+                ref,
+                emptied=lambda path: [path, b""],
+                replace=self._replace,
+            )
 
     def remove_repository(self, repository: RepositoryName) -> None:
         with translated():
@@ -84,26 +100,34 @@ class RedisReferences:
     def _base(self, repository: RepositoryName) -> str:
         return keys.of_repository(self._prefix, "references", repository)
 
-    def _lists(self, base: str, names: Sequence[str]) -> tuple[set[bytes], list[list[int]]]:
+    def _lists(
+        self, base: str, ref: RefName, names: Sequence[str]
+    ) -> tuple[set[_State], bytes, list[list[int]]]:
+        """Return the states of the index, the number of the ref, and the ids with each name."""
+        at = keys.encode(ref)
         keyed = [_digests[lookup_key(name)] for name in names]
-        calls = [(base, batch) for batch in _batches(keyed)]
+        calls = [(base, [at, *some]) for some in versions.batches(keyed)]
         with translated():
             replies = self._holders(calls)
-        births = {born for born, *_ in replies}
-        packed = (raw for _, *raws in replies for raw in raws)
-        return births, [np.frombuffer(raw, "<u4").tolist() for raw in packed]
+        states = {(born, moved) for _, (born, moved), *_ in replies}
+        number = next((number for number, *_ in replies if number), b"")
+        packed = (raw for _, _, *raws in replies for raw in raws)
+        return states, number, [np.frombuffer(raw, "<u4").tolist() for raw in packed]
 
-    def _paths(self, base: str, ids: Sequence[int]) -> tuple[bytes, dict[int, str]]:
-        """Return the creation time of the index, read last, and the path of each id."""
-
+    def _paths(self, base: str, ids: Sequence[int], number: bytes) -> tuple[_State, dict[int, str]]:
+        """Return the state of the index, read last, and the paths of ids that the ref has."""
         pipe = self._client.pipeline(transaction=False)
-        for batch in _batches(ids):
-            pipe.hmget(f"{base}:path", cast("list[str]", batch))
-        pipe.hget(f"{base}:meta", "born")
+        for some in versions.batches(ids):
+            pipe.hmget(f"{base}:path", cast("list[str]", some))
+        pipe.hmget(f"{base}:meta", ["born", "moved"])
         with translated():
-            *found, born = pipe.execute()
-        paths = zip(ids, (path for batch in found for path in batch), strict=True)
-        return born or b"", {id_: keys.decode(path) for id_, path in paths if path is not None}
+            *found, (born, moved) = pipe.execute()
+        records = zip(ids, (record for some in found for record in some), strict=True)
+        return (born, moved), {
+            id_: versions.path_of(record)
+            for id_, record in records
+            if record is not None and versions.has(versions.members(record)[0], number)
+        }
 
 
 def _digest(name: str) -> bytes:
@@ -133,8 +157,3 @@ def _unpacked(value: bytes) -> tuple[str, ...]:
             "the names of a file in Redis cannot be read; remove and index the repository again"
         ) from exc
     return tuple(keys.decode(text).split("\n"))
-
-
-def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), BATCH):
-        yield values[start : start + BATCH]

@@ -2,7 +2,8 @@
 
 The definitions of a file are a hash with a field per name, so that a lookup reads only what it
 returns. Compressing all definitions of a file together would take less memory, but the lookup of a
-name like `main` would then decompress every file that defines it.
+name like `main` would then decompress every file that defines it. A file has these once for all
+refs at which they are the same.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import redis
 
-from codelode.backends.redis import keys, scripts
+from codelode.backends.redis import keys, scripts, versions
 from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt
-from codelode.model import Kind, LocatedSymbol, RepositoryName, Symbol
+from codelode.model import Kind, LocatedSymbol, RefName, RepositoryName, Symbol
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -27,23 +28,30 @@ class RedisSymbols:
     def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
         self._client = client
         self._prefix = prefix
-        sources = scripts.load("symbols.lua", after=("packed.lua",))
+        sources = scripts.load("symbols.lua", after=("packed.lua", "versions.lua", "placed.lua"))
         self._lookup = scripts.Bulk(client, sources["lookup"])
         self._defined = scripts.Bulk(client, sources["defined"])
         self._replace = scripts.Bulk(client, sources["replace"])
         self._clear = client.register_script(sources["clear"])
 
-    def replace(self, repository: RepositoryName, symbols: Mapping[str, Sequence[Symbol]]) -> None:
+    def replace(
+        self,
+        repository: RepositoryName,
+        refs: Sequence[RefName],
+        symbols: Mapping[str, Sequence[Symbol]],
+    ) -> None:
         base = self._base(repository)
-        calls = [(base, _arguments(path, defined)) for path, defined in symbols.items()]
+        given = versions.given(refs)
+        calls = [(base, [*given, *_arguments(path, some)]) for path, some in symbols.items()]
         with translated():
             self._replace(calls)
 
     def lookup(
-        self, name: str, *, repositories: Sequence[RepositoryName]
+        self, name: str, *, repositories: Sequence[RepositoryName], ref: RefName
     ) -> tuple[LocatedSymbol, ...]:
         distinct = tuple(dict.fromkeys(repositories))
-        calls = [(self._base(repository), [keys.encode(name)]) for repository in distinct]
+        asked = [keys.encode(ref), keys.encode(name)]
+        calls = [(self._base(repository), asked) for repository in distinct]
         with translated():
             replies = self._lookup(calls)
         found = [
@@ -54,9 +62,10 @@ class RedisSymbols:
         return tuple(sorted(found, key=lambda at: at.repository))
 
     def lookup_all(
-        self, names: Sequence[str], *, repository: RepositoryName
+        self, names: Sequence[str], *, repository: RepositoryName, ref: RefName
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-        calls = [(self._base(repository), [keys.encode(name)]) for name in names]
+        base, at = self._base(repository), keys.encode(ref)
+        calls = [(base, [at, keys.encode(name)]) for name in names]
         with translated():
             replies = self._lookup(calls) if calls else []
         return {
@@ -67,11 +76,13 @@ class RedisSymbols:
     def defined_in(
         self,
         repository: RepositoryName,
+        ref: RefName,
         paths: Sequence[str],
         *,
         names: Collection[str] | None = None,
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-        calls = [(self._base(repository), [keys.encode(path)]) for path in paths]
+        base, at = self._base(repository), keys.encode(ref)
+        calls = [(base, [at, keys.encode(path)]) for path in paths]
         wanted = None if names is None else {b"=" + keys.encode(name) for name in names}
         with translated():
             replies = self._defined(calls) if calls else []
@@ -79,6 +90,16 @@ class RedisSymbols:
             path: _in_file(repository, path, flat, wanted)
             for path, (flat,) in zip(paths, replies, strict=True)
         }
+
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        with translated():
+            versions.remove_ref(
+                self._client,
+                self._base(repository),
+                ref,
+                emptied=lambda path: [path],
+                replace=self._replace,
+            )
 
     def remove_repository(self, repository: RepositoryName) -> None:
         with translated():

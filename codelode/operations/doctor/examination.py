@@ -14,6 +14,7 @@ from typing import Protocol
 from codelode.errors import Corrupt
 from codelode.ledger import Ledger
 from codelode.model import (
+    DEFAULT_REF,
     FileChunks,
     RefName,
     Repository,
@@ -56,8 +57,7 @@ class TableInventory(Protocol):
     """The part of `codelode.backends.redis.table_inventory` that the doctor needs."""
 
     def repositories(self) -> Mapping[RepositoryName, frozenset[str]]: ...
-    def paths(self, repository: RepositoryName) -> frozenset[str]: ...
-    def defining(self, repository: RepositoryName) -> frozenset[str]: ...
+    def paths(self, repository: RepositoryName) -> Mapping[RefName, frozenset[str]]: ...
     def stage_outputs(self) -> Mapping[RunId, tuple[bytes, ...]]: ...
     def drop(self, outputs: tuple[bytes, ...]) -> None: ...
 
@@ -143,11 +143,10 @@ class Doctor:
             return
         suspects = self._differences(repository).paths
         found = [self._settled(name, some) for some in _batches(sorted(suspects), FILES_AT_ONCE)]
-        strays = self._strays(name)
+        strays = self._strays(repository)
         self._found_at(Trouble.LOST, name, (at for one in found for at in one.lost))
         self._found_at(Trouble.STRAY, name, (at for one in found for at in one.stray))
-        if strays:
-            self._found(Trouble.ENTRIES, name, names=strays, is_repaired=self.is_repairing)
+        self._found_at(Trouble.ENTRIES, name, strays)
         if self.is_repairing:
             refs = {ref for one in found for ref, _ in one.lost}
             self.report.runs += [self._begun(name, ref).id for ref in sorted(refs)]
@@ -222,41 +221,40 @@ class Doctor:
 
     # Entries of files in tables
 
-    def _strays(self, name: RepositoryName) -> list[str]:
-        """Return files with table entries that are at no ref; remove the entries if requested."""
-        refs = self._refs(name)
-        known = {record.path for ref in refs for record in self.ledger.all(name, ref)}
-        suspects = self._with_entries(name, sorted(self.table_inventory.paths(name) - known))
-        strays: list[str] = []
-        for some in _batches(suspects, FILES_AT_ONCE):
-            with self.swap.alone() as hold:
-                if self._idle(name) is None:
-                    break
-                refs = self._refs(name)  # a new one may have been indexed since
-                kept = {path for ref in refs for path in self.ledger.records(name, ref, some)}
-                left = self._with_entries(name, [path for path in some if path not in kept])
-                if self.is_repairing and left:
-                    hold.check()
-                    self._take_out_entries(name, left)
-                strays += left
+    def _strays(self, repository: Repository) -> list[RefPath]:
+        """Return table entries of files that are not at the ref; remove them if requested."""
+        name = repository.name
+        strays: list[RefPath] = []
+        for label, paths in sorted(self.table_inventory.paths(name).items()):
+            ref = repository.default_ref if label == DEFAULT_REF else label
+            suspects = paths - {record.path for record in self.ledger.all(name, ref)}
+            for some in _batches(sorted(suspects), FILES_AT_ONCE):
+                with self.swap.alone() as hold:
+                    if self._idle(name) is None:
+                        return strays
+                    left = self._with_entries(name, label, ref, some)
+                    if self.is_repairing and left:
+                        hold.check()
+                        self._take_out_entries(name, label, left)
+                strays += [(label, path) for path in left]
         return strays
 
-    def _refs(self, name: RepositoryName) -> list[RefName]:
-        return [status.ref for status in self.ledger.refs(name)]
+    def _with_entries(
+        self, name: RepositoryName, label: RefName, ref: RefName, paths: Sequence[str]
+    ) -> list[str]:
+        """Return the paths that are not at the ref, but for which a table has entries there."""
+        kept = self.ledger.records(name, ref, paths)
+        entries = (
+            self.graph.outgoing(name, label, paths),
+            self.symbols.defined_in(name, label, paths),
+            self.references.names(name, label, paths),
+        )
+        return [path for path in paths if path not in kept and any(of[path] for of in entries)]
 
-    def _with_entries(self, name: RepositoryName, paths: Sequence[str]) -> list[str]:
-        """Return the paths for which a table has entries; some tables keep only the path."""
-        defining = self.table_inventory.defining(name) if paths else frozenset()
-        found: list[str] = []
-        for some in _batches(paths, FILES_AT_ONCE):
-            edges, names = self.graph.outgoing(name, some), self.references.names(name, some)
-            found += [path for path in some if edges[path] or names[path] or path in defining]
-        return found
-
-    def _take_out_entries(self, name: RepositoryName, paths: Sequence[str]) -> None:
-        self.graph.replace(name, dict.fromkeys(paths, ()))
-        self.symbols.replace(name, dict.fromkeys(paths, ()))
-        self.references.replace(name, dict.fromkeys(paths, ()))
+    def _take_out_entries(self, name: RepositoryName, label: RefName, paths: Sequence[str]) -> None:
+        self.graph.replace(name, [label], dict.fromkeys(paths, ()))
+        self.symbols.replace(name, [label], dict.fromkeys(paths, ()))
+        self.references.replace(name, [label], dict.fromkeys(paths, ()))
 
     # What is not of one repository
 

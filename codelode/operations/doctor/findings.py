@@ -19,7 +19,7 @@ class Trouble(StrEnum):
     LOST = "lost"  # indexed files whose chunks are missing from the index, or too many
     REMOVED = "removed"  # data of a repository that is not registered
     STRAY = "stray"  # chunks of files that the ledger has not indexed at the ref
-    ENTRIES = "entries"  # graph, symbol, or reference entries of files that are at no ref
+    ENTRIES = "entries"  # graph, symbol, or reference entries of files that are not at the ref
     MIRROR = "mirror"  # a mirror of a repository that is not registered
     HANDOVER = "handover"  # stage outputs of a run that is over
     INDEX = "index"  # an unpublished index that no process builds or reads
@@ -44,7 +44,7 @@ class Finding:
             Trouble.LOST: f"{files}: chunks are missing or too many{such}",
             Trouble.REMOVED: f"is not registered, but is in {' and '.join(self.names)}",
             Trouble.STRAY: f"{files}: in the index, but not indexed according to the ledger{such}",
-            Trouble.ENTRIES: f"{files}: in graph or symbol table, but in no ref{such}",
+            Trouble.ENTRIES: f"{files}: in graph or symbol table, but not in the ledger{such}",
             Trouble.MIRROR: f"mirror of a repository that is not registered: {first}",
             Trouble.HANDOVER: f"left over of {counted(count, 'run')} that ended{such}",
             Trouble.INDEX: f"an index that was replaced or given up: {first}",

@@ -26,7 +26,7 @@ from codelode.errors import (
     TimedOut,
     Unavailable,
 )
-from codelode.model import Edge, EdgeKind
+from codelode.model import DEFAULT_REF, Edge, EdgeKind
 
 LIBRARY_ERRORS = [
     value
@@ -147,35 +147,35 @@ def test_a_full_server_is_busy_and_keeps_what_it_had(redis, full_redis):
     edge = Edge("a.py", "b.py", EdgeKind.IMPORTS)
     graph = RedisGraph(full_redis)
     with pytest.raises(Busy, match="maxmemory"):
-        graph.replace("acme/app", {"a.py": [edge]})
+        graph.replace("acme/app", [DEFAULT_REF], {"a.py": [edge]})
     with pytest.raises(Busy, match="maxmemory"), translated():
         full_redis.set("key", "value")
 
-    assert graph.outgoing("acme/app", ["a.py"]) == {"a.py": ()}
+    assert graph.outgoing("acme/app", DEFAULT_REF, ["a.py"]) == {"a.py": ()}
     full_redis.config_set("maxmemory", 0)
-    graph.replace("acme/app", {"a.py": [edge]})
-    assert graph.outgoing("acme/app", ["a.py"]) == {"a.py": (edge,)}
+    graph.replace("acme/app", [DEFAULT_REF], {"a.py": [edge]})
+    assert graph.outgoing("acme/app", DEFAULT_REF, ["a.py"]) == {"a.py": (edge,)}
 
 
 def test_unreadable_values_are_corrupt(redis):
     graph, symbols = RedisGraph(redis), RedisSymbols(redis)
-    graph.replace("r", {"a": [Edge("a", "b", EdgeKind.IMPORTS)]})
+    graph.replace("r", [DEFAULT_REF], {"a": [Edge("a", "b", EdgeKind.IMPORTS)]})
     for damaged in (b"\2\0", b"\2\0\0\0\xff", b"\7\0\0\0\0"):
         redis.hset("codelode:graph:{r}:o:0", "1", damaged)
         with pytest.raises(Corrupt):
-            graph.outgoing("r", ["a"])
+            graph.outgoing("r", DEFAULT_REF, ["a"])
 
     redis.hset("codelode:symbols:{r}:name", "f", b"\1\0\0\0")
     redis.hset("codelode:symbols:{r}:file:1", mapping={"/": "a", "=f": "{"})
     with pytest.raises(Corrupt):
-        symbols.lookup("f", repositories=["r"])
+        symbols.lookup("f", repositories=["r"], ref=DEFAULT_REF)
 
 
 def test_a_server_that_lost_its_scripts_is_given_them_again(redis):
     edge = Edge("a.py", "b.py", EdgeKind.IMPORTS)
     graph = RedisGraph(redis)
     redis.script_flush()
-    graph.replace("acme/app", {"a.py": [edge]})
+    graph.replace("acme/app", [DEFAULT_REF], {"a.py": [edge]})
     redis.script_flush()
 
-    assert graph.outgoing("acme/app", ["a.py"]) == {"a.py": (edge,)}
+    assert graph.outgoing("acme/app", DEFAULT_REF, ["a.py"]) == {"a.py": (edge,)}

@@ -67,8 +67,8 @@ class Cluster:
         )
         store.close()
         edges = {path: [Edge(path, "os", EdgeKind.IMPORTS, True)] for path in paths}
-        self.graph.replace(name, edges)
-        self.symbols.replace(name, {path: [symbol(path)] for path in paths})
+        self.graph.replace(name, [DEFAULT_REF], edges)
+        self.symbols.replace(name, [DEFAULT_REF], {path: [symbol(path)] for path in paths})
 
     def plan(self, *paths, name=APP):
         self.ledger.register(Repository(name, "https://example.org/x", MAIN))
@@ -100,8 +100,11 @@ class Cluster:
         return (
             statuses,
             records,
-            {name: self.graph.outgoing(name, paths[name]) for name in names},
-            {name: self.symbols.lookup("load", repositories=[name]) for name in names},
+            {name: self.graph.outgoing(name, DEFAULT_REF, paths[name]) for name in names},
+            {
+                name: self.symbols.lookup("load", repositories=[name], ref=DEFAULT_REF)
+                for name in names
+            },
             sorted(hits, key=lambda hit: hit.chunk.id),
         )
 

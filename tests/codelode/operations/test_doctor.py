@@ -122,10 +122,10 @@ class World:
     def write(self, name=APP, files=FILES, refs=(MAIN, DEFAULT_REF)):
         self.store.replace([chunks(name, path, refs) for path in files])
         self.graph.replace(
-            name, {path: [Edge(path, "os", EdgeKind.IMPORTS, True)] for path in files}
+            name, refs, {path: [Edge(path, "os", EdgeKind.IMPORTS, True)] for path in files}
         )
-        self.symbols.replace(name, {path: [symbol(path)] for path in files})
-        self.references.replace(name, {path: ["load"] for path in files})
+        self.symbols.replace(name, refs, {path: [symbol(path)] for path in files})
+        self.references.replace(name, refs, {path: ["load"] for path in files})
 
     def lose(self, *paths, name=APP, refs=(MAIN, DEFAULT_REF)):
         self.store.replace([FileChunks(name, path, refs) for path in paths])
@@ -229,11 +229,12 @@ def test_chunks_that_the_ledger_does_not_know_are_removed(world):
     assert world.found() == [
         (Trouble.STRAY, APP, DEV, ("gone.py",)),
         (Trouble.STRAY, APP, MAIN, ("gone.py",)),
-        (Trouble.ENTRIES, APP, "", ("gone.py",)),
+        (Trouble.ENTRIES, APP, DEV, ("gone.py",)),
+        (Trouble.ENTRIES, APP, MAIN, ("gone.py",)),
     ]
     assert world.repaired().runs == []
     assert set(world.inventory.counts(APP)) == set(FILES)
-    assert world.symbols.lookup("in_g", repositories=[APP]) == ()
+    assert world.symbols.lookup("in_g", repositories=[APP], ref=DEFAULT_REF) == ()
     assert world.found() == []
 
 
@@ -243,15 +244,20 @@ def test_a_label_too_many_leaves_the_chunk_where_it_belongs(world):
     world.lose(*FILES, refs=(DEFAULT_REF,))
     world.write(files=("a.py",), refs=(MAIN, DEFAULT_REF))
 
-    assert world.found() == [(Trouble.STRAY, APP, DEFAULT_REF, ("a.py",))]
+    assert world.found() == [
+        (Trouble.STRAY, APP, DEFAULT_REF, ("a.py",)),
+        (Trouble.ENTRIES, APP, DEFAULT_REF, ("a.py",)),
+    ]
     world.repaired()
     assert world.inventory.counts(APP, ["a.py"]) == {"a.py": {MAIN: 2}}
+    assert world.references.names(APP, MAIN, ["a.py"]) == {"a.py": ("load",)}
+    assert world.references.names(APP, DEFAULT_REF, ["a.py"]) == {"a.py": ()}
 
 
 def test_what_is_left_of_a_removed_repository_goes(world):
     world.index()
     world.write(LIB)
-    world.packages.publish(LIB, PublishedPackages({"npm:lib": ""}, {}))
+    world.packages.publish(LIB, [DEFAULT_REF], PublishedPackages({"npm:lib": ""}, {}))
     world.mirror(APP)
     stray = world.mirror(LIB)
 
@@ -326,7 +332,7 @@ def test_a_run_that_begins_meanwhile_keeps_what_it_writes(world):
 
 def test_entries_of_a_ref_that_came_during_the_examination_stay(world, monkeypatch):
     world.index()
-    world.graph.replace(APP, {"new.py": [Edge("new.py", "os", EdgeKind.IMPORTS, True)]})
+    world.graph.replace(APP, [DEV], {"new.py": [Edge("new.py", "os", EdgeKind.IMPORTS, True)]})
     alone = world.swap.alone
 
     def alone_after_a_run():
@@ -336,7 +342,7 @@ def test_entries_of_a_ref_that_came_during_the_examination_stay(world, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(world.swap, "alone", alone_after_a_run)
         world.doctor(is_repairing=True)()
-    assert world.graph.outgoing(APP, ["new.py"])["new.py"]
+    assert world.graph.outgoing(APP, DEV, ["new.py"])["new.py"]
     assert world.found() == []
 
 
@@ -355,9 +361,9 @@ def test_a_batch_that_is_being_stored_is_waited_for(world):
         asking.join(0.5)
         assert asking.is_alive()
         world.lose("stray.py")
-        world.graph.replace(APP, {"stray.py": ()})
-        world.symbols.replace(APP, {"stray.py": ()})
-        world.references.replace(APP, {"stray.py": ()})
+        world.graph.replace(APP, [MAIN, DEFAULT_REF], {"stray.py": ()})
+        world.symbols.replace(APP, [MAIN, DEFAULT_REF], {"stray.py": ()})
+        world.references.replace(APP, [MAIN, DEFAULT_REF], {"stray.py": ()})
     asking.join(30)
 
     assert [report.findings for report in reports] == [[]]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.references import MemoryReferences
 from codelode.ledger import FileManifest, WorkItem
-from codelode.model import BlobId, FileRecord, FileState, Revision, SourceFile
+from codelode.model import DEFAULT_REF, BlobId, FileRecord, FileState, Revision, SourceFile
 from workers.parse import imports, parse
 
 REPO = "acme/app"
@@ -42,7 +42,7 @@ class Index:
         items += [WorkItem(path, BlobId("")) for path in gone]
         known = imports.Known(
             exists=lambda paths: frozenset(paths) & self.files.keys(),
-            incoming=lambda paths: self.graph.incoming(REPO, paths),
+            incoming=lambda paths: self.graph.incoming(REPO, DEFAULT_REF, paths),
             waiting=self._waiting,
             records=self._records,
             fingerprints=self.fingerprints,
@@ -60,15 +60,19 @@ class Index:
         return self
 
     def edges(self):
-        found = self.graph.outgoing(REPO, sorted(self.files))
+        found = self.graph.outgoing(REPO, DEFAULT_REF, sorted(self.files))
         return {path: edges for path, edges in found.items() if edges}
 
     def _store(self, path, links):
-        self.graph.replace(REPO, {path: links.edges})
-        self.references.replace(REPO, {path: links.names})
+        self.graph.replace(REPO, [DEFAULT_REF], {path: links.edges})
+        self.references.replace(REPO, [DEFAULT_REF], {path: links.names})
 
     def _waiting(self, names):
-        return {path for paths in self.references.files(REPO, names).values() for path in paths}
+        return {
+            path
+            for paths in self.references.files(REPO, DEFAULT_REF, names).values()
+            for path in paths
+        }
 
     def _records(self):
         return (

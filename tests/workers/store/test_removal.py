@@ -78,9 +78,9 @@ class World:
         paths = sorted({*SHARED, *OTHER})
         return {
             "chunks": {ref: set(self.store.ids(APP, ref)) for ref in (MAIN, OLD, DEFAULT_REF)},
-            "edges": self.graph.outgoing(APP, paths),
-            "symbols": self.symbols.defined_in(APP, paths),
-            "names": self.references.names(APP, paths),
+            "edges": [self.graph.outgoing(APP, ref, paths) for ref in (MAIN, OLD, DEFAULT_REF)],
+            "symbols": [self.symbols.defined_in(APP, ref, paths) for ref in (MAIN, OLD)],
+            "names": [self.references.names(APP, ref, paths) for ref in (MAIN, OLD)],
         }
 
 
