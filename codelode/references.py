@@ -4,6 +4,8 @@ c load      calls a function of this name        m load      calls a member of t
 n Client    instantiates this class              i Base      inherits or implements it
 d load      exports it by default                o load      calls a member of its own object
 > =src/x    waits for a file                     p npm:react imports from a published package
+w src/x     is found by other repositories here (`codelode.modules`)
+u py a/load imports this module, or this name in it, from a package
 
 After a use and the byte 0 come the lines of the use: `c load`, 0, `12 40`. The index is searched
 for what is before that byte (`lookup_key`).
@@ -24,6 +26,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from codelode.model import Reference, ReferenceKind
+from codelode.modules import Module
 from codelode.name_resolution import stem
 
 #: Most entries of one file; a file with more is a table of data.
@@ -112,6 +115,22 @@ def of_waiting(key: str) -> str:
 def of_package(key: str) -> str:
     """Return the entry of a file that imports from a package: `npm:react` → `p npm:react`."""
     return f"p {key}"
+
+
+def of_place(place: str) -> str:
+    """Return the entry of a file at a place, where other repositories find it."""
+    return f"w {place}"
+
+
+def of_module(module: Module) -> str:
+    """Return the entry of a file that imports a module from a package."""
+    return f"u {module.ecosystem} {'/'.join(module.parts)}"
+
+
+def modules(names: Iterable[str]) -> tuple[Module, ...]:
+    """Return the modules of packages among a file's entries."""
+    found = (name.split(" ", 2) for name in names if name.startswith("u "))
+    return tuple(Module(ecosystem, tuple(path.split("/"))) for _, ecosystem, path in found)
 
 
 def uses_of(name: str) -> tuple[str, ...]:

@@ -81,7 +81,8 @@ def graph(
 ) -> None:
     """Show what a file or a symbol depends on, or with --reverse what depends on it.
 
-    Imports and calls are followed up to --depth steps, also into other repositories. The
+    Imports and calls are followed up to --depth steps. An import from another indexed repository
+    leads to the file and the symbol there, or to the package if they cannot be found. The
     confidence of an uncertain edge is printed after it: imported, or name alone. Exit status:
     0 found, 1 nothing found, 2 error.
 

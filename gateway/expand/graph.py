@@ -1,24 +1,23 @@
 """Follow the dependencies of a file or a symbol.
 
 Imports and tests are followed along stored edges, one bulk read per level. Calls, base classes and
-uses of packages by other repositories are not stored as edges: each query resolves them from the
-names that files use (`callees`, `callers`).
+imports from other repositories are not stored as edges: each query resolves them from the names
+that files use (`callees`, `callers`, `across`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from codelode import deadline, references
 from codelode.counts import counted
 from codelode.graph import walk
-from codelode.model import DEFAULT_REF, Edge, EdgeKind, RefName, RepositoryName
+from codelode.model import Edge, EdgeKind, RefName, RepositoryName
 from codelode.name_resolution import Confidence
-from codelode.ports import PackageIndex, ReferenceIndex
+from gateway.expand.across import across, indexed_elsewhere
 from gateway.expand.callees import bases, callees
 from gateway.expand.callers import callers, subclasses
 from gateway.expand.links import GraphNode, Link, node_of
@@ -52,8 +51,6 @@ BACKWARD = (
 
 #: Most files that define the subject whose links are followed. Chosen by hand, as the next bound.
 MAX_DEFINING = 20
-#: Most package keys that are looked up for one file.
-MAX_PACKAGES = 500
 
 NO_REFERENCES = "no reference index is configured: calls and uses are missing"
 
@@ -149,7 +146,7 @@ async def _definitions(query: SubjectQuery, _: Backends) -> list[Link]:
 async def _imports(query: SubjectQuery, backends: Backends, *, relation: Relation) -> list[Link]:
     reverse = relation is Relation.IMPORTERS
     found = await asyncio.to_thread(_walk, query, backends, kind=EdgeKind.IMPORTS, reverse=reverse)
-    return await _held(relation, found, query, backends)
+    return await indexed_elsewhere(await _held(relation, found, query, backends), query, backends)
 
 
 async def _tests(query: SubjectQuery, backends: Backends) -> list[Link]:
@@ -215,95 +212,6 @@ def _target(repository: RepositoryName, edge: Edge) -> GraphNode:
     return GraphNode(repository, edge.target)
 
 
-# repositories
-
-
-async def _across(query: SubjectQuery, backends: Backends) -> list[Link]:
-    """Return links to other repositories, or for `reverse` from them."""
-    if backends.references is None or backends.packages is None:
-        return []
-    find = _consumers if query.reverse else _publishers
-    return await asyncio.to_thread(find, query, backends.references, backends.packages)
-
-
-def _publishers(query: SubjectQuery, index: ReferenceIndex, packages: PackageIndex) -> list[Link]:
-    """Return the packages of other repositories that the subject's files use."""
-    links = [
-        Link(
-            Relation.CROSS_REPOSITORY,
-            GraphNode(query.repository, path),
-            GraphNode(repository, folder, key),
-            1,
-            Confidence.IMPORTED,
-        )
-        for path, used in index.names(query.repository, query.ref, query.paths).items()
-        for key, found in packages.publishers(references.packages(used)[:MAX_PACKAGES]).items()
-        for repository, folder in found
-        if repository != query.repository and repository in query.visible
-    ]
-    return _longest_keys(links)
-
-
-def _longest_keys(links: Iterable[Link]) -> list[Link]:
-    """Keep the longest of package keys with a common start, for each file and repository.
-
-    Such keys are `go:a.b/c` and `go:a.b/c/d`.
-    """
-    kept: dict[tuple[GraphNode, RepositoryName, str], Link] = {}
-    for link in sorted(links, key=lambda one: len(one.target.symbol)):
-        ecosystem = link.target.symbol.partition(":")[0]
-        first = link.target.symbol.partition("/")[0].partition(".")[0]
-        kept[link.source, link.target.repository, f"{ecosystem} {first}"] = link
-    return sorted(kept.values(), key=lambda one: (one.source.path, one.target.symbol))
-
-
-def _consumers(query: SubjectQuery, index: ReferenceIndex, packages: PackageIndex) -> list[Link]:
-    """Return files of other repositories that use a package of the subject's files."""
-    published = packages.published_by(query.repository, query.ref).keys
-    keys = {references.of_package(key): key for key in _keys_around(published, query.paths)}
-    links: list[Link] = []
-    for repository in query.visible:
-        deadline.check()
-        if repository == query.repository or not keys or len(links) >= query.limit:
-            continue
-        found = index.files(repository, DEFAULT_REF, list(keys))
-        using = _files_using(repository, query.name, index) if query.name else None
-        links += [
-            Link(
-                Relation.CROSS_REPOSITORY,
-                GraphNode(repository, path),
-                GraphNode(query.repository, published[keys[name]], keys[name]),
-                1,
-                Confidence.IMPORTED,
-            )
-            for name, paths in found.items()
-            for path in paths
-            if using is None or path in using
-        ]
-    return links
-
-
-def _files_using(repository: RepositoryName, name: str, index: ReferenceIndex) -> Collection[str]:
-    found = index.files(repository, DEFAULT_REF, references.uses_of(name))
-    return {path for paths in found.values() for path in paths}
-
-
-def _keys_around(folders: Mapping[str, str], paths: Sequence[str]) -> list[str]:
-    """Return the keys published from the closest folder around a path, for each ecosystem.
-
-    `folders`: the folder that each key is published from.
-    """
-    closest: dict[str, int] = {}
-    around: dict[str, str] = {}
-    for key, folder in folders.items():
-        if folder and not any(path.startswith(f"{folder}/") for path in paths):
-            continue
-        ecosystem = key.partition(":")[0]
-        around[key] = ecosystem
-        closest[ecosystem] = max(closest.get(ecosystem, 0), len(folder))
-    return [key for key, ecosystem in around.items() if len(folders[key]) == closest[ecosystem]]
-
-
 _READERS: dict[Relation, _Read] = {
     Relation.DEFINITIONS: _definitions,
     Relation.IMPORTS: partial(_imports, relation=Relation.IMPORTS),
@@ -314,5 +222,5 @@ _READERS: dict[Relation, _Read] = {
     Relation.SUBCLASSES: subclasses,
     Relation.REFERENCES: partial(callers, relation="references"),
     Relation.TESTS: _tests,
-    Relation.CROSS_REPOSITORY: _across,
+    Relation.CROSS_REPOSITORY: across,
 }

@@ -111,8 +111,8 @@ CASES = [
     ("Base", "subclasses", {}, ["Store → Base exact 1"]),
     ("Base", "references", {}, ["Store → Base exact 1"]),
     ("get", "definitions", {}, ["Store.get → Store.get exact 1"]),
-    ("src/app.py", "cross_repository", {}, ["src/app.py → npm:ui imported 1"]),
-    ("run", "cross_repository", {}, ["src/app.py → npm:ui imported 1"]),
+    ("src/app.py", "cross_repository", {}, ["src/app.py → npm:ui name 1"]),
+    ("run", "cross_repository", {}, ["src/app.py → npm:ui name 1"]),
 ]  # fmt: skip
 
 
@@ -205,7 +205,7 @@ async def test_a_default_export_is_called_by_whatever_name(aliased):
 async def test_who_takes_from_a_package_is_found_from_its_repository(ask):
     found = await ask("app.js", "cross_repository", repository=THERE, reverse=True)
 
-    assert found == ["src/app.py → npm:ui imported 1"]
+    assert found == ["src/app.py → npm:ui name 1"]
 
 
 async def test_a_definition_that_leaves_takes_its_calls_along(ask, backends):
@@ -239,8 +239,8 @@ async def test_a_name_that_many_files_define_is_answered_for_the_first_of_them(
     for number in range(25):
         path = f"src/part_{number:02}.py"
         index(make_chunk(path, "class Part(Base):\n    pass\n"))
-        backends.symbols.replace(HERE, {path: [symbol("Part", Kind.CLASS, 1, 2)]})
-        backends.references.replace(HERE, {path: ["i Base\x001"]})
+        backends.symbols.replace(HERE, [DEFAULT_REF], {path: [symbol("Part", Kind.CLASS, 1, 2)]})
+        backends.references.replace(HERE, [DEFAULT_REF], {path: ["i Base\x001"]})
 
     request = graph_pb2.GetGraphRequest(subject="Part", relations=["inherits", "definitions"])
     response = await graph_pb2_grpc.GraphServiceStub(channel).GetGraph(request)

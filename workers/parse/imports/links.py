@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from codelode.model import Category, Edge, EdgeKind, ParsedFile
+from codelode import modules
+from codelode.model import Category, Edge, EdgeKind, Import, ParsedFile
+from codelode.modules import Module
 from codelode.name_resolution import stem
-from codelode.references import distinct_names, of_package, of_uses, of_waiting
+from codelode.references import (
+    distinct_names,
+    of_module,
+    of_package,
+    of_place,
+    of_uses,
+    of_waiting,
+)
 from workers.parse.ecosystems.layout import Layout
 from workers.parse.imports.resolve import packages, resolve
 from workers.parse.imports.subjects import subjects_of
+from workers.parse.language_table import rules_of
+
+#: Most names of one external import.
+MAX_IMPORTED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +48,12 @@ def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
         names.update(map(of_waiting, found.keys))
         if not found.targets:
             external[imp.module] = None
-            names.update(map(of_package, packages(imp, language=parsed.language)))
+            keys = packages(imp, language=parsed.language)
+            names.update(map(of_package, keys))
+            names.update(map(of_module, _modules(imp, keys)))
     names.update(of_uses(parsed.references, sources))
+    if rules_of(parsed.language).packages:
+        names.update(map(of_place, modules.places(path)))
     imported.pop(path, None)
     subjects: tuple[str, ...] = ()
     if parsed.category is Category.TEST:
@@ -46,6 +63,14 @@ def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
     edges += [Edge(path, target, EdgeKind.TESTS) for target in sorted(subjects)]
     edges += [Edge(path, target, EdgeKind.IMPORTS, is_external=True) for target in sorted(external)]
     return Links(tuple(edges), distinct_names(names))
+
+
+def _modules(imp: Import, keys: Sequence[str]) -> Iterator[Module]:
+    """Yield what an external import names: each imported name, or else the module."""
+    ecosystem = keys[0].partition(":")[0] if keys else ""
+    if ecosystem in modules.SEPARATORS:
+        for name in imp.names[:MAX_IMPORTED] or ("",):
+            yield modules.module(ecosystem, imp.module, name)
 
 
 def _source(name: str, targets: Sequence[str]) -> str:

@@ -1,0 +1,200 @@
+"""Imports from one repository into another end at the file and the symbol that they mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelode.access import EVERYTHING, Principal, Role, Visibility
+from codelode.settings import Settings
+from gateway import service
+from gateway.service.requests import GraphRequest
+from tests.worlds import World
+
+MAKER, USER = "acme/maker", "acme/user"
+
+RUST = {
+    "net/Cargo.toml": '[package]\nname = "net"\n',
+    "net/src/lib.rs": "pub mod tcp;\npub mod sync;\npub use crate::tcp::Stream;\n",
+    "net/src/tcp/mod.rs": "mod listener;\nmod other;\npub use listener::Listener;\n"
+    "pub struct Stream {}\n",
+    "net/src/tcp/listener.rs": "pub struct Listener {}\nimpl Listener {\n    pub fn bind() {}\n}\n",
+    "net/src/tcp/other.rs": "pub struct Quiet {}\n",
+    "net/src/sync.rs": "pub struct Mutex {}\npub fn channel() {}\n",
+    "net/tests/listener.rs": "struct Listener {}\n",
+}
+PYTHON = {
+    "pyproject.toml": '[project]\nname = "acme-net"\n',
+    "src/acme/__init__.py": "from acme.tcp.listener import Listener\n",
+    "src/acme/tcp/__init__.py": "",
+    "src/acme/tcp/listener.py": "class Listener:\n    def bind(self):\n        return 1\n",
+    "src/acme/sync.py": "class Mutex:\n    pass\n\n\ndef channel():\n    return 1\n",
+}
+NPM = {
+    "package.json": '{"name": "@acme/ui"}',
+    "src/index.ts": "export { Button } from './button'\n",
+    "src/button.ts": "export class Button {}\nexport function press() {}\n",
+    "src/theme.ts": "export const dark = () => 1\n",
+}
+GO = {
+    "go.mod": "module example.org/acme/net\n",
+    "tcp/listener.go": "package tcp\n\nfunc Listen() int {\n\treturn 1\n}\n",
+    "tcp/dial.go": "package tcp\n\nfunc Dial() int {\n\treturn 1\n}\n",
+    "udp/listener.go": "package udp\n\nfunc Listen() int {\n\treturn 1\n}\n",
+}
+JAVA = {
+    "src/main/java/org/acme/net/Listener.java": "package org.acme.net;\n\n"
+    "public class Listener {\n  public static class Builder {}\n}\n",
+    "src/main/java/org/acme/net/Mutex.java": "package org.acme.net;\n\npublic class Mutex {}\n",
+}
+
+#: Maker, path and text of the user, and what it imports: path, symbol, confidence.
+CASES = {
+    "rust: a symbol of a module": (RUST, "src/a.rs", "use net::sync::Mutex;\n", [
+        ("net/src/sync.rs", "Mutex", "exact")]),
+    "rust: a symbol that a module exports": (RUST, "src/a.rs", "use net::tcp::Listener;\n", [
+        ("net/src/tcp/listener.rs", "Listener", "imported")]),
+    "rust: several at once": (RUST, "src/a.rs", "use net::{Stream, sync::{Mutex, channel}};\n", [
+        ("net/src/sync.rs", "Mutex", "exact"), ("net/src/sync.rs", "channel", "exact"),
+        ("net/src/tcp/mod.rs", "Stream", "imported")]),
+    "rust: a module": (RUST, "src/a.rs", "use net::sync;\n", [("net/src/sync.rs", "", "exact")]),
+    "rust: all of a module": (RUST, "src/a.rs", "use net::sync::*;\n", [
+        ("net/src/sync.rs", "", "exact")]),
+    "rust: what only a macro makes": (RUST, "src/a.rs", "use net::sync::made;\n", [
+        ("net/src/sync.rs", "", "imported")]),
+    "python: names of a module": (PYTHON, "a.py", "from acme.sync import Mutex, channel\n", [
+        ("src/acme/sync.py", "Mutex", "exact"), ("src/acme/sync.py", "channel", "exact")]),
+    "python: a module": (PYTHON, "a.py", "import acme.sync as s\n", [
+        ("src/acme/sync.py", "", "exact")]),
+    "python: a module by name": (PYTHON, "a.py", "from acme import sync\n", [
+        ("src/acme/sync.py", "", "exact")]),
+    "python: a name that the package exports": (PYTHON, "a.py", "from acme import Listener\n", [
+        ("src/acme/tcp/listener.py", "Listener", "imported")]),
+    "python: what is not there": (PYTHON, "a.py", "from acme.gone.far import x\n", [
+        ("src/acme", "py:acme", "name")]),
+    "npm: a name that the package exports": (NPM, "a.ts", "import {Button} from '@acme/ui'\n", [
+        ("src/button.ts", "Button", "imported")]),
+    "npm: a name of a module": (NPM, "a.ts", "import {press as p} from '@acme/ui/button'\n", [
+        ("src/button.ts", "press", "exact")]),
+    "npm: a module": (NPM, "a.ts", "import * as t from '@acme/ui/theme'\n", [
+        ("src/theme.ts", "", "exact")]),
+    "go: members in use": (GO, "a.go", 'package a\n\nimport "example.org/acme/net/tcp"\n\n'
+        "func run() int {\n\treturn tcp.Listen()\n}\n", [
+        ("tcp", "go:example.org/acme/net", "exact"), ("tcp/listener.go", "Listen", "exact")]),
+    "java: a class": (JAVA, "A.java", "import org.acme.net.Listener;\n\nclass A {}\n", [
+        ("src/main/java/org/acme/net/Listener.java", "", "exact")]),
+}  # fmt: skip
+
+
+def seen(*names):
+    return Principal("someone", Role.READER, Visibility.of(names))
+
+
+EVERYBODY = Principal("operator", Role.ADMIN, EVERYTHING)
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(Settings(data=tmp_path))
+
+
+async def ask(world, subject, relation="cross_repository", *, principal=EVERYBODY, **asked):
+    request = GraphRequest(subject, relations=(relation,), **asked)
+    found = await service.graph(world.dependencies, principal, request)
+    return found.links
+
+
+def ends(links, end):
+    nodes = [(getattr(link, end), link.confidence.value) for link in links]
+    return sorted((node.path, node.symbol, sure) for node, sure in nodes)
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_an_import_means_a_file_and_a_symbol(world, case):
+    maker, path, text, expected = CASES[case]
+    world.index(MAKER, maker)
+    world.index(USER, {path: text})
+
+    links = await ask(world, path, repository=USER)
+    assert ends(links, "target") == sorted(expected)
+    assert {link.target.repository for link in links} == {MAKER}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_the_order_of_indexing_does_not_matter(world, case):
+    maker, path, text, expected = CASES[case]
+    world.index(USER, {path: text})
+    world.index(MAKER, maker)
+
+    assert ends(await ask(world, path, repository=USER), "target") == sorted(expected)
+
+
+async def test_an_import_that_is_resolved_is_no_external_one(world):
+    world.index(MAKER, RUST)
+    world.index(USER, {"src/a.rs": "use net::tcp::Listener;\nuse serde::Serialize;\n"})
+
+    links = await ask(world, "src/a.rs", "imports", repository=USER)
+    assert {(link.target.repository, link.target.path, link.target.symbol) for link in links} == {
+        (MAKER, "net/src/tcp/listener.rs", "Listener"),
+        ("", "", "serde::Serialize"),
+    }
+
+
+USERS = {
+    "src/bind.rs": "use net::tcp::Listener;\npub fn go() { Listener::bind(); }\n",
+    "src/lock.rs": "use net::sync::Mutex;\n",
+    "src/whole.rs": "use net::sync;\npub fn go() { sync::channel(); }\n",
+    "src/none.rs": "pub fn none() {}\n",
+}
+
+
+async def test_a_file_is_used_only_by_those_that_import_something_of_it(world):
+    world.index(MAKER, RUST)
+    world.index(USER, USERS)
+
+    async def users(subject):
+        found = await ask(world, subject, repository=MAKER, reverse=True)
+        assert {link.source.repository for link in found} <= {USER}
+        return {link.source.path for link in found}
+
+    assert await users("net/src/sync.rs") == {"src/lock.rs", "src/whole.rs"}
+    assert await users("net/src/tcp/listener.rs") == {"src/bind.rs"}
+    assert await users("net/src/tcp/mod.rs") == {"src/bind.rs"}  # it exports the listener
+    assert await users("net/src/tcp/other.rs") == set()
+    assert await users("Mutex") == {"src/lock.rs"}
+    assert await users("channel") == {"src/whole.rs"}
+    assert await users("Quiet") == set()
+
+
+async def test_what_cannot_be_resolved_is_left_at_the_package_and_says_so(world):
+    world.index(MAKER, PYTHON)
+    world.index(
+        USER, {"a.py": "from acme.gone.far import x\n", "b.py": "from acme.sync import Mutex\n"}
+    )
+
+    found = await ask(world, "src/acme/sync.py", repository=MAKER, reverse=True)
+    assert ends(found, "source") == [("a.py", "", "name"), ("b.py", "", "exact")]
+
+
+async def test_a_declared_dependency_is_of_the_package_and_not_of_each_file(world):
+    world.index(MAKER, RUST)
+    manifest = '[package]\nname = "app"\n\n[dependencies]\nnet = "1"\n'
+    world.index(USER, {"examples/test/Cargo.toml": manifest})
+
+    links = await ask(world, "examples/test/Cargo.toml", repository=USER)
+    assert ends(links, "target") == [("net", "crate:net", "imported")]
+    found = await ask(world, "net/Cargo.toml", repository=MAKER, reverse=True)
+    assert ends(found, "source") == [("examples/test/Cargo.toml", "", "imported")]
+    assert await ask(world, "net/src/sync.rs", repository=MAKER, reverse=True) == ()
+
+
+async def test_a_hidden_repository_is_as_external_as_one_that_is_not_indexed(world):
+    world.index(USER, {"src/a.rs": "use net::tcp::Listener;\n"})
+    before = await ask(world, "src/a.rs", "imports", repository=USER)
+    world.index(MAKER, RUST)
+
+    hidden = seen(USER)
+    assert await ask(world, "src/a.rs", "imports", repository=USER, principal=hidden) == before
+    assert await ask(world, "src/a.rs", repository=USER, principal=hidden) == ()
+    only = seen(MAKER)
+    sync = "net/src/tcp/listener.rs"
+    assert await ask(world, sync, repository=MAKER, reverse=True, principal=only) == ()
