@@ -9,7 +9,7 @@
     ├── Unavailable                     try again
     │   ├── TimedOut
     │   └── Busy                        try again later: a limit is reached
-    ├── Rejected                        this file can never be indexed: recorded, not retried
+    ├── Rejected                        this file or commit cannot be indexed: recorded, not retried
     └── Corrupt                         an operator must act
         └── SchemaMismatch
             └── Superseded              another index was published: open that one
@@ -75,7 +75,7 @@ class Busy(Unavailable):
 
 
 class Rejected(CodelodeError):
-    """The file can never be indexed, so it is not retried. The message is the reason."""
+    """The file or commit cannot be indexed, so it is not retried. The message is the reason."""
 
 
 class Corrupt(CodelodeError):

@@ -28,6 +28,9 @@ from codelode.model import (
     RunState,
 )
 
+#: Results of `Runs.claim` and `Feeder.begin` for what the worker must not work on.
+HELD, NOT_IN_FLIGHT = 0, -1
+
 
 class Catalog(Protocol):
     """The registered repositories and the state of their refs."""
@@ -150,13 +153,17 @@ class Runs(Protocol):
     def recent(self, visible: Visibility, *, limit: int = 20) -> tuple[Run, ...]:
         """Return the latest runs of the visible repositories, newest first."""
 
-    def claim(self, run: RunId, *, worker: str) -> bool:
-        """Claim the pull of a run; False if a live worker has it or the run is not PULLING."""
+    def claim(self, run: RunId, *, worker: str) -> int:
+        """Claim the pull of a run; return the number of the attempt, from 1.
+
+        HELD: a live worker has it, or the run is not PULLING.
+        """
 
     def unclaim(self, run: RunId, *, worker: str, for_s: float, reason: str) -> None:
-        """Release this worker's claim of a pull; its message is delivered again in `for_s` seconds.
+        """Release this worker's claim of a pull, without counting an attempt.
 
-        `reason` is shown as what the run waits for until its pull is claimed again.
+        Its message is delivered again in `for_s` seconds. `reason` is shown as what the run waits
+        for until its pull is claimed again.
         """
 
     def end(
@@ -174,10 +181,6 @@ class Runs(Protocol):
 
     def stalled(self) -> tuple[RunId, ...]:
         """Return the runs in PULLING that no live worker has claimed: send their pulls again."""
-
-
-#: Results of `Feeder.begin` for a file that the worker must not work on.
-HELD, NOT_IN_FLIGHT = 0, -1
 
 
 class Feeder(Protocol):

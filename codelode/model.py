@@ -193,6 +193,11 @@ class RefStatus:
     health: tuple[LanguageHealth, ...] = ()  # ordered by language
     patterns: str = ""  # digest of the patterns that selected its files
 
+    @property
+    def paths(self) -> int:
+        """The number of files of the ref, in any state."""
+        return self.files + self.skipped + self.failed + self.pending
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:

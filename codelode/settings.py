@@ -221,11 +221,38 @@ class Settings(BaseSettings):
     git_timeout_s: int = Field(
         default=3600, ge=10, le=86_400, description="Timeout of a clone or fetch, seconds."
     )
+    git_memory_mb: int = Field(
+        default=4_096,
+        ge=64,
+        le=1_000_000,
+        description="Maximum memory of git during a clone or fetch, MB; a repository that needs "
+        "more fails.",
+    )
+    plan_timeout_s: int = Field(
+        default=300,
+        ge=1,
+        le=86_400,
+        description="Timeout for comparing a commit with the index and reading its manifests and "
+        "ignore files, seconds; a run that needs longer fails.",
+    )
+    max_paths: int = Field(
+        default=500_000,
+        ge=1,
+        le=100_000_000,
+        description="Maximum number of files of a commit; a run of a larger one fails.",
+    )
+    max_refs: int = Field(
+        default=200_000,
+        ge=1,
+        le=100_000_000,
+        description="Maximum number of branches and tags of a repository; a larger one fails.",
+    )
     max_file_bytes: int = Field(
         default=1_000_000,
         ge=1_000,
         le=50_000_000,
-        description="Maximum size of a file, bytes; larger files are skipped.",
+        description="Maximum size of a file, bytes; larger files are skipped. A larger "
+        "`.codelodeignore` fails the run.",
     )
 
     queries: str = Field(

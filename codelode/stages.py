@@ -92,7 +92,7 @@ STAGES = (
         name="pull",
         work="workers.planning:plan",
         pool="threads",
-        concurrency=8,
+        concurrency=64,  # most of them wait for remotes; transfers have a limit of their own
     ),
     Stage(
         name="parse",

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from codelode.files import make_private
-from codelode.stages import STAGES, served
+from codelode.stages import PULL, STAGES, served
+from workers import confined
 from workers.delivery.app import app
 
 BY_NAME = {stage.name: stage for stage in STAGES}
@@ -42,6 +43,8 @@ def _run_beat() -> None:
 def _run_worker(name: str, concurrency: int | None) -> int:
     """Run until a signal ends the worker, and return its exit status."""
     stage = BY_NAME[name]
+    if stage is PULL:
+        confined.prepare()
     app.conf.broker_transport_options["gathers_s"] = stage.gathers_s
     worker = app.Worker(
         hostname=f"{name}@{socket.gethostname()}",

@@ -1,42 +1,77 @@
 """Plan a run: pull, find the changed files, and store in the ledger which files to process.
 
-Unchanged files whose imports now resolve to other files are planned too.
+Unchanged files whose imports now resolve to other files are planned too. Git is waited for in the
+calling thread; what it has brought is read in a process that can be killed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import structlog
 
+from codelode import logs
 from codelode.errors import CodelodeError
 from codelode.ledger import Advance, FileManifest, WorkItem
 from codelode.model import RefName, RepositoryName, Revision, Run
 from codelode.ports import PublishedPackages
+from codelode.settings import Settings
 from codelode.stages import has_language_model
+from workers import confined
 from workers.enrich import by_priority
 from workers.parse import PARSER_VERSION, imports, own_queries
-from workers.pull import RULES_VERSION, prepare, recently_changed, require_staying
-from workers.services import Services
+from workers.pull import RULES_VERSION, prepare, recently_changed, require_staying, update
+from workers.services import PARSE_MEMORY_BYTES, Services
 from workers.store import TABLES_VERSION, refs_of
 
 log = structlog.get_logger("workers")
 
+#: Plans at once in a worker; each is a process.
+_plans = confined.Slots(8)
 
-def plan(run: Run, services: Services) -> Advance:
+
+def plan(run: Run, services: Services, *, is_wanted: Callable[[], bool]) -> Advance:
     """Bring the mirror up to date, plan the run, and return the first window of its files.
 
-    Raises what `prepare` raises. May be repeated until the run is planned.
+    Raises what `update`, `prepare`, and `confined.call` raise. May be repeated until the run is
+    planned. Ends soon after `is_wanted` returns false.
     """
+    checked_out = update(run, ledger=services.ledger, mirrors=services.mirrors, is_wanted=is_wanted)
     settings, fingerprint = services.settings, _fingerprint(services)
+    with _plans.taken(is_wanted):
+        return confined.call(
+            _plan_alone,
+            *(run, settings, fingerprint, checked_out),
+            what="reading the repository's files and manifests (CODELODE_PLAN_TIMEOUT_S)",
+            timeout_s=settings.plan_timeout_s,
+            memory_bytes=PARSE_MEMORY_BYTES,
+            is_wanted=is_wanted,
+        )
+
+
+def _plan_alone(run: Run, settings: Settings, fingerprint: str, checked_out: RefName) -> Advance:
+    """Plan the run in a process of its own."""
+    logs.configure(settings)
+    services = Services(settings)
+    try:
+        return plan_pulled(run, services, fingerprint, checked_out)
+    finally:
+        services.close()
+
+
+def plan_pulled(run: Run, services: Services, fingerprint: str, checked_out: RefName) -> Advance:
+    """Plan a run whose mirror is up to date."""
+    settings = services.settings
     prepared = prepare(
         run,
         ledger=services.ledger,
         mirrors=services.mirrors,
         fingerprint=fingerprint,
         max_file_bytes=settings.max_file_bytes,
+        max_paths=settings.max_paths,
+        checked_out=checked_out,
     )
     repository, manifest = run.repository, prepared.manifest
     if has_language_model(settings):

@@ -50,7 +50,7 @@ SHAPING = (
     "store", "organisation", "language_model", "summary_model", "max_file_bytes", "queries",
 )  # fmt: skip
 
-#: Limit of the address space of a process that parses, so that a huge file fails alone.
+#: Limit of the address space of a process that parses or plans, so that a huge file fails alone.
 PARSE_MEMORY_BYTES = 4 << 30
 
 settings = load()
@@ -249,7 +249,11 @@ class Services:
     def mirrors(self) -> Mirrors:
         found = self.settings
         return Mirrors(
-            found.mirrors_dir, timeout_s=found.git_timeout_s, local_paths=found.local_paths
+            found.mirrors_dir,
+            timeout_s=found.git_timeout_s,
+            local_paths=found.local_paths,
+            max_refs=found.max_refs,
+            git_memory_bytes=found.git_memory_mb << 20,
         )
 
     @cached_property

@@ -434,6 +434,16 @@ def test_only_one_live_worker_gets_the_pull(make):
     assert ledger.claim(run.id, worker="a")
 
 
+def test_claims_of_a_pull_count_the_workers_that_died(make):
+    ledger = make(worker_ttl_s=60)
+    run = ledger.create(APP, DEFAULT_REF)
+    assert [ledger.claim(run.id, worker=name) for name in ("dead", "dead too")] == [1, 2]
+    ledger.unclaim(run.id, worker="dead too", for_s=0, reason=AWAY)
+    ledger.heartbeat("live")
+    assert ledger.claim(run.id, worker="live") == 2
+    assert ledger.claim(run.id, worker="other") == HELD
+
+
 def test_a_pull_that_was_given_up_can_be_claimed_by_another_worker(make):
     ledger = make(worker_ttl_s=60)
     run = ledger.create(APP, DEFAULT_REF)

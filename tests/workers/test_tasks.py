@@ -173,6 +173,18 @@ def test_a_removed_ref_is_cleared_up_by_whoever_looks_next(own, messages):
     assert own.ledger.refs_being_removed() == frozenset()
 
 
+def test_a_run_whose_workers_died_too_often_fails(own):
+    run = start(own)
+    for _ in range(own.settings.max_attempts):
+        own.ledger.claim(run, worker="dead")
+
+    with pytest.raises(tasks.JobFailed, match="died 3 times"):
+        tasks.pull(run)
+
+    assert own.ledger.run(run).state is RunState.FAILED
+    assert own.ledger.run(run).error == "its worker died 3 times at stage pull"
+
+
 def test_a_run_whose_repository_is_removed_meanwhile_is_dropped(own, messages, monkeypatch):
     run = start(own)
     monkeypatch.setattr(tasks, "_plan", lambda run: remove(own, run))

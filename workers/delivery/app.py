@@ -8,12 +8,9 @@ process writes.
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
-import signal
 import socket
-import sys
 import threading
 import warnings
 from collections.abc import Sequence
@@ -37,6 +34,7 @@ from codelode.backends import registry
 from codelode.errors import Unavailable
 from codelode.settings import Settings
 from codelode.stages import STAGES, Stage, queues
+from workers.confined import die_with_parent
 from workers.services import bound_memory, close_services, identity, name_worker, settings, shaping
 
 log = structlog.get_logger("workers")
@@ -142,9 +140,7 @@ def _heartbeat() -> None:
 def _confine(**_: object) -> None:
     """Make a pool process die with its parent, and bound its memory."""
     bound_memory()
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    die_with_parent()
 
 
 @worker_shutdown.connect

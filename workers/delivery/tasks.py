@@ -17,9 +17,11 @@ from celery import Task
 from celery.exceptions import Reject
 from celery.signals import task_failure
 
-from codelode.errors import CodelodeError, Denied, InvalidQuery, NotFound, Unavailable
-from codelode.model import Run, RunId, RunState
+from codelode.errors import CodelodeError, Denied, InvalidQuery, NotFound, Rejected, Unavailable
+from codelode.ledger import Advance
+from codelode.model import RunId, RunState
 from codelode.stages import FILE_STAGES, PULL, Stage
+from workers.confined import Abandoned
 from workers.delivery.app import app
 from workers.delivery.batcher import Batcher, made_once
 from workers.delivery.files import Delivery, Job
@@ -168,6 +170,8 @@ def pull(self: Task, run: str) -> None:
             else:
                 _end(RunId(run), str(exc))
                 raise JobFailed(str(exc)) from exc
+        except Abandoned:
+            log.info("pull_dropped", run=run, reason="its run is over")
         except CodelodeError as exc:
             _end(RunId(run), str(exc), withdraws=isinstance(exc, _MISTAKES))
             raise JobFailed(str(exc)) from exc
@@ -177,11 +181,24 @@ def pull(self: Task, run: str) -> None:
 
 
 def _plan(run: RunId) -> None:
-    if services().ledger.claim(run, worker=identity()):
-        plan: Callable[[Run, Services], Any] = resolve_name(PULL.work)
-        delivery().publish(run, plan(delivery().existing(run), services()))
+    attempt = services().ledger.claim(run, worker=identity())
+    if attempt > settings.max_attempts:
+        raise Rejected(f"its worker died {attempt - 1} times at stage {PULL.name}")
+    if attempt:
+        plan: Callable[..., Advance] = resolve_name(PULL.work)
+        found = delivery().existing(run)
+        delivery().publish(run, plan(found, services(), is_wanted=partial(_is_pulling, run)))
         for place in services().ledger.refs_being_removed():
             outbox.forget_ref(*place)
+
+
+def _is_pulling(run: RunId) -> bool:
+    """Return whether the run still waits for its plan; it is over once it was cancelled."""
+    try:
+        found = services().ledger.run(run)
+    except Unavailable:
+        return True
+    return found is not None and found.state is RunState.PULLING
 
 
 def _pull_again(run: RunId, *, in_s: float, retries: int, reason: str) -> None:

@@ -9,10 +9,7 @@ built-in query is used.
 from __future__ import annotations
 
 import hashlib
-import os
-import signal
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -22,6 +19,7 @@ from tree_sitter import Node, Query, QueryCursor
 
 from codelode.languages import BY_NAME, QUERIES_FOLDER
 from codelode.model import Kind
+from workers import confined
 from workers.parse import grammars
 from workers.parse.grammars import Matches
 
@@ -56,7 +54,9 @@ class OwnQuery:
         query = self.fault or _compiled(self.language, self.source)
         if isinstance(query, str):
             return query
-        return _tried(partial(_run, query, root)) or _run(query, root)
+        # Nothing else stops a query: the library holds the interpreter lock, and its progress
+        # callback crashes on trees of some dozen nodes (tree-sitter 0.26.1).
+        return confined.tried(partial(_run, query, root), MAX_QUERY_S) or _run(query, root)
 
 
 OwnQueries = Mapping[str, OwnQuery]  # by language
@@ -111,29 +111,6 @@ def digest(queries: OwnQueries) -> str:
 
 def _run(query: Query, root: Node) -> Matches:
     return QueryCursor(query, match_limit=_MATCH_LIMIT).matches(root, _custom_predicate)
-
-
-def _tried(run: Callable[[], object]) -> str:
-    """Make a call in a forked process; return why it fails, empty if it ends within MAX_QUERY_S.
-
-    Nothing else stops a query: the library holds the GIL, and its progress callback crashes on
-    trees of some dozen nodes (tree-sitter 0.26.1).
-    """
-    child = os.fork()
-    if not child:
-        try:
-            run()
-        finally:
-            os._exit(0)  # skips clean-up, which is the parent's
-    deadline, pause_s = time.monotonic() + MAX_QUERY_S, 0.000_5
-    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return f"it takes longer than {MAX_QUERY_S:g} s"
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, 0.02)
-    return "" if not ended[1] else f"it crashes ({signal.Signals(os.WTERMSIG(ended[1])).name})"
 
 
 def _custom_predicate(predicate: str, args: Any, pattern_index: int, captures: Any) -> bool:

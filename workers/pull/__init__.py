@@ -11,7 +11,13 @@ from workers.pull.blobs import GitBlobs
 from workers.pull.changes import plan
 from workers.pull.ignore import VERSION as RULES_VERSION
 from workers.pull.mirror import Mirrors
-from workers.pull.preparation import BeingRemoved, Prepared, prepare, require_staying
+from workers.pull.preparation import (
+    BeingRemoved,
+    Prepared,
+    prepare,
+    require_staying,
+    update,
+)
 from workers.pull.recent import recently_changed
 
 __all__ = [
@@ -24,4 +30,5 @@ __all__ = [
     "prepare",
     "recently_changed",
     "require_staying",
+    "update",
 ]

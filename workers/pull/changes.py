@@ -39,6 +39,8 @@ def plan(
     indexed: Revision | None,
     known: Callable[[], Iterable[FileRecord]],
     max_file_bytes: int,
+    max_paths: int = tree.MAX_PATHS,
+    known_paths: int = 0,
     patterns: FilePatterns = ALL_FILES,
     full: bool = False,
     reindex: bool = False,
@@ -49,24 +51,33 @@ def plan(
     diff. `full` compares with them even if a diff were enough (the last run did not end, or had
     other `patterns`); `reindex` processes every file, unchanged ones too. A file that was indexed
     and is left out now is in both parts of the manifest, because its chunks must be removed.
-    Raises NotFound if the mirror does not have `wanted`, InvalidQuery if the patterns include none
-    of its files, because a typing error would otherwise empty the index.
+    `known_paths`: how many files the indexed commit has. Raises NotFound if the mirror does not
+    have `wanted`, Rejected if that has more than `max_paths` files, InvalidQuery if the patterns
+    include none of its files, because a typing error would otherwise empty the index.
     """
     if wanted == indexed and not full and not reindex:
         return FileManifest(wanted, ())
     rules = partial(ignore.Rules, max_file_bytes=max_file_bytes, operators=patterns)
     with Objects(mirror) as objects:
         if indexed is not None and not full and not reindex and objects.has_commit(indexed):
-            changes = tree.difference(mirror, indexed, wanted)
+            changes = tree.difference(mirror, indexed, wanted, max_paths=max_paths)
+            tree.require_few(known_paths + _growth(changes), max_paths)
             reindex = any(map(_changes_queries, changes))
             if not reindex and not any(map(_changes_rules, changes)):
-                return _from_difference(wanted, changes, rules(_reader(wanted, objects)))
-        files = {file.path: file for file in tree.listing(mirror, wanted)}
+                read = _reader(wanted, objects, max_file_bytes)
+                return _from_difference(wanted, changes, rules(read))
+        listed = tree.listing(mirror, wanted, max_paths=max_paths)
+        files = {file.path: file for file in listed}
         records = {record.path: record for record in known()}
         reindex = reindex or _have_other_queries(files, records)
-        chosen = rules(_listed_reader(files, objects))
+        chosen = rules(_listed_reader(files, objects, max_file_bytes))
         _require_some(files, chosen)
         return _from_listing(wanted, files, chosen, records, reindex=reindex)
+
+
+def _growth(changes: Iterable[tree.Change]) -> int:
+    """Return how many more files the newer commit has."""
+    return sum((change.new is not None) - (change.old is not None) for change in changes)
 
 
 def _require_some(paths: Collection[str], rules: ignore.Rules) -> None:
@@ -166,16 +177,19 @@ def _have_other_queries(files: Mapping[str, SourceFile], records: Mapping[str, F
     return wanted != used
 
 
-def _reader(revision: Revision, objects: Objects) -> Read:
-    """Return the content of a path in the commit; None if it does not exist."""
-    return lambda path: objects.read(f"{revision}:{path}")
+def _reader(revision: Revision, objects: Objects, max_bytes: int) -> Read:
+    """Return a reader of the commit's files: None for a path that does not exist.
+
+    It returns one byte more than `max_bytes` of a larger file.
+    """
+    return lambda path: objects.read(f"{revision}:{path}", max_bytes=max_bytes + 1)
 
 
-def _listed_reader(files: Mapping[str, SourceFile], objects: Objects) -> Read:
-    """Return a reader that asks git only for ignore files that exist, not for every folder."""
+def _listed_reader(files: Mapping[str, SourceFile], objects: Objects, max_bytes: int) -> Read:
+    """Return such a reader that asks git only for files that exist, not for every folder."""
 
     def read(path: str) -> bytes | None:
         file = files.get(path)
-        return objects.read(file.blob) if file is not None else None
+        return None if file is None else objects.read(file.blob, max_bytes=max_bytes + 1)
 
     return read

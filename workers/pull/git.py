@@ -7,21 +7,41 @@ git alone, without the transport and pack processes that it started.
 
 from __future__ import annotations
 
+import io
+import math
 import os
 import re
+import resource
 import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import IO
 
 from codelode.environment import without_settings
-from codelode.errors import CodelodeError, Denied, InvalidSettings, NotFound, TimedOut, Unavailable
+from codelode.errors import (
+    CodelodeError,
+    Denied,
+    InvalidSettings,
+    NotFound,
+    Rejected,
+    TimedOut,
+    Unavailable,
+)
+from workers.confined import WATCH_S, Abandoned
 
 #: Timeout of a call that only reads the mirror, seconds.
 LOCAL_TIMEOUT_S = 600.0
+#: Memory that git may use, bytes; files that it maps do not count.
+MEMORY_BYTES = 4 << 30
+#: Most output of a call, bytes. Listing a commit of 500,000 files prints about 50 MB.
+OUTPUT_BYTES = 256 << 20
+#: A transfer has stalled when no message came for so long, seconds; git reports each second.
+STALL_S = 120.0
 #: Time between SIGTERM, after which git removes its lock and temporary files, and SIGKILL, seconds.
 _GRACE_S = 5.0
 #: Most lines of git's messages that are kept, to find the reason of an error in them.
@@ -71,6 +91,8 @@ _HARMLESS = (
 _CONFIG: Mapping[str, str] = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
+    # Larger files are streamed instead of read into memory.
+    "core.bigFileThreshold": "32m",
     "protocol.ext.allow": "never",
     "submodule.recurse": "false",
     "fetch.recurseSubmodules": "false",
@@ -125,6 +147,7 @@ _REMEDIES = (
     ("returned error: 30", "the repository has moved: register its new URL"),
     ("Host key verification failed", "add the host to known_hosts"),
 )
+_OUT_OF_MEMORY = re.compile(r"out of memory|cannot allocate memory", re.IGNORECASE)
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -164,30 +187,38 @@ def run(
     stdin: bytes = b"",
     hold: Sequence[int] = (),
     on_line: Callable[[str], None] | None = None,
+    is_wanted: Callable[[], bool] = lambda: True,
+    memory_bytes: int = MEMORY_BYTES,
+    output_bytes: int = OUTPUT_BYTES,
+    stall_s: float = math.inf,
 ) -> bytes:
     """Run `git ARGUMENTS` and return its output.
 
     `hold` are file descriptors that stay open as long as git runs, even when this process is
     killed. `on_line` receives each line of git's messages, progress among them, from another
-    thread. Raises TimedOut after ending git with all it started, otherwise by git's reason:
-    Denied, NotFound or Unavailable.
+    thread. After ending git with all it started, raises TimedOut at the deadline and when no
+    message came for `stall_s`, Rejected if git needs more memory or prints more than allowed, and
+    Abandoned as soon as `is_wanted` returns false; otherwise, by git's reason: Denied, NotFound or
+    Unavailable.
     """
-    lines: list[str] = []
+    heard = _Heard(on_line)
     with _input(stdin) as source, _started(arguments, variables, source, hold) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        listener = threading.Thread(
-            target=_listen, args=(process.stderr, lines, on_line), daemon=True
-        )
+        bounded(process, memory_bytes)
+        listener = threading.Thread(target=_listen, args=(process.stderr, heard), daemon=True)
         listener.start()
-        with _deadline(process, timeout_s) as is_over:
-            out = process.stdout.read()
+        limits = _Limits(_command(arguments), timeout_s, stall_s, is_wanted)
+        with _watched(process, limits, heard) as reasons:
+            out = _read(process.stdout, output_bytes)
+            if out is None:
+                raise Rejected(f"git {limits.command} printed more than {output_bytes:,} bytes")
             process.wait()
         listener.join()
-    if is_over.is_set():
-        raise TimedOut(f"git {arguments[0]} did not end within {timeout_s:g} seconds")
+    if reasons:
+        raise reasons[0]
     if process.returncode != 0:
-        raise _failure(lines, process.returncode)
+        raise _failure(heard.lines, process.returncode, memory_bytes)
     return out
 
 
@@ -252,48 +283,111 @@ def _started(
                 kill_tree(process)
 
 
+def _command(arguments: Sequence[str]) -> str:
+    """Return the name of the git command among its arguments, for messages."""
+    return arguments[2] if arguments[0] == "--git-dir" else arguments[0]
+
+
+def bounded(process: subprocess.Popen[bytes], memory_bytes: int = MEMORY_BYTES) -> None:
+    """Limit the memory of a process and of those that it starts from now on, on Linux."""
+    if hasattr(resource, "prlimit"):
+        with suppress(ProcessLookupError):
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+
+
+@dataclass(slots=True)
+class _Heard:
+    """The last lines of git's messages, and when the last one came."""
+
+    on_line: Callable[[str], None] | None
+    lines: list[str] = field(default_factory=list)
+    at: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """Say when a call is ended before git ends by itself."""
+
+    command: str
+    timeout_s: float
+    stall_s: float
+    is_wanted: Callable[[], bool]
+
+    def reached(self, started: float, heard: float) -> CodelodeError | None:
+        """Return why the call must end now; None if it may go on."""
+        now = time.monotonic()
+        if now - started >= self.timeout_s:
+            return TimedOut(f"git {self.command} did not end within {self.timeout_s:g} seconds")
+        if now - heard >= self.stall_s:
+            return TimedOut(f"git {self.command} made no progress for {self.stall_s:g} seconds")
+        if not self.is_wanted():
+            return Abandoned(f"git {self.command} is no longer wanted")
+        return None
+
+
 @contextmanager
-def _deadline(process: subprocess.Popen[bytes], timeout_s: float) -> Iterator[threading.Event]:
-    is_over = threading.Event()
+def _watched(
+    process: subprocess.Popen[bytes], limits: _Limits, heard: _Heard
+) -> Iterator[list[CodelodeError]]:
+    """Yield a list to which the reason is added if the process had to be ended."""
+    reasons: list[CodelodeError] = []
+    is_over, started = threading.Event(), time.monotonic()
 
-    def end() -> None:
-        is_over.set()
-        kill_tree(process)
+    def watch() -> None:
+        while not is_over.wait(min(WATCH_S, limits.timeout_s)):
+            if reason := limits.reached(started, heard.at):
+                reasons.append(reason)
+                kill_tree(process)
+                return
 
-    timer = threading.Timer(timeout_s, end)
-    timer.daemon = True
-    timer.start()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
-        yield is_over
+        yield reasons
     finally:
-        timer.cancel()
+        is_over.set()
 
 
-def _listen(stream: IO[bytes], lines: list[str], on_line: Callable[[str], None] | None) -> None:
+def _read(stream: IO[bytes], most: int) -> bytes | None:
+    """Read to the end; None if that is more than `most` bytes."""
+    out = io.BytesIO()
+    while block := stream.read1(1 << 20):  # type: ignore[attr-defined]
+        out.write(block)
+        if out.tell() > most:
+            return None
+    return out.getvalue()
+
+
+def _listen(stream: IO[bytes], heard: _Heard) -> None:
     """Read git's messages to their end; progress lines end with a carriage return."""
     rest = b""
     while block := stream.read1(65_536):  # type: ignore[attr-defined]
         *complete, rest = re.split(rb"[\r\n]", rest + block)
         for line in complete:
-            _hear(line, lines, on_line)
+            _hear(line, heard)
         rest = rest[-65_536:]
-    _hear(rest, lines, on_line)
+    _hear(rest, heard)
 
 
-def _hear(raw: bytes, lines: list[str], on_line: Callable[[str], None] | None) -> None:
+def _hear(raw: bytes, heard: _Heard) -> None:
     line = raw.decode("utf-8", "replace").strip()
     if not line:
         return
-    lines.append(line)
-    del lines[:-_KEPT_LINES]
-    if on_line is not None:
-        on_line(line)
+    heard.at = time.monotonic()
+    heard.lines.append(line)
+    del heard.lines[:-_KEPT_LINES]
+    if heard.on_line is not None:
+        heard.on_line(line)
 
 
-def _failure(lines: Sequence[str], status: int) -> CodelodeError:
+def _failure(lines: Sequence[str], status: int, memory_bytes: int) -> CodelodeError:
     """Return the error, whose type says whether a retry may help, with git's own reason."""
     reason = without_credentials(_reason(lines) or f"git ended with status {status}")
     text = "\n".join(lines)
+    if any(map(_OUT_OF_MEMORY.search, (one for one in lines if not one.startswith("remote:")))):
+        return Rejected(
+            f"git needs more memory than {memory_bytes >> 20} MB (CODELODE_GIT_MEMORY_MB): {reason}"
+        )
     reason += next((f"; {remedy}" for sign, remedy in _REMEDIES if sign in text), "")
     if _DENIED.search(text):
         return Denied(reason)

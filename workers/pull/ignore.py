@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from codelode import patterns
+from codelode.errors import Rejected
 from codelode.model import ALL_FILES, FilePatterns, SourceFile
 from workers.pull import tree
 
@@ -112,7 +113,10 @@ _Chain = tuple[tuple[int, patterns.Patterns], ...]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one commit. `read` returns the content of a path in it, or None."""
+    """The rules of one commit. `read` returns the content of a path in it, or None.
+
+    An ignore file larger than `max_file_bytes` raises Rejected: it is not known what it leaves out.
+    """
 
     read: Callable[[str], bytes | None]
     max_file_bytes: int
@@ -120,6 +124,7 @@ class Rules:
     _chains: dict[tuple[str, str], _Chain] = field(default_factory=dict, repr=False)
     _nearest: dict[tuple[str, str], bool | None] = field(default_factory=dict, repr=False)
     _folders: dict[str, str] = field(default_factory=dict, repr=False)
+    _parsed: dict[bytes, patterns.Patterns] = field(default_factory=dict, repr=False)
 
     def reason(self, file: SourceFile) -> str:
         """Return the reason to skip the file, a stable identifier; empty: index it."""
@@ -201,16 +206,29 @@ class Rules:
             above = self._chain(kind, _folder(folder)) if folder else ()
             content = self._content(kind, folder)
             depth = folder.count("/") + 1 if folder else 0
-            own = ((depth, patterns.parse(content)),) if content is not None else ()
+            own = ((depth, self._parse(content)),) if content is not None else ()
             self._chains[key] = own + above
         return self._chains[key]
+
+    def _parse(self, content: bytes) -> patterns.Patterns:
+        """Parse an ignore file; many folders may have the same one."""
+        if content not in self._parsed:
+            self._parsed[content] = patterns.parse(content)
+        return self._parsed[content]
 
     def _content(self, kind: str, folder: str) -> bytes | None:
         """Return the ignore file of a folder; the operator's patterns act as one at the root."""
         if kind in _OPERATORS:
             lines: tuple[str, ...] = () if folder else getattr(self.operators, kind)
             return "\n".join(lines).encode() if lines else None
-        return self.read(f"{folder}/{kind}" if folder else kind)
+        path = f"{folder}/{kind}" if folder else kind
+        content = self.read(path)
+        if content is not None and len(content) > self.max_file_bytes:
+            raise Rejected(
+                f"{path} is larger than the {self.max_file_bytes} bytes that "
+                "CODELODE_MAX_FILE_BYTES allows, so it is not known which files it leaves out"
+            )
+        return content
 
 
 def _folder(path: str) -> str:

@@ -22,6 +22,7 @@ from codelode import mirrors
 from codelode.addresses import check_ref, check_url, is_local
 from codelode.errors import InvalidQuery, NotFound
 from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, Revision
+from workers.confined import Slots
 from workers.pull import git
 from workers.pull.source import HEADS, TAGS, Refs, Source, refs_of
 
@@ -36,6 +37,8 @@ _COMMITS_NAMED = 3
 _DETACHED = "refs/codelode/head"
 #: Most branches listed in the error about an unknown ref.
 _BRANCHES_NAMED = 10
+#: Clones and fetches at once in this process. Sources that do not answer wait outside.
+_transfers = Slots(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class Mirrors:
     folder: Path
     timeout_s: float = 3600.0  # of a clone or fetch, and of waiting for another one
     local_paths: str = ""  # the setting: which local repositories may be read
+    max_refs: int = 200_000
+    git_memory_bytes: int = git.MEMORY_BYTES  # of a git process that transfers objects
 
     def git_dir(self, name: RepositoryName) -> Path:
         """Return the folder of the repository's mirror, whether it exists or not."""
@@ -57,13 +62,20 @@ class Mirrors:
             raise NotFound(f"{name} has not been pulled yet; index it first")
         return mirror
 
-    def sync(self, repository: Repository, *, on_progress: Progress | None = None) -> RefName:
+    def sync(
+        self,
+        repository: Repository,
+        *,
+        on_progress: Progress | None = None,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> RefName:
         """Update the mirror's branches, tags, and HEAD from the repository's source.
 
         Returns the branch that is checked out there; empty: none, or the source is no checkout.
         `on_progress` receives lines such as `Receiving objects 45%`. Raises InvalidQuery when the
-        URL is not (or no longer) allowed; Denied or NotFound if the source answers so; Unavailable
-        if a retry may help. The messages do not name the repository, because the failed run does.
+        URL is not (or no longer) allowed; Denied or NotFound if the source answers so; Rejected if
+        it exceeds a limit; Unavailable if a retry may help; Abandoned soon after `is_wanted`
+        returns false. The messages do not name the repository, because the failed run does.
         """
         source = self._source(repository.url)
         mirror = self.git_dir(repository.name)
@@ -73,11 +85,15 @@ class Mirrors:
                 timeout_s=self.timeout_s,
                 hold=(lock,),
                 on_line=_progress_lines(on_progress),
+                is_wanted=is_wanted,
+                memory_bytes=self.git_memory_bytes,
             )
-            make = _update if mirror.is_dir() else _clone
-            found = make(mirror, source, call)
+            wanted = refs_of(source, call, max_refs=self.max_refs)
+            with _transfers.taken(is_wanted):
+                make = _update if mirror.is_dir() else _clone
+                make(mirror, source, wanted, call)
             self._require_unchanged(repository.url, mirror)
-            return RefName(found.checked_out.removeprefix(HEADS))
+            return RefName(wanted.checked_out.removeprefix(HEADS))
 
     def _require_unchanged(self, url: str, mirror: Path) -> None:
         """Delete the mirror if its source led elsewhere meanwhile: it may hold what is there."""
@@ -136,19 +152,18 @@ class Mirrors:
         )
 
 
-def _clone(mirror: Path, source: Source, call: Callable[..., bytes]) -> Refs:
+def _clone(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes]) -> None:
     """Clone a new mirror. From a local source, git hard-links objects instead of packing them."""
     made = _fresh(mirror, ".part")
     call(
         "clone", "--bare", "--template=", "--progress", *source.options,
         "--", source.url, str(made),
         variables=source.variables,
+        stall_s=git.STALL_S,
     )  # fmt: skip
-    found = refs_of(source, call)
-    if found.default:  # else git has cloned the detached HEAD
-        _point_head(made, found)
+    if wanted.default:  # else git has cloned the detached HEAD
+        _point_head(made, wanted)
     made.rename(mirror)
-    return found
 
 
 def _fresh(mirror: Path, suffix: str) -> Path:
@@ -159,16 +174,14 @@ def _fresh(mirror: Path, suffix: str) -> Path:
     return path
 
 
-def _update(mirror: Path, source: Source, call: Callable[..., bytes]) -> Refs:
+def _update(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes]) -> None:
     _clear_stale_locks(mirror)
-    wanted = refs_of(source, call)
     if wanted.objects != _mirror_refs(mirror) or not _holds(mirror, wanted.head_commit):
         if source.is_partial:
-            _replace(mirror, source, call)
+            _replace(mirror, source, wanted, call)
         else:
             _fetch(mirror, source, wanted, call)
     _point_head(mirror, wanted)
-    return wanted
 
 
 def _clear_stale_locks(mirror: Path) -> None:
@@ -200,13 +213,14 @@ def _fetch(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes
         "--no-recurse-submodules", "--update-shallow", "--progress", *source.options,
         "--", source.url, *refspecs,
         variables=source.variables,
+        stall_s=git.STALL_S,
     )  # fmt: skip
 
 
-def _replace(mirror: Path, source: Source, call: Callable[..., bytes]) -> None:
+def _replace(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes]) -> None:
     """Clone the source again. Between the two renames the mirror does not exist for readers."""
     new = _fresh(mirror, ".whole")
-    _clone(new, source, call)
+    _clone(new, source, wanted, call)
     old = _fresh(mirror, ".gone")
     mirror.rename(old)
     new.rename(mirror)

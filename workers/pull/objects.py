@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import subprocess
+import sys
 import threading
 import weakref
 from pathlib import Path
@@ -17,6 +18,9 @@ from typing import Self
 
 from codelode.errors import InvalidSettings, Unavailable
 from workers.pull import git
+
+#: What is not wanted of a large file is read in blocks of this size, bytes.
+_BLOCK_BYTES = 1 << 20
 
 
 class Objects:
@@ -35,14 +39,16 @@ class Objects:
             )
         except FileNotFoundError as exc:
             raise InvalidSettings("git is not in PATH; install git 2.30 or newer") from exc
+        git.bounded(self._process)
         _open.add(self)
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, *, max_bytes: int = sys.maxsize) -> bytes | None:
         """Return the content of a file, by blob id or as `revision:path`; None if there is none.
 
-        Raises Unavailable if git has ended; the reader cannot be used any more.
+        Of a larger file, returns the first `max_bytes`. Raises Unavailable if git has ended; the
+        reader cannot be used any more.
         """
-        kind, content = self._ask(name)
+        kind, content = self._ask(name, max_bytes)
         return content if kind == b"blob" else None
 
     def has_commit(self, revision: str) -> bool:
@@ -80,17 +86,17 @@ class Objects:
             if pipe is not None:
                 pipe.close()
 
-    def _ask(self, name: str) -> tuple[bytes, bytes]:
+    def _ask(self, name: str, max_bytes: int = sys.maxsize) -> tuple[bytes, bytes]:
         """Return the kind and content of an object; the kind is empty if there is none."""
         if "\n" in name:
             return b"", b""
         try:
             with self._lock:
-                return self._exchange(name.encode())
+                return self._exchange(name.encode(), max_bytes)
         except (OSError, ValueError) as exc:
             raise Unavailable(f"git stopped reading objects: {exc}") from exc
 
-    def _exchange(self, name: bytes) -> tuple[bytes, bytes]:
+    def _exchange(self, name: bytes, max_bytes: int) -> tuple[bytes, bytes]:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -102,10 +108,13 @@ class Objects:
         *_, kind, size = header.split()
         if not size.isdigit():  # `NAME missing`, or `NAME ambiguous`
             return b"", b""
-        content = stdout.read(int(size) + 1)
-        if len(content) != int(size) + 1:
-            raise OSError(f"{len(content)} of {int(size)} bytes came")
-        return kind, content[:-1]
+        content = stdout.read(min(int(size), max_bytes))
+        left = int(size) + 1 - len(content)  # with the newline after it
+        while left and (block := stdout.read(min(left, _BLOCK_BYTES))):
+            left -= len(block)
+        if left:
+            raise OSError(f"{int(size) + 1 - left} of {int(size)} bytes came")
+        return kind, content
 
 
 _open: weakref.WeakSet[Objects] = weakref.WeakSet()

@@ -7,7 +7,7 @@ the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,8 +28,12 @@ from codelode.model import (
     Revision,
     Run,
 )
+from workers.pull import tree
 from workers.pull.changes import plan
 from workers.pull.mirror import Mirrors
+
+#: What `update` returns for a source that is on no branch.
+NOT_CHECKED_OUT = RefName("")
 
 
 class BeingRemoved(Unavailable):
@@ -45,6 +49,27 @@ class Prepared:
     gone: tuple[RefName, ...] = ()  # other indexed refs that have left the source
 
 
+def update(
+    run: Run, *, ledger: Ledger, mirrors: Mirrors, is_wanted: Callable[[], bool] = lambda: True
+) -> RefName:
+    """Update the mirror of the run's repository; return the branch that its source is on, if any.
+
+    Raises what `Mirrors.sync` raises; NotFound if the repository was removed, BeingRemoved while it
+    is being removed.
+    """
+    repository = _registered(run, ledger)
+    if repository.name in ledger.being_removed():
+        raise BeingRemoved(f"{run.repository} is still being removed")
+    return mirrors.sync(repository, is_wanted=is_wanted)
+
+
+def _registered(run: Run, ledger: Ledger) -> Repository:
+    repository = ledger.get(run.repository)
+    if repository is None:
+        raise NotFound(f"repository {run.repository} was removed")
+    return repository
+
+
 def prepare(
     run: Run,
     *,
@@ -52,18 +77,15 @@ def prepare(
     mirrors: Mirrors,
     fingerprint: str,
     max_file_bytes: int,
+    max_paths: int = tree.MAX_PATHS,
+    checked_out: RefName = NOT_CHECKED_OUT,
 ) -> Prepared:
-    """Update the mirror and find changed files; files to reprocess count as changed.
+    """Find changed files in the updated mirror; files to reprocess count as changed.
 
-    Raises what `Mirrors.sync` and `Mirrors.resolve` raise; NotFound if the repository was removed,
-    BeingRemoved while it is being removed.
+    `checked_out` is what `update` returned. Raises what `Mirrors.resolve` and `plan` raise,
+    NotFound if the repository was removed.
     """
-    repository = ledger.get(run.repository)
-    if repository is None:
-        raise NotFound(f"repository {run.repository} was removed")
-    if repository.name in ledger.being_removed():
-        raise BeingRemoved(f"{run.repository} is still being removed")
-    checked_out = mirrors.sync(repository)
+    repository = _registered(run, ledger)
     ref, revision = _resolve(repository, run, mirrors)
     require_staying(ledger, repository.name, ref)
     then = _with_default(repository, run, ref)
@@ -78,6 +100,8 @@ def prepare(
         indexed=status.indexed if status else None,
         known=partial(_records, ledger, repository.name, ref, reprocess=run.reprocess),
         max_file_bytes=max_file_bytes,
+        max_paths=max_paths,
+        known_paths=status.paths if status else 0,
         patterns=patterns,
         full=bool(run.reprocess) or not _is_settled(status, patterns),
         reindex=not is_marked or status is None or status.fingerprint != fingerprint,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codelode.addresses import is_local
+from codelode.errors import Rejected
 
 HEADS = "refs/heads/"
 TAGS = "refs/tags/"
@@ -19,6 +20,10 @@ _REMOTES = "refs/remotes/"
 _USUAL = (f"{HEADS}main", f"{HEADS}master")
 #: Timeout of listing the refs of the source, seconds.
 _LISTING_TIMEOUT_S = 120.0
+#: Bytes of a listed ref, generously: an id and a name.
+_REF_BYTES = 300
+#: Most HEADs of remotes that are listed besides branches and tags.
+_REMOTE_HEADS = 1_000
 #: Sets `safe.directory` for upload-pack, for which git clears the configuration variables.
 _UPLOAD_PACK = "--upload-pack=git -c 'safe.directory=*' upload-pack"
 
@@ -57,13 +62,17 @@ class Refs:
     checked_out: str = ""  # full name of the branch that a checkout is on
 
 
-def refs_of(source: Source, call: Callable[..., bytes]) -> Refs:
-    """List the refs of the source. `call` runs git and raises what `git.run` raises."""
+def refs_of(source: Source, call: Callable[..., bytes], *, max_refs: int) -> Refs:
+    """List the refs of the source. `call` runs git and raises what `git.run` raises.
+
+    Raises Rejected if there are more than `max_refs` branches and tags.
+    """
     listed = call(
         "ls-remote", "--symref", *source.options,
         "--", source.url, "HEAD", f"{HEADS}*", f"{TAGS}*", f"{_REMOTES}*/HEAD",
         variables=source.variables,
         timeout_s=min(_LISTING_TIMEOUT_S, call.keywords["timeout_s"]),  # type: ignore[attr-defined]
+        output_bytes=(max_refs + _REMOTE_HEADS) * _REF_BYTES,
     )  # fmt: skip
     objects, symbolic = {}, {}
     for line in listed.decode("utf-8", "surrogateescape").splitlines():
@@ -72,6 +81,11 @@ def refs_of(source: Source, call: Callable[..., bytes]) -> Refs:
             symbolic[name] = value.removeprefix("ref: ")
         elif not name.endswith("^{}") and not name.startswith(_REMOTES):
             objects[name] = value
+    if len(objects) > max_refs + 1:  # HEAD is among them
+        raise Rejected(
+            f"the source has {len(objects) - 1} branches and tags, and CODELODE_MAX_REFS allows "
+            f"{max_refs}"
+        )
     head, commit = symbolic.get("HEAD", ""), objects.pop("HEAD", "")
     is_known = source.is_checkout or head or not commit  # else the source is detached on purpose
     preferred = (*(_remote_defaults(symbolic) if source.is_checkout else (head,)), *_USUAL, head)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from codelode.errors import NotFound
+from codelode.errors import NotFound, Rejected
 from codelode.model import BlobId, Revision, SourceFile, path_from_bytes
 from workers.pull import git
 
@@ -19,6 +19,11 @@ SYMLINK = 0o120000
 SUBMODULE = 0o160000
 
 _REVISION = re.compile(r"[0-9a-f]{40}")
+#: Most paths of a commit, where no setting is given.
+MAX_PATHS = 500_000
+#: Bytes of a listed path, generously: facts and a name.
+_ENTRY_BYTES = 400
+
 #: Size of an object that the mirror does not have, as in a partial clone.
 MISSING = -1
 
@@ -32,13 +37,21 @@ class Change:
     new: SourceFile | None
 
 
-def listing(mirror: Path, revision: Revision, folder: str = "") -> Iterator[SourceFile]:
+def listing(
+    mirror: Path, revision: Revision, folder: str = "", *, max_paths: int = MAX_PATHS
+) -> Iterator[SourceFile]:
     """Yield every entry of the commit's tree, in git's order. A submodule's size is 0.
 
-    `folder`, with `/` at its end: the entries below it only.
+    `folder`, with `/` at its end: the entries below it only. Raises Rejected if there are more than
+    `max_paths`.
     """
     below = ("--", folder) if folder else ()
-    out = _run(mirror, "ls-tree", "-r", "-z", "-l", "--full-tree", checked(revision), *below)
+    out = _run(
+        mirror,
+        *("ls-tree", "-r", "-z", "-l", "--full-tree", checked(revision), *below),
+        output_bytes=max_paths * _ENTRY_BYTES,
+    )
+    require_few(out.count(b"\0"), max_paths)
     for entry in _entries(out):
         facts, _, path = entry.partition(b"\t")
         mode, _kind, blob, size = facts.split()
@@ -50,12 +63,25 @@ def listing(mirror: Path, revision: Revision, folder: str = "") -> Iterator[Sour
         )
 
 
-def difference(mirror: Path, old: Revision, new: Revision) -> tuple[Change, ...]:
+def require_few(paths: int, max_paths: int) -> None:
+    """Raise Rejected if a commit has more paths than allowed."""
+    if paths > max_paths:
+        raise Rejected(f"the commit has {paths} files, and CODELODE_MAX_PATHS allows {max_paths}")
+
+
+def difference(
+    mirror: Path, old: Revision, new: Revision, *, max_paths: int = MAX_PATHS
+) -> tuple[Change, ...]:
     """Yield the paths whose content or type differs between two commits; a rename is two changes.
 
     A changed permission is not a difference.
     """
-    out = _run(mirror, "diff-tree", "-r", "-z", "--raw", "--no-renames", checked(old), checked(new))
+    out = _run(
+        mirror,
+        *("diff-tree", "-r", "-z", "--raw", "--no-renames", checked(old), checked(new)),
+        output_bytes=2 * max_paths * _ENTRY_BYTES,
+    )
+    require_few(out.count(b"\0") // 4, max_paths)  # each change has two fields; a path may go
     entries = _entries(out)
     # Each change is two fields: `:oldmode newmode oldid newid status` and the path.
     raw = [(facts.decode().lstrip(":").split(), next(entries)) for facts in entries]
@@ -117,5 +143,10 @@ def checked(revision: Revision) -> str:
     return revision
 
 
-def _run(mirror: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    return git.run("--git-dir", str(mirror), *arguments, stdin=stdin)
+def _run(
+    mirror: Path,
+    *arguments: str,
+    stdin: bytes = b"",
+    output_bytes: int = git.OUTPUT_BYTES,
+) -> bytes:
+    return git.run("--git-dir", str(mirror), *arguments, stdin=stdin, output_bytes=output_bytes)

@@ -58,6 +58,7 @@ class _Plan:
     patterns: str = ""
     owner: str = ""  # the worker that pulls it
     since: float = 0.0
+    attempts: int = 0  # claims of the pull
 
 
 def _atomic(method: Method) -> Method:
@@ -255,21 +256,23 @@ class MemoryLedger:
         return tuple(found[::-1][:limit])
 
     @_atomic
-    def claim(self, run: RunId, *, worker: str) -> bool:
+    def claim(self, run: RunId, *, worker: str) -> int:
         if not self._is_in(run, RunState.PULLING):
-            return False
+            return HELD
         plan = self._plans[run]
         if plan.owner != worker and self._is_alive(plan.owner):
-            return False
+            return HELD
         plan.owner, plan.since = worker, self._now()
+        plan.attempts += 1
         self._runs[run] = replace(self._runs[run], waits_for="")
-        return True
+        return plan.attempts
 
     @_atomic
     def unclaim(self, run: RunId, *, worker: str, for_s: float, reason: str) -> None:
         plan = self._plans.get(run)
         if plan is not None and plan.owner == worker:
             plan.owner, plan.since = "", self._now() + for_s
+            plan.attempts -= 1
             self._runs[run] = replace(self._runs[run], waits_for=reason)
 
     @_atomic

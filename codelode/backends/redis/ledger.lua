@@ -156,13 +156,13 @@ redis.call('ZADD', key('runs:' .. repository), order, run)
 return run
 
 --- claim
--- run, worker -> 1 when the pull is this worker's
+-- run, worker -> the number of the attempt when the pull is this worker's, otherwise 0
 local run, worker = ARGV[1], ARGV[2]
 if run_field(run, 'state') ~= 'pulling' then return 0 end
 local owner = run_field(run, 'owner')
 if owner ~= worker and is_alive(owner) then return 0 end
 redis.call('HSET', key('run:' .. run), 'owner', worker, 'since_ms', now_ms(), 'waits_for', '')
-return 1
+return redis.call('HINCRBY', key('run:' .. run), 'attempts', 1)
 
 --- unclaim
 -- run, worker, for_ms, reason
@@ -170,6 +170,7 @@ local run = ARGV[1]
 if run_field(run, 'state') == 'pulling' and run_field(run, 'owner') == ARGV[2] then
   redis.call('HSET', key('run:' .. run), 'owner', '', 'since_ms', now_ms() + tonumber(ARGV[3]),
     'waits_for', ARGV[4])
+  redis.call('HINCRBY', key('run:' .. run), 'attempts', -1)
 end
 return 1
 
@@ -438,7 +439,7 @@ for i = 1, #under_way, 2 do
   if run_field(run, 'id') then
     redis.call('HSET', key('run:' .. run), 'state', 'pulling', 'since_ms', now, 'owner', '',
       'total', 0, 'done', 0, 'failed', 0, 'skipped', 0, 'summaries', 0, 'summaries_missing', 0,
-      'waits_for', '')
+      'waits_for', '', 'attempts', 0)
   else
     redis.call('HDEL', key('active'), under_way[i])
   end

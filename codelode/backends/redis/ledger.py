@@ -246,8 +246,8 @@ class RedisLedger:
                 pipe.hgetall(self._key(f"run:{run}"))
             return tuple(_run(fields) for fields in pipe.execute() if fields)
 
-    def claim(self, run: RunId, *, worker: str) -> bool:
-        return bool(self._run_script("claim", run, worker))
+    def claim(self, run: RunId, *, worker: str) -> int:
+        return int(self._run_script("claim", run, worker))
 
     def unclaim(self, run: RunId, *, worker: str, for_s: float, reason: str) -> None:
         self._run_script("unclaim", run, worker, int(for_s * 1000), reason)

@@ -22,7 +22,7 @@ from codelode.model import (
     RunState,
 )
 from workers.pull.mirror import Mirrors
-from workers.pull.preparation import BeingRemoved, prepare
+from workers.pull.preparation import BeingRemoved, prepare, update
 
 PRINT = "parser 1, store local, model-1 ≤ 10"
 
@@ -40,12 +40,14 @@ class World:
     ) -> tuple[Run, FileManifest, Advance]:
         """What a pull does."""
         run = self.ledger.create(self.repository.name, ref, reprocess=reprocess)
+        checked_out = update(run, ledger=self.ledger, mirrors=self.mirrors)
         prepared = prepare(
             run,
             ledger=self.ledger,
             mirrors=self.mirrors,
             fingerprint=fingerprint,
             max_file_bytes=1000,
+            checked_out=checked_out,
         )
         manifest = prepared.manifest
         advance = self.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint=fingerprint)
@@ -160,11 +162,11 @@ def test_patterns_given_during_a_run_are_followed_by_the_next(world):
     assert world.index() == {"-src/gen/b.py"}
 
 
-def test_patterns_given_during_the_first_pull_are_not_lost(world):
+def test_patterns_given_during_the_first_plan_are_not_lost(world):
     class Slow(Mirrors):
-        def sync(self, repository, *, on_progress=None):
-            world.ledger.set_patterns(repository.name, exclude=["gen/"])
-            super().sync(repository, on_progress=on_progress)
+        def resolve(self, name, *ref):
+            world.ledger.set_patterns(name, exclude=["gen/"])
+            return super().resolve(name, *ref)
 
     world.mirrors = Slow(world.mirrors.folder, timeout_s=60, local_paths=world.mirrors.local_paths)
     world.index()

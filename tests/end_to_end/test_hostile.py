@@ -1,0 +1,107 @@
+"""One hostile repository never stops the others, and its run ends with a reason."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from codelode.model import RunState
+
+#: Long enough for a small repository on a busy machine.
+PLAN_TIMEOUT_S = 20
+
+#: Lines whose keys the parser of TOML reads in quadratic time: 10 seconds a file.
+SLOW_TOML = "".join("a." * 900 + f"b{number} = 1\n" for number in range(500))
+
+#: A dead worker is noticed soon.
+SOON = {"heartbeat_s": "0.5", "reap_interval_s": "0.5", "requeue_s": "2"}
+
+SMALL = {"small.py": "def small():\n    return 1\n"}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory, cluster_at):
+    """A cluster with the embedded store that hostile repositories are given to."""
+    data = tmp_path_factory.mktemp("hostile") / "data"
+    made = cluster_at(data, plan_timeout_s=str(PLAN_TIMEOUT_S), **SOON)
+    made.start()
+    yield made
+    made.kill()
+
+
+def index_small(client, make_git, name):
+    """Index a new small repository and expect that it completes."""
+    small = make_git()
+    small.commit(SMALL)
+    assert client.index(str(small.folder), name=name).state is RunState.COMPLETE
+
+
+def slow_to_plan(make_git):
+    slow = make_git()
+    slow.commit({f"{number}/pyproject.toml": SLOW_TOML for number in range(50)})
+    return slow
+
+
+def children_of(cluster):
+    """Return the processes that read repositories for the pull worker."""
+    return cluster.pids("multiprocessing.forkserver")
+
+
+def test_manifests_that_take_for_ever_fail_their_own_run_only(hostile, make_git):
+    with hostile.client() as client:
+        run = client.index(str(slow_to_plan(make_git).folder), name="slow", wait=False)
+        index_small(client, make_git, "beside")
+        *_, end = client.watch(run.id)
+    assert end.state is RunState.FAILED
+    assert "manifests (CODELODE_PLAN_TIMEOUT_S) took longer than 20 s" in end.error
+
+
+def test_cancelling_and_removing_end_the_work_of_a_run(hostile, make_git, wait_for):
+    with hostile.client() as client:
+        idle = len(children_of(hostile))
+        for name in ("cancelled", "removed"):
+            run = client.index(str(slow_to_plan(make_git).folder), name=name, wait=False)
+            wait_for(lambda: len(children_of(hostile)) > idle, "the plan to be under way")
+            client.cancel(run.id) if name == "cancelled" else client.remove(name)
+            wait_for(lambda: len(children_of(hostile)) == idle, "the plan to end", seconds=15)
+
+
+@contextmanager
+def silent_host():
+    """Listen on a port, accept everything, and never answer."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_hosts_that_never_answer_delay_nobody_and_git_ends_with_its_run(
+    hostile, make_git, wait_for
+):
+    def gits():
+        return len(hostile.pids("ls-remote"))
+
+    with hostile.client() as client, silent_host() as host, ExitStack() as ends:
+        for number in range(10):
+            run = client.index(f"{host}/silent/{number}", name=f"silent{number}", wait=False)
+            ends.callback(client.cancel, run.id)
+        wait_for(lambda: gits() >= 10, "git to wait for all of them")
+        index_small(client, make_git, "heard")
+        assert gits() >= 10
+        ends.close()
+        wait_for(lambda: not gits(), "git to be ended", seconds=30)
+
+
+def test_a_run_that_kills_its_worker_again_and_again_fails(hostile, make_git, wait_for):
+    """As a git or a library does that takes the worker with it; a restart does not help."""
+    with hostile.client() as client, silent_host() as host:
+        run = client.index(f"{host}/deadly", name="deadly", wait=False)
+        for _ in range(hostile.settings().max_attempts):
+            wait_for(lambda: hostile.pids("ls-remote"), "git to start", seconds=120)
+            for pid in (*hostile.pids("workers pull"), *hostile.pids("ls-remote")):
+                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: not hostile.pids("ls-remote"), "git to end")
+        *_, end = client.watch(run.id)
+    assert (end.state, end.error) == (RunState.FAILED, "its worker died 3 times at stage pull")

@@ -1,0 +1,83 @@
+"""Work that never ends, takes all memory, or dies costs one process and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from codelode.errors import NotFound, Rejected, Unavailable
+from workers import confined
+
+MEMORY = 1 << 30
+
+#: A match that takes for ever and holds the interpreter lock meanwhile.
+ENDLESS = (re.fullmatch, "(a+)+b", "a" * 60)
+
+
+def call(function, *arguments, timeout_s=60.0, **more):
+    return confined.call(
+        function, *arguments, what="it", timeout_s=timeout_s, memory_bytes=MEMORY, **more
+    )
+
+
+def fail():
+    raise NotFound("there is none")
+
+
+def test_a_result_and_an_error_come_back():
+    assert call(divmod, 7, 2) == (3, 1)
+    with pytest.raises(NotFound, match="there is none"):
+        call(fail)
+    with pytest.raises(TypeError):
+        call(divmod, 1)
+
+
+def test_work_that_does_not_end_is_killed_although_it_holds_the_interpreter_lock():
+    with pytest.raises(Rejected, match="it took longer than"):
+        call(*ENDLESS, timeout_s=0.2)
+
+
+def test_other_threads_go_on_meanwhile():
+    with ThreadPoolExecutor() as pool:
+        stalled = pool.submit(call, *ENDLESS, timeout_s=2.0)
+        assert call(divmod, 7, 2) == (3, 1)
+        with pytest.raises(Rejected):
+            stalled.result()
+
+
+def test_work_that_is_no_longer_wanted_is_killed():
+    with pytest.raises(confined.Abandoned):
+        call(*ENDLESS, is_wanted=lambda: False)
+
+
+def test_work_that_needs_too_much_memory_is_rejected():
+    with pytest.raises(Rejected, match="it needs more than 1024 MB"):
+        call(bytearray, MEMORY)
+
+
+def test_a_process_that_dies_is_reported_with_its_signal():
+    with pytest.raises(Unavailable, match="it ended its process \\(SIGKILL\\)"):
+        call(signal.raise_signal, signal.SIGKILL)
+    with pytest.raises(Unavailable, match="status 3"):
+        call(os._exit, 3)
+
+
+def test_slots_bound_what_is_done_at_once_and_waiting_can_be_given_up():
+    slots = confined.Slots(1)
+    with slots.taken(), pytest.raises(confined.Abandoned), slots.taken(lambda: False):
+        pass
+    with slots.taken():
+        assert threading.active_count()
+
+
+def test_a_call_in_a_fork_says_why_it_failed():
+    assert confined.tried(lambda: None, 60) == ""
+    assert confined.tried(lambda: time.sleep(60), 0.05) == "it takes longer than 0.05 s"
+    died = confined.tried(lambda: signal.raise_signal(signal.SIGKILL), 60)
+    assert died == "it crashes (SIGKILL)"
