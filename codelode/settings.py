@@ -79,6 +79,14 @@ class Settings(BaseSettings):
         "or else the one from the installed wheel.",
     )
 
+    redis_memory_mb: int = Field(
+        default=2_048,
+        ge=16,
+        le=10_000_000,
+        description="Memory limit of the Redis server that `codelode up` starts, MB. At the limit "
+        "indexing waits; searching, cancelling, and removing go on.",
+    )
+
     # Backends
     store: str = Field(
         default="local",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from celery import Celery
 from kombu.exceptions import OperationalError
@@ -12,7 +13,7 @@ from codelode import jobs
 from codelode.errors import Unavailable
 from codelode.model import RefName, RepositoryName, Run
 from codelode.settings import Settings
-from gateway.service.dependencies import Queue
+from gateway.service.dependencies import UNKNOWN, Queue
 
 #: How long workers may take to say which queues they listen to, seconds: enough on one network,
 #: short enough for a status page.
@@ -54,8 +55,8 @@ class CeleryJobs:
         with self._translated(), self._app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=0, timeout=_TIMEOUT_S)
             depths = {name: jobs.depth(connection, name) for name in jobs.QUEUES}
-            workers = self._workers()
-        return tuple(Queue(name, depths[name], workers.get(name, 0)) for name in jobs.QUEUES)
+            workers = self._workers(connection)
+        return tuple(Queue(name, depths[name], workers[name]) for name in jobs.QUEUES)
 
     def close(self) -> None:
         self._app.close()
@@ -72,10 +73,16 @@ class CeleryJobs:
                 retry=False,
             )
 
-    def _workers(self) -> dict[str, int]:
-        """Count the workers that listen to each queue and answer in time."""
-        replies = self._app.control.inspect(timeout=_INSPECT_TIMEOUT_S).active_queues() or {}
-        counts: dict[str, int] = {}
+    def _workers(self, connection: Any) -> dict[str, int]:
+        """Count the workers that listen to each queue and answer in time.
+
+        UNKNOWN if they cannot be asked, because the broker has reached its memory limit.
+        """
+        try:
+            replies = self._app.control.inspect(timeout=_INSPECT_TIMEOUT_S).active_queues() or {}
+        except connection.channel_errors:
+            return dict.fromkeys(jobs.QUEUES, UNKNOWN)
+        counts = dict.fromkeys(jobs.QUEUES, 0)
         for queues in replies.values():
             for queue in queues:
                 counts[queue["name"]] = counts.get(queue["name"], 0) + 1

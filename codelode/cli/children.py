@@ -47,7 +47,12 @@ def redis_child(settings: Settings, port: int) -> Child:
     make_private(data)
     return Child(
         name="redis",
-        command=redis_server.command(data, port, binary=redis_server.locate(settings.redis_bin)),
+        command=redis_server.command(
+            data,
+            port,
+            binary=redis_server.locate(settings.redis_bin),
+            maxmemory_bytes=settings.redis_memory_mb << 20,
+        ),
         is_ready=lambda _: _redis_answers(settings.redis_url),
         stop=REDIS_STOP,
         stop_phase=BROKER,

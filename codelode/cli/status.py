@@ -69,7 +69,10 @@ def _status_text(state: Status) -> str:
     if state.runs:
         parts.append(printing.table(_RUN_COLUMNS, map(_run_row, state.runs)))
     if state.queues:
-        rows = [(queue.name, queue.messages, queue.workers) for queue in state.queues]
+        rows = [
+            (queue.name, queue.messages, queue.workers if queue.workers >= 0 else "?")
+            for queue in state.queues
+        ]
         parts.append(printing.table(("queue", "messages", "workers"), rows))
     return "\n\n".join(parts)
 

@@ -113,7 +113,12 @@ def _with_own_redis(settings: Settings) -> Iterator[Settings]:
     data = settings.data_dir / _REDIS
     make_private(data)
     port = _free_port()
-    command = redis_server.command(data, port, binary=redis_server.locate(settings.redis_bin))
+    command = redis_server.command(
+        data,
+        port,
+        binary=redis_server.locate(settings.redis_bin),
+        maxmemory_bytes=settings.redis_memory_mb << 20,
+    )
     url = redis_server.url(port)
     with subprocess.Popen(
         command,

@@ -488,6 +488,7 @@ class Queue(_message.Message):
     name: _builtins.str
     messages: _builtins.int
     workers: _builtins.int
+    """-1: they cannot be asked, because Redis has reached its memory limit"""
     def __init__(
         self,
         *,

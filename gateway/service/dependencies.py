@@ -20,13 +20,17 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+#: The number of workers while they cannot be asked.
+UNKNOWN = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Queue:
     """A queue of jobs."""
 
     name: str
     messages: int  # waiting
-    workers: int  # listening
+    workers: int  # listening, or UNKNOWN
 
 
 class Jobs(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
+from contextlib import suppress
 
 from codelode import addresses
 from codelode.access import Principal
@@ -127,7 +128,8 @@ def _cancel(dependencies: Dependencies, principal: Principal, run_id: str) -> Ru
     run = catalog.run(run_id)
     following = dependencies.ledger.end(run.id, RunState.CANCELLED, "cancelled by request")
     if following is not None:  # of the same repository
-        dependencies.jobs.pull(catalog.run(following))
+        with suppress(Unavailable):  # the periodic `reap` task of the workers sends it
+            dependencies.jobs.pull(catalog.run(following))
     return catalog.run(run_id)
 
 

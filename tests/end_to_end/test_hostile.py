@@ -8,7 +8,9 @@ import socket
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from redis.exceptions import OutOfMemoryError
 
+from codelode.backends.redis.connection import connect
 from codelode.model import RunState
 
 #: Long enough for a small repository on a busy machine.
@@ -105,3 +107,39 @@ def test_a_run_that_kills_its_worker_again_and_again_fails(hostile, make_git, wa
             wait_for(lambda: not hostile.pids("ls-remote"), "git to end")
         *_, end = client.watch(run.id)
     assert (end.state, end.error) == (RunState.FAILED, "its worker died 3 times at stage pull")
+
+
+def test_at_the_memory_limit_of_redis_runs_can_be_cancelled_and_repositories_removed(
+    tmp_path, cluster_at, make_git, wait_for
+):
+    cluster = cluster_at(tmp_path / "data", redis_memory_mb="32", **SOON)
+    cluster.start()
+    try:
+        with cluster.client() as client, connect(cluster.facts["redis"]) as redis:
+            index_small(client, make_git, "kept")
+            with silent_host() as host:
+                run = client.index(f"{host}/silent", name="silent", wait=False)
+                fill(redis)
+                assert client.cancel(run.id).state is RunState.CANCELLED
+                client.remove("silent")
+                assert [one.repository.name for one in client.repositories()] == ["kept"]
+                assert client.status().queues
+                assert client.search("small", skip_cache=True).hits
+            redis.delete(FILLER)
+            wait_for(lambda: not cluster.pids("ls-remote"), "git to end")
+            index_small(client, make_git, "new")
+    finally:
+        cluster.kill()
+
+
+FILLER = "filler"
+
+
+def fill(redis):
+    """Take all memory that the server may use."""
+    size = 1 << 20
+    while size:
+        try:
+            redis.append(FILLER, bytes(size))
+        except OutOfMemoryError:
+            size //= 2

@@ -19,6 +19,9 @@
 --   generation        counter of the changes that a search can see
 -- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size]. Its since_ms lies in
 -- the future while it is put off, as does that of a run whose pull is.
+--
+-- At the server's memory limit a script may write nothing that takes memory, unless it has written
+-- before. Scripts that must work then begin with a command that frees memory.
 
 --- prelude
 local prefix = KEYS[1]
@@ -75,9 +78,9 @@ end
 local function close_run(run, state, reason)
   local repository = run_field(run, 'repository')
   local was = run_field(run, 'state')
+  redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
   redis.call('HSET', key('run:' .. run), 'state', state, 'error', reason,
     'waits_for', '', 'finished_ms', now_ms())
-  redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
   if was == 'queued' then
     redis.call('LREM', key('queue:' .. repository), 0, run)
     return ''
@@ -397,6 +400,31 @@ return found
 -- name, then include or exclude and the JSON list of its patterns -> 0 when it is not registered
 if redis.call('HEXISTS', key('repositories'), ARGV[1]) == 0 then return 0 end
 for i = 2, #ARGV, 2 do redis.call('HSET', key(ARGV[i]), ARGV[1], ARGV[i + 1]) end
+return 1
+
+--- heartbeat
+-- worker, ttl_ms
+redis.call('DEL', key('worker:' .. ARGV[1]))
+redis.call('SET', key('worker:' .. ARGV[1]), 1, 'PX', ARGV[2])
+return 1
+
+--- leave
+-- name
+redis.call('SREM', key('leaving'), ARGV[1])
+redis.call('SADD', key('leaving'), ARGV[1])
+return 1
+
+--- forget
+-- name, then the tables of the catalog: its patterns last, so that none are added to a name that is
+-- gone
+for i = 2, #ARGV do redis.call('HDEL', key(ARGV[i]), ARGV[1]) end
+redis.call('INCR', key('generation'))
+return 1
+
+--- removal_finished
+-- name
+redis.call('SREM', key('leaving'), ARGV[1])
+redis.call('INCR', key('generation'))
 return 1
 
 --- mark_for_removal

@@ -147,8 +147,8 @@ class RedisLedger:
         return tuple(_refs(name, head, counts) for name, head in heads)
 
     def unregister(self, name: RepositoryName) -> None:
+        self._run_script("leave", name)
         with translated():
-            self._client.sadd(self._key("leaving"), name)
             for run in self._run_ids(f"runs:{name}", 0, -1):
                 self.end(run, RunState.CANCELLED, "the repository was removed")
                 self._client.zrem(self._key("runs"), run)
@@ -162,9 +162,7 @@ class RedisLedger:
             self._client.unlink(*map(self._key, keys))
             if leaving:
                 self._client.srem(self._key("leaving_refs"), *leaving)
-            for table in _CATALOG:  # the patterns last: none are added to a name that is gone
-                self._client.hdel(self._key(table), name)
-            self._client.incr(self._key("generation"))
+        self._run_script("forget", name, *_CATALOG)
 
     def mark_for_removal(self, name: RepositoryName) -> bool:
         return bool(self._run_script("mark_for_removal", name))
@@ -175,9 +173,7 @@ class RedisLedger:
         return frozenset(RepositoryName(name.decode()) for name in found)
 
     def removal_finished(self, name: RepositoryName) -> None:
-        with translated():
-            self._client.srem(self._key("leaving"), name)
-            self._client.incr(self._key("generation"))
+        self._run_script("removal_finished", name)
 
     def remove_ref(self, name: RepositoryName, ref: RefName) -> bool:
         return bool(self._run_script("remove_ref", name, ref))
@@ -305,8 +301,7 @@ class RedisLedger:
         return self._advance("done", run, self._window, *_flat(records))
 
     def heartbeat(self, worker: str) -> None:
-        with translated():
-            self._client.set(self._key(f"worker:{worker}"), 1, px=self._worker_ttl_ms)
+        self._run_script("heartbeat", worker, self._worker_ttl_ms)
 
     def retire(self, worker: str) -> None:
         with translated():

@@ -8,6 +8,7 @@ import socket
 import pytest
 from redis import exceptions
 
+from codelode.access import EVERYTHING
 from codelode.backends.redis.connection import (
     TRANSLATIONS,
     connect,
@@ -17,6 +18,7 @@ from codelode.backends.redis.connection import (
     translated,
 )
 from codelode.backends.redis.graph import RedisGraph
+from codelode.backends.redis.ledger import RedisLedger
 from codelode.backends.redis.symbols import RedisSymbols
 from codelode.errors import (
     Busy,
@@ -26,7 +28,15 @@ from codelode.errors import (
     TimedOut,
     Unavailable,
 )
-from codelode.model import DEFAULT_REF, Edge, EdgeKind
+from codelode.model import (
+    DEFAULT_REF,
+    Edge,
+    EdgeKind,
+    RefName,
+    Repository,
+    RepositoryName,
+    RunState,
+)
 
 LIBRARY_ERRORS = [
     value
@@ -155,6 +165,24 @@ def test_a_full_server_is_busy_and_keeps_what_it_had(redis, full_redis):
     full_redis.config_set("maxmemory", 0)
     graph.replace("acme/app", [DEFAULT_REF], {"a.py": [edge]})
     assert graph.outgoing("acme/app", DEFAULT_REF, ["a.py"]) == {"a.py": (edge,)}
+
+
+def test_at_the_memory_limit_runs_end_and_repositories_leave(redis, full_redis):
+    full_redis.config_set("maxmemory", 0)
+    ledger, name = RedisLedger(full_redis, worker_ttl_s=60), RepositoryName("acme/app")
+    ledger.register(Repository(name, "https://host.example/app", RefName("main")))
+    run, queued = ledger.create(name, RefName("main")), ledger.create(name, RefName("other"))
+    full_redis.config_set("maxmemory", 1)
+
+    assert ledger.end(run.id, RunState.CANCELLED, "cancelled by request") == queued.id
+    assert ledger.run(run.id).state is RunState.CANCELLED
+    ledger.heartbeat("worker")
+    assert ledger.recent(EVERYTHING, limit=1) == (ledger.run(queued.id),)
+    ledger.unregister(name)
+    assert ledger.get(name) is None
+    assert ledger.being_removed() == {name}
+    ledger.removal_finished(name)
+    assert not ledger.being_removed()
 
 
 def test_unreadable_values_are_corrupt(redis):

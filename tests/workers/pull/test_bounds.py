@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from codelode import patterns
-from codelode.errors import Rejected
+from codelode.errors import Rejected, TimedOut
 from codelode.model import Repository, RepositoryName, SourceFile
 from workers.confined import Abandoned
 from workers.pull import Mirrors, git, ignore, tree
@@ -106,7 +106,7 @@ def test_a_source_of_too_many_refs_is_rejected(tmp_path, repository, source):
 class Endless(BaseHTTPRequestHandler):
     """A host whose list of refs has no end, or that never answers (below /silent)."""
 
-    released: threading.Event
+    released = threading.Event()
 
     def do_GET(self):
         if self.path.startswith("/silent"):
@@ -129,13 +129,13 @@ class Endless(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def host():
-    handler = type("Host", (Endless,), {"released": threading.Event()})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endless)
     server.daemon_threads = True
+    Endless.released.clear()
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
-    handler.released.set()
+    Endless.released.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -169,7 +169,7 @@ def test_hosts_that_do_not_answer_delay_no_other_repository(host, mirrors, repos
 def test_git_is_ended_when_it_makes_no_progress(host):
     variables = git.environment(protocols="http")
     asked = ("ls-remote", f"{host}/silent/x")
-    with pytest.raises(git.TimedOut, match="git ls-remote made no progress"):
+    with pytest.raises(TimedOut, match="git ls-remote made no progress"):
         git.run(*asked, variables=variables, timeout_s=60, stall_s=0.1)
 
 
