@@ -208,7 +208,9 @@ class Services:
         files = self.blobs.folder(
             run.repository, run.revision, QUERIES_FOLDER, max_bytes=own_queries.MAX_QUERY_BYTES
         )
-        return own_queries.of_repository(files, operators=self.operators_queries)
+        return own_queries.of_repository(
+            files, operators=self.operators_queries, name=run.repository
+        )
 
     def _parse_version(self, run: Run) -> str:
         """Return the version of everything that parsing depends on besides the file. Cached."""

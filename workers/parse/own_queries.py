@@ -3,14 +3,16 @@
 They are in a repository (`.codelode/queries/<language>.scm`) or in the operator's folder, and may
 begin with `; inherits: <language>` to extend a built-in one. They are not trusted: their size and
 their time per file are bounded, and one that fails is reported in the file's health while the
-built-in query is used.
+built-in query is used. One that takes too long twice is switched off for its repository.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -48,16 +50,28 @@ class OwnQuery:
     source: str
     origin: str  # its path as its author knows it, for messages
     fault: str = ""  # why it cannot be used, known without compiling it
+    repository: str = ""  # whose files it is used for
 
     def matches(self, root: Node) -> Matches | str:
         """Return its matches in a tree, or the reason why it cannot be used."""
         query = self.fault or _compiled(self.language, self.source)
         if isinstance(query, str):
             return query
+        if _slow[self] >= MAX_SLOW:
+            return f"it took longer than {MAX_QUERY_S:g} s {MAX_SLOW} times, so it is switched off"
+        started = time.monotonic()
         # Nothing else stops a query: the library holds the interpreter lock, and its progress
         # callback crashes on trees of some dozen nodes (tree-sitter 0.26.1).
-        return confined.tried(partial(_run, query, root), MAX_QUERY_S) or _run(query, root)
+        reason = confined.tried(partial(_run, query, root), MAX_QUERY_S)
+        _slow[self] += time.monotonic() - started > MAX_QUERY_S
+        return reason or _run(query, root)
 
+
+#: How often a process tries a query that takes too long for a file of a repository.
+MAX_SLOW = 2
+
+#: How often each query took too long in this process. A query that is changed is another one.
+_slow: Counter[OwnQuery] = Counter()
 
 OwnQueries = Mapping[str, OwnQuery]  # by language
 
@@ -94,9 +108,12 @@ def of_operator(folder: str) -> OwnQueries:
     return in_folder(Path(folder).expanduser()) if folder else NONE
 
 
-def of_repository(files: Iterable[tuple[str, bytes]], *, operators: OwnQueries) -> OwnQueries:
+def of_repository(
+    files: Iterable[tuple[str, bytes]], *, operators: OwnQueries, name: str
+) -> OwnQueries:
     """Return the queries of a repository's files over those of the operator."""
-    return {**operators, **load(files, origin=QUERIES_FOLDER)}
+    queries = {**operators, **load(files, origin=QUERIES_FOLDER)}
+    return {language: replace(query, repository=name) for language, query in queries.items()}
 
 
 def digest(queries: OwnQueries) -> str:

@@ -115,7 +115,7 @@ class Contents:
             (one.path.removeprefix(QUERIES_FOLDER), self._source(repository, one))
             for one in queries
         )
-        return own_queries.of_repository(files, operators=self.operators)
+        return own_queries.of_repository(files, operators=self.operators, name=repository)
 
     def _source(self, repository: RepositoryName, query: FileRecord) -> bytes:
         """Return the query's text; for one too large to read, blanks of a size that is refused."""

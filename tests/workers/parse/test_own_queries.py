@@ -63,6 +63,21 @@ def test_a_query_that_takes_too_long_is_given_up(monkeypatch):
     assert "it takes longer than 0.05 s" in parsed.health.detail
 
 
+def test_a_query_that_takes_too_long_twice_is_switched_off_for_its_repository(monkeypatch):
+    monkeypatch.setattr(own_queries, "MAX_QUERY_S", 0.05)
+    data = CODE + b"x = [1, 2, 3]\n" * 3_000
+    files = [("python.scm", SLOW + b"; of this test")]
+    mine = own_queries.of_repository(files, operators={}, name="acme/slow")
+    details = [parse(data, path="a.py", own=mine).health.detail for _ in range(3)]
+    assert "it takes longer than 0.05 s" in details[1]
+    assert details[2].startswith(
+        ".codelode/queries/python.scm: it took longer than 0.05 s 2 times, so it is switched off"
+    )
+    assert "switched off" in parse(b"x = 1\n", path="b.py", own=mine).health.detail
+    other = own_queries.of_repository(files, operators={}, name="acme/other")
+    assert "switched off" not in parse(b"x = 1\n", path="b.py", own=other).health.detail
+
+
 def test_a_query_works_in_a_file_of_many_lines():
     body = "".join(f"    step_{line} = path.read({line})\n" for line in range(500))
     parsed = parse(CODE + f"def g():\n{body}".encode(), path="a.py", own=queries(ROUTES))
