@@ -30,6 +30,9 @@ DROP_MIRROR_TASK = "workers.drop_mirror"
 REAP_TASK = "workers.reap"
 MAINTAIN_TASK = "workers.maintain"
 
+#: Priority of the messages that workers take last; 0 is the priority of all others.
+LATE = 9
+
 #: The lock under which a worker returns abandoned messages to their queues ends by itself after
 #: this, seconds. A worker that dies with it stops all redelivery until then; kombu's default is
 #: 300. Two workers that return the same message do no harm.

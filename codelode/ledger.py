@@ -29,7 +29,14 @@ from codelode.model import (
 )
 
 #: Results of `Runs.claim` and `Feeder.begin` for what the worker must not work on.
-HELD, NOT_IN_FLIGHT = 0, -1
+HELD, NOT_IN_FLIGHT, AHEAD = 0, -1, -2
+
+#: A run is ahead when it has spent so much more time than another one, milliseconds: more than most
+#: files take, so that runs of the same kind seldom wait for each other.
+AHEAD_MS = 1_000
+
+#: Most time that a run can save up while it has no work at a stage, milliseconds.
+SAVED_MS = 10_000
 
 
 class Catalog(Protocol):
@@ -204,13 +211,25 @@ class Feeder(Protocol):
         """
 
     def begin(
-        self, run: RunId, paths: Sequence[str], *, worker: str, stage: str
+        self,
+        run: RunId,
+        paths: Sequence[str],
+        *,
+        worker: str,
+        stage: str,
+        is_timed: bool = False,
+        yields: bool = False,
     ) -> tuple[int, ...]:
         """Claim in-flight files for a stage; return the number of the attempt for each, from 1.
 
         HELD: a live worker has the file, so drop the message. NOT_IN_FLIGHT: the file is already
         counted, or the run is over; drop the message and the file's stage outputs. Attempts are
         counted per stage.
+
+        `is_timed`: the time until the files are passed on is added to what the run has spent.
+        `yields`: nothing is claimed, and the results are AHEAD, if the run has spent AHEAD_MS more
+        than another run that is INDEXING. A new run begins with what the run has spent that began
+        a file last.
         """
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:

@@ -47,6 +47,9 @@ class Stage:
     function is called with one file at a time. `is_exclusive`: the published index must not be
     swapped during a call. `is_passed`: whether files pass the stage under these settings.
 
+    `is_fair`: whether a file waits while other runs, which have spent less time at the stage, have
+    files waiting. Only for a stage without batches, where the time of a file is known.
+
     `concurrency`: the number of processes or threads in the pool; 0 means one per core.
     `prefetch`: how many messages each of them reserves ahead. `gathers_s`: how many seconds
     messages collect in the queue before the worker takes more.
@@ -66,6 +69,7 @@ class Stage:
     is_passed: Callable[[Settings], bool] = lambda _: True
     prefetch: int = 1
     gathers_s: float = 0.0
+    is_fair: bool = False
     timeout_setting: str = ""
 
     @property
@@ -102,6 +106,7 @@ STAGES = (
         concurrency=0,
         prefetch=8,
         gathers_s=GATHERS_S,
+        is_fair=True,
         timeout_setting="parse_timeout_s",
     ),
     Stage(

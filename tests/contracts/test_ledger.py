@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,7 +11,15 @@ import pytest
 from codelode.access import EVERYTHING, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.redis.ledger import RedisLedger
-from codelode.ledger import HELD, NOT_IN_FLIGHT, Advance, FileManifest, WorkItem
+from codelode.ledger import (
+    AHEAD,
+    AHEAD_MS,
+    HELD,
+    NOT_IN_FLIGHT,
+    Advance,
+    FileManifest,
+    WorkItem,
+)
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
@@ -619,6 +628,51 @@ def test_claims_count_attempts_per_stage(ledger):
     assert ledger.begin(run.id, path, worker="a", stage="parse") == (1,)
     assert ledger.begin(run.id, path, worker="a", stage="parse") == (2,)
     assert ledger.begin(run.id, path, worker="b", stage="embed") == (1,)
+
+
+def test_a_run_that_spent_more_time_waits_for_its_turn(make):
+    ledger = make(worker_ttl_s=60)
+    slow, fresh = (
+        ledger.create(RepositoryName(name), DEFAULT_REF).id for name in ("slow", "fresh")
+    )
+    path = [item(1).path]
+    turn = {"worker": "a", "stage": "parse", "is_timed": True}
+
+    def plan(run):
+        ledger.plan(run, manifest(item(1), item(2)), ref=MAIN, fingerprint=PRINT)
+
+    def is_ahead():
+        ledger.begin(slow, path, **turn)
+        ledger.pass_on(slow, path, stage="parse")
+        return ledger.begin(slow, path, **turn, yields=True) == (AHEAD,)
+
+    plan(slow)
+    assert ledger.begin(slow, path, **turn, yields=True) == (1,)
+    plan(fresh)
+    until(is_ahead)
+    assert ledger.begin(fresh, path, **turn, yields=True) == (1,)
+    assert ledger.begin(slow, path, **turn) == (1,)
+    ledger.end(fresh, RunState.CANCELLED)
+    assert ledger.begin(slow, path, **turn, yields=True) == (2,)
+
+
+def test_a_run_that_begins_later_has_no_advantage_of_its_idle_time(make):
+    ledger = make(worker_ttl_s=60)
+    first = ledger.create(RepositoryName("first"), DEFAULT_REF).id
+    turn = {"worker": "a", "stage": "parse", "is_timed": True, "yields": True}
+    ledger.plan(first, manifest(item(1)), ref=MAIN, fingerprint=PRINT)
+    began = time.monotonic()
+
+    def spend():
+        ledger.begin(first, [item(1).path], **turn)
+        ledger.pass_on(first, [item(1).path], stage="parse")
+        return time.monotonic() - began > 1.5 * AHEAD_MS / 1000
+
+    until(spend)
+    ledger.begin(first, [item(1).path], **turn)
+    later = ledger.create(RepositoryName("later"), DEFAULT_REF).id
+    ledger.plan(later, manifest(item(1)), ref=MAIN, fingerprint=PRINT)
+    assert ledger.begin(first, [item(1).path], **turn) == (2,)
 
 
 def test_a_live_worker_keeps_its_claim_a_dead_one_does_not(make):

@@ -12,6 +12,7 @@ from redis.exceptions import OutOfMemoryError
 
 from codelode.backends.redis.connection import connect
 from codelode.model import RunState
+from tests.end_to_end.runs import state_of
 
 #: Long enough for a small repository on a busy machine.
 PLAN_TIMEOUT_S = 20
@@ -107,6 +108,38 @@ def test_a_run_that_kills_its_worker_again_and_again_fails(hostile, make_git, wa
             wait_for(lambda: not hostile.pids("ls-remote"), "git to end")
         *_, end = client.watch(run.id)
     assert (end.state, end.error) == (RunState.FAILED, "its worker died 3 times at stage pull")
+
+
+#: A query that takes longer than its time limit for each file, in several languages.
+SLOW_QUERY = (
+    "(({root} (_)* @a (_)* @b (_)* @c (_)* @d (_)* @e (_)* @f (_)* @name) @definition.class)"
+)
+ROOTS = {"python": ("module", "py"), "ruby": ("program", "rb"), "lua": ("chunk", "lua")}
+
+
+def test_slow_files_of_one_repository_delay_another_one_by_seconds_only(
+    hostile, make_git, wait_for
+):
+    slow = make_git()
+    queries = {
+        f".codelode/queries/{language}.scm": SLOW_QUERY.format(root=root)
+        for language, (root, _) in ROOTS.items()
+    }
+    files = {
+        f"{number}.{extension}": f"x = {number}\n" * 3_000
+        for number in range(60)
+        for _, extension in ROOTS.values()
+    }
+    slow.commit(queries | files)
+    with hostile.client() as client:
+        run = client.index(str(slow.folder), name="slowly", wait=False)
+        wait_for(lambda: state_of(client, run).done, "the first slow file")
+        index_small(client, make_git, "quick")
+        assert not state_of(client, run).state.is_over
+        *_, end = client.watch(run.id)
+        assert (end.state, end.failed) == (RunState.COMPLETE, 0)
+        notes = [one.reason for one in client.failures("slowly", include_partial=True)]
+        assert any("switched off" in note for note in notes)
 
 
 def test_at_the_memory_limit_of_redis_runs_can_be_cancelled_and_repositories_removed(

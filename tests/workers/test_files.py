@@ -68,11 +68,15 @@ class Queues:
 
     def __init__(self):
         self.waiting = deque()
+        self.late = deque()
         self.sent = Counter()
 
-    def push(self, stage, files):
-        self.waiting.extend((stage, job) for job in files)
+    def push(self, stage, files, *, is_late=False):
+        (self.late if is_late else self.waiting).extend((stage, job) for job in files)
         self.sent[stage] += len(files)
+
+    def has_waiting(self, stage):
+        return any(stage == one for one, _ in self.waiting)
 
     def pull(self, run, *, in_s=0.0, retries=0):
         pass
@@ -110,13 +114,13 @@ class World:
         self.ledger.register(Repository(APP, "https://example.org/app", MAIN))
         self.ledger.heartbeat("this")
 
-    def start(self, files):
+    def start(self, files, repository=APP):
         """A run of these files, by path; None: the file left the ref."""
         items = [
             WorkItem(path, BlobId("") if text is None else self.blobs.add(text))
             for path, text in files.items()
         ]
-        run = self.ledger.create(APP, MAIN).id
+        run = self.ledger.create(repository, MAIN).id
         manifest = FileManifest(Revision("1" * 40), tuple(items))
         self.delivery.publish(run, self.ledger.plan(run, manifest, ref=MAIN, fingerprint="f"))
         return run
@@ -128,10 +132,15 @@ class World:
         del self.queues.waiting[at]
         self.handle(stage, job)
 
-    def handle(self, stage, job):
+    def take_late(self):
+        """Work on the next late message, which may have been taken before others came."""
+        stage, job = self.queues.late.popleft()
+        self.handle(stage, job, is_late=True)
+
+    def handle(self, stage, job, **more):
         row = self.stages[stage]
         try:
-            self.delivery.handle(job, lambda job: self.delivery.work_alone(row, job))
+            self.delivery.handle(job, lambda job: self.delivery.work_alone(row, job, **more))
         except Unavailable:
             self.queues.push(stage, [job])
         except CodelodeError as exc:
@@ -325,6 +334,48 @@ def test_a_message_that_comes_again_while_its_file_is_at_work_is_dropped(make, w
     assert (world.ledger.run(run).done, world.ledger.run(run).failed) == (1, 0)
 
 
+def test_files_of_a_run_that_is_ahead_wait_while_others_have_some(make):
+    world, now = make(), [0.0]
+    world.ledger._now = lambda: now[0]
+    read = world.blobs.read
+
+    def slowly(repository, blob):
+        now[0] += 2.0 if repository == "slow" else 0.001
+        return read(repository, blob)
+
+    world.blobs.read = slowly
+    slow = world.start({f"{n}.py": f"s = {n}\n" for n in range(9)}, RepositoryName("slow"))
+    world.take("parse")
+    world.start({f"{n}.py": f"a = {n}\n" for n in range(3)})
+    world.drain()
+    assert len(world.queues.late) == 8
+    assert world.record("2.py").state is FileState.INDEXED
+    while world.queues.late:
+        world.take_late()
+        world.drain()
+    assert world.ledger.run(slow).state is RunState.COMPLETE
+
+
+def test_a_late_file_waits_again_if_others_came_meanwhile(make):
+    world, now = make(), [0.0]
+    world.ledger._now = lambda: now[0]
+    world.start({"s.py": "s = 1\n", "t.py": "t = 1\n"}, RepositoryName("slow"))
+    world.start({"a.py": "a = 1\n"})
+    stage, job = world.queues.waiting.popleft()
+    world.ledger.begin(job.run, [job.path], worker="this", stage="parse", is_timed=True)
+    now[0] += 5.0
+    world.ledger.pass_on(job.run, [job.path], stage="parse")
+    world.handle(stage, job)
+    assert [one.path for _, one in world.queues.late] == ["s.py"]
+    world.take_late()
+    assert [one.path for _, one in world.queues.late] == ["s.py"]
+    world.drain()
+    assert [one.path for _, one in world.queues.late] == ["s.py", "t.py"]
+    world.take_late()
+    world.take_late()
+    assert not world.queues.late
+
+
 def test_a_stage_may_send_a_file_to_itself(make, written):
     from workers.stages import Again
 
@@ -339,7 +390,7 @@ def test_a_stage_may_send_a_file_to_itself(make, written):
     run = world.start({"a.py": "def a(): pass\n"})
     world.take("parse")
 
-    def push(stage, files, plain=world.queues.push):
+    def push(stage, files, plain=world.queues.push, **_):
         """Deliver at once, while the sender has not returned yet."""
         if stage == "look" and len(answers) == 1:
             other = threading.Thread(target=world.handle, args=(stage, *files))

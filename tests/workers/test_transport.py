@@ -32,10 +32,10 @@ class Worker:
         consumer = Consumer(channel, [Queue(queue)], on_message=self.messages.append)
         consumer.consume()
 
-    def send(self, queue: str, count: int) -> None:
+    def send(self, queue: str, count: int, *, first: int = 0, priority: int = 0) -> None:
         with self.connection.Producer() as producer:
-            for number in range(count):
-                producer.publish({"number": number}, routing_key=queue)
+            for number in range(first, first + count):
+                producer.publish({"number": number}, routing_key=queue, priority=priority)
 
     def numbers(self) -> list[int]:
         return [message.payload["number"] for message in self.messages]
@@ -70,6 +70,19 @@ def test_a_message_brings_those_behind_it_as_far_as_the_worker_may_hold_them(
     assert worker.numbers() == [0, 1, 2, 3, 4]
     assert unacknowledged(redis) == (5, 5)
     assert redis.llen(f"{PREFIX}parse") == 7
+
+
+def test_late_messages_are_taken_together_and_after_all_others(
+    worker: Worker, redis: Redis
+) -> None:
+    worker.send("parse", 3, first=10, priority=jobs.LATE)
+    worker.send("parse", 2)
+    worker.connection.drain_events(timeout=5)
+    assert worker.numbers() == [0, 1, 10, 11, 12]
+    assert unacknowledged(redis) == (5, 5)
+    worker.send("parse", 3, priority=jobs.LATE)
+    assert jobs.depth(worker.connection, "parse") == 3
+    assert redis.llen(f"{PREFIX}parse") == 0
 
 
 def test_a_worker_that_acknowledged_gets_more(worker: Worker, redis: Redis) -> None:

@@ -35,7 +35,7 @@ class Batcher(Generic[T]):
         self,
         work: Callable[[Sequence[T]], None],
         *,
-        admit: Callable[[Sequence[T]], Sequence[bool | Exception]],
+        admit: Callable[[Sequence[T]], Sequence[bool | Exception | None]],
         max_items: int,
         lull_s: float,
         max_wait_s: float,
@@ -79,7 +79,7 @@ class Batcher(Generic[T]):
 
     def _admitted(self, batch: list[tuple[T, Future[None]]]) -> list[tuple[T, Future[None]]]:
         try:
-            verdicts = self._admit([item for item, _ in batch])
+            verdicts: Sequence[bool | Exception | None] = self._admit([item for item, _ in batch])
         except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the waiting tasks
             verdicts = [exc] * len(batch)
         for (_, future), verdict in zip(batch, verdicts, strict=True):

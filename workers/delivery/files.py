@@ -26,7 +26,7 @@ from typing import Protocol
 import structlog
 
 from codelode.errors import CodelodeError, NotFound, Rejected, Unavailable
-from codelode.ledger import NOT_IN_FLIGHT, Advance
+from codelode.ledger import AHEAD, NOT_IN_FLIGHT, Advance
 from codelode.model import BlobId, FileRecord, FileState, RepositoryName, Run, RunId
 from codelode.stages import FILE_STAGES, Stage, begins_at, passed
 from workers.delivery.running import Running
@@ -68,8 +68,11 @@ class Job:
 class Outbox(Protocol):
     """The sender of messages. Raises Unavailable if the broker does not answer."""
 
-    def push(self, stage: str, jobs: Sequence[Job]) -> None:
-        """Send one message per file to the queue of a stage."""
+    def push(self, stage: str, jobs: Sequence[Job], *, is_late: bool = False) -> None:
+        """Send one message per file to the queue of a stage; late ones are taken last."""
+
+    def has_waiting(self, stage: str) -> bool:
+        """Return whether messages that are not late wait in the queue of a stage."""
 
     def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
         """Start a run after `in_s` seconds; `retries`: how often it has been tried before."""
@@ -115,31 +118,53 @@ class Delivery:
                     )
                 raise
 
-    def work_alone(self, stage: Stage, job: Job) -> None:
-        """Claim the file and call the stage's function with it alone."""
-        (verdict,) = self.claim(stage, [job])
+    def work_alone(self, stage: Stage, job: Job, *, is_late: bool = False) -> None:
+        """Claim the file and call the stage's function with it alone.
+
+        At a fair stage, the file of a run that is ahead of others is sent again as a late one,
+        which workers take only when no other waits. A late one (`is_late`) may have been taken
+        earlier than that, so it waits again if others do now.
+        """
+        yields = stage.is_fair and not (is_late and not self.outbox.has_waiting(stage.name))
+        (verdict,) = self.claim(stage, [job], yields=yields)
+        if verdict is None:
+            self.running.release([(job.run, job.path)])
+            self.outbox.push(stage.name, [job], is_late=True)
+            return
         if isinstance(verdict, Exception):
             raise verdict
         if verdict:
             self.work(stage, [job])
 
-    def claim(self, stage: Stage, batch: Sequence[Job]) -> list[bool | Exception]:
+    def claim(
+        self, stage: Stage, batch: Sequence[Job], *, yields: bool = False
+    ) -> list[bool | Exception | None]:
         """Return whether each file is claimed, or an error for one whose workers died too often.
 
-        The stored parts of a file that is no longer in flight are dropped: its run was cancelled,
-        or another copy of its message has been processed.
+        With `yields`, None for the files of a run that must wait for its turn. The stored parts of
+        a file that is no longer in flight are dropped: its run was cancelled, or another copy of
+        its message has been processed.
         """
-        verdicts: dict[Job, bool | Exception] = {}
+        verdicts: dict[Job, bool | Exception | None] = {}
         for run, jobs in by_run(dict.fromkeys(batch)):
             paths = [job.path for job in jobs]
-            attempts = self.services.ledger.begin(run, paths, worker=identity(), stage=stage.name)
+            attempts = self.services.ledger.begin(
+                run,
+                paths,
+                worker=identity(),
+                stage=stage.name,
+                is_timed=stage.is_fair,
+                yields=yields,
+            )
             found = list(zip(jobs, attempts, strict=True))
             verdicts |= {job: self._verdict(attempt, stage) for job, attempt in found}
             gone = [job.path for job, attempt in found if attempt == NOT_IN_FLIGHT]
             self.services.stage_outputs.drop(run, gone)
         return [verdicts[job] for job in batch]
 
-    def _verdict(self, attempt: int, stage: Stage) -> bool | Exception:
+    def _verdict(self, attempt: int, stage: Stage) -> bool | Exception | None:
+        if attempt == AHEAD:
+            return None
         if attempt > self.services.settings.max_attempts:
             return Rejected(f"its worker died {attempt - 1} times at stage {stage.name}")
         return attempt > 0

@@ -31,15 +31,19 @@ class CeleryOutbox:
     def __init__(self, app: Celery) -> None:
         self._app = app
 
-    def push(self, stage: str, files: Sequence[Job]) -> None:
-        task = f"workers.{stage}"
+    def push(self, stage: str, files: Sequence[Job], *, is_late: bool = False) -> None:
+        task, options = f"workers.{stage}", {"priority": jobs.LATE} if is_late else {}
         with (
             _translated(),
             self._app.producer_or_acquire() as producer,
             producer.batch(max_size=BATCH_MESSAGES),
         ):
             for job in files:
-                self._send(task, stage, job.arguments, job.title, producer=producer)
+                self._send(task, stage, job.arguments, job.title, producer=producer, **options)
+
+    def has_waiting(self, stage: str) -> bool:
+        with _translated(), self._app.producer_or_acquire() as producer:
+            return bool(producer.channel.client.llen(stage))
 
     def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
         again = {"countdown": in_s or None, "retries": retries}

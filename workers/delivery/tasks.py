@@ -13,10 +13,11 @@ from typing import Any, NoReturn
 
 import structlog
 from billiard.exceptions import TimeLimitExceeded
-from celery import Task
+from celery import Task, current_task
 from celery.exceptions import Reject
 from celery.signals import task_failure
 
+from codelode import jobs
 from codelode.errors import CodelodeError, Denied, InvalidQuery, NotFound, Rejected, Unavailable
 from codelode.ledger import Advance
 from codelode.model import RunId, RunState
@@ -90,7 +91,8 @@ def _fail(job: Job, reason: str, stage: Stage) -> NoReturn:
 
 
 def _alone(stage: Stage, job: Job) -> None:
-    delivery().work_alone(stage, job)
+    request = current_task.request.delivery_info or {}  # empty: called without a message
+    delivery().work_alone(stage, job, is_late=request.get("priority") == jobs.LATE)
 
 
 def _batched(stage: Stage) -> Callable[[Job], None]:

@@ -16,7 +16,16 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from codelode.access import Visibility
-from codelode.ledger import HELD, NOT_IN_FLIGHT, Advance, FileManifest, WorkItem
+from codelode.ledger import (
+    AHEAD,
+    AHEAD_MS,
+    HELD,
+    NOT_IN_FLIGHT,
+    SAVED_MS,
+    Advance,
+    FileManifest,
+    WorkItem,
+)
 from codelode.model import (
     ALL_FILES,
     BlobId,
@@ -46,6 +55,7 @@ class _InFlight:
     stage: str = ""
     attempts: int = 0
     worker: str = ""  # empty: its message waits in a queue
+    is_timed: bool = False
 
 
 @dataclass(slots=True)
@@ -104,6 +114,8 @@ class MemoryLedger:
         self._leaving_refs: set[RepositoryRef] = set()
         self._beats: dict[str, float] = {}
         self._generation = 0
+        self._spent: dict[RunId, float] = {}  # ms, of runs that are indexing
+        self._turn = 0.0
 
     # Catalog
 
@@ -159,6 +171,7 @@ class MemoryLedger:
         self._leaving.add(name)
         for run in [run.id for run in self._runs.values() if run.repository == name]:
             del self._runs[run], self._plans[run]
+            self._spent.pop(run, None)
         for place in [place for place in self._files if place[0] == name]:
             del self._files[place]
         for rows in (self._repositories, self._refs, self._active, self._waiting):
@@ -333,19 +346,37 @@ class MemoryLedger:
             self._repositories[known.name] = replace(
                 known, default_ref=ref, is_pinned=manifest.is_pinned
             )
+        self._spent[run] = self._turn
         return self._advance(found)
 
     @_atomic
     def begin(
-        self, run: RunId, paths: Sequence[str], *, worker: str, stage: str
+        self,
+        run: RunId,
+        paths: Sequence[str],
+        *,
+        worker: str,
+        stage: str,
+        is_timed: bool = False,
+        yields: bool = False,
     ) -> tuple[int, ...]:
         in_flight = self._plans[run].in_flight if run in self._plans else {}
-        return tuple(self._begin(in_flight.get(path), worker, stage) for path in paths)
+        if is_timed and in_flight and not self._takes_turn(run, yields=yields):
+            return (AHEAD,) * len(paths)
+        attempts = []
+        for entry in map(in_flight.get, paths):
+            before = replace(entry) if entry else None
+            attempts.append(self._begin(entry, worker, stage))
+            if entry and before and attempts[-1] != HELD:
+                self._charge(run, before)
+                entry.is_timed = is_timed
+        return tuple(attempts)
 
     @_atomic
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
         in_flight = self._plans[run].in_flight if run in self._plans else {}
         for entry in (in_flight[path] for path in paths if path in in_flight):
+            self._charge(run, entry)
             entry.since, entry.stage, entry.attempts, entry.worker = self._now(), stage, 0, ""
 
     @_atomic
@@ -401,6 +432,7 @@ class MemoryLedger:
         for run in self._active.values():
             lost = [e for e in self._plans[run].in_flight.values() if self._is_lost(e, waiting)]
             for entry in lost:
+                self._charge(run, entry)
                 entry.since, entry.worker = self._now(), ""
             if lost:
                 found[run] = tuple(replace(entry.item, stage=entry.stage) for entry in lost)
@@ -454,6 +486,17 @@ class MemoryLedger:
         return True
 
     # Steps inside the lock
+
+    def _takes_turn(self, run: RunId, *, yields: bool) -> bool:
+        mine, earliest = self._spent.get(run, 0.0), self._turn - SAVED_MS
+        if yields and mine - max(min(self._spent.values()), earliest) > AHEAD_MS:
+            return False
+        self._turn = self._spent[run] = max(mine, earliest)
+        return True
+
+    def _charge(self, run: RunId, entry: _InFlight) -> None:
+        if entry.is_timed and entry.worker:
+            self._spent[run] += 1000 * max(0.0, self._age(entry.since))
 
     def _is_in(self, run: RunId, state: RunState) -> bool:
         return run in self._runs and self._runs[run].state is state
@@ -559,6 +602,7 @@ class MemoryLedger:
 
     def _close(self, run: Run, state: RunState, error: str) -> RunId | None:
         self._plans[run.id] = _Plan()
+        self._spent.pop(run.id, None)
         self._runs[run.id] = replace(
             run, state=state, error=error, waits_for="", finished_at=self._now()
         )

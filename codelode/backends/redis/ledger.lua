@@ -17,7 +17,9 @@
 --   leaving           SET of unregistered names whose index is being removed
 --   leaving_refs      SET of NAME:REF, removed refs of registered repositories; likewise
 --   generation        counter of the changes that a search can see
--- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size]. Its since_ms lies in
+--   spent             ZSET run that is indexing -> ms that its files took at timed stages
+--   turn              what the run had spent that began a file at a timed stage last
+-- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size, 1 if timed]. Its since_ms lies in
 -- the future while it is put off, as does that of a run whose pull is.
 --
 -- At the server's memory limit a script may write nothing that takes memory, unless it has written
@@ -65,6 +67,25 @@ local function is_skipped(at, path)
   local record = redis.call('HGET', key('files:' .. at), path)
   return record and cjson.decode(record)[2] == 'skipped'
 end
+-- Adds the time since a timed file was claimed to what its run has spent.
+local function charge(run, entry)
+  if entry[7] == 1 and entry[4] ~= '' then
+    redis.call('ZADD', key('spent'), 'XX', 'INCR', math.max(0, now_ms() - entry[1]), run)
+  end
+end
+-- Begins a turn of a run, unless it is further ahead of another one than allowed.
+local function take_turn(run, ahead_ms, saved_ms)
+  local mine = tonumber(redis.call('ZSCORE', key('spent'), run) or 0)
+  local turn = tonumber(redis.call('GET', key('turn')) or 0)
+  local least = redis.call('ZRANGE', key('spent'), 0, 0, 'WITHSCORES')
+  if ahead_ms >= 0 and least[1] and mine - math.max(tonumber(least[2]), turn - saved_ms) > ahead_ms then
+    return false
+  end
+  mine = math.max(mine, turn - saved_ms)
+  redis.call('ZADD', key('spent'), 'XX', mine, run)
+  redis.call('SET', key('turn'), mine)
+  return true
+end
 local function activate_next(repository)
   local following = redis.call('LPOP', key('queue:' .. repository))
   if not following then
@@ -79,6 +100,7 @@ local function close_run(run, state, reason)
   local repository = run_field(run, 'repository')
   local was = run_field(run, 'state')
   redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
+  redis.call('ZREM', key('spent'), run)
   redis.call('HSET', key('run:' .. run), 'state', state, 'error', reason,
     'waits_for', '', 'finished_ms', now_ms())
   if was == 'queued' then
@@ -283,14 +305,22 @@ if ARGV[5] ~= '' and known then
 end
 redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3],
   'total', redis.call('LLEN', key('run:' .. run .. ':todo')))
+redis.call('ZADD', key('spent'), redis.call('GET', key('turn')) or 0, run)
 return advance(run, window)
 
 --- begin
--- run, worker, stage, lease_ms, then paths -> attempt of each; 0: held, -1: not in flight
+-- run, worker, stage, lease_ms, 1 if timed, how far it may be ahead (-1: any), what may be saved up,
+-- then paths -> attempt of each; 0: held, -1: not in flight, -2: all must wait for their turn
 local run, worker, stage, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local timed, first = tonumber(ARGV[5]), 8
 local inflight = key('run:' .. run .. ':inflight')
 local attempts = {}
-for i = 5, #ARGV do
+if timed == 1 and redis.call('EXISTS', inflight) == 1
+    and not take_turn(run, tonumber(ARGV[6]), tonumber(ARGV[7])) then
+  for i = first, #ARGV do attempts[#attempts + 1] = -2 end
+  return attempts
+end
+for i = first, #ARGV do
   local attempt, json = -1, redis.call('HGET', inflight, ARGV[i])
   if json then
     local entry = cjson.decode(json)
@@ -298,9 +328,10 @@ for i = 5, #ARGV do
       and now_ms() - entry[1] < lease
     attempt = 0
     if not held then
+      charge(run, entry)
       attempt = entry[2] == stage and entry[3] + 1 or 1
       redis.call('HSET', inflight, ARGV[i],
-        cjson.encode({now_ms(), stage, attempt, worker, entry[5], entry[6]}))
+        cjson.encode({now_ms(), stage, attempt, worker, entry[5], entry[6], timed}))
     end
   end
   attempts[#attempts + 1] = attempt
@@ -314,6 +345,7 @@ for i = 3, #ARGV do
   local json = redis.call('HGET', inflight, ARGV[i])
   if json then
     local entry = cjson.decode(json)
+    charge(ARGV[1], entry)
     redis.call('HSET', inflight, ARGV[i],
       cjson.encode({now_ms(), ARGV[2], 0, '', entry[5], entry[6]}))
   end
@@ -386,6 +418,7 @@ for i = 2, #active, 2 do
   for j = 1, #all, 2 do
     local entry = cjson.decode(all[j + 1])
     if is_lost(entry, now_ms() - entry[1]) then
+      charge(run, entry)
       entry[1], entry[4] = now_ms(), ''
       redis.call('HSET', inflight, all[j], cjson.encode(entry))
       for _, value in ipairs({run, all[j], entry[5], tostring(entry[6]), entry[2]}) do

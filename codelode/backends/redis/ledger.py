@@ -19,7 +19,7 @@ from codelode.access import Visibility
 from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import NotFound
-from codelode.ledger import Advance, FileManifest, WorkItem
+from codelode.ledger import AHEAD_MS, SAVED_MS, Advance, FileManifest, WorkItem
 from codelode.model import (
     BlobId,
     FilePatterns,
@@ -283,9 +283,17 @@ class RedisLedger:
         return self._advance("plan_commit", run, self._window, skipped, is_rebuild, becomes)
 
     def begin(
-        self, run: RunId, paths: Sequence[str], *, worker: str, stage: str
+        self,
+        run: RunId,
+        paths: Sequence[str],
+        *,
+        worker: str,
+        stage: str,
+        is_timed: bool = False,
+        yields: bool = False,
     ) -> tuple[int, ...]:
-        return tuple(self._run_script("begin", run, worker, stage, self._lease_ms, *paths))
+        turn = (int(is_timed), AHEAD_MS if yields else -1, SAVED_MS)
+        return tuple(self._run_script("begin", run, worker, stage, self._lease_ms, *turn, *paths))
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
         if paths:

@@ -96,9 +96,10 @@ class Channel(redis.Channel):  # type: ignore[misc]
         client = self._create_client()
         of = message["properties"]["delivery_info"]
         entry = dumps([message, of["exchange"], of["routing_key"]])
-        names = (queue, self.unacked_key, self.unacked_index_key)
+        queues = [self._q_for_pri(queue, step) for step in self.priority_steps]
         most = min(TAKEN_AT_ONCE, room - 1)
-        args = [*names, time.time(), most, _tag(message), entry]
+        of_unacked = (self.unacked_key, self.unacked_index_key)
+        args = [*of_unacked, time.time(), most, _tag(message), entry, *queues]
         more = client.register_script(_TAKE)(keys=[""], args=args)  # the client adds the prefix
         messages = [message, *map(loads, more)]
         self.qos.noted(messages)
