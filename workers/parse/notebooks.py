@@ -125,4 +125,5 @@ def _text(node: Node | None, data: bytes) -> str:
         text = json.loads(data[node.start_byte : node.end_byte])
     except ValueError:
         return ""
-    return text if isinstance(text, str) else ""
+    # A JSON string may hold half of a surrogate pair, which no text in UTF-8 can.
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else ""

@@ -8,6 +8,7 @@ import posixpath
 import pytest
 
 from codelode.model import BlobId, Edge, EdgeKind, Import, SourceFile
+from workers import wire
 from workers.parse import imports, parse
 from workers.parse.ecosystems.manifests import read
 from workers.parse.imports import Layout
@@ -264,6 +265,23 @@ def test_a_broken_manifest_is_ignored(path, text):
     for language in LANGUAGES:
         resolve(Import("a.b", 1), path="x/y", language=language, layout=layout)
     assert "a.py" in layout
+
+
+HALF = r'"\ud800"'
+HALVES = {
+    "package.json": f'{{"name": {HALF}, "dependencies": {{{HALF}: "1"}}, "exports": {HALF}}}',
+    "composer.json": f'{{"name": {HALF}, "require": {{{HALF}: "1"}}}}',
+    "tsconfig.json": f'{{"extends": {HALF}, "compilerOptions": {{"paths": {{{HALF}: [{HALF}]}}}}}}',
+}
+
+
+@pytest.mark.parametrize(("path", "text"), HALVES.items())
+def test_halves_of_surrogate_pairs_in_a_manifest_are_replaced(path, text):
+    layout = layout_of({path: text})
+    assert "?" in repr(layout.facts[path])
+    for key in imports.published(layout):
+        key.encode()
+    wire.dump_parsed(parse(text.encode(), path=path))
 
 
 #: Path, start of the text, and what it repeats: texts over which expressions may backtrack.

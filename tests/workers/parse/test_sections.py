@@ -5,6 +5,7 @@ import json
 import pytest
 
 from codelode.model import HealthStatus
+from workers import wire
 from workers.parse import parse
 
 VUE = """\
@@ -146,6 +147,13 @@ def test_headings_of_a_notebook_are_headers_of_the_chunks_below_them():
 def test_a_notebook_is_read_by_the_grammar_of_its_language():
     text = notebook(cell("code", "struct P\n", "  x::Int\n", "end"), language="julia")
     assert [row[:2] for row in found(text, "a.ipynb")] == [("struct", "P")]
+
+
+def test_halves_of_surrogate_pairs_in_a_notebook_are_replaced():
+    text = notebook(cell("markdown", "# Half @"), cell("code", "S = '@'\n", "def f():\n", "  pass"))
+    text = text.replace("@", r"\ud800")
+    assert [row[:2] for row in found(text, "a.ipynb")] == [("constant", "S"), ("function", "f")]
+    wire.dump_parsed(parse(text.encode(), path="a.ipynb"))
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,21 @@ def read(path: str, text: str) -> Facts | None:
     if reader is None or len(text) > MAX_MANIFEST_BYTES:
         return None
     try:
-        return reader(text, path)
+        facts = reader(text, path)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
+    return facts and Facts(
+        facts.kind,
+        _whole(facts.name),
+        tuple((_whole(name), _whole(to)) for name, to in facts.pairs),
+        tuple(map(_whole, facts.extends)),
+        tuple(map(_whole, facts.uses)),
+    )
+
+
+def _whole(text: str) -> str:
+    """Replace halves of surrogate pairs, which JSON may hold and UTF-8 cannot."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def is_manifest(path: str) -> bool:
