@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import kombu
@@ -82,6 +83,36 @@ def test_late_messages_are_taken_together_and_after_all_others(
     assert unacknowledged(redis) == (5, 5)
     worker.send("parse", 3, priority=jobs.LATE)
     assert jobs.depth(worker.connection, "parse") == 3
+    assert redis.llen(f"{PREFIX}parse") == 0
+
+
+MALFORMED = (
+    b"no json",
+    b"\xff\xfe",
+    b"[1, 2]",
+    b"7",
+    b"{}",
+    b'{"properties": 1, "body": ""}',
+    b'{"properties": {"delivery_tag": "x", "delivery_info": []}, "body": ""}',
+    b'{"properties": {"delivery_tag": "x", "delivery_info": {"exchange": "", "routing_key": ""}}}',
+    b'{"body": "a", "properties": {"delivery_tag": "x", "body_encoding": "base64", '
+    b'"delivery_info": {"exchange": "", "routing_key": "parse"}}}',
+)
+
+
+@pytest.mark.parametrize("malformed", MALFORMED)
+def test_a_malformed_message_is_dropped_and_the_worker_goes_on(
+    worker: Worker, redis: Redis, malformed: bytes
+) -> None:
+    redis.lpush(f"{PREFIX}parse", malformed)
+    worker.send("parse", 1)
+    redis.lpush(f"{PREFIX}parse", malformed)
+    for _ in range(2):
+        with suppress(TimeoutError):
+            worker.connection.drain_events(timeout=1)
+    assert worker.numbers() == [0]
+    worker.messages[0].ack()
+    assert unacknowledged(redis) == (0, 0)
     assert redis.llen(f"{PREFIX}parse") == 0
 
 

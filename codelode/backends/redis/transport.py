@@ -25,11 +25,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import structlog
 from kombu.asynchronous import get_event_loop
 from kombu.transport import redis, virtual
 from kombu.utils.json import dumps, loads
 
 from codelode.backends.redis import scripts
+
+log = structlog.get_logger("workers")
 
 #: Messages taken in one step.
 TAKEN_AT_ONCE = 128
@@ -77,6 +80,12 @@ class QoS(redis.QoS):  # type: ignore[misc]
         with suppress(*self.channel.connection_errors), self.pipe_or_acquire() as pipe:
             pipe.zrem(self.unacked_index_key, *tags).hdel(self.unacked_key, *tags).execute()
 
+    def drop(self, delivery_tag: str) -> None:
+        """Remove a message that cannot be delivered."""
+        self._noted.discard(delivery_tag)
+        self._acknowledged.append(delivery_tag)
+        self.settle()
+
 
 class Channel(redis.Channel):  # type: ignore[misc]
     """A channel that keeps its client for as long as its connection pool lives."""
@@ -116,6 +125,14 @@ class Channel(redis.Channel):  # type: ignore[misc]
         """End the pause; the loop requests messages after each of its timers."""
         self._is_resting = False
 
+    def _brpop_read(self, **options: Any) -> Any:
+        """Receive a message; one that is no JSON is dropped instead of ending the worker."""
+        try:
+            return super()._brpop_read(**options)
+        except ValueError as exc:
+            log.warning("message_dropped", reason=str(exc))
+            return True
+
     def _brpop_start(self, timeout: float | None = None) -> None:
         if not self._is_resting:
             super()._brpop_start(timeout)
@@ -146,12 +163,33 @@ class Transport(redis.Transport):  # type: ignore[misc]
     Channel = Channel
 
     def _deliver(self, message: Mapping[str, Any], queue: str) -> None:
-        messages = [message]
+        if not _is_sound(message):
+            log.warning("message_dropped", queue=queue, reason="it has no envelope")
+            return
+        messages, taker = [message], None
         for channel in self.channels:
             if channel.is_taking and queue in channel.active_queues:
-                messages = channel.take(message, queue)
+                messages, taker = channel.take(message, queue), channel
         for one in messages:
-            super()._deliver(one, queue)
+            self._deliver_or_drop(one, queue, taker)
+
+    def _deliver_or_drop(self, message: Mapping[str, Any], queue: str, taker: Any) -> None:
+        try:
+            super()._deliver(message, queue)
+        except (ValueError, TypeError) as exc:  # its body cannot be decoded
+            log.warning("message_dropped", queue=queue, reason=str(exc))
+            if taker is not None:
+                taker.qos.drop(_tag(message))
+
+
+def _is_sound(message: Any) -> bool:
+    """Return whether a message has the envelope that every kombu writes."""
+    try:
+        of = message["properties"]["delivery_info"]
+        texts = (_tag(message), of["exchange"], of["routing_key"], message["body"])
+    except (KeyError, TypeError):
+        return False
+    return all(isinstance(text, str) for text in texts)
 
 
 def _tag(message: Mapping[str, Any]) -> str:
