@@ -8,6 +8,7 @@ names and never content: Flower shows them, and Redis keeps them.
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import kombu
 from kombu.transport import TRANSPORT_ALIASES
@@ -59,7 +60,7 @@ def broker_settings(settings: Settings) -> dict[str, Any]:
     transport = OWN_TRANSPORT if is_known else KOMBUS_TRANSPORT
     TRANSPORT_ALIASES.update(dict.fromkeys(("redis", "rediss"), transport))
     return {
-        "broker_url": settings.redis_url,
+        "broker_url": broker_url(settings.redis_url),
         "result_backend": None,
         "task_ignore_result": True,
         "task_serializer": "json",
@@ -85,6 +86,17 @@ def broker_settings(settings: Settings) -> dict[str, Any]:
 def pull_title(run: Run) -> str:
     """Return the text that Flower shows instead of the arguments of a pull."""
     return f"{run.repository}@{run.ref} (run {run.id})"
+
+
+def broker_url(url: str) -> str:
+    """Return the URL of the Redis server as kombu and Flower write it; a socket is written
+    `unix://PATH?db=0` by the client library and `redis+socket://PATH?virtual_host=0` by them.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "unix":
+        return url
+    (database,) = parse_qs(parts.query).get("db", ["0"])[:1]
+    return f"redis+socket://{parts.netloc}{parts.path}?virtual_host={database}"
 
 
 def depth(connection: Any, queue: str) -> int:

@@ -42,28 +42,51 @@ def wait_for():
 
 
 @pytest.fixture(scope="session")
-def redis_url(real_servers, tmp_path_factory):
-    """Return the URL of a Redis server that runs as long as this test process."""
+def redis_server_urls(real_servers, tmp_path_factory):
+    """Return the URLs of a Redis server that runs as long as this test process.
+
+    The first is for clients with the rights of a cluster, the second for a user with all rights.
+    """
     from codelode.cli import redis_server
 
     folder = tmp_path_factory.mktemp("redis")
-    port = _free_port()
-    command = redis_server.command(folder, port, binary=redis_server.locate())
-    with (folder / "log").open("wb") as log, GUARDIAN.popen(command, stdout=log) as server:
-        try:
-            redis_server.wait_ready(redis_server.url(port), is_alive=lambda: server.poll() is None)
-            yield redis_server.url(port)
-        finally:
-            server.terminate()
+    with redis_server.socket_in(folder) as socket_path, (folder / "log").open("wb") as log:
+        command = redis_server.command(folder, socket_path, binary=redis_server.locate())
+        url = redis_server.url(socket_path)
+        with GUARDIAN.popen([*command, *ADMIN], stdout=log) as server:
+            try:
+                redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
+                yield url, url.replace("unix://", "unix://admin@")
+            finally:
+                server.terminate()
+
+
+#: Options of a Redis server that has a user with all rights beside the one of the cluster.
+ADMIN = ("--user", "admin", "on", "nopass", "~*", "&*", "+@all")
+
+
+@pytest.fixture(scope="session")
+def redis_url(redis_server_urls):
+    """Return the URL of the Redis server for clients with the rights of a cluster."""
+    return redis_server_urls[0]
 
 
 @pytest.fixture
-def redis(redis_url):
+def redis_admin(redis_server_urls):
+    """Return a client that may do everything, for what only an operator or an accident does."""
+    from codelode.backends.redis.connection import connect
+
+    with connect(redis_server_urls[1]) as client:
+        yield client
+
+
+@pytest.fixture
+def redis(redis_admin, redis_url):
     """Return a client of an empty Redis. To open more clients, use `redis_url`."""
     from codelode.backends.redis.connection import connect
 
+    redis_admin.flushall()
     with connect(redis_url) as client:
-        client.flushall()
         yield client
 
 

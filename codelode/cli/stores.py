@@ -7,7 +7,6 @@ starts Redis for the duration of the command and locks the data folder against `
 from __future__ import annotations
 
 import logging
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -23,16 +22,13 @@ from codelode.cli import data_folder, redis_server
 from codelode.cli.options import Folder
 from codelode.environment import without_settings
 from codelode.errors import InvalidSettings, Unavailable
-from codelode.files import make_private
 from codelode.settings import Settings, load, require_alike
 
 #: The settings that say where the stores are; workers publish theirs.
 PLACE = ("store", "organisation", "data", "weaviate_url", "weaviate_collection")
 
-#: Folder of the embedded cluster's Redis, below the data folder.
-_REDIS = "redis"
-
 _STOP_S = 30.0
+_NOWHERE = subprocess.DEVNULL
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -73,7 +69,7 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
         yield settings
     else:
         if not is_stopped:  # a restoration creates what it needs
-            _require_there(settings.data_dir, holds=_REDIS)
+            _require_there(settings.data_dir, holds=redis_server.FOLDER)
         with data_folder.locked(settings.data_dir):
             yield from _with_own_redis(settings)
 
@@ -110,31 +106,27 @@ def _warnings_on_stderr() -> Iterator[None]:
 
 
 def _with_own_redis(settings: Settings) -> Iterator[Settings]:
-    data = settings.data_dir / _REDIS
-    make_private(data)
-    port = _free_port()
-    command = redis_server.command(
-        data,
-        port,
-        binary=redis_server.locate(settings.redis_bin),
-        maxmemory_bytes=settings.redis_memory_mb << 20,
-    )
-    url = redis_server.url(port)
-    with subprocess.Popen(
-        command,
-        env=without_settings(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as server:
-        try:
-            redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
-            reached = settings.model_copy(update={"redis_url": url})
-            # Only a cluster that holds the data folder can use this server; no worker is left.
-            registry.redis_keys(reached).forget_workers()
-            yield reached
-        finally:
-            server.terminate()
-            server.wait(_STOP_S)
+    data = settings.data_dir / redis_server.FOLDER
+    with redis_server.socket_in(data) as socket:
+        url = redis_server.url(socket)
+        command = redis_server.command(
+            data,
+            socket,
+            binary=redis_server.locate(settings.redis_bin),
+            maxmemory_bytes=settings.redis_memory_mb << 20,
+        )
+        with subprocess.Popen(
+            command, env=without_settings(), stdout=_NOWHERE, stderr=_NOWHERE
+        ) as server:
+            try:
+                redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
+                reached = settings.model_copy(update={"redis_url": url})
+                # Only a cluster that holds the data folder can use this server; no worker is left.
+                registry.redis_keys(reached).forget_workers()
+                yield reached
+            finally:
+                server.terminate()
+                server.wait(_STOP_S)
 
 
 def _require_there(data: Path, *, holds: str = "") -> None:
@@ -155,9 +147,3 @@ def _require_alike(own: Settings, workers: Mapping[str, str]) -> None:
     """Raise InvalidSettings when the workers use other stores than this command."""
     told = {name: workers[name] for name in PLACE if name in workers}
     require_alike({name: str(getattr(own, name)) for name in told}, told)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

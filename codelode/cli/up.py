@@ -127,22 +127,23 @@ def up(
     for name, nearest in unread().items():
         meant = f"; did you mean {nearest}?" if nearest else "; `codelode settings` lists all"
         _announce(f"{name} is not a setting and has no effect{meant}")
-    with data_folder.locked(base.data_dir):
+    with (
+        data_folder.locked(base.data_dir),
+        redis_server.socket_in(base.data_dir / redis_server.FOLDER) as socket_path,
+    ):
         if ended := data_folder.end_leftovers(base.data_dir):
             _announce(f"ended {ended} processes that an earlier cluster left behind")
-        gateway = _listen_address(base.listen, port)
-        flower = f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
-        redis_port = _port(LOOPBACK, 0, "")
         settings = base.model_copy(
             update={
                 "data": base.data_dir,
-                "listen": gateway,
-                "redis_url": redis_server.url(redis_port),
+                "listen": _listen_address(base.listen, port),
+                "redis_url": redis_server.url(socket_path),
                 "local_paths": _local_paths(base, allowed),
             }
         )
+        flower = f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
         require_private(settings)
-        redis = redis_child(settings, redis_port)
+        redis = redis_child(settings, socket_path)
         rest = (
             gateway_child(settings),  # first, for it takes longest to start
             *worker_children(settings, parsers=parsers or _cores()),

@@ -9,7 +9,7 @@ import threading
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from redis import Connection, ConnectionPool, Redis
+from redis import ConnectionPool, Redis, UnixDomainSocketConnection
 
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.redis.graph import RedisGraph
@@ -210,10 +210,10 @@ def test_a_repository_with_hubs_is_removed_whole(redis):
     graph = RedisGraph(redis)
     for number in range(300):
         graph.replace(REPO, [MAIN], {f"{number}.py": imports(f"{number}.py", "hub.py")})
-    assert len(redis.keys("*:hub:*")) == 1
+    assert len(list(redis.scan_iter("*:hub:*"))) == 1
 
     graph.remove_repository(REPO)
-    assert redis.keys() == []
+    assert list(redis.scan_iter()) == []
 
 
 def test_another_importer_of_a_hub_costs_little_of_the_append_only_file(redis):
@@ -297,7 +297,7 @@ def test_a_reader_sees_old_or_new_edges_whole(redis):
     assert seen == {old, new}
 
 
-class CountedConnection(Connection):
+class CountedConnection(UnixDomainSocketConnection):
     """Counts the messages to the server; a pipeline is one message."""
 
     sent = 0

@@ -57,7 +57,7 @@ def messages(own):
 
 
 def use_broker(url, monkeypatch):
-    monkeypatch.setattr(celery_app.conf, "broker_url", url)
+    monkeypatch.setattr(celery_app.conf, "broker_url", jobs.broker_url(url))
     monkeypatch.setattr(celery_app, "_pool", None)
     monkeypatch.setattr(celery_app.amqp, "_producer_pool", None)
 

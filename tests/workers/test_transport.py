@@ -24,9 +24,9 @@ class Worker:
     """A consumer of one queue that may hold so many messages."""
 
     def __init__(self, url: str, *, queue: str, may_hold: int, gathers_s: float = 0.0) -> None:
-        options = jobs.broker_settings(load(redis_url=url))["broker_transport_options"]
-        options["gathers_s"] = gathers_s
-        self.connection = Connection(url, transport_options=options)
+        shared = jobs.broker_settings(load(redis_url=url))
+        options = {**shared["broker_transport_options"], "gathers_s": gathers_s}
+        self.connection = Connection(shared["broker_url"], transport_options=options)
         self.messages: list[Message] = []
         channel = self.connection.channel()
         channel.basic_qos(prefetch_count=may_hold)

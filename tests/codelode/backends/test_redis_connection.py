@@ -138,22 +138,21 @@ def test_a_silent_server_is_timed_out():
             client.ping()
 
 
-def test_a_lost_connection_is_opened_again_unseen(redis, redis_url):
+def test_a_lost_connection_is_opened_again_unseen(redis, redis_admin):
     redis.ping()
-    with connect(redis_url) as other:
-        assert other.client_kill_filter(_type="normal", skipme=True) >= 1
+    assert redis_admin.client_kill_filter(_type="normal", skipme=True) >= 1
 
     assert redis.ping()
 
 
 @pytest.fixture
-def full_redis(redis):
-    redis.config_set("maxmemory", 1)
+def full_redis(redis, redis_admin):
+    redis_admin.config_set("maxmemory", 1)
     yield redis
-    redis.config_set("maxmemory", 0)
+    redis_admin.config_set("maxmemory", 0)
 
 
-def test_a_full_server_is_busy_and_keeps_what_it_had(redis, full_redis):
+def test_a_full_server_is_busy_and_keeps_what_it_had(full_redis, redis_admin):
     edge = Edge("a.py", "b.py", EdgeKind.IMPORTS)
     graph = RedisGraph(full_redis)
     with pytest.raises(Busy, match="maxmemory"):
@@ -162,7 +161,7 @@ def test_a_full_server_is_busy_and_keeps_what_it_had(redis, full_redis):
         full_redis.set("key", "value")
 
     assert graph.outgoing("acme/app", DEFAULT_REF, ["a.py"]) == {"a.py": ()}
-    full_redis.config_set("maxmemory", 0)
+    redis_admin.config_set("maxmemory", 0)
     graph.replace("acme/app", [DEFAULT_REF], {"a.py": [edge]})
     assert graph.outgoing("acme/app", DEFAULT_REF, ["a.py"]) == {"a.py": (edge,)}
 
@@ -199,11 +198,11 @@ def test_unreadable_values_are_corrupt(redis):
         symbols.lookup("f", repositories=["r"], ref=DEFAULT_REF)
 
 
-def test_a_server_that_lost_its_scripts_is_given_them_again(redis):
+def test_a_server_that_lost_its_scripts_is_given_them_again(redis, redis_admin):
     edge = Edge("a.py", "b.py", EdgeKind.IMPORTS)
     graph = RedisGraph(redis)
-    redis.script_flush()
+    redis_admin.script_flush()
     graph.replace("acme/app", [DEFAULT_REF], {"a.py": [edge]})
-    redis.script_flush()
+    redis_admin.script_flush()
 
     assert graph.outgoing("acme/app", DEFAULT_REF, ["a.py"]) == {"a.py": (edge,)}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import socket
+import stat
 import subprocess
 import sys
 
 import pytest
+from redis.exceptions import ResponseError
 
 from codelode.backends.redis.connection import connect
 from codelode.cli import redis_server
 from codelode.errors import InvalidSettings, TimedOut, Unavailable
+from tests.conftest import ADMIN
 
 
 def program(folder, name, says):
@@ -30,22 +32,18 @@ def path(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.fixture
-def port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @contextlib.contextmanager
-def server(folder, port):
-    command = redis_server.command(folder, port, binary=redis_server.locate())
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            redis_server.wait_ready(redis_server.url(port), is_alive=lambda: process.poll() is None)
-            yield process
-        finally:
-            process.kill()
+def server(folder, *options):
+    """Run a server; yield its process and its URL."""
+    with redis_server.socket_in(folder) as path:
+        command = redis_server.command(folder, path, binary=redis_server.locate())
+        with subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL) as process:
+            try:
+                url = redis_server.url(path)
+                redis_server.wait_ready(url, is_alive=lambda: process.poll() is None)
+                yield process, url
+            finally:
+                process.kill()
 
 
 def test_a_machine_without_redis_uses_the_program_from_the_wheel(path):
@@ -100,43 +98,83 @@ def test_no_program_at_all_names_the_remedy(path, monkeypatch):
         redis_server.locate()
 
 
-def test_a_killed_server_comes_back_with_its_data(real_servers, tmp_path, port):
+def test_a_killed_server_comes_back_with_its_data(real_servers, tmp_path):
     folder = tmp_path / "data with blanks"
-    folder.mkdir()
-    with server(folder, port), connect(redis_server.url(port)) as client:
-        client.config_set("appendfsync", "always")
+    with server(folder, "--appendfsync", "always") as (_, url), connect(url) as client:
         client.rpush("queue", *range(1000))
 
-    with server(folder, port) as process, connect(redis_server.url(port)) as client:
+    with server(folder) as (process, url), connect(url) as client:
         assert client.llen("queue") == 1000
         process.terminate()
         assert process.wait(10) == 0
 
 
-def test_the_server_evicts_nothing_and_listens_on_loopback_only(real_servers, tmp_path, port):
-    with server(tmp_path, port), connect(redis_server.url(port)) as client:
+def test_the_server_evicts_nothing_and_listens_on_no_port(real_servers, tmp_path):
+    with server(tmp_path, *ADMIN) as (_, url), connect(of_admin(url)) as client:
         effective = client.config_get("*")
+        assert client.info("server")["tcp_port"] == 0
 
-    options = redis_server.options(tmp_path, port)
-    assert {name: effective[name] for name in options} == options
-    assert options["bind"] == "127.0.0.1"
-    assert options["maxmemory-policy"] == "noeviction"
-
-
-def test_the_text_of_a_configuration_file_starts_the_same_server(real_servers, tmp_path, port):
-    file = tmp_path / "redis.conf"
-    file.write_text(redis_server.config(tmp_path, port))
-    command = [redis_server.locate(), file]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        redis_server.wait_ready(redis_server.url(port))
-        with connect(redis_server.url(port)) as client:
-            assert client.config_get("appendonly") == {"appendonly": "yes"}
-        process.terminate()
+    options = redis_server.options(tmp_path, tmp_path / "redis.sock")
+    del options["user"]
+    assert {name: (effective[name],) for name in options} == options
+    assert options["maxmemory-policy"] == ("noeviction",)
 
 
-def test_a_server_that_ended_is_not_waited_for(port):
+def of_admin(url):
+    return url.replace("unix://", "unix://admin@")
+
+
+def test_the_socket_is_private_even_where_the_folder_was_open(real_servers, tmp_path):
+    tmp_path.chmod(0o755)
+    with server(tmp_path):
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, tmp_path / "redis.sock")]
+
+    assert modes == [0o700, 0o600]
+
+
+@pytest.mark.parametrize("name", ["with blanks", "percent%20", "ü", "deep/" * 30])
+def test_a_folder_whose_path_suits_no_socket_gets_one_elsewhere(tmp_path, name):
+    with redis_server.socket_in(tmp_path / name) as path:
+        assert path.parent != tmp_path / name
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert len(str(path)) <= redis_server.SOCKET_PATH_BYTES
+
+    assert not path.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("CONFIG SET dir /tmp", "CONFIG GET *", "CONFIG REWRITE", "MODULE LOAD /tmp/x.so"),
+        *("MODULE LIST", "DEBUG SLEEP 0", "REPLICAOF 127.0.0.1 1", "SLAVEOF 127.0.0.1 1"),
+        *("SCRIPT FLUSH", "SCRIPT KILL", "FUNCTION LIST", "FCALL f 0", "SAVE", "BGSAVE"),
+        *("BGREWRITEAOF", "SHUTDOWN", "ACL LIST", "ACL SETUSER x on", "MONITOR", "FLUSHALL"),
+        *(
+            "KEYS *",
+            "MIGRATE 127.0.0.1 1 key 0 1",
+            "SYNC",
+            "CLIENT LIST",
+            "CLIENT KILL TYPE normal",
+        ),
+        "EVAL redis.call('ping') 0",
+    ],
+)
+def test_a_client_may_not_reconfigure_inspect_or_copy_the_server(redis, command):
+    with pytest.raises(ResponseError, match=r"permission|not allowed"):
+        redis.execute_command(*command.split(" "))
+
+    assert redis.ping()
+
+
+@pytest.fixture
+def nobodys(tmp_path):
+    """The URL of a server that does not run."""
+    return redis_server.url(tmp_path / "redis.sock")
+
+
+def test_a_server_that_ended_is_not_waited_for(nobodys):
     with pytest.raises(Unavailable, match="ended while it started") as caught:
-        redis_server.wait_ready(redis_server.url(port), is_alive=lambda: False)
+        redis_server.wait_ready(nobodys, is_alive=lambda: False)
     assert not isinstance(caught.value, TimedOut)
 
 
@@ -145,6 +183,6 @@ def test_an_answer_from_somebody_elses_server_is_not_taken(redis_url):
         redis_server.wait_ready(redis_url, is_alive=lambda: False)
 
 
-def test_waiting_ends_at_the_timeout(port):
+def test_waiting_ends_at_the_timeout(nobodys):
     with pytest.raises(TimedOut, match=r"not ready in 0\.1 s"):
-        redis_server.wait_ready(redis_server.url(port), 0.1)
+        redis_server.wait_ready(nobodys, 0.1)

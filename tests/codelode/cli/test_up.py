@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +37,7 @@ def worker(settings, name):
 
 def all_children(settings):
     return (
-        children.redis_child(settings, 6399),
+        children.redis_child(settings, settings.data_dir / "redis.sock"),
         *children.worker_children(settings, parsers=3),
         children.gateway_child(settings),
         children.flower_child("127.0.0.1:8080"),
@@ -127,9 +128,9 @@ def test_the_gateway_is_ready_when_its_health_service_says_so(settings, gateway,
 
 
 def test_redis_is_ready_when_it_answers(settings, redis_url, free_address):
-    present = children.redis_child(settings.model_copy(update={"redis_url": redis_url}), 1)
+    present = children.redis_child(settings.model_copy(update={"redis_url": redis_url}), Path("1"))
     nobody = f"redis://{free_address}/0"
-    absent = children.redis_child(settings.model_copy(update={"redis_url": nobody}), 1)
+    absent = children.redis_child(settings.model_copy(update={"redis_url": nobody}), Path("1"))
 
     assert present.is_ready("")
     assert not absent.is_ready("")

@@ -49,8 +49,9 @@ REFS = (MAIN, DEFAULT_REF)
 class Cluster:
     """The stores of an embedded cluster, filled as its workers would."""
 
-    def __init__(self, settings):
+    def __init__(self, settings, admin):
         self.settings = settings
+        self._admin = admin
         self.ledger = registry.ledger(settings)
         self.graph, self.symbols = registry.graph(settings), registry.symbols(settings)
 
@@ -115,7 +116,7 @@ class Cluster:
         return backup.restore(self.settings, folder, **options)
 
     def wreck(self):
-        connection.connect(self.settings.redis_url).flushall()
+        self._admin.flushall()
         shutil.rmtree(self.settings.index_dir, ignore_errors=True)
         shutil.rmtree(self.settings.mirrors_dir, ignore_errors=True)
 
@@ -143,14 +144,14 @@ def symbol(path):
 
 
 @pytest.fixture
-def cluster(redis, redis_url, tmp_path, monkeypatch):
+def cluster(redis, redis_admin, redis_url, tmp_path, monkeypatch):
     with ExitStack() as clients:
 
         def connected(url, **options):
             return clients.enter_context(connect_redis(url, **options))
 
         monkeypatch.setattr(connection, "connect", connected)  # an error's traceback keeps them
-        yield Cluster(load(data=tmp_path / "data", redis_url=redis_url))
+        yield Cluster(load(data=tmp_path / "data", redis_url=redis_url), redis_admin)
 
 
 @pytest.fixture
@@ -398,7 +399,7 @@ def test_keys_come_back_with_their_life_time_and_those_of_work_under_way_do_not(
     client.set("codelode:broker:other", "x")
     cluster.restore(folder)
 
-    names = {key.decode() for key in client.keys("*")}
+    names = {key.decode() for key in client.scan_iter()}
     assert {"foreign", "codelode:short", "codelode:scores"} <= names
     assert not [name for name in names if "broker" in name]
     assert not names & {"codelode:handover:r:a.py", "codelode:reindex:target", "codelode:{cache}:1"}
