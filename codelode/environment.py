@@ -1,7 +1,7 @@
 """Read the environment variables of a client, without the validation that a server needs.
 
 `codelode.settings` describes and checks every setting, but importing the validation takes longer
-than a search does. A client needs three of them.
+than a search does. A client needs four of them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class ClientSettings(NamedTuple):
 
     server: str | None  # None: not set
     token: str
+    token_file: str
     data: Path
 
 
@@ -42,6 +43,7 @@ def client_settings(environment: Mapping[str, str] = os.environ) -> ClientSettin
     return ClientSettings(
         server=found.get(f"{PREFIX}SERVER"),
         token=found.get(TOKEN, ""),
+        token_file=found.get(f"{PREFIX}TOKEN_FILE", ""),
         data=Path(found.get(f"{PREFIX}DATA", DEFAULT_DATA)).expanduser().resolve(),
     )
 

@@ -1,10 +1,13 @@
-"""Private folders, and files that are replaced in one step."""
+"""Private folders and files, replaced in one step, and the secrets in such files."""
 
 from __future__ import annotations
 
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
+
+from codelode.errors import InvalidSettings
 
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -25,8 +28,28 @@ def make_private(folder: Path) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write the file in one step, so that no reader finds it empty or half written.
 
-    The text goes to `PATH.draft` first, which a process that dies leaves behind.
+    Only its owner can read it. The text goes to `PATH.draft` first, which a process that dies
+    leaves behind.
     """
     draft = path.with_name(f"{path.name}.draft")
-    draft.write_text(text, encoding="utf-8")
+    with open_private(draft) as file:
+        file.write(text.encode())
     draft.replace(path)
+
+
+def open_private(path: Path) -> BinaryIO:
+    """Open a new file for writing, with mode 0600 from the start; an older file is removed."""
+    path.unlink(missing_ok=True)
+    created = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return os.fdopen(created, "wb")
+
+
+def read_secret(path: Path) -> str:
+    """Return the secret in a file. Raises InvalidSettings if there is none."""
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InvalidSettings(f"cannot read the secret in {path}: {exc}") from exc
+    if not secret:
+        raise InvalidSettings(f"{path} is empty: write a long random text into it")
+    return secret

@@ -21,6 +21,7 @@ from codelode.addresses import is_loopback, is_server_url
 from codelode.backends import registry
 from codelode.environment import DEFAULT_DATA, DEFAULT_SERVER, PREFIX
 from codelode.errors import InvalidSettings
+from codelode.files import read_secret
 
 #: Variables that are read by Compose, by `codelode up` for its processes, and by the tests.
 _READ_ELSEWHERE = ("bind", "port", "version", "cluster", "test_image")
@@ -69,6 +70,11 @@ class Settings(BaseSettings):
         description="Shared secret that clients send with every call to the gateway. Required to "
         "listen on an address other than loopback. On an untrusted network, also put a proxy with "
         "TLS in front of the gateway.",
+    )
+    token_file: str = Field(
+        default="",
+        description="File that holds that secret, used if CODELODE_TOKEN is empty. `codelode up` "
+        "makes one in its data folder, where the clients of the same user find it themselves.",
     )
     server: str = Field(
         default=DEFAULT_SERVER, description="Gateway that the command line talks to."
@@ -392,6 +398,16 @@ class Settings(BaseSettings):
     def index_dir(self) -> Path:
         return self.data_dir / "index"
 
+    def shared_token(self) -> str:
+        """Return the secret that clients send; empty: none is required.
+
+        Raises InvalidSettings if the file that should hold it cannot be read or is empty.
+        """
+        given = self.token.get_secret_value()
+        if given or not self.token_file:
+            return given
+        return read_secret(Path(self.token_file).expanduser())
+
     def environment(self) -> dict[str, str]:
         """Return the environment of a child process that has these settings."""
         values = {f"{PREFIX}{name.upper()}": _plain(value) for name, value in self}
@@ -464,10 +480,11 @@ def require_private(settings: Settings) -> None:
         raise InvalidSettings(
             f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, as 127.0.0.1:50051"
         )
-    if not is_loopback(host.strip("[]")) and not settings.token.get_secret_value():
+    if not is_loopback(host.strip("[]")) and not settings.shared_token():
         raise InvalidSettings(
             f"CODELODE_LISTEN={listen!r}: without authentication the gateway may listen on "
-            "loopback only; set CODELODE_TOKEN to a long random text, or use 127.0.0.1:PORT"
+            "loopback only; set CODELODE_TOKEN to a long random text, or CODELODE_TOKEN_FILE to a "
+            "file with one, or use 127.0.0.1:PORT"
         )
 
 

@@ -150,7 +150,7 @@ class Gateway:
         self._settings = dependencies.settings
         self._published = dependencies.published
         self._health = health.aio.HealthServicer()
-        self._calls = Calls(SharedToken(self._settings.token.get_secret_value()))
+        self._calls = Calls(SharedToken(self._settings.shared_token()))
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
         self._is_healthy: bool | None = None  # as last reported
         self._is_open = False  # the store answered once

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from codelode.cli import redis_server
+from codelode.cli import data_folder, redis_server
 from codelode.cli.supervisor import Child
 from codelode.client import Client
 from codelode.environment import without_settings
@@ -86,10 +86,11 @@ def gateway_child(settings: Settings) -> Child:
     )
 
 
-def flower_child(address: str) -> Child:
-    """Return the read-only page of workers and jobs."""
+def flower_child(settings: Settings, address: str) -> Child:
+    """Return the read-only page of workers and jobs, which asks for the login in its file."""
     host, _, port = address.rpartition(":")
     options = (
+        f"--conf={data_folder.flower_file(settings.data_dir)}",
         f"--address={host}",
         f"--port={port}",
         "--read_only=True",
@@ -99,7 +100,7 @@ def flower_child(address: str) -> Child:
     )
     return Child(
         name="flower",
-        command=_python("celery", "--app=workers.delivery.app", "flower", *options),
+        command=_python("workers.flower", *options),
         is_ready=lambda _: _is_open(address),
         stop_phase=FRONT,
     )
@@ -156,7 +157,7 @@ def _redis_answers(url: str) -> bool:
 def _is_serving(address: str) -> bool:
     if not _is_open(address):  # a refused gRPC channel waits before it reconnects
         return False
-    with Client(address, timeout_s=2.0) as client:
+    with Client(address, token="", timeout_s=2.0) as client:
         return client.is_serving()
 
 

@@ -1,10 +1,15 @@
-"""The data folder of an embedded cluster: its lock, its address, and its processes.
+"""The data folder of an embedded cluster: its lock, its address, its secrets, and its processes.
 
-    run/up.lock    held by the `codelode up` that runs here; contains its process id
-    run/up.json    the addresses of that cluster, while it is ready
-    run/other.json the addresses of a cluster with another folder, which clients of this one find
-    run/NAME.pid   the process id and start time of each child
-    logs/NAME.log  the output of each child
+    run/up.lock      held by the `codelode up` that runs here; contains its process id
+    run/up.json      the addresses of that cluster, while it is ready
+    run/other.json   the addresses of a cluster with another folder, which clients of this one find
+    run/token        the secret that its gateway asks for
+    run/flower.conf  the configuration of Flower, with the login that it asks for
+    run/NAME.pid     the process id and start time of each child
+    logs/NAME.log    the output of each child
+
+Only the user who runs the cluster can enter these folders. To replace a secret, delete its file
+while the cluster is stopped.
 
 A child is identified by a variable in its environment, or by process id and start time together, so
 a process that reuses an id is never killed. Both need /proc: without it (macOS), leftovers of a
@@ -16,16 +21,28 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from codelode.cluster import (
+    Cluster,
+    cluster_file,
+    other_file,
+    read_cluster,
+    run_dir,
+    token_file,
+)
 from codelode.environment import MARKER
 from codelode.errors import Corrupt, InvalidSettings
 from codelode.files import make_private, replace_text
+
+#: Random bytes of a secret that is made up.
+SECRET_BYTES = 32
 
 #: Longest wait for killed processes to vanish, seconds.
 VANISH_S = 5.0
@@ -33,21 +50,6 @@ VANISH_S = 5.0
 _PROC = Path("/proc")
 _START_TIME_FIELD = 22 - 3  # of /proc/PID/stat, counted after the command's closing bracket
 _STATE_FIELD = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """The addresses of a running cluster."""
-
-    pid: int  # of `codelode up`
-    grpc: str  # HOST:PORT
-    flower: str  # URL
-    redis: str  # URL
-    data: str
-
-
-def run_dir(data: Path) -> Path:
-    return data / "run"
 
 
 def logs_dir(data: Path) -> Path:
@@ -90,36 +92,37 @@ def publish(cluster: Cluster, *, clients: Path | None = None) -> None:
     `clients`: the folder where commands look that are given none, if it is another one.
     """
     text = json.dumps(asdict(cluster))
-    replace_text(_cluster_file(Path(cluster.data)), text)
+    replace_text(cluster_file(Path(cluster.data)), text)
     if clients is not None:
         make_private(run_dir(clients))
-        replace_text(_other_file(clients), text)
+        replace_text(other_file(clients), text)
 
 
 def withdraw(data: Path, *, clients: Path | None = None) -> None:
     """Remove the addresses of the cluster."""
-    _cluster_file(data).unlink(missing_ok=True)
-    if clients is not None and (other := _read(_other_file(clients))) and other.data == str(data):
-        _other_file(clients).unlink(missing_ok=True)
+    cluster_file(data).unlink(missing_ok=True)
+    if clients is None:
+        return
+    other = read_cluster(other_file(clients))
+    if other is not None and other.data == str(data):
+        other_file(clients).unlink(missing_ok=True)
 
 
-def found_cluster(data: Path) -> Cluster | None:
-    """Return the cluster that clients of the folder use: its own, else one of another folder."""
-    return running_cluster(data) or _read(_other_file(data))
+def keep_secrets(data: Path, *, token: str = "") -> None:
+    """Write the given token and the login of Flower; what is not given stays or is made up."""
+    file = token_file(data)
+    replace_text(file, token or _read(file) or secrets.token_urlsafe(SECRET_BYTES))
+    login = flower_file(data)
+    password = secrets.token_urlsafe(SECRET_BYTES)
+    replace_text(login, _read(login) or f"basic_auth = ['codelode:{password}']")
 
 
-def running_cluster(data: Path) -> Cluster | None:
-    """Return the cluster that runs on the folder and is ready, or None."""
-    return _read(_cluster_file(data))
+def flower_file(data: Path) -> Path:
+    return run_dir(data) / "flower.conf"
 
 
-def _read(file: Path) -> Cluster | None:
-    try:
-        cluster = Cluster(**json.loads(file.read_text()))
-        os.kill(cluster.pid, 0)
-    except (OSError, ValueError, TypeError):  # missing, half written, or dead
-        return None
-    return cluster
+def _read(file: Path) -> str:
+    return file.read_text().strip() if file.exists() else ""
 
 
 def note_pid(data: Path, name: str, pid: int) -> None:
@@ -153,14 +156,6 @@ def end_leftovers(data: Path) -> int:
         path.unlink()
     withdraw(data)
     return len(ended)
-
-
-def _cluster_file(data: Path) -> Path:
-    return run_dir(data) / "up.json"
-
-
-def _other_file(data: Path) -> Path:
-    return run_dir(data) / "other.json"
 
 
 def _marked(data: Path) -> Iterator[int]:

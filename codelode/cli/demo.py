@@ -22,10 +22,10 @@ import click
 
 from codelode.cli import data_folder, printing
 from codelode.cli.index import locator, run_line
-from codelode.cli.options import connected
 from codelode.cli.parent_watch import die_with_parent
 from codelode.cli.progress import Progress
 from codelode.client import Client
+from codelode.cluster import Cluster, running_cluster, token_of
 from codelode.counts import counted
 from codelode.errors import Corrupt, NotFound, TimedOut, Unavailable
 from codelode.model import Run, RunState
@@ -87,7 +87,7 @@ def demo(repositories: tuple[str, ...]) -> None:
     )  # the context managers still clean up
     with tempfile.TemporaryDirectory(prefix="codelode-demo-") as temporary:
         data = Path(temporary).resolve()
-        with _cluster(data) as cluster, connected(cluster.grpc) as client:
+        with _cluster(data) as (cluster, token), Client(cluster.grpc, token=token) as client:
             runs = [_index(client, url) for url in urls]
             _search(client, _questions(client, runs[0]))
         _check_all_gone(data)
@@ -95,15 +95,16 @@ def demo(repositories: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def _cluster(data: Path) -> Iterator[data_folder.Cluster]:
-    """Run a cluster with its data in the folder, and stop it at the end."""
+def _cluster(data: Path) -> Iterator[tuple[Cluster, str]]:
+    """Run a cluster with its data in the folder; yield it and its token, and stop it at the end."""
     up = (sys.executable, "-P", "-m", "codelode", "up", f"--data={data}")
     # A session of its own: on Ctrl-C it is stopped below, in order, not by the terminal.
     with subprocess.Popen(
         die_with_parent([*up, "--port=0", "--http-port=0"]), start_new_session=True
     ) as process:
         try:
-            yield _await_ready(process, data)
+            cluster = _await_ready(process, data)
+            yield cluster, token_of(cluster.grpc, data)
         finally:
             _stop(process)
 
@@ -117,9 +118,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         raise TimedOut(f"the cluster did not stop within {STOP_S:g} s and was killed") from exc
 
 
-def _await_ready(process: subprocess.Popen[bytes], data: Path) -> data_folder.Cluster:
+def _await_ready(process: subprocess.Popen[bytes], data: Path) -> Cluster:
     deadline = time.monotonic() + START_S
-    while (cluster := data_folder.running_cluster(data)) is None:
+    while (cluster := running_cluster(data)) is None:
         if process.poll() is not None:
             raise Unavailable("the cluster did not start; the lines above say why")
         if time.monotonic() > deadline:

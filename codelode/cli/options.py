@@ -70,19 +70,14 @@ def server_option(command: Command) -> Command:
 
 
 def _client(context: click.Context, _: click.Parameter, address: str | None) -> Client:
-    return context.with_resource(connected(address or default_server()))
-
-
-def connected(address: str) -> Client:
-    """Return a client that sends the token of the environment."""
     from codelode.client import Client
 
-    return Client(address, token=client_settings().token)
+    return context.with_resource(Client(address or default_server()))
 
 
 def default_server() -> str:
     """Return CODELODE_SERVER, else a running cluster of this user, else the default."""
-    from codelode.cli.data_folder import found_cluster
+    from codelode.cluster import found_cluster
 
     found = client_settings()
     if found.server is not None:

@@ -19,9 +19,9 @@ import click
 
 from codelode.backends import registry
 from codelode.cli import printing
-from codelode.cli.data_folder import running_cluster
 from codelode.cli.progress import LOG_INTERVAL_S, bar
 from codelode.cli.stores import data_option, require_data, require_redis
+from codelode.cluster import running_cluster
 from codelode.counts import counted, plural
 from codelode.environment import without_token
 from codelode.errors import CodelodeError, Corrupt

@@ -20,6 +20,7 @@ import structlog
 from codelode.backends import registry
 from codelode.cli import data_folder, redis_server
 from codelode.cli.options import Folder
+from codelode.cluster import running_cluster
 from codelode.environment import without_settings
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.settings import Settings, load, require_alike
@@ -56,7 +57,7 @@ def stores(data: Path | None, *, is_stopped: bool = False) -> Iterator[Settings]
 def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
     base = load(**({} if data is None else {"data": data}))
     settings = base.model_copy(update={"data": base.data_dir})
-    cluster = data_folder.running_cluster(settings.data_dir)
+    cluster = running_cluster(settings.data_dir)
     if cluster is not None and not is_stopped:
         found = settings.model_copy(update={"redis_url": cluster.redis})
         _require_alike(found, registry.index_swap(found).facts())

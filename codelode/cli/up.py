@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 import click
+from pydantic import SecretStr
 
 from codelode.backends import registry
 from codelode.cli import data_folder, redis_server
@@ -29,6 +30,7 @@ from codelode.cli.children import (
 from codelode.cli.options import Folder
 from codelode.cli.supervisor import Child, Supervisor
 from codelode.client.channel import is_host_and_port
+from codelode.cluster import Cluster, token_file
 from codelode.environment import client_settings
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings, load, require_private, unread
@@ -143,11 +145,12 @@ def up(
         )
         flower = f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
         require_private(settings)
+        settings = _with_own_token(settings)
         redis = redis_child(settings, socket_path)
         rest = (
             gateway_child(settings),  # first, for it takes longest to start
             *worker_children(settings, parsers=parsers or _cores()),
-            flower_child(flower),
+            flower_child(settings, flower),
         )
         published = registry.published(settings).settings
         registry.prepare_models(published, tell=_announce)
@@ -198,7 +201,7 @@ def _await_ready(supervisor: Supervisor, interrupts: Interrupts) -> bool:
 
 
 def _publish(settings: Settings, flower: str) -> None:
-    cluster = data_folder.Cluster(
+    cluster = Cluster(
         pid=os.getpid(),
         grpc=reachable(settings.listen),
         flower=flower,
@@ -210,15 +213,29 @@ def _publish(settings: Settings, flower: str) -> None:
         data_folder.publish(cluster, clients=clients)
     except OSError as exc:
         _announce(f"other commands do not find this cluster by themselves: {exc}")
-    _announce(f"codelode is ready: gRPC {settings.listen}, Flower {flower}, data {cluster.data}")
+    login = data_folder.flower_file(settings.data_dir)
+    _announce(
+        f"codelode is ready: gRPC {settings.listen}, Flower {flower} (login in {login}), "
+        f"data {cluster.data}"
+    )
     if clients is not None:
-        _announce(f"commands in other environments need: export CODELODE_SERVER={cluster.grpc}")
+        _announce(f"commands in other environments need: export CODELODE_DATA={cluster.data}")
 
 
 def _clients(settings: Settings) -> Path | None:
     """Return the folder where commands look for a cluster, if it is not the cluster's own."""
     clients = client_settings().data
     return None if clients == settings.data_dir else clients
+
+
+def _with_own_token(settings: Settings) -> Settings:
+    """Keep the token of the gateway in the data folder, and return settings that name its file.
+
+    Clients of the same user find it there, and no child process has it in its environment.
+    """
+    data_folder.keep_secrets(settings.data_dir, token=settings.shared_token())
+    file = token_file(settings.data_dir)
+    return settings.model_copy(update={"token": SecretStr(""), "token_file": str(file)})
 
 
 def _listen_address(listen: str, port: int | None) -> str:

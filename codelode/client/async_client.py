@@ -45,12 +45,12 @@ class AsyncClient:
     """A connection to one gateway for one event loop, closed by `close` or `async with`."""
 
     def __init__(
-        self, address: str = DEFAULT_ADDRESS, *, token: str = "", timeout_s: float = 30.0
+        self, address: str = DEFAULT_ADDRESS, *, token: str | None = None, timeout_s: float = 30.0
     ) -> None:
         """Connect on the first call; the arguments are those of `Client`."""
         self.address = checked(address)
         self.timeout_s = timeout_s
-        self._metadata = metadata(token)
+        self._metadata = metadata(self.address, token)
 
     search = _method(calls.search)
     context = _method(calls.context)

@@ -1,9 +1,13 @@
-"""The address of a gateway and the options of a channel to it."""
+"""The address of a gateway, the options of a channel to it, and the token that it asks for."""
 
 from __future__ import annotations
 
-from codelode.environment import DEFAULT_SERVER
+from pathlib import Path
+
+from codelode.cluster import token_of
+from codelode.environment import DEFAULT_SERVER, client_settings
 from codelode.errors import InvalidSettings
+from codelode.files import read_secret
 
 DEFAULT_ADDRESS = DEFAULT_SERVER
 
@@ -38,6 +42,20 @@ def checked(address: str) -> str:
     return address
 
 
-def metadata(token: str) -> tuple[tuple[str, str], ...]:
-    """Return the metadata of every call: the token, if there is one."""
+def metadata(address: str, token: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the metadata of every call: the token, if there is one; None: look for it.
+
+    Raises InvalidSettings if CODELODE_TOKEN_FILE names a file without one.
+    """
+    token = _found_token(address) if token is None else token
     return (("authorization", f"Bearer {token}"),) if token else ()
+
+
+def _found_token(address: str) -> str:
+    """Return the token of the environment, else that of this user's own cluster at the address."""
+    found = client_settings()
+    if found.token:
+        return found.token
+    if found.token_file:
+        return read_secret(Path(found.token_file).expanduser())
+    return token_of(address, found.data)

@@ -42,17 +42,17 @@ class Client:
     """A connection to one gateway; safe to share between threads, closed by `close` or `with`."""
 
     def __init__(
-        self, address: str = DEFAULT_ADDRESS, *, token: str = "", timeout_s: float = 30.0
+        self, address: str = DEFAULT_ADDRESS, *, token: str | None = None, timeout_s: float = 30.0
     ) -> None:
         """Connect on the first call. `timeout_s` bounds each call, but not a watch.
 
-        `token` is the secret that a gateway asks for on other addresses than loopback.
-
-        Raises InvalidSettings when the address is not HOST:PORT.
+        `token` is the secret that the gateway asks for; None: the one of CODELODE_TOKEN or
+        CODELODE_TOKEN_FILE, else that of the cluster which `codelode up` runs for this user at the
+        address. Raises InvalidSettings when the address is not HOST:PORT.
         """
         self.address = checked(address)
         self.timeout_s = timeout_s
-        self._metadata = metadata(token)
+        self._metadata = metadata(self.address, token)
         self._channel = grpc.insecure_channel(self.address, options=OPTIONS)
 
     search = _method(calls.search)

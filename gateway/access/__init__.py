@@ -14,7 +14,8 @@ from codelode.access import EVERYTHING, Principal, Role
 from codelode.errors import Unauthenticated
 
 _REMEDY = (
-    "set the environment variable CODELODE_TOKEN to the token of the gateway "
+    "set the environment variable CODELODE_TOKEN to the token of the gateway, or for your own "
+    "`codelode up --data FOLDER` CODELODE_DATA to that folder "
     "(without codelode's client: the header `authorization: Bearer TOKEN`)"
 )
 NO_TOKEN = f"this gateway requires a token: {_REMEDY}"
@@ -23,7 +24,10 @@ WRONG_TOKEN = f"the token of this call is wrong: {_REMEDY}"
 
 @dataclass(frozen=True, slots=True)
 class SharedToken:
-    """Admits the callers that send the token; with an empty token, as on loopback, all callers."""
+    """Admits the callers that send the token; with an empty token all callers.
+
+    Only a gateway on loopback that was started by itself has an empty token.
+    """
 
     token: str
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from codelode.cli import data_folder
 from codelode.client import Client
+from codelode.cluster import running_cluster
 from codelode.model import Run, RunState
 
 START_S = 90
@@ -74,6 +74,7 @@ def running(data: Path, *, workers: int = 0, **variables: str) -> Iterator[Clust
         process = subprocess.Popen(
             command, env=environment, stdout=sink, stderr=sink, start_new_session=True
         )
+    os.environ["CODELODE_DATA"] = str(data)  # where clients find the token of the gateway
     try:
         yield Cluster(_await_serving(process, data, log), process.pid, data)
     finally:
@@ -148,7 +149,7 @@ def _await_serving(process: subprocess.Popen[bytes], data: Path, log: Path) -> s
     """The gateway's address once it serves."""
     deadline = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline:
-        cluster = data_folder.running_cluster(data)
+        cluster = running_cluster(data)
         if cluster is not None:
             with Client(cluster.grpc) as client:
                 if client.is_serving():

@@ -561,6 +561,42 @@ def test_every_call_carries_the_token(gateway, connect):
     assert gateway.tokens == ["Bearer secret"] * 2
 
 
+@pytest.mark.parametrize(
+    ("variables", "token"),
+    [
+        ({"CODELODE_TOKEN": "own"}, "own"),
+        ({"CODELODE_TOKEN_FILE": "{file}"}, "of the file"),
+        ({"CODELODE_TOKEN": "own", "CODELODE_TOKEN_FILE": "{file}"}, "own"),
+    ],
+    ids=["variable", "file", "variable before file"],
+)
+def test_a_client_without_a_token_sends_that_of_the_environment(
+    gateway, connect, monkeypatch, tmp_path, variables, token
+):
+    file = tmp_path / "token"
+    file.write_text("of the file\n")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(file=file))
+
+    with connect(gateway.address) as client:
+        client.status()
+    with connect(gateway.address, token="") as anonymous:
+        anonymous.status()
+
+    assert gateway.tokens == [f"Bearer {token}"]
+
+
+@pytest.mark.parametrize("content", [None, "", " \n"], ids=["missing", "empty", "blank"])
+def test_a_token_file_without_a_token_is_named(connect, monkeypatch, tmp_path, content):
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("CODELODE_TOKEN_FILE", str(file))
+
+    with pytest.raises(errors.InvalidSettings, match=str(file)):
+        connect("127.0.0.1:1")
+
+
 def test_both_clients_have_the_same_methods_with_the_same_arguments():
     def public(kind: type) -> dict[str, list[str]]:
         return {

@@ -12,7 +12,12 @@ from codelode.settings import Settings
     "environment",
     [
         {},
-        {"CODELODE_SERVER": "host:1", "CODELODE_TOKEN": "secret", "CODELODE_DATA": "~/data"},
+        {
+            "CODELODE_SERVER": "host:1",
+            "CODELODE_TOKEN": "secret",
+            "CODELODE_TOKEN_FILE": "~/token",
+            "CODELODE_DATA": "~/data",
+        },
         {"codelode_server": "host:2"},
         {"CODELODE_SERVER": ""},
     ],
@@ -27,6 +32,7 @@ def test_a_client_finds_what_the_settings_find(monkeypatch, environment):
     assert (found.server is not None) == ("server" in settings.model_fields_set)
     assert found.server in (None, settings.server)
     assert found.token == settings.token.get_secret_value()
+    assert found.token_file == settings.token_file
     assert found.data == settings.data_dir
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from codelode import mirrors
 from codelode.backends.local.store import LocalChunkStore
-from codelode.files import make_private
+from codelode.files import make_private, open_private, replace_text
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +49,19 @@ def test_a_folder_of_another_user_stays_as_it_is(tmp_path: Path) -> None:
     make_private(folder)
 
     assert mode(folder) == 0o755
+
+
+def test_a_file_that_is_replaced_is_private_from_the_start(tmp_path: Path) -> None:
+    file, draft = tmp_path / "token", tmp_path / "token.draft"
+    file.write_text("old")
+    draft.write_text("of a process that died")  # with the mode that others can read
+
+    replace_text(file, "new")
+
+    assert (file.read_text(), mode(file)) == ("new", 0o600)
+    assert not draft.exists()
+    with open_private(draft) as opened:
+        assert stat.S_IMODE(os.fstat(opened.fileno()).st_mode) == 0o600
 
 
 def test_the_folders_of_an_index_are_private(tmp_path: Path) -> None:

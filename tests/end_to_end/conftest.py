@@ -18,6 +18,7 @@ import pytest
 
 from codelode.backends import registry
 from codelode.client import Client
+from codelode.cluster import token_file, token_of
 from codelode.model import DEFAULT_REF, RepositoryName, RunState
 from codelode.settings import Settings, load
 from tests.end_to_end.stored import Stored, read
@@ -94,10 +95,12 @@ class Cluster:
 
     def environment(self) -> dict[str, str]:
         """Return the environment for a command with the settings of the cluster."""
-        return {**os.environ, **self._variables()}
+        own = {"CODELODE_TOKEN_FILE": str(token_file(self.data))}
+        return {**os.environ, **self._variables(), **own}
 
     def client(self) -> Client:
-        return Client(self.facts["grpc"])
+        address = self.facts["grpc"]
+        return Client(address, token=token_of(address, self.data))
 
     def pids(self, name: str = "") -> list[int]:
         """Return the ids of the cluster's processes whose command line contains `name`."""

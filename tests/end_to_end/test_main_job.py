@@ -10,6 +10,7 @@ import pytest
 
 from codelode.backends import registry
 from codelode.cli import main
+from codelode.cluster import token_file
 from codelode.errors import InvalidQuery, NotFound
 from codelode.model import RepositoryName, RunState
 from tests.waiting import wait_until
@@ -65,6 +66,7 @@ def codelode(capsys, monkeypatch):
 
     def run(cluster, *args):
         monkeypatch.setenv("CODELODE_SERVER", cluster.facts["grpc"])
+        monkeypatch.setenv("CODELODE_TOKEN_FILE", str(token_file(cluster.data)))
         with pytest.raises(SystemExit) as ended:
             main(args)
         return Answer(int(ended.value.code or 0), *capsys.readouterr())

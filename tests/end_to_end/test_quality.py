@@ -61,10 +61,10 @@ def baseline(asked):
     return JUDGED / f"baseline-{asked.settings().store}.json"
 
 
-def evaluate(address, *arguments):
+def evaluate(cluster, *arguments):
     return subprocess.run(
         [sys.executable, "-m", "codelode", "eval", str(QUERIES), *arguments],
-        env={**os.environ, "CODELODE_SERVER": address},
+        env={**cluster.environment(), "CODELODE_SERVER": cluster.facts["grpc"]},
         capture_output=True,
         text=True,
         timeout=120,
@@ -74,16 +74,16 @@ def evaluate(address, *arguments):
 
 def test_answers_are_as_good_as_they_were(asked, baseline):
     if os.environ.get("UPDATE_BASELINE"):
-        evaluate(asked.facts["grpc"], "--save", str(baseline))
+        evaluate(asked, "--save", str(baseline))
 
-    done = evaluate(asked.facts["grpc"], "--baseline", str(baseline))
+    done = evaluate(asked, "--baseline", str(baseline))
 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("worse", ["rank.ranker=fused", "retrieve.alpha=1"])
 def test_a_worse_ranking_does_not_pass(asked, baseline, worse):
-    done = evaluate(asked.facts["grpc"], "--baseline", str(baseline), "--set", worse)
+    done = evaluate(asked, "--baseline", str(baseline), "--set", worse)
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "worse than allowed" in done.stderr

@@ -42,8 +42,11 @@ def test_a_malformed_address_is_refused_with_an_example(listen):
         require_private(Settings(listen=listen))
 
 
-async def test_with_a_token_only_callers_who_bring_it_are_served(dependencies, tmp_path):
-    settings = Settings(listen="127.0.0.1:0", data=tmp_path, token="sesame")
+@pytest.mark.parametrize("place", ["token", "token_file"])
+async def test_with_a_token_only_callers_who_bring_it_are_served(dependencies, tmp_path, place):
+    (tmp_path / "token").write_text("sesame\n")
+    token = {"token": "sesame", "token_file": str(tmp_path / "token")}[place]
+    settings = Settings(listen="127.0.0.1:0", data=tmp_path, **{place: token})
     gateway = Gateway(replace(dependencies, settings=settings))
     await gateway.start()
 
@@ -61,6 +64,19 @@ async def test_with_a_token_only_callers_who_bring_it_are_served(dependencies, t
                 await asyncio.to_thread(asked, wrong)
     finally:
         await gateway.stop(grace_s=0)
+
+
+@pytest.mark.parametrize("content", [None, " \n"], ids=["missing", "blank"])
+async def test_a_gateway_whose_token_file_has_no_token_does_not_start(
+    dependencies, tmp_path, content
+):
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+    settings = Settings(listen="127.0.0.1:0", data=tmp_path, token_file=str(file))
+
+    with pytest.raises(InvalidSettings, match=str(file)):
+        Gateway(replace(dependencies, settings=settings))
 
 
 async def test_a_taken_port_is_refused_by_name(gateway, dependencies, tmp_path):

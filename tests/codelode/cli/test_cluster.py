@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from flower.urls import handlers
 
 from codelode.cli import data_folder
 from codelode.client import Client
+from codelode.cluster import running_cluster, token_of
+from codelode.errors import Unauthenticated
 from tests.guardian import GUARDIAN
 
 START_S = 120.0
@@ -39,10 +44,10 @@ class Up:
                 [*command, "--port", "0", "--http-port", "0"], stderr=output, env=self.environment
             )
         try:
-            wait_for(lambda: data_folder.running_cluster(data) or self._ended(), START_S)
+            wait_for(lambda: running_cluster(data) or self._ended(), START_S)
         except AssertionError as exc:
             raise AssertionError(said.read_text()) from exc
-        self.cluster = data_folder.running_cluster(data)
+        self.cluster = running_cluster(data)
         assert self.cluster is not None, said.read_text()
         self.said = said
 
@@ -62,13 +67,14 @@ class Up:
     def child(self, name: str) -> int:
         return int((self.data / "run" / f"{name}.pid").read_text().split()[0])
 
-    def codelode(self, *args: str) -> subprocess.CompletedProcess[str]:
+    def codelode(self, *args: str, server: bool = True) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "codelode", *args, "--server", self.cluster.grpc],
+            [sys.executable, "-m", "codelode", *args, *(["--server", self.cluster.grpc] * server)],
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
+            env={**self.environment, "CODELODE_DATA": str(self.data)},
         )
 
 
@@ -104,7 +110,8 @@ def up(tmp_path_factory, repository):
 
 
 def finds(running: Up) -> bool:
-    with Client(running.cluster.grpc) as client:
+    token = token_of(running.cluster.grpc, running.data)
+    with Client(running.cluster.grpc, token=token) as client:
         return "greet.py" in {hit.path for hit in client.search("greet_everybody")}
 
 
@@ -120,7 +127,8 @@ def test_it_says_in_one_line_where_it_is_ready(up):
 
     cluster = up.cluster
     assert line == (
-        f"codelode is ready: gRPC {cluster.grpc}, Flower {cluster.flower}, data {up.data}"
+        f"codelode is ready: gRPC {cluster.grpc}, Flower {cluster.flower} "
+        f"(login in {up.data}/run/flower.conf), data {up.data}"
     )
 
 
@@ -136,7 +144,7 @@ def test_commands_find_a_cluster_with_another_data_folder(up):
 
     assert status.returncode == 0, status.stderr
     assert "greeter" in status.stdout
-    assert f"export CODELODE_SERVER={up.cluster.grpc}" in up.said.read_text()
+    assert f"export CODELODE_DATA={up.data}" in up.said.read_text()
 
 
 def test_a_stopped_cluster_is_restored_at_once(tmp_path, repository):
@@ -156,17 +164,74 @@ def test_a_stopped_cluster_is_restored_at_once(tmp_path, repository):
     assert not (tmp_path / "usual" / "run" / "other.json").exists()
 
 
-def test_flower_shows_the_workers_and_lets_nobody_change_them(up):
-    with urllib.request.urlopen(f"{up.cluster.flower}/", timeout=30) as page:
-        assert b"Flower" in page.read()
-    order = urllib.request.Request(
-        f"{up.cluster.flower}/api/worker/shutdown/parse@x", data=b"", method="POST"
-    )
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(order, timeout=30)
+def flower_login(running: Up) -> str:
+    (login,) = re.findall(r"'(codelode:.+)'", (running.data / "run/flower.conf").read_text())
+    return login
 
-    assert refused.value.code in (401, 403)
-    refused.value.close()
+
+def asked(running: Up, path: str, *, login: str = "", method: str = "GET") -> tuple[int, bytes]:
+    """What Flower answers."""
+    headers = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"} if login else {}
+    body = b"" if method == "POST" else None
+    request = urllib.request.Request(
+        running.cluster.flower + path, data=body, headers=headers, method=method
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read()
+
+
+def test_flower_shows_the_workers_and_lets_nobody_change_them(up):
+    status, page = asked(up, "/", login=flower_login(up))
+    assert (status, b"Flower" in page) == (200, True)
+
+    order = "/api/worker/shutdown/parse@x"
+    status, _ = asked(up, order, login=flower_login(up), method="POST")
+    assert status == 403
+
+
+def flower_paths():
+    """A path for each route of Flower, those that it serves without a login among them."""
+    patterns = [getattr(one, "regex", None) or re.compile(one[0]) for one in handlers]
+    found = [re.sub(r"\(.*?\)", "x", one.pattern).rstrip("$?") for one in patterns]
+    assert {"/", "/metrics", "/healthcheck", "/static/x"} <= set(found)
+    return [path.replace(".*", "/no/such/page") for path in found]
+
+
+def test_flower_asks_for_the_login_on_every_route(up):
+    for path in flower_paths():
+        for method in ("GET", "HEAD", "POST", "OPTIONS"):
+            assert asked(up, path, method=method)[0] == 401, path
+        assert asked(up, path, login="codelode:wrong")[0] == 401, path
+
+    for path in ("/metrics", "/healthcheck"):
+        assert asked(up, path, login=flower_login(up))[0] == 200
+
+
+def test_a_client_finds_the_token_of_its_own_cluster(up, monkeypatch):
+    """Under each name of this machine, but never for another server."""
+    monkeypatch.setenv("CODELODE_DATA", str(up.data))
+    _, _, port = up.cluster.grpc.rpartition(":")
+
+    for address in (up.cluster.grpc, f"localhost:{port}"):
+        with Client(address) as client:
+            assert [one.repository.name for one in client.repositories()] == ["greeter"]
+    with Client(up.cluster.grpc, token="") as client, pytest.raises(Unauthenticated):
+        client.repositories()
+    for other in (f"127.0.0.1:{int(port) - 1}", f"gateway.example.org:{port}"):
+        assert token_of(other, up.data) == ""
+
+
+def test_no_secret_is_on_a_command_line_or_in_an_environment(up):
+    password = flower_login(up).partition(":")[2]
+    secrets = [(up.data / "run/token").read_bytes(), password.encode()]
+    for pid in data_folder.members(up.data):
+        for kind in ("cmdline", "environ"):
+            text = Path(f"/proc/{pid}/{kind}").read_bytes()
+            assert not [secret for secret in secrets if secret in text], text
 
 
 def test_a_killed_worker_comes_back(up):
@@ -196,6 +261,7 @@ def test_the_next_up_goes_on_where_the_one_before_ended(tmp_path, repository):
     """Ended by Ctrl-C, then killed, then ended by SIGTERM."""
     running = Up(tmp_path / "data")
     assert running.codelode("index", str(repository), "--wait").returncode == 0
+    token = (tmp_path / "data/run/token").read_text()
 
     assert running.stop(signal.SIGINT) == 0
     assert data_folder.members(running.data) == frozenset()
@@ -205,6 +271,7 @@ def test_the_next_up_goes_on_where_the_one_before_ended(tmp_path, repository):
     assert running.stop(signal.SIGKILL) == -signal.SIGKILL
     running = Up(tmp_path / "data")
     assert finds(running)
+    assert (tmp_path / "data/run/token").read_text() == token
     assert "  complete  0 files" in running.codelode("index", str(repository), "--wait").stdout
 
     assert running.stop(signal.SIGTERM) == 0

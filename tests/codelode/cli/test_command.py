@@ -13,6 +13,7 @@ from codelode.cli import data_folder
 from codelode.cli.command import SUBCOMMANDS
 from codelode.cli.command import codelode as group
 from codelode.cli.options import default_server
+from codelode.cluster import Cluster
 from codelode.model import Category, Kind
 from codelode.v1 import index_pb2
 
@@ -266,7 +267,7 @@ def test_the_running_cluster_of_the_data_folder_is_the_default_server(monkeypatc
 
     with data_folder.locked(tmp_path):
         data_folder.publish(
-            data_folder.Cluster(
+            Cluster(
                 pid=os.getpid(),
                 grpc="127.0.0.1:4711",
                 flower="http://x",

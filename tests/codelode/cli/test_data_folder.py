@@ -12,12 +12,13 @@ import threading
 import pytest
 
 from codelode.cli import data_folder
+from codelode.cluster import Cluster, found_cluster, run_dir, running_cluster
 from codelode.errors import InvalidSettings
 
 
 def cluster(data, **fields):
     values = {"pid": os.getpid(), "grpc": "h:1", "flower": "f", "redis": "r", "data": str(data)}
-    return data_folder.Cluster(**{**values, **fields})
+    return Cluster(**{**values, **fields})
 
 
 def test_a_second_holder_is_refused_with_the_first_ones_process_id(tmp_path):
@@ -58,11 +59,11 @@ def test_a_folder_that_the_user_names_keeps_its_mode_and_its_content_is_private(
 
 def test_a_published_cluster_is_found_until_it_is_withdrawn(tmp_path):
     with data_folder.locked(tmp_path):
-        assert data_folder.running_cluster(tmp_path) is None
+        assert running_cluster(tmp_path) is None
         data_folder.publish(cluster(tmp_path))
-        assert data_folder.running_cluster(tmp_path) == cluster(tmp_path)
+        assert running_cluster(tmp_path) == cluster(tmp_path)
         data_folder.withdraw(tmp_path)
-        assert data_folder.running_cluster(tmp_path) is None
+        assert running_cluster(tmp_path) is None
 
 
 def test_a_cluster_is_found_from_another_folder_unless_that_has_its_own(tmp_path):
@@ -70,15 +71,15 @@ def test_a_cluster_is_found_from_another_folder_unless_that_has_its_own(tmp_path
     with data_folder.locked(usual), data_folder.locked(other):
         elsewhere, own = cluster(other), cluster(usual, grpc="h:2")
         data_folder.publish(elsewhere, clients=usual)
-        assert data_folder.found_cluster(usual) == elsewhere
-        assert data_folder.running_cluster(usual) is None
+        assert found_cluster(usual) == elsewhere
+        assert running_cluster(usual) is None
         data_folder.publish(own)
-        assert data_folder.found_cluster(usual) == own
+        assert found_cluster(usual) == own
         data_folder.withdraw(usual)
         data_folder.withdraw(tmp_path / "third", clients=usual)
-        assert data_folder.found_cluster(usual) == elsewhere
+        assert found_cluster(usual) == elsewhere
         data_folder.withdraw(other, clients=usual)
-        assert data_folder.found_cluster(usual) is None
+        assert found_cluster(usual) is None
 
 
 def test_the_file_of_a_dead_cluster_is_not_believed(tmp_path):
@@ -87,7 +88,7 @@ def test_the_file_of_a_dead_cluster_is_not_believed(tmp_path):
     with data_folder.locked(tmp_path):
         data_folder.publish(cluster(tmp_path, pid=dead.pid))
 
-    assert data_folder.running_cluster(tmp_path) is None
+    assert running_cluster(tmp_path) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"pid": 1})])
@@ -95,7 +96,7 @@ def test_a_spoilt_file_is_no_cluster(tmp_path, text):
     with data_folder.locked(tmp_path):
         (tmp_path / "run" / "up.json").write_text(text)
 
-    assert data_folder.running_cluster(tmp_path) is None
+    assert running_cluster(tmp_path) is None
 
 
 def test_a_process_with_a_recycled_id_is_left_alone(tmp_path):
@@ -121,7 +122,7 @@ def test_a_reader_never_finds_a_half_written_pid_file(tmp_path):
     """Other commands read the pid files of a running cluster while it restarts a child."""
     with data_folder.locked(tmp_path):
         data_folder.note_pid(tmp_path, "gateway", os.getpid())
-        path = data_folder.run_dir(tmp_path) / "gateway.pid"
+        path = run_dir(tmp_path) / "gateway.pid"
         written = path.read_text()
         done = threading.Event()
 

@@ -40,7 +40,7 @@ def all_children(settings):
         children.redis_child(settings, settings.data_dir / "redis.sock"),
         *children.worker_children(settings, parsers=3),
         children.gateway_child(settings),
-        children.flower_child("127.0.0.1:8080"),
+        children.flower_child(settings, "127.0.0.1:8080"),
     )
 
 
@@ -98,7 +98,7 @@ def test_the_number_of_workers_is_the_size_of_the_parse_pool(settings):
 
 
 def test_flower_only_looks_and_only_on_loopback(settings):
-    command = children.flower_child("127.0.0.1:8080").command
+    command = children.flower_child(settings, "127.0.0.1:8080").command
 
     assert {"--address=127.0.0.1", "--port=8080", "--read_only=True"} <= set(command)
 

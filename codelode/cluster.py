@@ -1,0 +1,88 @@
+"""The cluster that `codelode up` runs on a data folder, as commands and clients find it.
+
+    run/up.json     the addresses of the cluster, while it is ready
+    run/other.json  the addresses of a cluster with another folder
+    run/token       the secret that its gateway asks for
+
+Both are in a folder that only the user who runs the cluster can enter. A client therefore finds the
+cluster of its own user, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The addresses of a running cluster."""
+
+    pid: int  # of `codelode up`
+    grpc: str  # HOST:PORT
+    flower: str  # URL
+    redis: str  # URL
+    data: str
+
+
+def run_dir(data: Path) -> Path:
+    return data / "run"
+
+
+def cluster_file(data: Path) -> Path:
+    return run_dir(data) / "up.json"
+
+
+def other_file(data: Path) -> Path:
+    return run_dir(data) / "other.json"
+
+
+def token_file(data: Path) -> Path:
+    return run_dir(data) / "token"
+
+
+def found_cluster(data: Path) -> Cluster | None:
+    """Return the cluster that clients of the folder use: its own, else one of another folder."""
+    return running_cluster(data) or read_cluster(other_file(data))
+
+
+def running_cluster(data: Path) -> Cluster | None:
+    """Return the cluster that runs on the folder and is ready, or None."""
+    return read_cluster(cluster_file(data))
+
+
+def read_cluster(file: Path) -> Cluster | None:
+    """Return the cluster whose addresses the file holds if it runs, else None."""
+    try:
+        cluster = Cluster(**json.loads(file.read_text()))
+        os.kill(cluster.pid, 0)
+    except (OSError, ValueError, TypeError):  # missing, half written, another user's, or dead
+        return None
+    return cluster
+
+
+def token_of(address: str, data: Path) -> str:
+    """Return the token of a cluster that clients of the folder find, if the address is that of its
+    gateway, else "".
+
+    The token goes to no other server: the address must have the same port on this machine.
+    """
+    for cluster in map(read_cluster, (cluster_file(data), other_file(data))):
+        if cluster is not None and _is_same(address, cluster.grpc):
+            with suppress(OSError):
+                return token_file(Path(cluster.data)).read_text().strip()
+    return ""
+
+
+def _is_same(address: str, other: str) -> bool:
+    """Return whether both addresses are the same, or both are the same port on loopback."""
+    if address == other:
+        return True
+    from codelode.addresses import is_loopback  # a search should not wait for what it imports
+
+    (host, _, port), (other_host, _, other_port) = address.rpartition(":"), other.rpartition(":")
+    hosts = [host.strip("[]"), other_host.strip("[]")]
+    return port == other_port and all(map(is_loopback, hosts))
