@@ -10,7 +10,7 @@ from pathlib import Path
 from codelode import __version__
 from codelode.backends import registry
 from codelode.errors import InvalidSettings
-from codelode.files import make_private
+from codelode.files import make_private, open_private
 from codelode.mirrors import folder_name, locked
 from codelode.operations.backup import manifest as manifests
 from codelode.operations.backup.manifest import Manifest, written
@@ -34,7 +34,7 @@ def save(
             tell("waiting for the workers' writes to end")
             with (
                 registry.index_swap(settings).alone() as hold,
-                (folder / manifests.KEYS).open("wb") as out,
+                open_private(folder / manifests.KEYS) as out,
             ):
                 tell("saving what the workers must not change meanwhile")
                 facts = index.begin()
@@ -46,6 +46,7 @@ def save(
             index.save(folder / manifests.INDEX)
             for name in repositories if with_mirrors else ():
                 tell(f"saving the mirror of {name}")
+                make_private(folder / manifests.MIRRORS)
                 mirror = settings.mirrors_dir / folder_name(name)
                 _copy(mirror, folder / manifests.MIRRORS, timeout_s=settings.git_timeout_s)
             tell("computing digests")
