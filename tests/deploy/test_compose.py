@@ -7,12 +7,16 @@ import os
 import re
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 from celery.beat import PersistentScheduler
+from redis.exceptions import AuthenticationError, NoPermissionError
 
+from codelode.backends.redis.connection import connect
+from codelode.cli import redis_server
 from codelode.settings import Settings, load
 from codelode.stages import STAGES
 
@@ -177,6 +181,58 @@ def test_the_broker_loses_nothing_and_the_cache_stays_bounded(services):
     assert services["cache"]["volumes"] == ["cache:/data"]
 
 
+@pytest.fixture
+def redis_of(cluster, services, tmp_path):
+    """`with redis_of("broker") as url`: a real server with the service's command and file."""
+    socket, file = tmp_path / "redis.sock", tmp_path / "redis.conf"
+
+    @contextmanager
+    def run(name):
+        (given,) = services[name]["configs"]
+        content = cluster["configs"][given["source"]]["content"]
+        file.write_text(content.replace("${REDIS_PASSWORD}", "sesame"))
+        program, target, *options = services[name]["command"]
+        assert (program, target) == ("redis-server", given["target"])
+        options = [re.sub(r"\$\{\w+:-(.*)\}", r"\1", word) for word in options]
+        place = ("--port", "0", "--unixsocket", str(socket), "--dir", str(tmp_path))
+        command = [redis_server.locate(), file, *options, *place]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            try:
+                url = f"unix://:sesame@{socket}"
+                redis_server.wait_ready(url, is_alive=lambda: process.poll() is None)
+                yield url
+            finally:
+                process.kill()
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["broker", "cache"])
+def test_redis_asks_for_the_password_and_gives_few_rights(real_servers, redis_of, name):
+    with redis_of(name) as url:
+        with connect(url) as client:
+            assert client.set("key", "value")
+            for order in ("CONFIG SET dir /tmp", "MODULE LIST", "REPLICAOF x 1", "SCRIPT FLUSH"):
+                with pytest.raises(NoPermissionError):
+                    client.execute_command(*order.split())
+        with connect(url.replace(":sesame@", "")) as stranger, pytest.raises(AuthenticationError):
+            stranger.get("key")
+
+
+def test_the_rights_are_those_of_the_embedded_server(cluster, services):
+    _, name, state, _password, *rights = cluster["configs"]["redis"]["content"].split()
+    assert (name, state, tuple(rights)) == ("default", "on", redis_server.RIGHTS)
+    (file,) = services["broker"]["configs"]
+    assert services["cache"]["configs"] == [file]
+    assert file["mode"] == 0o400
+
+
+def test_no_secret_is_on_a_command_line(services):
+    for name, service in services.items():
+        words = " ".join([*service.get("command", ()), *service["healthcheck"]["test"]])
+        assert not re.search(r"PASSWORD|TOKEN|API_KEY", words), name
+
+
 def test_only_gateway_and_flower_can_be_reached_and_both_ask_who_it_is(services):
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert set(published) == {"gateway", "flower"}
@@ -186,6 +242,7 @@ def test_only_gateway_and_flower_can_be_reached_and_both_ask_who_it_is(services)
     assert services["flower"]["environment"]["FLOWER_BASIC_AUTH"].endswith(
         "${FLOWER_PASSWORD:?set FLOWER_PASSWORD in .env}"
     )
+    assert services["flower"]["command"][:3] == ["python", "-m", "workers.flower"]
 
 
 def test_secrets_come_from_the_environment_file_and_are_in_its_example():
