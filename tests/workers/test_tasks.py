@@ -6,6 +6,7 @@ import os
 
 import pytest
 from celery.exceptions import Reject
+from structlog.testing import capture_logs
 
 from codelode import jobs
 from codelode.errors import Unavailable
@@ -95,6 +96,71 @@ def test_a_file_whose_server_is_away_waits_for_any_worker_and_that_is_no_attempt
             tasks.TASKS["parse"](**Job(run, APP, "a.py", BLOB).arguments)
 
     assert own.ledger.begin(run, ["a.py"], worker="another", stage="parse") == (1,)
+
+
+def plan(own, run, *paths):
+    items = tuple(WorkItem(path, BLOB) for path in paths)
+    manifest = FileManifest(Revision("b" * 40), items)
+    own.ledger.plan(run, manifest, ref=DEFAULT_REF, fingerprint="")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("run", value) for value in ("", "--all", "x" * 16, "../" * 5 + "a", ["a"], None)],
+        *[("repository", value) for value in ("", "../other", "/etc", "-x", "a\nb", 1, {})],
+        *[("path", value) for value in ("", "a\0b", None, ["a.py"])],
+        *[("blob", value) for value in ("--batch", "HEAD", "a" * 39, "A" * 40, "a" * 41, 7)],
+        *[("size", value) for value in (-1, "1", True, None)],
+        ("other", 1),
+    ],
+    ids=repr,
+)
+def test_a_message_that_no_process_of_ours_sends_is_dropped_with_a_reason(own, name, value):
+    run = start(own)
+    plan(own, run, "a.py")
+    good = Job(run, APP, "a.py", BLOB).arguments
+
+    for task in tasks.TASKS.values():
+        with capture_logs() as lines:
+            task(**{**good, name: value})
+        (line,) = lines
+        assert (line["event"], line["task"]) == ("message_dropped", task.name)
+        assert len(line["reason"]) < 250
+
+    assert own.ledger.begin(run, ["a.py"], worker="another", stage="parse") == (1,)
+
+
+def test_a_message_without_an_argument_is_dropped(own):
+    with capture_logs() as lines:
+        tasks.TASKS["parse"](run="a" * 16)
+    assert [line["event"] for line in lines] == ["message_dropped"]
+
+
+@pytest.mark.parametrize("value", ["", "--all", "x" * 16, ["a"], {"a": 1}, None, 5])
+def test_a_message_of_another_task_without_a_good_name_is_dropped(own, value):
+    with capture_logs() as lines:
+        tasks.pull(value)
+        upkeep.forget(value if isinstance(value, list | dict) else "../x")
+        upkeep.drop_mirror(value if isinstance(value, list | dict) else "-x")
+        upkeep.forget_ref(APP, "-x" if isinstance(value, str) else value)
+    assert [line["event"] for line in lines] == ["message_dropped"] * 4
+
+
+@pytest.mark.parametrize(
+    ("repository", "path"),
+    [("acme/other", "a.py"), (APP, "../../etc/passwd"), (APP, "b.py")],
+    ids=["another repository", "a path outside", "a file that is not planned"],
+)
+def test_only_files_in_flight_of_the_repository_of_their_run_are_worked_on(own, repository, path):
+    run = start(own)
+    plan(own, run, "a.py")
+
+    tasks.TASKS["parse"](**Job(run, RepositoryName(repository), path, BLOB).arguments)
+
+    assert own.ledger.run(run).failed == 0
+    assert own.ledger.begin(run, ["a.py"], worker="another", stage="parse") == (1,)
+    assert own.stage_outputs.get(run, [path], ["outcome"]) == ({},)
 
 
 def test_a_pull_whose_remote_is_away_waits_for_any_worker(own, messages, monkeypatch):

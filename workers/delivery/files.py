@@ -143,10 +143,11 @@ class Delivery:
 
         With `yields`, None for the files of a run that must wait for its turn. The stored parts of
         a file that is no longer in flight are dropped: its run was cancelled, or another copy of
-        its message has been processed.
+        its message has been processed. A file of another repository than its run is not claimed: no
+        process of ours sent its message.
         """
-        verdicts: dict[Job, bool | Exception | None] = {}
-        for run, jobs in by_run(dict.fromkeys(batch)):
+        verdicts: dict[Job, bool | Exception | None] = dict.fromkeys(batch, False)
+        for run, jobs in by_run(list(filter(self._is_of_its_run, verdicts))):
             paths = [job.path for job in jobs]
             attempts = self.services.ledger.begin(
                 run,
@@ -161,6 +162,15 @@ class Delivery:
             gone = [job.path for job, attempt in found if attempt == NOT_IN_FLIGHT]
             self.services.stage_outputs.drop(run, gone)
         return [verdicts[job] for job in batch]
+
+    def _is_of_its_run(self, job: Job) -> bool:
+        try:
+            is_one = self._planned(job.run).repository == job.repository
+        except NotFound:  # removed, which the claim finds out and cleans up
+            return True
+        if not is_one:
+            log.warning("job_dropped", reason="its run is of another repository", **job.names)
+        return is_one
 
     def _verdict(self, attempt: int, stage: Stage) -> bool | Exception | None:
         if attempt == AHEAD:

@@ -23,6 +23,7 @@ from codelode.ledger import Advance
 from codelode.model import RunId, RunState
 from codelode.stages import FILE_STAGES, PULL, Stage
 from workers.confined import Abandoned
+from workers.delivery import messages
 from workers.delivery.app import app
 from workers.delivery.batcher import Batcher, made_once
 from workers.delivery.files import Delivery, Job
@@ -71,7 +72,10 @@ def declare(stage: Stage) -> Task:
         name=stage.task, bind=True, max_retries=MAX_RETRIES, time_limit=limit, throws=(JobFailed,)
     )
     def task(self: Task, **kwargs: Any) -> None:
-        job, retries = Job(**kwargs), self.request.retries
+        job = messages.accepted(stage.task, messages.job, kwargs)
+        if job is None:
+            return
+        retries = self.request.retries
         try:
             delivery().handle(job, work)
         except Unavailable as exc:
@@ -155,31 +159,37 @@ def record_stalled(
 @app.task(name=PULL.task, bind=True, max_retries=MAX_PULL_RETRIES, throws=(JobFailed,))
 def pull(self: Task, run: str) -> None:
     """Plan a run and send its first files."""
-    retries = self.request.retries
-    with delivery().running.once(run) as is_first:
-        if not is_first:
-            return
-        try:
-            _plan(RunId(run))
-        except BeingRemoved as exc:  # no failure; may take long
-            log.info("pull_waits", run=run, reason=str(exc))
-            _pull_again(RunId(run), in_s=REMOVAL_PAUSE_S, retries=retries, reason=str(exc))
-        except Unavailable as exc:
-            if retries < MAX_PULL_RETRIES:
-                log.warning("pull_put_off", run=run, reason=str(exc))
-                in_s = backoff(retries)
-                _pull_again(RunId(run), in_s=in_s, retries=retries + 1, reason=str(exc))
-            else:
-                _end(RunId(run), str(exc))
-                raise JobFailed(str(exc)) from exc
-        except Abandoned:
-            log.info("pull_dropped", run=run, reason="its run is over")
-        except CodelodeError as exc:
-            _end(RunId(run), str(exc), withdraws=isinstance(exc, _MISTAKES))
+    known = messages.accepted(PULL.task, messages.run, run)
+    if known is None:
+        return
+    with delivery().running.once(known) as is_first:
+        if is_first:
+            _pull(self, known)
+
+
+def _pull(task: Task, run: RunId) -> None:
+    retries = task.request.retries
+    try:
+        _plan(run)
+    except BeingRemoved as exc:  # no failure; may take long
+        log.info("pull_waits", run=run, reason=str(exc))
+        _pull_again(run, in_s=REMOVAL_PAUSE_S, retries=retries, reason=str(exc))
+    except Unavailable as exc:
+        if retries < MAX_PULL_RETRIES:
+            log.warning("pull_put_off", run=run, reason=str(exc))
+            in_s = backoff(retries)
+            _pull_again(run, in_s=in_s, retries=retries + 1, reason=str(exc))
+        else:
+            _end(run, str(exc))
             raise JobFailed(str(exc)) from exc
-        except Exception as exc:  # the run must not wait for ever; Celery logs and counts the error
-            _end(RunId(run), f"{type(exc).__name__}: {exc}")
-            raise
+    except Abandoned:
+        log.info("pull_dropped", run=run, reason="its run is over")
+    except CodelodeError as exc:
+        _end(run, str(exc), withdraws=isinstance(exc, _MISTAKES))
+        raise JobFailed(str(exc)) from exc
+    except Exception as exc:  # the run must not wait for ever; Celery logs and counts the error
+        _end(run, f"{type(exc).__name__}: {exc}")
+        raise
 
 
 def _plan(run: RunId) -> None:

@@ -12,6 +12,7 @@ from codelode import jobs
 from codelode.ledger import Advance
 from codelode.model import DEFAULT_REF, RefName, RepositoryName
 from codelode.ports import ChunkStore
+from workers.delivery import messages
 from workers.delivery.app import app
 from workers.delivery.tasks import delivery, outbox
 from workers.services import services
@@ -51,22 +52,27 @@ def maintain() -> None:
 @app.task(name=jobs.FORGET_TASK)
 def forget(repository: str) -> None:
     """Remove what is stored of a removed repository; until then no new run of it starts."""
-    with _removing:
-        _forget(RepositoryName(repository))
+    name = messages.accepted(jobs.FORGET_TASK, messages.repository, repository)
+    if name is not None:
+        with _removing:
+            _forget(name)
 
 
 @app.task(name=jobs.FORGET_REF_TASK)
 def forget_ref(repository: str, ref: str) -> None:
     """Remove what is stored of a removed ref; until then no run of it is planned."""
-    with _removing:
-        _forget_ref(RepositoryName(repository), RefName(ref))
+    name = messages.accepted(jobs.FORGET_REF_TASK, messages.repository, repository)
+    known = messages.accepted(jobs.FORGET_REF_TASK, messages.ref, ref)
+    if name is not None and known is not None:
+        with _removing:
+            _forget_ref(name, known)
 
 
 @app.task(name=jobs.DROP_MIRROR_TASK)
 def drop_mirror(repository: str) -> None:
     """Delete the mirror of a removed repository, unless it was registered again since."""
-    name = RepositoryName(repository)
-    if services().ledger.get(name) is None:
+    name = messages.accepted(jobs.DROP_MIRROR_TASK, messages.repository, repository)
+    if name is not None and services().ledger.get(name) is None:
         services().mirrors.remove(name)
 
 

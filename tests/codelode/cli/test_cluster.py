@@ -15,12 +15,15 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from celery import Celery
 from flower.urls import handlers
 
+from codelode import jobs
 from codelode.cli import data_folder
 from codelode.client import Client
 from codelode.cluster import running_cluster, token_of
 from codelode.errors import Unauthenticated
+from codelode.settings import load
 from tests.guardian import GUARDIAN
 
 START_S = 120.0
@@ -223,6 +226,34 @@ def test_a_client_finds_the_token_of_its_own_cluster(up, monkeypatch):
         client.repositories()
     for other in (f"127.0.0.1:{int(port) - 1}", f"gateway.example.org:{port}"):
         assert token_of(other, up.data) == ""
+
+
+FORGED = [
+    ("workers.parse", "parse", {"path": "../../etc/passwd", "blob": "--batch"}),
+    ("workers.parse", "parse", {"repository": "../other"}),
+    ("workers.parse", "parse", {"run": {"a": []}}),
+    ("workers.store", "store", {"blob": "HEAD"}),
+    ("workers.pull", "pull", {"run": "--all"}),
+    ("workers.drop_mirror", "pull", {"repository": "../../index"}),
+    ("workers.no_such_task", "parse", {}),
+]
+
+
+def test_forged_messages_are_dropped_with_a_reason_and_stop_nothing(up, repository):
+    """As one who can reach the broker could send them."""
+    with Celery("forger", set_as_current=False) as forger:
+        forger.conf.update(jobs.broker_settings(load(redis_url=up.cluster.redis)))
+        job = {"run": "a" * 16, "repository": "greeter", "path": "greet.py", "blob": "b" * 40}
+        for task, queue, changes in FORGED:
+            given = {**job, "size": 1, **changes} if queue != "pull" else changes
+            forger.send_task(task, kwargs=given, queue=queue)
+
+    def dropped():
+        logs = [(up.data / f"logs/{name}.log").read_text() for name in ("parse", "pull", "store")]
+        return sum(text.count("message_dropped") for text in logs) == len(FORGED) - 1
+
+    wait_for(dropped, START_S)
+    assert up.codelode("index", str(repository), "--wait").returncode == 0
 
 
 def test_no_secret_is_on_a_command_line_or_in_an_environment(up):
