@@ -228,7 +228,7 @@ def test_a_client_finds_the_token_of_its_own_cluster(up, monkeypatch):
         assert token_of(other, up.data) == ""
 
 
-FORGED = [
+FORGED: list[tuple[str, str, dict[str, object]]] = [
     ("workers.parse", "parse", {"path": "../../etc/passwd", "blob": "--batch"}),
     ("workers.parse", "parse", {"repository": "../other"}),
     ("workers.parse", "parse", {"run": {"a": []}}),
