@@ -227,16 +227,16 @@ def _target(entry: str | dict[str, Any]) -> SourceLocation:
 @contextmanager
 def _redis(data: Path) -> Iterator[str]:
     """The address of a server with the dependency graph that DATA holds."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = redis_server.command(data / "redis", port, binary=redis_server.locate())
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        try:
-            redis_server.wait_ready(redis_server.url(port), is_alive=lambda: server.poll() is None)
-            yield redis_server.url(port)
-        finally:
-            server.terminate()
+    folder = data / redis_server.FOLDER
+    with redis_server.socket_in(folder) as path:
+        command = redis_server.command(folder, path, binary=redis_server.locate())
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+            try:
+                url = redis_server.url(path)
+                redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
+                yield url
+            finally:
+                server.terminate()
 
 
 async def _all(

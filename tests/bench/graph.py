@@ -41,13 +41,15 @@ def main(argv=None):
     arguments.add_argument("--edges", type=int, default=1_000_000)
     arguments.add_argument("--seconds", type=float, default=300.0)
     options = arguments.parse_args(argv)
-    with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
-        command = redis_server.command(Path(folder), port, binary=redis_server.locate())
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        redis_server.socket_in(Path(folder)) as socket_path,
+    ):
+        command = redis_server.command(Path(folder), socket_path, binary=redis_server.locate())
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
             try:
-                redis_server.wait_ready(redis_server.url(port))
-                with connect(redis_server.url(port)) as client:
+                redis_server.wait_ready(redis_server.url(socket_path))
+                with connect(redis_server.url(socket_path)) as client:
                     report = {
                         "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
                         "graph": graph_figures(client, options.edges, options.seconds),

@@ -53,29 +53,22 @@ def main(argv=None):
 
 @contextmanager
 def server(folder):
-    port = free_port()
-    command = redis_server.command(folder, port, binary=redis_server.locate())
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            redis_server.wait_ready(redis_server.url(port))
-            with connect(redis_server.url(port)) as client:
-                yield client
-        finally:
-            process.terminate()
-
-
-def free_port():
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    with redis_server.socket_in(folder) as socket_path:
+        command = redis_server.command(folder, socket_path, binary=redis_server.locate())
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            try:
+                redis_server.wait_ready(redis_server.url(socket_path))
+                with connect(redis_server.url(socket_path)) as client:
+                    yield client
+            finally:
+                process.terminate()
 
 
 def figures(mirror, limit, client):
     git = ("git", "--git-dir", str(mirror), "rev-parse", "HEAD")
     revision = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
-    client.flushall()
+    for key in client.scan_iter():
+        client.delete(key)
     with Objects(mirror) as objects:
         listing = list(tree.listing(mirror, revision))
         spent = Spent(client)

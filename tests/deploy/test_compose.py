@@ -134,7 +134,8 @@ def test_settings_that_are_set_exist(services):
 
 def test_every_setting_can_be_set_in_the_environment_file(services):
     """What Compose itself decides has a value, the others take theirs from `.env`."""
-    decided_elsewhere = {"server", "redis_bin"}  # of the command line, and of `codelode up`
+    # Of the command line, and of `codelode up`; Compose passes the token itself.
+    decided_elsewhere = {"server", "redis_bin", "token_file"}
     of_the_gateway = {"listen", "token"}
     for name in set(Settings.model_fields) - decided_elsewhere:
         served_by = ["gateway"] if name in of_the_gateway else [*STAGE_NAMES, "beat", "gateway"]
