@@ -140,7 +140,7 @@ def test_the_last_ref_of_a_repository_leaves_nothing_of_its_files(redis):
     for ref, table in itertools.product((MAIN, TOPIC), tables.all):
         table.remove_ref(REPO, ref)
 
-    left = {key.rpartition(b":")[2] for key in redis.keys("*references*") + redis.keys("*symbols*")}
+    left = {key.rpartition(b":")[2] for key in [*redis.scan_iter("*references*"), *redis.scan_iter("*symbols*")]}
     assert left == {b"meta"}
 
 
@@ -148,11 +148,11 @@ def test_another_ref_with_equal_files_stores_no_second_copy(redis):
     tables = in_redis(redis)
     for number in range(200):
         tables.store(ON_MAIN, f"{number}.py", NAMES)
-    before = len(redis.keys()), [redis.hlen(key) for key in sorted(redis.keys("*:name"))]
+    before = len(list(redis.scan_iter())), [redis.hlen(key) for key in sorted(redis.scan_iter("*:name"))]
     for number in range(200):
         tables.store([TOPIC], f"{number}.py", NAMES)
 
-    assert (len(redis.keys()), [redis.hlen(key) for key in sorted(redis.keys("*:name"))]) == before
+    assert (len(list(redis.scan_iter())), [redis.hlen(key) for key in sorted(redis.scan_iter("*:name"))]) == before
 
 
 @pytest.mark.parametrize("table", ["graph", "symbols", "references"])
@@ -173,7 +173,7 @@ def test_a_table_of_an_older_version_reads_as_empty_until_it_is_written(redis, t
     assert tables.view(MAIN) == alone.view(MAIN)
     for one in tables.all:
         one.remove_repository(REPO)
-    assert redis.keys() == []
+    assert list(redis.scan_iter()) == []
 
 
 refs = st.sampled_from([ON_MAIN, (TOPIC,), (TOPIC, *ON_MAIN)])
