@@ -140,7 +140,10 @@ def test_the_last_ref_of_a_repository_leaves_nothing_of_its_files(redis):
     for ref, table in itertools.product((MAIN, TOPIC), tables.all):
         table.remove_ref(REPO, ref)
 
-    left = {key.rpartition(b":")[2] for key in [*redis.scan_iter("*references*"), *redis.scan_iter("*symbols*")]}
+    left = {
+        key.rpartition(b":")[2]
+        for key in [*redis.scan_iter("*references*"), *redis.scan_iter("*symbols*")]
+    }
     assert left == {b"meta"}
 
 
@@ -148,11 +151,17 @@ def test_another_ref_with_equal_files_stores_no_second_copy(redis):
     tables = in_redis(redis)
     for number in range(200):
         tables.store(ON_MAIN, f"{number}.py", NAMES)
-    before = len(list(redis.scan_iter())), [redis.hlen(key) for key in sorted(redis.scan_iter("*:name"))]
+    before = (
+        len(list(redis.scan_iter())),
+        [redis.hlen(key) for key in sorted(redis.scan_iter("*:name"))],
+    )
     for number in range(200):
         tables.store([TOPIC], f"{number}.py", NAMES)
 
-    assert (len(list(redis.scan_iter())), [redis.hlen(key) for key in sorted(redis.scan_iter("*:name"))]) == before
+    assert (
+        len(list(redis.scan_iter())),
+        [redis.hlen(key) for key in sorted(redis.scan_iter("*:name"))],
+    ) == before
 
 
 @pytest.mark.parametrize("table", ["graph", "symbols", "references"])
