@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -15,7 +17,8 @@ import pytest
 from codelode import errors
 from codelode.access import EVERYTHING
 from codelode.backends.memory.ledger import MemoryLedger
-from codelode.client import AsyncClient, Client, calls, request, watching
+from codelode.client import AsyncClient, Client, Hit, SearchResult, calls, request, watching
+from codelode.client.request import Search
 from codelode.model import RunState
 from codelode.v1 import graph_pb2, index_pb2, search_pb2
 from gateway.service import options, queries
@@ -637,3 +640,17 @@ def test_there_is_a_call_for_every_method_of_the_api():
     assert {
         one.method: (one.request.DESCRIPTOR, one.response.DESCRIPTOR) for one in made
     } == methods
+
+
+def test_the_reference_names_every_method_filter_and_field():
+    text = (Path(__file__).parents[2] / "docs/client.md").read_text()
+    names = {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if name[0] != "_"}
+    fields = {field.name for kind in (Hit, SearchResult) for field in dataclasses.fields(kind)}
+    only_with_options = {
+        *("cached", "stages", "query_kind", "intent", "entities", "related", "imports", "files"),
+        *("duplicates", "abstained", "unmatched", "tokens", "synonyms", "alternates", "hits"),
+    }
+
+    assert [name for name in names if f"`{name}(" not in text] == []
+    for name in (fields - only_with_options) | set(Search.__annotations__):
+        assert f"`{name}`" in text, name
