@@ -196,6 +196,34 @@ def test_flower_shows_the_workers_and_lets_nobody_change_them(up):
     assert status == 403
 
 
+def jobs_in_flower(running: Up, stage: str) -> dict[str, tuple[str, str]]:
+    """State and reason of the jobs of a stage, by the text that Flower shows of them."""
+    status, body = asked(
+        running, f"/api/tasks?taskname=workers.{stage}", login=flower_login(running)
+    )
+    assert status == 200
+    jobs = json.loads(body).values()
+    return {job["kwargs"]: (job["state"], job["exception"] or "") for job in jobs}
+
+
+def test_flower_shows_the_jobs_of_a_stage_and_failures_as_failures(up, tmp_path):
+    """By repository, path, and run; a clone that fails is no success."""
+    missing = tmp_path / "missing"  # it has no commit
+    subprocess.run(["git", "init", "--quiet", "--bare", str(missing)], check=True)
+    failed = up.codelode("index", str(missing), "--ref", "no-such-branch", "--wait")
+    assert failed.returncode != 0
+
+    def shown(stage: str, start: str, state: str) -> list[str]:
+        jobs = jobs_in_flower(up, stage).items()
+        return [reason for text, (of, reason) in jobs if text.startswith(start) and of == state]
+
+    for stage in ("parse", "embed", "store"):
+        wait_for(lambda stage=stage: shown(stage, "greeter greet.py (run ", "SUCCESS"), START_S)
+    found = wait_for(lambda: shown("pull", "missing@no-such-branch (run ", "FAILURE"), START_S)
+    (reason,) = found
+    assert "no commits yet" in reason
+
+
 def flower_paths():
     """A path for each route of Flower, those that it serves without a login among them."""
     patterns = [getattr(one, "regex", None) or re.compile(one[0]) for one in handlers]
