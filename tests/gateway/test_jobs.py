@@ -78,12 +78,12 @@ class Severing:
     """A relay to a server that breaks a connection as soon as a word is sent over it."""
 
     def __init__(self, url, word):
-        address = urlsplit(url)
-        target = (address.hostname, address.port)
+        path = urlsplit(url).path
 
         class Handler(socketserver.BaseRequestHandler):
             def handle(self):
-                with socket.create_connection(target) as server:
+                with socket.socket(socket.AF_UNIX) as server:
+                    server.connect(path)
                     ends = {self.request: server, server: self.request}
                     while True:
                         for end in select.select(list(ends), [], [])[0]:
@@ -94,7 +94,7 @@ class Severing:
 
         self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"redis://127.0.0.1:{self._server.server_address[1]}{address.path}"
+        self.url = f"redis://127.0.0.1:{self._server.server_address[1]}/0"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self):

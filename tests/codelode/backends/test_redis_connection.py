@@ -32,10 +32,12 @@ from codelode.model import (
     DEFAULT_REF,
     Edge,
     EdgeKind,
+    Kind,
     RefName,
     Repository,
     RepositoryName,
     RunState,
+    Symbol,
 )
 
 LIBRARY_ERRORS = [
@@ -166,12 +168,12 @@ def test_a_full_server_is_busy_and_keeps_what_it_had(full_redis, redis_admin):
     assert graph.outgoing("acme/app", DEFAULT_REF, ["a.py"]) == {"a.py": (edge,)}
 
 
-def test_at_the_memory_limit_runs_end_and_repositories_leave(redis, full_redis):
-    full_redis.config_set("maxmemory", 0)
+def test_at_the_memory_limit_runs_end_and_repositories_leave(full_redis, redis_admin):
+    redis_admin.config_set("maxmemory", 0)
     ledger, name = RedisLedger(full_redis, worker_ttl_s=60), RepositoryName("acme/app")
     ledger.register(Repository(name, "https://host.example/app", RefName("main")))
     run, queued = ledger.create(name, RefName("main")), ledger.create(name, RefName("other"))
-    full_redis.config_set("maxmemory", 1)
+    redis_admin.config_set("maxmemory", 1)
 
     assert ledger.end(run.id, RunState.CANCELLED, "cancelled by request") == queued.id
     assert ledger.run(run.id).state is RunState.CANCELLED
@@ -192,8 +194,9 @@ def test_unreadable_values_are_corrupt(redis):
         with pytest.raises(Corrupt):
             graph.outgoing("r", DEFAULT_REF, ["a"])
 
-    redis.hset("codelode:symbols:{r}:name", "f", b"\1\0\0\0")
-    redis.hset("codelode:symbols:{r}:file:1", mapping={"/": "a", "=f": "{"})
+    symbols.replace("r", [DEFAULT_REF], {"a": [Symbol("f", "f", Kind.FUNCTION, "f()", 1, 1, True)]})
+    (file,) = redis.scan_iter("codelode:symbols:{r}:file:*")
+    redis.hset(file, "=f", "{")
     with pytest.raises(Corrupt):
         symbols.lookup("f", repositories=["r"], ref=DEFAULT_REF)
 

@@ -46,7 +46,7 @@ def test_a_truncated_file_is_read_up_to_its_end(path):
 @pytest.mark.timeout(60)
 def test_fifty_megabytes_on_one_line_are_cut_as_text():
     parsed = assert_whole(b"x = 1; " * 7_200_000, "a.py")
-    assert parsed.health.status is HealthStatus.UNSUPPORTED
+    assert parsed.health.status is HealthStatus.ERROR
     assert guard(b"x" * 1_000_001, path="a.py", max_bytes=1_000_000) is not None
 
 

@@ -1,5 +1,6 @@
 import base64
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -42,8 +43,10 @@ class _Host(BaseHTTPRequestHandler):
             self._refuse(int(kind), path)
         elif kind == "private" and self.headers.get("Authorization") != READERS:
             self._refuse(401, path)
+        elif kind == "breaks" and b"command=fetch" in body:
+            self._refuse(500, path)
         else:
-            self._backend(path.removeprefix("/private"), query, body)
+            self._backend(re.sub("^/(private|breaks)/", "/", path), query, body)
 
     def _refuse(self, status, path):
         self.send_response(status)
@@ -141,6 +144,13 @@ def test_a_private_repository_is_cloned_with_the_token_of_the_home_folder(
     )
     mirrors.sync(private)
     assert mirrors.resolve(NAME)[0] == "main"
+
+
+def test_a_clone_that_fails_leaves_no_mirror(host, mirrors, source):
+    source.commit({"a.py": "a"})
+    with pytest.raises(Unavailable, match="500"):
+        mirrors.sync(Repository(NAME, f"{host}/breaks/source"))
+    assert not mirrors.git_dir(NAME).exists()
 
 
 def test_a_host_that_does_not_answer_is_unavailable(mirrors):

@@ -300,14 +300,6 @@ def test_a_half_made_clone_is_no_mirror(mirrors, repository, source):
     assert not half.exists()
 
 
-def test_a_clone_that_fails_leaves_no_mirror(mirrors, repository, source):
-    source.commit({"a.py": "a"})
-    (source.path / "objects" / "pack" / "link").symlink_to("/etc")
-    with pytest.raises(Unavailable):
-        mirrors.sync(repository)
-    assert not mirrors.git_dir(NAME).exists()
-
-
 def test_locks_that_a_killed_git_left_do_not_stop_the_next_sync(mirrors, repository, source):
     source.commit({"a.py": "a"})
     mirrors.sync(repository)

@@ -421,8 +421,9 @@ def test_the_head_of_a_bare_source_without_its_branch_gives_way_to_a_usual_one(w
 def prepared(world, ref=DEFAULT_REF):
     """Return what a pull finds, without planning it."""
     run = world.ledger.create(world.repository.name, ref)
+    stores = {"ledger": world.ledger, "mirrors": world.mirrors}
     settings = {"fingerprint": PRINT, "max_file_bytes": 1000}
-    found = prepare(run, ledger=world.ledger, mirrors=world.mirrors, **settings)
+    found = prepare(run, **stores, **settings, checked_out=update(run, **stores))
     world.ledger.end(run.id, RunState.CANCELLED)
     return found
 

@@ -99,7 +99,7 @@ class World:
         self.blobs = Blobs()
         self.embedder = HashEmbedder()
         self.derivations = MemoryDerivations(max_bytes=1_000_000)
-        self.contents = Contents(self.derivations, self.blobs, 1_000_000, timeout_s=20)
+        self.contents = Contents(self.derivations, self.blobs, 1_000_000, timeout_s=60)
         self.shadow = LocalShadowIndex(
             self.root, dim=DIM, identity="new", choice={"embedder": "ollama"}
         )
