@@ -2,8 +2,8 @@
 
 Without a limit, calls beyond the capacity slow each other down until all of them miss their
 deadline. Here a call waits for its turn, first come, first served. It is refused, and told when to
-try again, if its deadline is nearer than the expected wait. That follows from the mean time of
-recent calls and the number of waiting ones, by Little's law.
+try again, if it is expected to take more than half of the time until its deadline. The expected
+time follows from the mean time of recent calls and the number of waiting ones, by Little's law.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from codelode.errors import Busy
 #: interpreter, so more of them delay health checks and answer no more calls; fewer would leave the
 #: cores idle while calls wait for a model server or a store.
 RUNNING = 8
-#: Most waiting calls, which bounds the memory for callers without a deadline. By hand.
+#: Most waiting calls; bounds the memory when callers set no deadline. Chosen by hand.
 WAITING = 1_000
 
 #: Largest share of the time until its deadline that a call may be expected to take. The rest allows
@@ -63,7 +63,7 @@ class Admission:
     async def admitted(self, remaining_s: float | None) -> AsyncIterator[None]:
         """Wait for a turn and hold it. `remaining_s`: until the call's deadline; None: it has none.
 
-        Raises Busy, at once or when it turns out that the deadline cannot be met.
+        Raises Busy at once if the deadline is likely to be missed, or later if it cannot be met.
         """
         await self._enter(math.inf if remaining_s is None else remaining_s)
         started = self._clock()

@@ -133,7 +133,7 @@ class Frame:
     function: str  # unqualified
 
     def is_in(self, chunk: Chunk) -> bool:
-        """Whether the chunk defines the function, in a file that the path may mean."""
+        """Return whether the chunk defines the function, in a file that the path may mean."""
         inner, outer = sorted((self.path.lstrip("/"), chunk.path), key=len)
         is_file = f"/{outer}".endswith(f"/{inner}")
         own = chunk.symbol.rpartition(".")[2]

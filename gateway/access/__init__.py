@@ -14,8 +14,8 @@ from codelode.access import EVERYTHING, Principal, Role
 from codelode.errors import Unauthenticated
 
 _REMEDY = (
-    "set the environment variable CODELODE_TOKEN to the token of the gateway, or for your own "
-    "`codelode up --data FOLDER` CODELODE_DATA to that folder "
+    "set the environment variable CODELODE_TOKEN to the token of the gateway, or, for your own "
+    "`codelode up --data FOLDER`, set CODELODE_DATA to that folder "
     "(without codelode's client: the header `authorization: Bearer TOKEN`)"
 )
 NO_TOKEN = f"this gateway requires a token: {_REMEDY}"
@@ -24,9 +24,9 @@ WRONG_TOKEN = f"the token of this call is wrong: {_REMEDY}"
 
 @dataclass(frozen=True, slots=True)
 class SharedToken:
-    """Admits the callers that send the token; with an empty token all callers.
+    """Admits the callers that send the token; if the token is empty, admits all callers.
 
-    Only a gateway on loopback that was started by itself has an empty token.
+    Only a gateway on loopback that was not started by `codelode up` has an empty token.
     """
 
     token: str

@@ -109,5 +109,5 @@ def _is_name_like(token: str) -> bool:
 
 
 def _has_inner_capital(part: str) -> bool:
-    """Whether an inner capital letter starts a word: in `getUser`, `HTTPServer`, not in `HTTP`."""
+    """Return whether an inner capital starts a word: in `getUser`, `HTTPServer`, not in `HTTP`."""
     return bool(re.search(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}", part))

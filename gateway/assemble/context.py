@@ -1,7 +1,7 @@
 """Write the result of a search as one Markdown text for an agent, within a token budget. Pure.
 
 Every piece has a heading with its location, `path:start-end`, and is fenced with more backticks
-than it contains in a row, so that code cannot close its fence and pose as the text around it.
+than it contains in a row, so that code cannot close its fence and be read as the text around it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Context:
 
 
 def context(state: SearchState, *, tokeniser: Tokeniser | None = None) -> Context:
-    """Write as many hits, related files and edges as fit the budget; empty without hits."""
+    """Write as many hits, related files, and edges as fit the budget; empty without hits."""
     options = state.query.options.assemble
     count, notices = _counting(tokeniser, is_exact=options.exact_tokens)
     filled = fill(

@@ -1,6 +1,6 @@
 """Find where the symbol of a hit is defined.
 
-The text of a chunk does not tell: a name occurs in comments and calls before its definition, and
+The text of a chunk does not say: a name occurs in comments and calls before its definition, and
 the definition of a long function begins in an earlier chunk. The symbol table knows the line and
 the signature. It may describe another version of the file, so each definition is compared with the
 chunk; if none agrees, the first line of the chunk with the name of a definition in it is used.
@@ -131,7 +131,7 @@ def _first_with(name: str, chunk: Chunk, start: int, *, of: str = "") -> Definit
 
 
 def _agree(line: str, signature: str, word: re.Pattern[str]) -> bool:
-    """Whether the line has the signature up to the name; either may begin earlier."""
+    """Return whether the line has the signature up to the name; either may begin earlier."""
     return _up_to(word, line) in signature or _up_to(word, signature) in line
 
 

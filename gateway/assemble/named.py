@@ -38,7 +38,7 @@ def under_name(hit: Hit, asked: tuple[str, ...], globs: Sequence[str] = ()) -> H
 
 
 def _is_allowed(name: str, globs: Sequence[str]) -> bool:
-    """Whether one of the globs matches; in them, `[` is an ordinary character."""
+    """Return whether one of the globs matches; in them, `[` is an ordinary character."""
     return not globs or any(fnmatchcase(name, glob.replace("[", "[[]")) for glob in globs)
 
 

@@ -1,4 +1,4 @@
-"""Follow imports from one repository into another, and back to those that import.
+"""Follow imports from one repository into another, and back to the files that import.
 
 What is imported is found by `imported`. Repositories that are not visible are left out, as if they
 were not indexed.
@@ -39,7 +39,7 @@ async def across(query: SubjectQuery, backends: Backends) -> list[Link]:
 async def indexed_elsewhere(
     links: Sequence[Link], query: SubjectQuery, backends: Backends
 ) -> list[Link]:
-    """Replace links to external names by links to the files of visible repositories they mean."""
+    """Replace links to external names by links to the files that they mean, where visible."""
     paths = {link.source.path for link in links if not link.target.repository}
     if not paths or backends.references is None or backends.packages is None:
         return list(links)

@@ -49,7 +49,7 @@ BACKWARD = (
     *(Relation.TESTS, Relation.CROSS_REPOSITORY),
 )
 
-#: Most files that define the subject whose links are followed. Chosen by hand, as the next bound.
+#: Most files that define the subject whose links are followed. Chosen by hand.
 MAX_DEFINING = 20
 
 NO_REFERENCES = "no reference index is configured: calls and uses are missing"

@@ -2,9 +2,10 @@
 
 A file's entries in the reference index say which modules of packages it imports, and the package
 index says which repository publishes a package. There, a module is found by its place
-(`codelode.modules`), and a name in it by the symbol table: in the module itself or, because modules
-export what others define, in the one file below it that defines it, or that it leads to by
-imports. What cannot be found stays a link to the package, with the lowest confidence.
+(`codelode.modules`), and a name in it by the symbol table. A module also exports what other files
+define, so a name that it does not define itself is looked for in the files below it. If several of
+them define the name, the one is taken that the module reaches by its imports. What cannot be found
+stays a link to the package, with the lowest confidence.
 
 Other repositories are read at their default refs.
 """
@@ -23,7 +24,7 @@ from gateway.expand.links import GraphNode, node_of
 from gateway.expand.subject import SubjectQuery
 from gateway.state import Backends
 
-#: Most modules that are resolved for one answer. Chosen by hand, as the next bounds.
+#: Most modules that are resolved for one answer. This and the next bounds are chosen by hand.
 MAX_MODULES = 2_000
 #: Most members used in a file that are looked up in the Go packages that it imports.
 MAX_MEMBERS = 100

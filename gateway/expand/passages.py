@@ -77,7 +77,7 @@ def lines(chunks: Sequence[Chunk]) -> dict[int, str]:
 
 
 def _belongs(chunk: Chunk, other: Chunk) -> bool:
-    """Whether both are parts of one definition."""
+    """Return whether both are parts of one definition."""
     if chunk.symbol:
         return other.symbol == chunk.symbol or other.symbol.startswith(f"{chunk.symbol}.")
     return bool(chunk.header) and other.header.startswith(chunk.header)

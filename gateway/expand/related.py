@@ -1,8 +1,7 @@
-"""Find files related to the hits: neighbours in the dependency graph, files that call or implement
-one another, and files of the same folder.
+"""Find files related to the hits: by imports, tests, calls, inheritance, or the same folder.
 
-The graph describes the ref that was indexed last, so a file that does not exist at the searched ref
-is left out. So is a file that the filters of the search exclude.
+A file that has no chunks at the searched ref is left out, and so is one that the filters of the
+search exclude.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Find the files that a file calls and inherits from, and those that do so with it.
+"""Find the files that a file calls or inherits from, and the files that call or inherit from it.
 
-As in the graph, these are not stored: the names that files use are resolved when they are asked
-for. A match by name alone relates no files.
+These relations are not stored: the names that files use are resolved when the relations are asked
+for. A match by name alone does not relate two files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_NAMES = 50
 def related_by_use(
     files: Sequence[FileKey], ref: RefName, backends: Backends
 ) -> dict[FileKey, list[tuple[FileRelation, str]]]:
-    """Return the files that each file calls or inherits from, or that do so with it."""
+    """Return the files that each file calls or inherits from, or that call or inherit from it."""
     found: dict[FileKey, list[tuple[FileRelation, str]]] = {file: [] for file in files}
     if backends.references is None or backends.symbols is None:
         return found
@@ -62,7 +62,7 @@ def _used(
 def _using(
     repository: RepositoryName, ref: RefName, paths: Sequence[str], backends: Backends
 ) -> Iterator[tuple[str, ReferenceKind, str]]:
-    """Yield the same for the files that use what these files define."""
+    """Yield using file, kind, and used file, for each use of what they define."""
     assert backends.symbols is not None
     defined = backends.symbols.defined_in(repository, ref, paths)
     names = exported(at for some in defined.values() for at in some[:MAX_NAMES])

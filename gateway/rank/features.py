@@ -180,7 +180,7 @@ def _defines(names: Names, chunk: Chunk, queried: Set[str], kinds: Set[Kind]) ->
 
 
 def _starts(names: Names) -> bool:
-    """Whether the main definition starts in the chunk."""
+    """Return whether the main definition starts in the chunk."""
     return f"\n{names.symbol}\n" in names.defined
 
 

@@ -171,7 +171,7 @@ class QueryGroup:
 
 
 def same(word: str, other: str) -> bool:
-    """Whether two words match."""
+    """Return whether two words match."""
     if word == other:
         return True
     common = 0

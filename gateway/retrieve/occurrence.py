@@ -1,10 +1,10 @@
-"""Tell a search for something that exists from one whose hits are only similar.
+"""Detect a search for something that exists nowhere, whose hits are only similar.
 
-Vectors find something for every query, also for a misspelt name. So a query that is a name is
+Vectors find something for every query, even for a misspelt name. So a query that is a name is
 compared with the definitions in the candidates, and any other query with their words. Only if that
-fails, the index is asked: for a definition of the name, for its occurrence, and for similar names.
-All of this happens inside the filters and the visibility of the search, at its ref; the symbol
-filter of the index has the same names as the symbol table, which knows no filters.
+fails is the index asked: for a definition of the name, for its occurrence, and for similar names.
+All of this happens inside the filters and the visibility of the search, at its ref. The symbol
+table knows no filters, so definitions are looked up with the symbol filter of the chunk index.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class _Asking:
     backends: Backends
 
     async def defines(self, name: str) -> bool:
-        """Whether a chunk defines the name in exactly this spelling."""
+        """Return whether a chunk defines the name in exactly this spelling."""
         return bool(await self._found(name, self._named(name), limit=1))
 
     async def occurs(self, text: str) -> bool:
-        """Whether a term of the text occurs in a chunk."""
+        """Return whether a term of the text occurs in a chunk."""
         asked = self._query(text, self.state.query.filters, limit=1)
         return bool(await self.backends.chunks.hybrid(replace(asked, vector=None)))
 
@@ -113,12 +113,12 @@ def _name(analysis: Analysis) -> str:
 
 
 def _is_code(name: str) -> bool:
-    """Whether the name is written as in code; a plain word is also a question in one word."""
+    """Return whether the name is written as in code; a plain word may be a one-word question."""
     return not (name.isalpha() and (name.islower() or name.istitle()))
 
 
 def _is_defined(name: str, candidates: Iterable[Candidate]) -> bool:
-    """Whether a candidate defines the name, in any case, with or without underscores."""
+    """Return whether a candidate defines the name, in any case, with or without underscores."""
     spelt = spelling(name)
     for one in candidates:
         names = one.names or names_of(one.chunk.symbol, one.chunk.symbols)
@@ -128,7 +128,7 @@ def _is_defined(name: str, candidates: Iterable[Candidate]) -> bool:
 
 
 def _occurs(words: Sequence[str], candidates: Iterable[Candidate]) -> bool:
-    """Whether keywords found a candidate with one of the words, also as a part of a word."""
+    """Return whether keywords found a candidate with one of the words, also as a part of a word."""
     return any(word in text for text in map(_text, candidates) for word in words)
 
 

@@ -86,7 +86,7 @@ def _remove(dependencies: Dependencies, principal: Principal, name: str) -> None
 def _remove_ref(dependencies: Dependencies, principal: Principal, name: str, *, ref: str) -> None:
     """End the runs of a ref, and remove it now; the workers delete its index later, as above.
 
-    The last ref takes the repository along, which would be listed as not indexed otherwise.
+    With its last ref, the repository is removed too; otherwise it would be listed as not indexed.
     """
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     repository = catalog.repository(name)
