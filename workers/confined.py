@@ -1,10 +1,10 @@
 """Call a function in a process that can be killed.
 
-What reads the content of repositories may need minutes or all memory, and some of it holds the
-interpreter lock meanwhile, so a thread would stop its whole worker. `call` is for workers with
-threads: a server process without threads forks a child for each call in some milliseconds. `tried`
-is for single-threaded workers and forks the calling process itself, so that the function may use
-objects that cannot be sent.
+Code that reads the content of repositories may take minutes or all memory, and some of it holds the
+interpreter lock meanwhile, so that in a thread it would block the whole worker. `call` is for
+workers with threads: a server process without threads forks a child for each call, which takes a
+few milliseconds. `tried` is for single-threaded workers. It forks the calling process itself, so
+the function may use objects that cannot be pickled.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Slots:
 
     @contextmanager
     def taken(self, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
-        """Wait for a free slot and hold it. Raises Abandoned when it is no longer wanted."""
+        """Wait for a free slot and hold it. Raises Abandoned when the work is no longer wanted."""
         while not self._free.acquire(timeout=WATCH_S):
             if not is_wanted():
                 raise Abandoned("the work is no longer wanted")
@@ -106,7 +106,11 @@ def call(
 
 
 def tried(run: Callable[[], object], timeout_s: float) -> str:
-    """Make a call in a fork of this process; return why it fails, empty if it ends in time."""
+    """Try a call in a fork of this process. Return why it must not be made here, or "".
+
+    The reason is that it takes longer than `timeout_s` or crashes; its result and its errors are
+    ignored.
+    """
     child = os.fork()
     if not child:
         try:
@@ -125,7 +129,7 @@ def tried(run: Callable[[], object], timeout_s: float) -> str:
 
 
 def _wait(answers: Connection, timeout_s: float, what: str, is_wanted: Callable[[], bool]) -> None:
-    """Return when there is an answer, or the process has ended without one."""
+    """Wait until there is an answer, or the process has ended without one."""
     deadline = time.monotonic() + timeout_s
     while not answers.poll(min(WATCH_S, max(0.0, deadline - time.monotonic()))):
         if not is_wanted():

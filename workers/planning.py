@@ -1,7 +1,7 @@
 """Plan a run: pull, find the changed files, and store in the ledger which files to process.
 
-Unchanged files whose imports now resolve to other files are planned too. Git is waited for in the
-calling thread; what it has brought is read in a process that can be killed.
+Unchanged files whose imports now resolve to other files are planned too. The calling thread waits
+for git; what git has fetched is read in a process that can be killed (`workers.confined`).
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Delivery:
 
         If a server is unavailable, the claim is given up, so that any worker can take the file with
         the next message. That message may wait for the server as well, so the file counts as lost
-        only after the lease of a claim.
+        only after the lease of a claim (CODELODE_LEASE_S).
         """
         with self.running.once((job.run, job.path)) as is_first:
             if not is_first:

@@ -25,7 +25,7 @@ from workers.delivery.files import Job
 _RUN = re.compile(r"[0-9a-f]{16}")
 _BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
-#: Characters of a wrong argument that are logged at most.
+#: Most characters of a wrong argument that are logged.
 _SHOWN = 80
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ def ref(given: object) -> RefName:
 
 
 def _path(given: object) -> str:
-    # git allows every other path, `..` among them; none is used as one of this machine.
+    # git allows every other path, even `..`; none is ever used as a path of this machine.
     if isinstance(given, str) and given and "\0" not in given:
         return given
     raise Rejected(f"{_shown(given)} is not the path of a file")

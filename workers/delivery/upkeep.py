@@ -77,7 +77,7 @@ def drop_mirror(repository: str) -> None:
 
 
 def _waiting() -> dict[str, int]:
-    """Messages per queue."""
+    """Return the number of messages in each queue."""
     with app.connection_for_read() as connection:
         return {name: jobs.depth(connection, name) for name in jobs.QUEUES}
 

@@ -214,7 +214,7 @@ def _nest(matches: Sequence[_Match], context: _Context) -> Iterator[Definition]:
 
 
 def _is_within(match: _Match, definition: Definition) -> bool:
-    """Whether the match is nested in the definition.
+    """Return whether the match is nested in the definition.
 
     `a, b = 1, 2` is one node with two names, neither of which is inside the other.
     """
@@ -224,7 +224,7 @@ def _is_within(match: _Match, definition: Definition) -> bool:
 
 
 def _is_typedef(definition: Definition) -> bool:
-    """Whether it is a `typedef struct a {…} b` of C, where `a` is no member of `b`."""
+    """Return whether it is a `typedef struct a {…} b` of C, where `a` is no member of `b`."""
     return definition.signature.startswith("typedef")
 
 
@@ -272,7 +272,7 @@ def _is_listable(parent: Definition | None, context: _Context) -> bool:
 
 
 def _is_class(definition: Definition | None) -> bool:
-    """Whether functions in it are methods: it is a class, or a scope that stands for one."""
+    """Return whether functions in it are methods: it is a class, or a scope that stands for one."""
     if definition is None or not definition.signature:
         return False
     return definition.kind is None or definition.kind in _CLASSES

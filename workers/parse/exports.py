@@ -40,82 +40,82 @@ ExportRule = Callable[[Declared], bool]
 
 
 def no_leading_underscore(declared: Declared) -> bool:
-    """Whether the name has no leading underscore, or is a special one: `__init__`."""
+    """Return whether the name has no leading underscore, or is a special one: `__init__`."""
     return not declared.name.startswith("_") or declared.name.endswith("__")
 
 
 def no_leading_dot(declared: Declared) -> bool:
-    """Whether the name has no leading dot."""
+    """Return whether the name has no leading dot."""
     return not declared.name.startswith(".")
 
 
 def capital(declared: Declared) -> bool:
-    """Whether the name begins with a capital."""
+    """Return whether the name begins with a capital."""
     return declared.name[:1].isupper()
 
 
 def star(declared: Declared) -> bool:
-    """Whether a star follows the name: `proc load*(…)`."""
+    """Return whether a star follows the name: `proc load*(…)`."""
     return "*" in declared.head
 
 
 def pub(declared: Declared) -> bool:
-    """Whether the definition is `pub`, a member of a trait, or a macro."""
+    """Return whether the definition is `pub`, a member of a trait, or a macro."""
     return declared.parent is Kind.TRAIT or declared.signature.startswith(("pub", "macro_rules!"))
 
 
 def pub_or_export(declared: Declared) -> bool:
-    """Whether the definition begins with `pub` or `export`."""
+    """Return whether the definition begins with `pub` or `export`."""
     return declared.signature.startswith(("pub ", "export "))
 
 
 def export_statement(declared: Declared) -> bool:
-    """Whether a definition of JavaScript is exported; members are, unless they are private."""
+    """Return whether a JavaScript definition is exported; members are, unless private."""
     if declared.node_type in _JS_MEMBERS:
         return not (declared.name.startswith("#") or _PRIVATE.search(declared.head))
     return declared.signature.startswith("export") or "exports." in declared.signature
 
 
 def public(declared: Declared) -> bool:
-    """Whether the definition is `public` or a member of an interface."""
+    """Return whether the definition is `public` or a member of an interface."""
     return declared.parent is Kind.INTERFACE or bool(_PUBLIC.search(declared.head))
 
 
 def not_static(declared: Declared) -> bool:
-    """Whether a top-level definition of C is not `static`."""
+    """Return whether a top-level definition of C is not `static`."""
     return declared.parent is not None or not declared.signature.startswith("static ")
 
 
 def not_restricted(declared: Declared) -> bool:
-    """Whether the definition is neither `private`, `protected`, nor `internal`."""
+    """Return whether the definition is neither `private`, `protected`, nor `internal`."""
     return not _NOT_PUBLIC.search(declared.head)
 
 
 def not_private(declared: Declared) -> bool:
-    """Whether the definition is neither `private` nor `fileprivate`."""
+    """Return whether the definition is neither `private` nor `fileprivate`."""
     return not _PRIVATE.search(declared.head)
 
 
 def not_internal(declared: Declared) -> bool:
-    """Whether the signature says neither `private` nor `internal`, after the parameters too."""
+    """Return whether the signature has no `private` or `internal`, even after the parameters."""
     return not _INTERNAL.search(declared.signature)
 
 
 def not_local(declared: Declared) -> bool:
-    """Whether the definition is not `local`."""
+    """Return whether the definition is not `local`."""
     return not declared.signature.startswith("local ")
 
 
 def not_defp(declared: Declared) -> bool:
-    """Whether no private form of Elixir defines it."""
+    """Return whether no private form of Elixir defines it."""
     return not declared.signature.startswith(("defp ", "defmacrop ", "defguardp ", "@typep"))
 
 
 def not_defn_(declared: Declared) -> bool:
-    """Whether it is not defined by Clojure's `defn-`."""
+    """Return whether it is not defined by Clojure's `defn-`."""
     return not declared.signature.startswith("(defn- ")
 
 
 def not_function(declared: Declared) -> bool:
-    """Whether it is no function of Erlang, which only the file's export list exports."""
+    """Return whether it is no function of Erlang, which only the file's export list exports."""
     return declared.node_type != "fun_decl"

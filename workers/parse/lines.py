@@ -58,7 +58,7 @@ class Lines:
         return self._ink[last] - self._ink[first]
 
     def begins(self, offset: int, row: int) -> bool:
-        """Whether there is only whitespace between the start of the row and `offset`."""
+        """Return whether there is only whitespace between the start of the row and `offset`."""
         start = self._starts[row]
         if offset - start > MAX_INDENT:
             return False

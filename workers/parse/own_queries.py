@@ -1,4 +1,4 @@
-"""Queries that users write, which replace the built-in query of a language.
+"""Run queries that users write in place of the built-in query of a language.
 
 They are in a repository (`.codelode/queries/<language>.scm`) or in the operator's folder, and may
 begin with `; inherits: <language>` to extend a built-in one. They are not trusted: their size and
@@ -61,16 +61,16 @@ class OwnQuery:
             return f"it took longer than {MAX_QUERY_S:g} s {MAX_SLOW} times, so it is switched off"
         started = time.monotonic()
         # Nothing else stops a query: the library holds the interpreter lock, and its progress
-        # callback crashes on trees of some dozen nodes (tree-sitter 0.26.1).
+        # callback crashes on trees of a few dozen nodes (tree-sitter 0.26.1).
         reason = confined.tried(partial(_run, query, root), MAX_QUERY_S)
         _slow[self] += time.monotonic() - started > MAX_QUERY_S
         return reason or _run(query, root)
 
 
-#: How often a process tries a query that takes too long for a file of a repository.
+#: Number of time-outs after which a process no longer runs a query for a repository.
 MAX_SLOW = 2
 
-#: How often each query took too long in this process. A query that is changed is another one.
+#: Number of time-outs of each query in this process. A changed query starts again from zero.
 _slow: Counter[OwnQuery] = Counter()
 
 OwnQueries = Mapping[str, OwnQuery]  # by language

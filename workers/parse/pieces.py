@@ -128,7 +128,7 @@ def _header(around: Sequence[Definition], middle: int) -> str:
 def _is_inside(
     span: Span, around: Sequence[Definition], started: Sequence[Definition], utf8: bytes
 ) -> bool:
-    """Whether the piece begins inside a definition, but not with a nested definition."""
+    """Return whether the piece begins inside a definition, but not with a nested definition."""
     if not span.continues and all(definition.kind in _CONTAINERS for definition in around):
         return False
     return not (started and _ABOVE.fullmatch(utf8, 0, started[0].start - span.start))

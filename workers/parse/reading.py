@@ -1,4 +1,4 @@
-"""Definitions, imports, uses of names, and the tree for cutting, of one file.
+"""Read one file: its definitions, its imports, its uses of names, and the tree for cutting it.
 
 Most files are one tree in one language. Files with sections are several trees, a notebook is code
 inside JSON, and an infrastructure file has blocks in place of what its format defines.
@@ -101,7 +101,7 @@ def _section(
 def _matches(
     section: Section, own: OwnQuery | None, data: bytes
 ) -> tuple[Matches, Sequence[Captures], str]:
-    """Run the user's query if it works, else the built-in one; the text says why.
+    """Run the user's query if it works, else the built-in one; the last text says why.
 
     A user's query finds definitions and imports only; uses are always those of the built-in one.
     """

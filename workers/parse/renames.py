@@ -84,7 +84,7 @@ def _members(names: Iterable[bytes], data: bytes, joints: Sequence[bytes]) -> Ma
 
 
 def _is_bare(data: bytes, start: int) -> bool:
-    """Whether the name at `start` is no member; `..` is a range and `...` a spread."""
+    """Return whether the name at `start` is no member; `..` is a range and `...` a spread."""
     before = data[start - 1] if start else 0
     if before in _CONTINUING:
         return False

@@ -1,4 +1,4 @@
-"""Uses of names in a file: calls, called members, instantiated classes, inherited bases.
+"""Find the uses of names in a file: calls, called members, instantiated classes, inherited bases.
 
 The queries use the vocabulary of tree-sitter tags and capture the identifier itself:
 `@reference.call`, `@reference.member` (a call with a receiver), `@reference.class` and
@@ -90,7 +90,7 @@ def _meanings(node: Node, label: str, data: bytes, renames: Renames | None) -> I
 
 
 def _kind(label: str, before: bytes) -> ReferenceKind | None:
-    """Return the kind of a captured name by the text before it; None if it is no use."""
+    """Return the kind of a captured name by the text before it; None if it is not a use."""
     kind = _KINDS.get(label, ReferenceKind.CALL)
     if label == _TOKEN:
         if before.endswith(b"fn "):

@@ -40,7 +40,7 @@ LOCAL_TIMEOUT_S = 600.0
 MEMORY_BYTES = 4 << 30
 #: Most output of a call, bytes. Listing a commit of 500,000 files prints about 50 MB.
 OUTPUT_BYTES = 256 << 20
-#: A transfer has stalled when no message came for so long, seconds; git reports each second.
+#: Time without a message after which a transfer has stalled, seconds; git reports every second.
 STALL_S = 120.0
 #: Time between SIGTERM, after which git removes its lock and temporary files, and SIGKILL, seconds.
 _GRACE_S = 5.0
@@ -196,10 +196,10 @@ def run(
 
     `hold` are file descriptors that stay open as long as git runs, even when this process is
     killed. `on_line` receives each line of git's messages, progress among them, from another
-    thread. After ending git with all it started, raises TimedOut at the deadline and when no
-    message came for `stall_s`, Rejected if git needs more memory or prints more than allowed, and
-    Abandoned as soon as `is_wanted` returns false; otherwise, by git's reason: Denied, NotFound or
-    Unavailable.
+    thread. Raises TimedOut at the deadline or when no message came for `stall_s`, Rejected if git
+    needs more memory or prints more than allowed, and Abandoned as soon as `is_wanted` returns
+    false, each after ending git with all processes that it started. If git fails, raises Denied,
+    NotFound, or Unavailable, by git's reason.
     """
     heard = _Heard(on_line)
     with _input(stdin) as source, _started(arguments, variables, source, hold) as process:

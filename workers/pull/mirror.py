@@ -37,7 +37,8 @@ _COMMITS_NAMED = 3
 _DETACHED = "refs/codelode/head"
 #: Most branches listed in the error about an unknown ref.
 _BRANCHES_NAMED = 10
-#: Clones and fetches at once in this process. Sources that do not answer wait outside.
+#: Clones and fetches at once in this process. A source that does not answer takes no slot, because
+#: its refs are listed before.
 _transfers = Slots(8)
 
 
@@ -96,7 +97,10 @@ class Mirrors:
             return RefName(wanted.checked_out.removeprefix(HEADS))
 
     def _require_unchanged(self, url: str, mirror: Path) -> None:
-        """Delete the mirror if its source led elsewhere meanwhile: it may hold what is there."""
+        """Delete the mirror if its source is no longer allowed: a link in it may have changed.
+
+        The mirror may then hold content that the link led to while git was reading.
+        """
         try:
             self._source(url)
         except InvalidQuery:

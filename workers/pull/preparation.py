@@ -123,7 +123,7 @@ def prepare(
 
 
 def require_staying(ledger: Ledger, name: RepositoryName, ref: RefName) -> None:
-    """Raise BeingRemoved while the index still holds files of an earlier life of the ref."""
+    """Raise BeingRemoved while the index still holds files of the ref from before its removal."""
     if (name, ref) in ledger.refs_being_removed():
         raise BeingRemoved(f"{ref} of {name} is still being removed")
 
@@ -194,7 +194,7 @@ def _notices(
     elif _asks_for_default(run) and (of_source := mirrors.default_ref(name)) != ref:
         found.append(
             f"the default branch of the source is {of_source}, but the default ref stays {ref} "
-            f"until `codelode default {name} {of_source}`"
+            f"until you run `codelode default {name} {of_source}`"
         )
     return tuple(found)
 

@@ -16,11 +16,11 @@ from codelode.errors import Rejected
 HEADS = "refs/heads/"
 TAGS = "refs/tags/"
 _REMOTES = "refs/remotes/"
-#: The default branches of sources whose HEAD does not tell.
+#: The usual default branches, for sources whose HEAD does not name it.
 _USUAL = (f"{HEADS}main", f"{HEADS}master")
 #: Timeout of listing the refs of the source, seconds.
 _LISTING_TIMEOUT_S = 120.0
-#: Bytes of a listed ref, generously: an id and a name.
+#: Upper estimate of the bytes of a listed ref, which is an id and a name.
 _REF_BYTES = 300
 #: Most HEADs of remotes that are listed besides branches and tags.
 _REMOTE_HEADS = 1_000

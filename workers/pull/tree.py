@@ -21,7 +21,7 @@ SUBMODULE = 0o160000
 _REVISION = re.compile(r"[0-9a-f]{40}")
 #: Most paths of a commit, where no setting is given.
 MAX_PATHS = 500_000
-#: Bytes of a listed path, generously: facts and a name.
+#: Upper estimate of the bytes of a listed path, which is its facts and its name.
 _ENTRY_BYTES = 400
 
 #: Size of an object that the mirror does not have, as in a partial clone.
@@ -72,7 +72,7 @@ def require_few(paths: int, max_paths: int) -> None:
 def difference(
     mirror: Path, old: Revision, new: Revision, *, max_paths: int = MAX_PATHS
 ) -> tuple[Change, ...]:
-    """Yield the paths whose content or type differs between two commits; a rename is two changes.
+    """Return the paths whose content or type differs between two commits; a rename is two changes.
 
     A changed permission is not a difference.
     """
@@ -81,7 +81,7 @@ def difference(
         *("diff-tree", "-r", "-z", "--raw", "--no-renames", checked(old), checked(new)),
         output_bytes=2 * max_paths * _ENTRY_BYTES,
     )
-    require_few(out.count(b"\0") // 4, max_paths)  # each change has two fields; a path may go
+    require_few(out.count(b"\0") // 4, max_paths)  # two fields per change, of either commit
     entries = _entries(out)
     # Each change is two fields: `:oldmode newmode oldid newid status` and the path.
     raw = [(facts.decode().lstrip(":").split(), next(entries)) for facts in entries]

@@ -30,8 +30,9 @@ def remove_ref(
 ) -> None:
     """Remove the chunks of the ref, and the edges, symbols, and references of its files.
 
-    `writing` opens the chunk store for a batch. DEFAULT_REF as a ref is the commit of a detached
-    source; what it stored is the default ref's by now, because the runs of that ref took it over.
+    `writing` opens the chunk store for a batch. DEFAULT_REF as a ref stands for the commit of a
+    source whose HEAD was detached. Nothing is removed for it, because the runs of the branch that
+    is now the default ref have taken over what it stored.
     """
     if ref == DEFAULT_REF:
         return

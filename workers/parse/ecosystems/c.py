@@ -47,7 +47,7 @@ def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
 
 
 def _is_public(file: str, tail: str) -> bool:
-    """Whether `<tail>` may mean the file: a bare name only in a folder of public headers."""
+    """Return whether `<tail>` may mean the file: a bare name only in a folder of public headers."""
     root = _root(file, tail)
     return "/" in tail or not root or posixpath.basename(root) in _INCLUDE_FOLDERS
 

@@ -63,7 +63,7 @@ def _whole(text: str) -> str:
 
 
 def is_manifest(path: str) -> bool:
-    """Whether a file is a manifest by its name."""
+    """Return whether a file is a manifest by its name."""
     return _reader(path.rpartition("/")[2]) is not None
 
 

@@ -83,7 +83,7 @@ def packages(imp: Import) -> Iterator[str]:
 
 
 def _is_target(path: str) -> bool:
-    """Whether the file is a crate of its own: `tests/a.rs`, `examples/b.rs`, `src/bin/c.rs`."""
+    """Return whether the file is a crate of its own: `tests/a.rs`, `src/bin/c.rs`."""
     return posixpath.basename(posixpath.dirname(path)) in ("tests", "examples", "benches", "bin")
 
 

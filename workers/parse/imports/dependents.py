@@ -35,7 +35,10 @@ class Known:
 
 
 def concerns_others(manifest: FileManifest, known: Known) -> bool:
-    """Whether files are added or deleted, or manifests change; other changes are local to files."""
+    """Return whether files are added or deleted, or manifests change.
+
+    Other changes concern only the changed files themselves.
+    """
     paths = [*(item.path for item in manifest.items), *(one.path for one in manifest.skipped)]
     if not paths:
         return False

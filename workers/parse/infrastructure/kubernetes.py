@@ -43,7 +43,7 @@ _PARTS: dict[str, Sequence[Rule]] = {"Application": _ARGO_SPEC, "ApplicationSet"
 
 
 def holds_objects(data: bytes) -> bool:
-    """Whether a file of YAML may hold objects: both keys begin a line."""
+    """Return whether a file of YAML may hold objects: both keys begin a line."""
     return {b"a", b"k"} <= {found.group()[:1] for found in _HEAD.finditer(data)}
 
 

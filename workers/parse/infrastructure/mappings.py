@@ -55,7 +55,7 @@ def items(node: Node | None) -> Iterator[Node]:
 
 
 def is_mapping(node: Node | None) -> bool:
-    """Whether the node is a mapping."""
+    """Return whether the node is a mapping."""
     bare = _bare(node)
     return bare is not None and bare.type in _MAPPINGS
 
