@@ -1,7 +1,7 @@
-"""Names of the members of each language's built-in types.
+"""List the names of the members of each language's built-in types.
 
 `seen.copy()` most likely copies a set, even if the file imports a class that has a member `copy`.
-The types are those that need no import, and of Java and Rust also the collections.
+The types are those that need no import, and in Java and Rust also the collections.
 """
 
 from __future__ import annotations

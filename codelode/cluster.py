@@ -1,11 +1,11 @@
-"""The cluster that `codelode up` runs on a data folder, as commands and clients find it.
+"""Find the cluster that `codelode up` runs on a data folder, by the files that it leaves there.
 
     run/up.json     the addresses of the cluster, while it is ready
     run/other.json  the addresses of a cluster with another folder
     run/token       the secret that its gateway asks for
 
-Both are in a folder that only the user who runs the cluster can enter. A client therefore finds the
-cluster of its own user, and nobody else's.
+Only the user who runs the cluster can enter the folder `run`. A client therefore finds the clusters
+of its own user only.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def read_cluster(file: Path) -> Cluster | None:
 
 
 def token_of(address: str, data: Path) -> str:
-    """Return the token of a cluster that clients of the folder find, if the address is that of its
-    gateway, else "".
+    """Return the token for the gateway at the address; "" if no cluster of the folder has it.
 
-    The token goes to no other server: the address must have the same port on this machine.
+    Clients of the folder find its own cluster and one of another folder. Their tokens go to no
+    other server: the address must be the cluster's, or have the same port on this machine.
     """
     for cluster in map(read_cluster, (cluster_file(data), other_file(data))):
         if cluster is not None and _is_same(address, cluster.grpc):

@@ -1,8 +1,8 @@
 """End blocking work when the call that asked for it is over.
 
-A thread cannot be interrupted from outside. A face runs each call inside `calling`, threads that
-`asyncio.to_thread` starts inherit it, and work that may take long calls `check` between its steps.
-Outside of a call `check` does nothing.
+A thread cannot be interrupted from outside. A face runs each call inside `calling`, and threads
+that `asyncio.to_thread` starts inherit it. Long-running work calls `check` between its steps, which
+does nothing outside of a call.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def plain(text: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return the name, as a literal of Python if a character of it is not printable.
+    """Return the name, as a Python literal if one of its characters is not printable.
 
     `"src/a.py"` stays; one with a line break becomes `'a\\nb.py'`, with the quotes.
     """

@@ -26,7 +26,7 @@ _IN_PATH, _IN_NAME = "[^/]", "[^\\n]"
 
 
 def is_literal(glob: str) -> bool:
-    """Whether the glob matches exactly one text."""
+    """Return whether the glob matches exactly one text."""
     return "*" not in glob and "?" not in glob
 
 
@@ -46,7 +46,7 @@ def matches_a_name(glob: str) -> Callable[[str], bool]:
 
 
 def is_excluded(chunk: Chunk, filters: Filters) -> bool:
-    """Whether one of the exclusions of the filters matches the chunk."""
+    """Return whether one of the exclusions of the filters matches the chunk."""
     return (
         chunk.repository in filters.not_repositories
         or chunk.language in filters.not_languages

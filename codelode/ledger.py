@@ -31,8 +31,8 @@ from codelode.model import (
 #: Results of `Runs.claim` and `Feeder.begin` for what the worker must not work on.
 HELD, NOT_IN_FLIGHT, AHEAD = 0, -1, -2
 
-#: A run is ahead when it has spent so much more time than another one, milliseconds: more than most
-#: files take, so that runs of the same kind seldom wait for each other.
+#: A run is ahead when it has spent this much more time than another one, milliseconds. Most files
+#: take less, so runs of the same kind seldom wait for each other.
 AHEAD_MS = 1_000
 
 #: Most time that a run can save up while it has no work at a stage, milliseconds.
@@ -228,8 +228,8 @@ class Feeder(Protocol):
 
         `is_timed`: the time until the files are passed on is added to what the run has spent.
         `yields`: nothing is claimed, and the results are AHEAD, if the run has spent AHEAD_MS more
-        than another run that is INDEXING. A new run begins with what the run has spent that began
-        a file last.
+        than another run that is INDEXING. A new run starts from the spent time of the run that was
+        the last one to begin a file.
         """
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:

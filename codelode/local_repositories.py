@@ -2,8 +2,8 @@
 
 Git follows links and references out of a repository: a linked worktree, a common folder, borrowed
 objects, and symbolic links in place of objects, refs, or the files that list them. Each of them is
-resolved, and so is everything that it leads to. A repository may change after one check, so that
-every run checks it again. Where this module and git could read a file differently, it is refused.
+resolved, and so is everything that it leads to. A repository may change after one check, so every
+run checks it again. A file that git could read differently from this module is refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check(path: Path, *, local_paths: str) -> Path:
         require(resolved)
         _check_git_dirs(resolved, require)
     except (OSError, RuntimeError, ValueError) as exc:
-        reason = getattr(exc, "strerror", None) or "it is no path"
+        reason = getattr(exc, "strerror", None) or "it is not a path"
         _refuse(f"{_shown(path)!r} cannot be read: {reason}")
     return resolved
 
@@ -119,7 +119,7 @@ def _git_dir(repository: Path) -> Path:
 
 
 def _is_git_directory(git_dir: Path, common: Path) -> bool:
-    """Return whether git takes this for a git directory; if not, it looks beside it."""
+    """Return whether git takes this for a git directory; if not, git looks for another one."""
     head = git_dir / "HEAD"
     return (
         all((common / name).is_dir() for name in ("objects", "refs"))
@@ -157,7 +157,7 @@ def _alternates(objects: Path, require: _Require, depth: int) -> Iterator[Path]:
     lines = _text(listed).split("\n")
     for line in (line for line in lines if line and not line.startswith("#")):
         if line.startswith('"') or _CONTROL.search(line):
-            _refuse(f"{_shown(listed)!r} quotes a path; write it as it is")
+            _refuse(f"{_shown(listed)!r} quotes a path; write it without quotes")
         borrowed = (objects / line).resolve()
         require(borrowed)
         yield from chain([borrowed], _alternates(borrowed, require, depth - 1))
@@ -175,7 +175,7 @@ def _text(file: Path) -> str:
     with file.open("rb") as opened:
         content = opened.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
-        _refuse(f"{_shown(file)!r} is larger than {_MAX_BYTES:,} bytes; it is not written by git")
+        _refuse(f"{_shown(file)!r} is larger than {_MAX_BYTES:,} bytes; git writes no such file")
     return os.fsdecode(content)
 
 

@@ -31,7 +31,7 @@ class Module(NamedTuple):
     parts: tuple[str, ...]
 
     def packages(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield package keys that it may be of, the longest first, each with the parts inside.
+        """Yield the keys of packages that may contain it, longest first, with the parts inside.
 
         A JVM package is published with its source root, so all of the parts are inside.
         """

@@ -118,7 +118,7 @@ def _is_linked(use: Reference, at: LocatedSymbol) -> bool:
 
 
 def _is_linkable(use: Reference, at: LocatedSymbol) -> bool:
-    """Whether a file that does not include the definition can use it: in C, if it is not static.
+    """Return whether a file can use a definition that it does not include: in C, if not static.
 
     `is_exported` is false also for a function that a syntax error puts into the one before it.
     """
@@ -126,7 +126,7 @@ def _is_linkable(use: Reference, at: LocatedSymbol) -> bool:
 
 
 def _is_from(source: str, at: LocatedSymbol) -> bool:
-    """Whether the definition is in the source file, or in its package if packages are imported."""
+    """Return whether the definition is in the source file, or in its package."""
     return at.path == source or (bool(source) and is_same_package(source, at.path))
 
 
@@ -147,7 +147,7 @@ def scope(path: str) -> Scope:
 
 
 def is_same_package(path: str, other: str) -> bool:
-    """Whether the files see each other's names without an import."""
+    """Return whether the files see each other's names without an import."""
     return (
         scope(path).is_folder and posixpath.dirname(path) == posixpath.dirname(other)
     ) or _package_path(path) == _package_path(other) != ""
@@ -167,7 +167,7 @@ _REEXPORTING = ("__init__", "index", "mod", "lib", "prelude")
 
 
 def reexports(path: str) -> bool:
-    """Whether a file that imports this one also gets what this one imports."""
+    """Return whether a file that imports this one also gets what this one imports."""
     return stem(path) in _REEXPORTING
 
 
@@ -177,7 +177,7 @@ def stem(path: str) -> str:
 
 
 def is_named(qualified: str, name: str) -> bool:
-    """Whether a qualified name ends with the name: `Client.get` with `get` and `Client.get`."""
+    """Return whether a qualified name ends with the name: `Client.get` does with `get`."""
     return qualified == name or qualified.endswith(f".{name}")
 
 

@@ -97,7 +97,7 @@ def parse(content: bytes) -> Patterns:
 
 
 def can_match(line: str) -> bool:
-    """Whether a line can match a path; a comment or an unclosed `[` cannot."""
+    """Return whether a line can match a path; a comment or an unclosed `[` cannot."""
     return _pattern(line) is not None
 
 
@@ -187,7 +187,10 @@ def _literal(character: str) -> str:
 
 
 def _match(steps: Sequence[_Step], names: Sequence[str]) -> bool:
-    """Whether the steps match all names. Backtracking to the last `**` only is enough for globs."""
+    """Return whether the steps match all names.
+
+    For globs, it is enough to backtrack to the last `**`.
+    """
     step = name = 0
     star = retry = -1
     while name < len(names):

@@ -1,4 +1,4 @@
-"""Links to lines of a commit in the web pages of code hosts, derived from a repository's URL.
+"""Link to the lines of a commit in the web pages of a code host, by the repository's URL.
 
 A self-hosted server is recognised by its name alone (`gitlab.example.com`), because asking it would
 send requests of callers to other machines. For a local path, and for a host of unknown kind, there
@@ -28,7 +28,7 @@ class _Source(NamedTuple):
 
 
 def permalink(url: str, revision: str, path: str, start_line: int, end_line: int) -> str:
-    """Return the link to these lines; empty if the host has no known pages or none is indexed.
+    """Return the link to these lines; empty if the host or the commit is unknown.
 
     `("git@github.com:acme/http.git", "1a2b", "a b.py", 3, 5)` →
     `"https://github.com/acme/http/blob/1a2b/a%20b.py#L3-L5"`.
@@ -59,7 +59,7 @@ def _named(path: str) -> str:
 
 
 def _is_of(host: str, name: str) -> bool:
-    """Whether the host is the named one, or one label of it has the name: `gitlab.acme.com`."""
+    """Return whether the host has the name, or a label with the name: `gitlab.acme.com`."""
     return host == name or host.endswith(f".{name}") or name in re.split(r"[.-]", host)
 
 

@@ -73,11 +73,13 @@ class Settings(BaseSettings):
     )
     token_file: str = Field(
         default="",
-        description="File that holds that secret, used if CODELODE_TOKEN is empty. `codelode up` "
-        "makes one in its data folder, where the clients of the same user find it themselves.",
+        description="File that holds the shared secret, used if CODELODE_TOKEN is empty. "
+        "`codelode up` makes one in its data folder, where the clients of the same user find it.",
     )
     server: str = Field(
-        default=DEFAULT_SERVER, description="Gateway that the command line talks to."
+        default=DEFAULT_SERVER,
+        description="Gateway that the command line talks to; if it is not set, the cluster of "
+        "`codelode up` on this machine, if one runs.",
     )
     redis_bin: str = Field(
         default="",
@@ -89,7 +91,7 @@ class Settings(BaseSettings):
         default=2_048,
         ge=16,
         le=10_000_000,
-        description="Memory limit of the Redis server that `codelode up` starts, MB. At the limit "
+        description="Memory limit of the Redis server that `codelode up` starts, MB. At the limit, "
         "indexing waits; searching, cancelling, and removing go on.",
     )
 
@@ -239,8 +241,8 @@ class Settings(BaseSettings):
         default=4_096,
         ge=64,
         le=1_000_000,
-        description="Maximum memory of git during a clone or fetch, MB; a repository that needs "
-        "more fails.",
+        description="Maximum memory of git during a clone or fetch, MB; a run that needs more "
+        "fails.",
     )
     plan_timeout_s: int = Field(
         default=300,
@@ -253,13 +255,14 @@ class Settings(BaseSettings):
         default=500_000,
         ge=1,
         le=100_000_000,
-        description="Maximum number of files of a commit; a run of a larger one fails.",
+        description="Maximum number of files of a commit; a run of a commit with more fails.",
     )
     max_refs: int = Field(
         default=200_000,
         ge=1,
         le=100_000_000,
-        description="Maximum number of branches and tags of a repository; a larger one fails.",
+        description="Maximum number of branches and tags of a repository; a run of a repository "
+        "with more fails.",
     )
     max_file_bytes: int = Field(
         default=1_000_000,
@@ -478,7 +481,7 @@ def require_private(settings: Settings) -> None:
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise InvalidSettings(
-            f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, as 127.0.0.1:50051"
+            f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, such as 127.0.0.1:50051"
         )
     if not is_loopback(host.strip("[]")) and not settings.shared_token():
         raise InvalidSettings(

@@ -108,7 +108,7 @@ class IndexBackup(Protocol):
     def begin(self) -> dict[str, Any]:
         """Fix the state to save as of now, and return the facts to store with the backup.
 
-        These are `schema`, `embedder`, `dim`, `choice` (see `Published`), and whatever else
+        These are `schema`, `embedder`, `dim`, `choice` (see `PublishedIndex`), and whatever else
         `restore` needs. Raises NotIndexed if there is no index.
         """
 

@@ -168,7 +168,7 @@ def codelode(context: click.Context) -> None:
     \b
     Try it:
       codelode up                          start the cluster; leave it running
-      codelode index . --wait              elsewhere: index the repository you are in
+      codelode index . --wait              in another terminal: index this repository
       codelode search "retry with back-off"
 
     On a terminal, matches are highlighted and long output is shown in $PAGER (PAGER=cat turns that

@@ -41,7 +41,7 @@ from codelode.environment import MARKER
 from codelode.errors import Corrupt, InvalidSettings
 from codelode.files import make_private, replace_text
 
-#: Random bytes of a secret that is made up.
+#: Random bytes of a generated secret.
 SECRET_BYTES = 32
 
 #: Longest wait for killed processes to vanish, seconds.
@@ -89,7 +89,7 @@ def locked(data: Path) -> Iterator[None]:
 def publish(cluster: Cluster, *, clients: Path | None = None) -> None:
     """Let other commands find the cluster.
 
-    `clients`: the folder where commands look that are given none, if it is another one.
+    `clients`: the folder in which commands without --data look, if it is another one.
     """
     text = json.dumps(asdict(cluster))
     replace_text(cluster_file(Path(cluster.data)), text)
@@ -109,7 +109,7 @@ def withdraw(data: Path, *, clients: Path | None = None) -> None:
 
 
 def keep_secrets(data: Path, *, token: str = "") -> None:
-    """Write the given token and the login of Flower; what is not given stays or is made up."""
+    """Write the token and the login of Flower, which are kept or generated if not given."""
     file = token_file(data)
     replace_text(file, token or _read(file) or secrets.token_urlsafe(SECRET_BYTES))
     login = flower_file(data)

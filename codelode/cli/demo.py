@@ -73,8 +73,8 @@ ANY_QUERY = "main entry point"
 def demo(repositories: tuple[str, ...]) -> None:
     """Index a repository on a fresh cluster, search it three times, clean up.
 
-    Without an argument, the git checkout you are in. Exit status 0 only when every search found
-    something.
+    Without an argument, the git checkout that you are in is indexed. The exit status is 0 only if
+    every search has found something.
 
     \b
     Examples:

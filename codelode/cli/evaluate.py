@@ -74,7 +74,7 @@ SCOPES = ("repository", "all")
     "checkout",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Do not measure, but write FILE from the last commits of this checkout: each subject is a "
-    "query, the files that the commit changed are its answer.",
+    "query, and the files that the commit changed are its answer.",
 )
 @click.option(
     "--repo",

@@ -28,7 +28,7 @@ LEAD_LINES = 2
 
 
 def excerpt(hit: Hit, query: str, *, context: int | None = None) -> list[str]:
-    """Return the numbered lines of a hit, or those that match the query best.
+    """Return the lines of a hit with their numbers; of a long hit, those that match best.
 
     `context`: show this many lines before and after the line that matches best.
     """
@@ -62,7 +62,7 @@ def wanted_terms(query: str) -> frozenset[str]:
 def _best_start(
     code: Sequence[str], wanted: frozenset[str], *, size: int, lead: int, otherwise: int
 ) -> int:
-    """Return where the excerpt begins that has most of the wanted terms.
+    """Return the index of the line where the excerpt with most of the wanted terms begins.
 
     A term that occurs in many lines counts less. Of equal excerpts, the one with the best line
     below its lead wins. If no line has a term, the excerpt is about the line `otherwise`.
@@ -90,7 +90,7 @@ def _elided(count: int, where: str, width: int) -> list[str]:
 
 
 def _fitted(line: str, wanted: frozenset[str], room: int) -> str:
-    """Return the line, highlighted, or of a longer one the part with the first match."""
+    """Return the highlighted line, cut to the part with the first match if it is too wide."""
     text = plain(line.rstrip())
     if sys.stdout.isatty():
         text = text.expandtabs(TAB_COLUMNS)

@@ -82,10 +82,11 @@ def index(
     Only what changed since the last run is processed. A path is a path on this machine, and the
     server must be allowed to read it. Exit status: 0 done (or started, without --wait), 2 error.
 
-    The default ref, which searches without --ref use, is chosen by the first run without --ref: the
-    default branch of the remote; for a checkout that of its remote, else main or master, whatever
-    is checked out. It stays until `codelode default` changes it or its branch is gone. Other
-    branches and tags that the source no longer has leave the index with this run.
+    Searches without --ref use the default ref. The first run without --ref chooses it: the default
+    branch of the remote; for a checkout, the default branch of its remote, else main or master, and
+    only without these the branch that is checked out. It stays until `codelode default` changes it
+    or its branch is gone. Other branches and tags that the source no longer has leave the index
+    with this run.
 
     Patterns are stored with the repository. They apply to all its refs, to each from its next run
     on, until the same option is given again. A file that --exclude matches or that no --include
@@ -148,8 +149,8 @@ def default(context: click.Context, *, client: Client, name: str, ref: str, wait
 def retry(context: click.Context, *, client: Client, name: str | None, wait: bool) -> None:
     """Try failed files again, those of the repository NAME or of all repositories.
 
-    Exit status: 0 done (or started, without --wait, or nothing has failed), 2 error, or no file
-    but a whole run has failed.
+    Exit status: 0 done (or started, without --wait, or nothing has failed), 2 error, or a run has
+    failed as a whole, so that there are no files to retry.
 
     \b
     Examples:
@@ -206,9 +207,9 @@ def remove(*, client: Client, name: str, ref: str | None, yes: bool) -> None:
     """Remove the repository NAME and everything that is indexed of it.
 
     With --ref, what other refs share with the removed one stays. The default ref can only be
-    removed after `codelode default` has chosen another; the last ref takes the repository along.
-    Branches and tags that the source no longer has need not be removed: they leave with the next
-    run of the repository.
+    removed after `codelode default` has chosen another. Removing the last ref removes the
+    repository. Branches and tags that the source no longer has need not be removed: they leave the
+    index with the next run of the repository.
 
     \b
     Examples:

@@ -41,7 +41,7 @@ class Name(click.types.StringParamType):
 
 
 class Folder(click.Path):
-    """The type of a folder's name; an empty one is a variable that a script did not set."""
+    """The type of a folder's name; an empty one is usually a variable that a script did not set."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, file_okay=False)
@@ -105,8 +105,8 @@ top_k_option = click.option(
 require_match_option = click.option(
     "--require-match",
     is_flag=True,
-    help="End with status 1 when neither the name that the query is nor any word of it occurs in "
-    "the searched code, although similar code is found.",
+    help="End with status 1 if the hits are only similar: the name that the query consists of, or "
+    "every word of the query, is missing from the searched code.",
 )
 preset_option = click.option(
     "--preset",

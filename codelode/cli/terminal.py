@@ -13,7 +13,8 @@ import click
 
 from codelode.environment import wants_colours
 
-#: Columns where there is no terminal; longer lines are cut: one of a minified file fills a page.
+#: Columns where there is no terminal. Longer lines are cut, because one line of a minified file
+#: would fill a page.
 MAX_COLUMNS = 200
 
 #: Columns of a tab on a terminal. The usual 8 leave little room beside line numbers.
@@ -21,7 +22,7 @@ TAB_COLUMNS = 4
 
 
 def columns() -> int:
-    """Return the width of the terminal, or MAX_COLUMNS if standard output is none."""
+    """Return the width of the terminal, or MAX_COLUMNS if standard output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else MAX_COLUMNS
 
 
@@ -48,7 +49,7 @@ def show(text: str) -> None:
         # Click gives the pager `less` colours even where none are wanted.
         click.echo_via_pager(text if wants_colours() else click.unstyle(text))
         return
-    # Line by line: of one large write, Python does not report that the reader of a pipe is gone.
+    # Line by line, because for one large write Python does not report a reader that is gone.
     for line in text.split("\n"):
         click.echo(line)
 

@@ -148,7 +148,7 @@ def up(
         settings = _with_own_token(settings)
         redis = redis_child(settings, socket_path)
         rest = (
-            gateway_child(settings),  # first, for it takes longest to start
+            gateway_child(settings),  # first, because it takes longest to start
             *worker_children(settings, parsers=parsers or _cores()),
             flower_child(settings, flower),
         )
@@ -241,7 +241,7 @@ def _with_own_token(settings: Settings) -> Settings:
 def _listen_address(listen: str, port: int | None) -> str:
     if not is_host_and_port(listen, least_port=0):
         raise InvalidSettings(
-            f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, as 127.0.0.1:50051"
+            f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, such as 127.0.0.1:50051"
         )
     host, _, own_port = listen.rpartition(":")
     return f"{host}:{_port(host, int(own_port) if port is None else port, '--port')}"
@@ -254,7 +254,7 @@ def _port(host: str, port: int, option: str) -> int:
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # not for those in use
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # free ones only
             probe.bind(address)
             return int(probe.getsockname()[1])
     except OSError as exc:

@@ -13,14 +13,16 @@ from codelode.backends.local.tables import Text
 from codelode.model import Chunk
 from codelode.names import Names
 
-#: Capacity, at 4 kB each; a full cache drops its older half. With 614 different queries to 60,000
-#: chunks, 42 % of the candidates were cached; with a capacity of 4,096, 13 %.
+#: Capacity, in chunks of about 4 kB; a full cache drops its older half. With 614 different queries
+#: to 60,000 chunks, 42 % of the candidates were cached; with a capacity of 4,096, 13 %.
 MAX_CHUNKS = 16_384
 
 _COLUMNS = ("repositories", "paths", "refs", "languages", "categories", "kinds")
 
 
 class CachedChunk(NamedTuple):
+    """A decoded chunk, with what searches need besides it."""
+
     chunk: Chunk
     names: Names
     refs: str  # as stored
@@ -28,7 +30,7 @@ class CachedChunk(NamedTuple):
 
 
 class ChunkCache:
-    """Chunks by row, for any number of threads. Nothing of a row changes except its refs."""
+    """Keeps chunks by row; safe to share between threads. Only the refs of a row ever change."""
 
     def __init__(self) -> None:
         self._chunks: dict[int, CachedChunk] = {}
@@ -36,7 +38,7 @@ class ChunkCache:
     def take(
         self, connection: sqlite3.Connection, columns: ColumnTable, positions: Sequence[int]
     ) -> dict[int, CachedChunk]:
-        """Return the chunk at each position, under its refs in this snapshot."""
+        """Return the chunk at each position, with the refs that it has in this snapshot."""
         rows = columns.rows[positions].tolist()
         at = dict(zip(rows, positions, strict=True))
         chunks = self._chunks
@@ -61,7 +63,7 @@ def _decoded(
 
 
 def _under(cached: CachedChunk, refs: str) -> CachedChunk:
-    """Return the chunk under these refs."""
+    """Return the chunk with these refs in place of its own."""
     if refs == cached.refs:
         return cached
     return cached._replace(chunk=cached.chunk._replace(refs=tables.refs_from(refs)), refs=refs)

@@ -107,7 +107,7 @@ def checkpoint(connection: sqlite3.Connection) -> None:
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether there is no chunk."""
+    """Return whether there is no chunk."""
     return connection.execute("SELECT 1 FROM chunks LIMIT 1").fetchone() is None
 
 

@@ -25,8 +25,6 @@ from codelode.fusion import shortlist
 from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RefName
 from codelode.vectors import Vector
 
-#: A repository and a path in it.
-
 
 class _Index(NamedTuple):
     """The open database file with its chunk cache."""

@@ -38,7 +38,7 @@ def withdraw(folder: Path) -> None:
 
 
 def check(folder: Path, *, dim: int, identity: str) -> bool:
-    """Whether there is an index with this signature.
+    """Return whether there is an index with this signature.
 
     Raises SchemaMismatch when the index has another signature and chunks, and Superseded when
     another folder was published.
@@ -57,7 +57,7 @@ def check(folder: Path, *, dim: int, identity: str) -> bool:
 
 
 def is_signed(folder: Path, *, dim: int, identity: str) -> bool:
-    """Whether there is an index with exactly this schema and embedder."""
+    """Return whether there is an index with exactly this schema and embedder."""
     return read(folder) == _identity(dim, identity)
 
 
@@ -90,7 +90,7 @@ def space(folder: Path) -> VectorSpace | None:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether there are tables, without any chunk."""
+    """Return whether there are tables, without any chunk."""
     if database.file_number(folder) is None:
         return False
     with (

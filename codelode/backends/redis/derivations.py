@@ -26,7 +26,6 @@ GENERATIONS = 8
 TTL_S = 60 * 86_400
 
 #: Memory of an entry in addition to key and value, bytes: a hash table slot and two headers.
-
 ENTRY_BYTES = 80
 
 #: Keys per script call: a long call blocks every other client of the server.

@@ -24,8 +24,8 @@ from codelode.model import RefName, RepositoryName
 from codelode.references import distinct_names, lookup_key
 from codelode.tokens import Memo
 
-#: Attempts of a read that a change interrupts: the removal of the repository, or a ref that went
-#: from one version of a file to another. If that goes on, the last attempt counts.
+#: Attempts of a read while the index changes: the repository is removed, or a ref moves from one
+#: version of a file to another. If every attempt meets a change, the last one counts.
 READ_ATTEMPTS = 5
 
 _DIGEST_BYTES = 5

@@ -1,4 +1,4 @@
-"""The repositories and files that appear in the tables in Redis, for comparison with the ledger.
+"""List the repositories and files in the tables in Redis, for comparison with the ledger.
 
 A scan of all keys finds the repositories; their files are read from the tables of each.
 """
@@ -74,7 +74,6 @@ class RedisTableInventory:
 
     def drop(self, outputs: tuple[bytes, ...]) -> None:
         """Remove the stage outputs with these keys."""
-
         with translated():
             for start in range(0, len(outputs), _STEP):
                 self._client.unlink(*outputs[start : start + _STEP])

@@ -126,7 +126,7 @@ class Channel(redis.Channel):  # type: ignore[misc]
         self._is_resting = False
 
     def _brpop_read(self, **options: Any) -> Any:
-        """Receive a message; one that is no JSON is dropped instead of ending the worker."""
+        """Receive a message; one that is not JSON is dropped instead of ending the worker."""
         try:
             return super()._brpop_read(**options)
         except ValueError as exc:

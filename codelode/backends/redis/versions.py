@@ -1,4 +1,4 @@
-"""Values per path that are shared by refs, as `versions.lua` stores them.
+"""Read and remove values per path that refs share, as `versions.lua` stores them.
 
 Each ref of a repository has a number. A record begins with the numbers of the refs that have the
 value, which are its members.
@@ -26,7 +26,7 @@ Call = tuple[str, Sequence[bytes]]  # key and arguments of a script
 
 
 def given(refs: Sequence[RefName]) -> list[bytes]:
-    """Return the arguments of a script that say at which refs it writes."""
+    """Return the arguments by which a script knows the refs at which it writes."""
     return [str(len(refs)).encode(), *map(keys.encode, refs)]
 
 

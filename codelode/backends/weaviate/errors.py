@@ -136,7 +136,7 @@ def refusal(message: str, *, file: str) -> CodelodeError:
 
 
 def is_lost(exc: BaseException) -> bool:
-    """Whether the server says that the collection or the tenant is not there."""
+    """Return whether the server says that the collection or the tenant is not there."""
     row = _by_text(str(exc))
     return row is not None and row[1] == LOST
 

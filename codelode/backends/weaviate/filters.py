@@ -75,7 +75,7 @@ def equals(name: str, value: str) -> FilterReturn:
 
 
 def has_globs(filters: Filters) -> bool:
-    """Whether a chunk that meets the condition may be outside of the filters."""
+    """Return whether a chunk that meets the condition may be outside of the filters."""
     return bool(filters.paths or filters.symbols) or not all(map(_is_exact, filters.not_paths))
 
 
@@ -138,7 +138,7 @@ def _path(glob: str) -> FilterReturn | None:
 
 
 def _is_exact(glob: str) -> bool:
-    """Whether the condition of `_path` admits only paths that the glob matches."""
+    """Return whether the condition of `_path` admits only paths that the glob matches."""
     if not glob or _AMBIGUOUS.search(glob):
         return False
     if globs.is_literal(glob) or _BELOW_ANY.fullmatch(glob):
@@ -160,7 +160,7 @@ def _last_part(last: str) -> list[FilterReturn]:
 
 
 def _is_covered(glob: str, *, folder: str, last: str) -> bool:
-    """Whether folder, depth, and last part express the whole glob."""
+    """Return whether folder, depth, and last part express the whole glob."""
     between = glob.removeprefix(folder).removesuffix(last).strip("/")
     return between in ("", "**") and (last == "**" or "**" not in last)
 

@@ -105,7 +105,7 @@ class IntentLog:
         self._log.data.delete_by_id(id)
 
     def _all_exist(self, ids: Sequence[UUID]) -> bool:
-        """Whether all ids are stored; may miss those that another writer stores at the moment."""
+        """Return whether all ids are stored; may miss some that another writer is storing."""
         return all(len(self._existing(some)) == len(some) for some in batch.batches(ids, batch.IDS))
 
     def _existing(self, ids: Sequence[UUID]) -> Sequence[Any]:

@@ -144,7 +144,7 @@ class WeaviateChunkStore:
             yield _Writing(quorum, intents, liveness)
 
     def _exists(self) -> bool:
-        """Whether there is an index, of any embedder."""
+        """Return whether there is an index, of any embedder."""
         if self._collection or self._is_shadow:
             return True
         with translated(), LivenessProbe(self._address), self._lock:

@@ -217,7 +217,8 @@ def test_a_malformed_listen_address_is_named(codelode, monkeypatch, listen):
 
     assert answer.status == 2
     assert (
-        f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, as 127.0.0.1:50051" in answer.err
+        f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, such as 127.0.0.1:50051"
+        in answer.err
     )
 
 

@@ -1,4 +1,4 @@
-"""Parsed files as the parser makes them, without parsing."""
+"""Make parsed files like those of the parser, without parsing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from codelode.model import (
 
 @pytest.fixture
 def piece():
-    """A function from content and kind to a piece."""
+    """Return a function that makes a piece from its content and kind."""
 
     def build(content, kind=Kind.FUNCTION, symbol="", line=1):
         return Piece(
@@ -35,7 +35,7 @@ def piece():
 
 @pytest.fixture
 def parsed():
-    """A function from pieces to a parsed file; `exports` are names it shows to others."""
+    """Return a function that makes a parsed file from pieces; `exports` are exported names."""
 
     def build(*pieces, exports=(), language="python", category=Category.SOURCE):
         return ParsedFile(
