@@ -148,7 +148,7 @@ def test_a_private_repository_is_cloned_with_the_token_of_the_home_folder(
 
 def test_a_clone_that_fails_leaves_no_mirror(host, mirrors, source):
     source.commit({"a.py": "a"})
-    with pytest.raises(Unavailable, match="500"):
+    with pytest.raises(Unavailable):
         mirrors.sync(Repository(NAME, f"{host}/breaks/source"))
     assert not mirrors.git_dir(NAME).exists()
 
