@@ -152,7 +152,7 @@ def _work(
     arguments: tuple[Any, ...],
 ) -> None:
     """Run in the child: send the result or the error."""
-    die_with_parent()
+    _die_with_caller()
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     result: object
     try:
@@ -163,6 +163,18 @@ def _work(
         sender.send(result)
     except Exception:  # noqa: BLE001 - an error that cannot be sent is sent as text
         sender.send(RuntimeError(f"{type(result).__name__}: {result}"))
+
+
+def _die_with_caller() -> None:
+    """Have the kernel kill the calling process, a child of `call`, when its worker ends.
+
+    The server process ends when all copies of one end of a pipe are closed. A child is given a
+    copy, which would keep both alive after the worker, so it closes it.
+    """
+    die_with_parent()
+    server = forkserver._forkserver
+    os.close(server._forkserver_alive_fd)  # type: ignore[attr-defined]
+    server._forkserver_alive_fd = None  # type: ignore[attr-defined]
 
 
 def die_with_parent() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +69,31 @@ def test_a_process_that_dies_is_reported_with_its_signal():
         call(signal.raise_signal, signal.SIGKILL)
     with pytest.raises(Unavailable, match="status 3"):
         call(os._exit, 3)
+
+
+def work_for_ever(pid_file):
+    """Leave the id of this process in a file, then hold the interpreter lock."""
+    Path(pid_file).write_text(str(os.getpid()))
+    re.fullmatch(*ENDLESS[1:])
+
+
+def test_work_dies_with_the_process_that_called(tmp_path, wait_for):
+    pid_file = tmp_path / "pid"
+    program = "from tests.workers import test_confined as t; t.call(t.work_for_ever, t.sys.argv[1])"
+    command = [sys.executable, "-c", program, str(pid_file)]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2]) as caller:
+        wait_for(lambda: pid_file.exists() and pid_file.read_text(), "the work to begin")
+        caller.kill()
+    wait_for(lambda: not is_alive(int(pid_file.read_text())), "the work to end")
+
+
+def is_alive(pid):
+    """Whether the process runs; one that has ended but is not yet collected does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
 
 
 def test_slots_bound_what_is_done_at_once_and_waiting_can_be_given_up():
