@@ -91,7 +91,8 @@ def plan_pulled(run: Run, services: Services, fingerprint: str, checked_out: Ref
         skipped=len(manifest.skipped),
     )
     if layout is not None:
-        _announce(repository, prepared.ref, layout, layout.fingerprints(), services)
+        refs = _refs(manifest, prepared.ref, repository, services)
+        _announce(repository, refs, layout, layout.fingerprints(), services)
     return advance
 
 
@@ -139,23 +140,31 @@ def _with_dependents(
     if not manifest.is_rebuild and not imports.concerns_others(manifest, known):
         return manifest, None
     layout = services.layout(repository, manifest.revision)
-    _announce(repository, ref, layout, _invalidated(before, layout.fingerprints()), services)
+    refs = _refs(manifest, ref, repository, services)
+    _announce(repository, refs, layout, _invalidated(before, layout.fingerprints()), services)
     found = imports.dependents(manifest, layout, known)
     listed = services.blobs.listing(repository, manifest.revision) if found else ()
     again = [WorkItem(f.path, f.blob, f.size_bytes) for f in listed if f.path in found]
     return replace(manifest, items=(*again, *manifest.items)), layout
 
 
+def _refs(
+    manifest: FileManifest, ref: RefName, repository: RepositoryName, services: Services
+) -> tuple[RefName, ...]:
+    """Return the refs that what is stored at the ref carries once the run is planned."""
+    found = services.ledger.get(repository)
+    default = ref if manifest.makes_default else found.default_ref if found else ""
+    return refs_of(ref, default=default)
+
+
 def _announce(
     repository: RepositoryName,
-    ref: RefName,
+    refs: Sequence[RefName],
     layout: imports.Layout,
     resolved: Mapping[str, str],
     services: Services,
 ) -> None:
-    """Store the packages that the ref publishes, and fingerprints of its manifests."""
-    found = services.ledger.get(repository)
-    refs = refs_of(ref, default=found.default_ref if found else "")
+    """Store the packages that the refs publish, and fingerprints of their manifests."""
     packages = PublishedPackages(imports.published(layout), resolved)
     services.packages.publish(repository, refs, packages)
 
