@@ -136,6 +136,7 @@ def assert_sound(cluster, run, wait_for):
 PASSES_ON = ("before pass_on", "after pass_on", "after push")
 MOMENTS = [
     *[("pull", moment, "worker") for moment in ("before plan", "after plan", "after push")],
+    *[("pull", moment, "process") for moment in ("before plan", "after plan")],  # the planning one
     *[("parse", moment, "worker") for moment in PASSES_ON],
     *[("parse", moment, "process") for moment in PASSES_ON],  # of its pool, alone
     *[("embed", moment, "worker") for moment in PASSES_ON],

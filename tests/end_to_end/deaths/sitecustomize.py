@@ -2,7 +2,8 @@
 
 Python imports a module of this name as it starts, so the product needs no hook for it: a cluster
 finds this one by PYTHONPATH. An order is a file `WORKER MOMENT METHOD` in the folder DEATHS. Of the
-calls that fit it the first one renames it, to the same with the id of its process, and dies of it.
+calls that fit it the first one renames it, to the same with the id of the process that the order is
+about, its own or the worker's, and dies of it.
 """
 
 from __future__ import annotations
@@ -25,9 +26,14 @@ def run_the_hidden_one():
 
 
 def worker_name():
-    """Which worker this process is, as in `python -P -m workers NAME`; empty: none."""
+    """Which worker this process is, as in `python -P -m workers NAME`, or works for; empty: none.
+
+    The server process that plans for the pull worker is told by the environment.
+    """
     _, is_worker, arguments = " ".join(sys.orig_argv).partition(" -m workers ")
-    return arguments.split()[0] if is_worker else ""
+    if is_worker:
+        os.environ["DEATHS_WORKER"] = arguments.split()[0]
+    return os.environ.get("DEATHS_WORKER", "")
 
 
 def lie_in_wait(worker):
@@ -57,14 +63,15 @@ def mortal(method, worker):
 
 def die_if_ordered(moment):
     order = Path(os.environ["DEATHS"], moment)
-    taken = order.with_suffix(f".{os.getpid()}")
     try:
-        order.rename(taken)  # one of several processes succeeds
+        is_alone = order.read_text() == "process"
+        dies = os.getpid() if is_alone else os.getpgrp()  # a worker leads its group
+        order.rename(order.with_suffix(f".{dies}"))  # one of several processes succeeds
     except FileNotFoundError:
         return
-    if taken.read_text() == "process":
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.killpg(0, signal.SIGKILL)  # a worker and its pool are one group
+    if is_alone:
+        os.kill(dies, signal.SIGKILL)
+    os.killpg(dies, signal.SIGKILL)
 
 
 run_the_hidden_one()
