@@ -11,9 +11,10 @@ import io
 import math
 import os
 import re
-import resource
+import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -38,6 +39,8 @@ from workers.confined import WATCH_S, Abandoned
 LOCAL_TIMEOUT_S = 600.0
 #: Memory that git may use, bytes; files that it maps do not count.
 MEMORY_BYTES = 4 << 30
+#: Becomes the command "$@" after limiting its memory to $0 kilobytes.
+_LIMITED = 'ulimit -d "$0" && exec "$@"'
 #: Most output of a call, bytes. Listing a commit of 500,000 files prints about 50 MB.
 OUTPUT_BYTES = 256 << 20
 #: Time without a message after which a transfer has stalled, seconds; git reports every second.
@@ -202,10 +205,10 @@ def run(
     NotFound, or Unavailable, by git's reason.
     """
     heard = _Heard(on_line)
-    with _input(stdin) as source, _started(arguments, variables, source, hold) as process:
+    command = bounded(*arguments, memory_bytes=memory_bytes)
+    with _input(stdin) as source, _started(command, variables, source, hold) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        bounded(process, memory_bytes)
         listener = threading.Thread(target=_listen, args=(process.stderr, heard), daemon=True)
         listener.start()
         limits = _Limits(_command(arguments), timeout_s, stall_s, is_wanted)
@@ -258,23 +261,20 @@ def _input(content: bytes) -> Iterator[IO[bytes] | int]:
 
 @contextmanager
 def _started(
-    arguments: Sequence[str],
+    command: Sequence[str],
     variables: Mapping[str, str] | None,
     source: IO[bytes] | int,
     hold: Sequence[int],
 ) -> Iterator[subprocess.Popen[bytes]]:
-    try:
-        process = subprocess.Popen(
-            ("git", *arguments),
-            stdin=source,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment() if variables is None else variables,
-            start_new_session=True,
-            pass_fds=hold,
-        )
-    except FileNotFoundError as exc:
-        raise InvalidSettings("git is not in PATH; install git 2.30 or newer") from exc
+    process = subprocess.Popen(
+        command,
+        stdin=source,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment() if variables is None else variables,
+        start_new_session=True,
+        pass_fds=hold,
+    )
     with process:
         try:
             yield process
@@ -288,11 +288,16 @@ def _command(arguments: Sequence[str]) -> str:
     return arguments[2] if arguments[0] == "--git-dir" else arguments[0]
 
 
-def bounded(process: subprocess.Popen[bytes], memory_bytes: int = MEMORY_BYTES) -> None:
-    """Limit the memory of a process and of those that it starts from now on, on Linux."""
-    if hasattr(resource, "prlimit"):
-        with suppress(ProcessLookupError):
-            resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+def bounded(*arguments: str, memory_bytes: int = MEMORY_BYTES) -> tuple[str, ...]:
+    """Return the command `git ARGUMENTS`, its memory and that of what it starts limited, on Linux.
+
+    A shell sets the limit before it becomes git: a limit that is set once git runs misses the
+    transport that git has already started. Raises InvalidSettings if there is no git.
+    """
+    if shutil.which("git") is None:
+        raise InvalidSettings("git is not in PATH; install git 2.30 or newer")
+    limit = ("/bin/sh", "-c", _LIMITED, str(memory_bytes >> 10)) if sys.platform == "linux" else ()
+    return (*limit, "git", *arguments)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from codelode.errors import InvalidSettings, Unavailable
+from codelode.errors import Unavailable
 from workers.pull import git
 
 #: What is not wanted of a large file is read in blocks of this size, bytes.
@@ -28,18 +28,14 @@ class Objects:
 
     def __init__(self, mirror: Path) -> None:
         self._lock = threading.Lock()
-        try:
-            self._process = subprocess.Popen(
-                ("git", "--git-dir", str(mirror), "cat-file", "--batch"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=git.environment(),
-                start_new_session=True,
-            )
-        except FileNotFoundError as exc:
-            raise InvalidSettings("git is not in PATH; install git 2.30 or newer") from exc
-        git.bounded(self._process)
+        self._process = subprocess.Popen(
+            git.bounded("--git-dir", str(mirror), "cat-file", "--batch"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=git.environment(),
+            start_new_session=True,
+        )
         _open.add(self)
 
     def read(self, name: str, *, max_bytes: int = sys.maxsize) -> bytes | None:

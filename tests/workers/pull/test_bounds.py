@@ -147,6 +147,13 @@ def test_a_list_of_refs_without_an_end_meets_the_memory_bound(host, tmp_path):
         bounded.sync(Repository(NAME, f"{host}/endless/x"))
 
 
+def test_what_git_starts_at_once_has_the_memory_bound():
+    asked = ("-c", "alias.bound=!ulimit -d", "bound")
+    with ThreadPoolExecutor(16) as pool:  # busy, so that git runs before the caller goes on
+        told = list(pool.map(lambda _: git.run(*asked, memory_bytes=64 << 20), range(160)))
+    assert set(told) == {b"65536\n"}
+
+
 def test_hosts_that_do_not_answer_delay_no_other_repository(host, mirrors, repository, source):
     revision = source.commit({"a.py": "a"})
     is_over = threading.Event()
