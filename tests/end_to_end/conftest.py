@@ -19,6 +19,7 @@ import pytest
 from codelode.backends import registry
 from codelode.client import Client
 from codelode.cluster import token_file, token_of
+from codelode.environment import MARKER
 from codelode.model import DEFAULT_REF, RepositoryName, RunState
 from codelode.settings import Settings, load
 from tests.end_to_end.stored import Stored, read
@@ -135,10 +136,13 @@ class Cluster:
         return (self.data.parent / "up.log").read_text(errors="replace")[-2000:]
 
     def _owns(self, entry: Path) -> bool:
+        """Return whether it is a process of ours, or a program that one of ours started."""
         try:
-            return f"CODELODE_DATA={self.data}\0".encode() in (entry / "environ").read_bytes()
+            variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             return False
+        names = ("CODELODE_DATA", MARKER)
+        return any(f"{name}={self.data}".encode() in variables for name in names)
 
 
 def _command(entry: Path) -> str:
