@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from codelode.cluster import token_file
 from tests.end_to_end.runs import said
 
 #: What nobody must find: the token of the gateway, and secrets in mistyped addresses.
@@ -65,15 +66,16 @@ def test_no_surface_of_a_run_repeats_a_secret(guarded, git, seen_by_ssh):
     of_git = seen_by_ssh.read_bytes()
     assert b"PATH=" in of_git
     assert b"CODELODE_CLUSTER=" in of_git  # by which a leftover is found
-    holders = [one for one in environments(guarded) if TOKEN.encode() in one]
-
-    # Of the shell that starts the gateway there may be two: the process and its child.
-    assert holders
-    assert len(holders) == len(environments(guarded, "gateway"))
+    processes = environments(guarded)
+    assert len(environments(guarded, "-m gateway")) == 1
+    assert [one for one in processes if TOKEN.encode() in one] == []
     assert guarded.stop() == 0
     files = {path: path.read_bytes() for path in guarded.data.rglob("*") if path.is_file()}
     assert any("appendonly" in path.name for path in files)  # everything that Redis was sent
     files[guarded.data.parent / "up.log"] = (guarded.data.parent / "up.log").read_bytes()
+    kept = token_file(guarded.data)  # from which the gateway and its clients read it
+    assert files.pop(kept) == TOKEN.encode()
+    assert stat.S_IMODE(kept.stat().st_mode) == stat.S_IRUSR | stat.S_IWUSR
     for canary in (TOKEN, *CANARIES):
         assert [path for path, content in files.items() if canary.encode() in content] == []
         assert [text for text in (*texts, of_git) if canary.encode() in text] == []
