@@ -1,4 +1,4 @@
-"""How long a fresh repository of 20 files takes beside a hostile one, and on an idle cluster.
+"""Time a fresh repository of 20 files beside each hostile one, and on an idle cluster.
 
     python tests/bench/fairness.py [--only NAME …] [--json FILE]
 

@@ -133,7 +133,7 @@ def test_settings_that_are_set_exist(services):
 
 
 def test_every_setting_can_be_set_in_the_environment_file(services):
-    """What Compose itself decides has a value, the others take theirs from `.env`."""
+    """Compose gives some settings a value; the others take theirs from `.env`."""
     # Of the command line, and of `codelode up`; Compose passes the token itself.
     decided_elsewhere = {"server", "redis_bin", "redis_memory_mb", "token_file"}
     of_the_gateway = {"listen", "token"}

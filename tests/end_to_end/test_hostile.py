@@ -98,7 +98,7 @@ def test_hosts_that_never_answer_delay_nobody_and_git_ends_with_its_run(
 
 
 def test_a_run_that_kills_its_worker_again_and_again_fails(hostile, make_git, wait_for):
-    """As a git or a library does that takes the worker with it; a restart does not help."""
+    """A git or a library can take its worker with it, and a restart does not help."""
     with hostile.client() as client, silent_host() as host:
         run = client.index(f"{host}/deadly", name="deadly", wait=False)
         for _ in range(hostile.settings().max_attempts):

@@ -170,7 +170,7 @@ def test_the_hit_that_does_not_fit_is_cut_to_its_first_lines_and_is_the_last():
 
 
 async def test_a_function_that_a_small_budget_shows_is_not_lost_to_a_related_file(make_chunk):
-    """With 1,500 tokens, a function of 930 gave way to a drawing of 440 and edges of 140."""
+    """A budget of 1,500 tokens once dropped a function of 930 for a drawing of 440."""
     function = make_chunk("src/long.py", "\n".join(["value = compute(argument)"] * 145))
     drawing = make_chunk("src/art.py", "\n".join(["#" + "-" * 60] * 27))
     near = Related(HTTP, "src/art.py", FileRelation.SIBLING, 1, "src/long.py", (drawing,))

@@ -173,7 +173,7 @@ def flower_login(running: Up) -> str:
 
 
 def asked(running: Up, path: str, *, login: str = "", method: str = "GET") -> tuple[int, bytes]:
-    """What Flower answers."""
+    """Return the status and the body of Flower's answer."""
     headers = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"} if login else {}
     body = b"" if method == "POST" else None
     request = urllib.request.Request(
@@ -268,7 +268,7 @@ FORGED: list[tuple[str, str, dict[str, object]]] = [
 
 
 def test_forged_messages_are_dropped_with_a_reason_and_stop_nothing(up, repository):
-    """As one who can reach the broker could send them."""
+    """Send messages as somebody could who reaches the broker."""
     with Celery("forger", set_as_current=False) as forger:
         forger.conf.update(jobs.broker_settings(load(redis_url=up.cluster.redis)))
         job = {"run": "a" * 16, "repository": "greeter", "path": "greet.py", "blob": "b" * 40}

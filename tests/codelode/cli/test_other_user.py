@@ -1,4 +1,4 @@
-"""What another user of the machine gets of a cluster, its data folder, and a backup: nothing."""
+"""Another user of the machine gets nothing of a cluster, its data folder, and a backup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `codelode search` shows on a terminal: a real pseudo-terminal, in a process of its own."""
+"""`codelode search` formats for a terminal: a pseudo-terminal, in a process of its own."""
 
 from __future__ import annotations
 

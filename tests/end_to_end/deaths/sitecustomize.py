@@ -26,7 +26,7 @@ def run_the_hidden_one():
 
 
 def worker_name():
-    """Which worker this process is, as in `python -P -m workers NAME`, or works for; empty: none.
+    """Return the NAME of the `python -P -m workers NAME` that this is or works for, or "".
 
     The server process that plans for the pull worker is told by the environment.
     """

@@ -134,7 +134,7 @@ def test_the_answer_of_a_host_says_whether_a_retry_may_help(host, mirrors, path,
 def test_a_private_repository_is_cloned_with_the_token_of_the_home_folder(
     host, mirrors, source, home
 ):
-    """As docs/operations.md sets it up; the folder may be read-only."""
+    """Set the token up as docs/operations.md says; the folder may be read-only."""
     source.commit({"a.py": "a"})
     private = Repository(NAME, f"{host}/private/source")
     with pytest.raises(Denied):
