@@ -73,10 +73,13 @@ def call(
     *arguments: object,
     what: str,
     timeout_s: float,
+    timeout_setting: str = "",
     memory_bytes: int,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> T:
-    """Return the function's result, or raise its error. `what` names the work in messages.
+    """Return the function's result, or raise its error.
+
+    In messages, `what` names the work and `timeout_setting` the setting of the time limit.
 
     Function, arguments, and result are pickled. Raises Rejected if the work takes longer than
     `timeout_s` or more than `memory_bytes`, Unavailable if its process dies, Abandoned as soon as
@@ -90,7 +93,8 @@ def call(
         child.start()
     sender.close()
     try:
-        _wait(answers, timeout_s, what, is_wanted)
+        limited = f"{what} ({timeout_setting})" if timeout_setting else what
+        _wait(answers, timeout_s, limited, is_wanted)
         result = answers.recv()
     except EOFError as exc:
         _end(child)

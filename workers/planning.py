@@ -44,8 +44,9 @@ def plan(run: Run, services: Services, *, is_wanted: Callable[[], bool]) -> Adva
         return confined.call(
             _plan_alone,
             *(run, settings, fingerprint, checked_out),
-            what="reading the repository's files and manifests (CODELODE_PLAN_TIMEOUT_S)",
+            what="reading the repository's files and manifests",
             timeout_s=settings.plan_timeout_s,
+            timeout_setting="CODELODE_PLAN_TIMEOUT_S",
             memory_bytes=PARSE_MEMORY_BYTES,
             is_wanted=is_wanted,
         )

@@ -555,8 +555,8 @@ class RemoveRepositoryRequest(_message.Message):
     REF_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     ref: _builtins.str
-    """Remove only this ref; empty: the whole repository. The default ref of several is refused, and
-    the last ref takes the repository along.
+    """Remove only this ref; empty: the whole repository. The default ref is refused while there are
+    others. Removing the last ref removes the repository too.
     """
     def __init__(
         self,
