@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
@@ -331,7 +330,7 @@ def test_a_repository_of_which_nothing_is_indexed_yet_is_not_said_to_be_well(ser
 
 def test_an_interrupted_wait_leaves_the_run_going(served, gateway, make_run, monkeypatch):
     def interrupt(*_: object, **__: object) -> None:
-        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt  # as Ctrl-C; a test run in the background ignores the signal
 
     monkeypatch.setattr("codelode.cli.progress.progress_line", interrupt)
     gateway.watches = [[make_run("indexing")]]
