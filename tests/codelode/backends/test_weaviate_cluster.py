@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 from codelode.backends.weaviate import TenantIndex, search
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.model import FileChunks
+from tests.waiting import wait_until
 
 
 @pytest.mark.timeout(240)
@@ -52,7 +54,16 @@ async def test_no_node_accepts_a_request_without_the_key(weaviate_nodes, open_we
         with pytest.raises(InvalidSettings, match="CODELODE_WEAVIATE_API_KEY"):
             await stranger.found()
         for path in ("/nodes/status", "/cluster/users/db/lastUsedTime", "/indices/Any/shards/any"):
-            assert httpx.get(node.data_url + path, trust_env=False).status_code == 401
+            wait_until(partial(answer, node.data_url + path), "the node to listen")
+            assert answer(node.data_url + path) == 401
+
+
+def answer(url):
+    """Return the status of the answer; None while a node that starts again does not listen yet."""
+    try:
+        return httpx.get(url, trust_env=False, timeout=60).status_code
+    except httpx.ConnectError:
+        return None
 
 
 def insist(write, *, timeout_s=120.0):
