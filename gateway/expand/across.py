@@ -15,7 +15,7 @@ from codelode import deadline, languages, references
 from codelode.model import DEFAULT_REF, Category, RepositoryName
 from codelode.modules import Module, module
 from codelode.name_resolution import Confidence
-from gateway.expand.imported import Imports, Meaning, Meanings, imports_of, resolved
+from gateway.expand.imported import Imports, Meaning, Meanings, elsewhere, imports_of, resolved
 from gateway.expand.links import GraphNode, Link
 from gateway.expand.subject import SubjectQuery
 from gateway.state import Backends
@@ -102,10 +102,8 @@ def _other_packages(query: SubjectQuery, links: Iterable[Link], backends: Backen
         )
         for path, keys in used.items()
         for key in keys
-        for repository, folder in published.get(key, ())
-        if repository != query.repository
-        and repository in query.visible
-        and (path, repository) not in known
+        for repository, folder in elsewhere(key, published.get(key, ()), query.repository)
+        if repository in query.visible and (path, repository) not in known
     ]
 
 
@@ -125,13 +123,19 @@ def _consumers(query: SubjectQuery, backends: Backends) -> list[Link]:
     assert backends.packages is not None
     published = backends.packages.published_by(query.repository, query.ref).keys
     keys = {references.of_package(key): key for key in _keys_around(published, query.paths)}
+    publishers = backends.packages.publishers(sorted(keys.values()))
     links: dict[tuple[GraphNode, GraphNode], Link] = {}
     is_code = not any(map(_is_manifest, query.paths))
     for repository in query.visible:
         deadline.check()
         if repository == query.repository or not keys or len(links) >= query.limit:
             continue
-        held = backends.references.files(repository, DEFAULT_REF, list(keys))
+        taken = [
+            name
+            for name, key in keys.items()
+            if elsewhere(key, publishers.get(key, ()), repository)
+        ]
+        held = backends.references.files(repository, DEFAULT_REF, taken)
         users = {path: name for name, paths in held.items() for path in paths[:MAX_CONSUMERS]}
         there = replace(query, repository=repository, ref=DEFAULT_REF)
         imports = imports_of(there, sorted(users), backends)

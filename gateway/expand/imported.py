@@ -60,6 +60,7 @@ class _Asked:
         return [place(self.folder, *self.inside[:count]) for count in counts]
 
 
+Publisher = tuple[RepositoryName, str]  # with the folder of the package
 Meanings = Mapping[Module, Sequence[Meaning]]
 Imports = Mapping[str, Sequence[Module]]  # by the path of the importing file
 
@@ -103,17 +104,30 @@ def resolved(
     asked: dict[RepositoryName, list[_Asked]] = {}
     for one in known:
         for key, inside in one.packages():
-            others = [at for at in published.get(key, ()) if at[0] != query.repository]
-            for repository, folder in others:
+            publishers = published.get(key, ())
+            for repository, folder in elsewhere(key, publishers, query.repository):
                 if repository in visible:
                     asked.setdefault(repository, []).append(_Asked(one, folder, key, inside))
-            if others:
+            if publishers:
                 break
     found: dict[Module, list[Meaning]] = {one: [] for one in modules}
     for repository, some in asked.items():
         for at, meanings in _found(repository, some, backends):
             found[at.module] += meanings
     return found
+
+
+def elsewhere(
+    key: str, publishers: Sequence[Publisher], repository: RepositoryName
+) -> list[Publisher]:
+    """Return the publishers of a package that files of the repository may mean.
+
+    A repository that publishes the package itself means its own, except on the JVM, where several
+    repositories may share a package.
+    """
+    others = [at for at in publishers if at[0] != repository]
+    is_own = len(others) < len(publishers)
+    return [] if is_own and not key.startswith("jvm:") else others
 
 
 def _found(

@@ -147,6 +147,41 @@ USERS = {
 }
 
 
+#: Files that publish a package whose name the maker publishes, too, and an import of it.
+OWN = {
+    "python": (PYTHON, {"acme/__init__.py": ""}, "a.py", "import acme.sync\n"),
+    "rust": (RUST, {"Cargo.toml": '[package]\nname = "net"\n'}, "src/a.rs", "use net::made::X;\n"),
+    "npm": (NPM, {"package.json": '{"name": "@acme/ui"}'}, "a.ts", "import '@acme/ui/theme'\n"),
+    "go": (
+        *(GO, {"go.mod": "module example.org/acme/net\n"}, "a.go"),
+        'package a\n\nimport "example.org/acme/net/tcp"\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OWN)
+async def test_a_repository_means_its_own_package_of_two_with_one_name(world, case):
+    maker, files, path, text = OWN[case]
+    world.index(MAKER, maker)
+    world.index(USER, {**files, path: text})
+
+    for relation in ("cross_repository", "imports"):
+        links = await ask(world, path, relation, repository=USER)
+        assert MAKER not in {link.target.repository for link in links}
+    for made in filter(maker.get, maker):
+        links = await ask(world, made, reverse=True, repository=MAKER)
+        assert USER not in {link.source.repository for link in links}
+
+
+async def test_repositories_may_share_a_package_of_the_jvm(world):
+    world.index(MAKER, JAVA)
+    own = {"src/main/java/org/acme/net/Own.java": "package org.acme.net;\n\nclass Own {}\n"}
+    world.index(USER, {**own, "A.java": "import org.acme.net.Listener;\n\nclass A {}\n"})
+
+    links = await ask(world, "A.java", repository=USER)
+    assert ends(links, "target") == [("src/main/java/org/acme/net/Listener.java", "", "exact")]
+
+
 async def test_a_file_is_used_only_by_those_that_import_something_of_it(world):
     world.index(MAKER, RUST)
     world.index(USER, USERS)
