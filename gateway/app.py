@@ -34,7 +34,8 @@ from codelode.v1 import (
     search_pb2,
     search_pb2_grpc,
 )
-from gateway.access import SharedToken
+from gateway.access import Access
+from gateway.access.shared_token import SharedToken
 from gateway.api.rpc.interceptors import Calls
 from gateway.api.rpc.services import GraphService, IndexService, SearchService
 from gateway.caching_embedder import CachingEmbedder
@@ -150,7 +151,7 @@ class Gateway:
         self._settings = dependencies.settings
         self._published = dependencies.published
         self._health = health.aio.HealthServicer()
-        self._calls = Calls(SharedToken(self._settings.shared_token()))
+        self._calls = Calls(Access([SharedToken(self._settings.shared_token())]))
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
         self._is_healthy: bool | None = None  # as last reported
         self._is_open = False  # the store answered once

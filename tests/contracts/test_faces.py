@@ -21,7 +21,9 @@ from codelode.client import Client
 from codelode.errors import CodelodeError
 from codelode.settings import Settings
 from gateway import service
-from gateway.access import SharedToken
+from gateway.access import Access
+from gateway.access.identity import Credentials
+from gateway.access.shared_token import SharedToken
 from gateway.app import Gateway
 from gateway.service.requests import (
     ExplainRequest,
@@ -93,7 +95,7 @@ class ServiceLayer:
 
     def ask(self, function, request):
         call, given = getattr(service, function), self._running.dependencies
-        principal = SharedToken("").principal(None)
+        principal = self._running.do(Access([SharedToken("")]).principal(Credentials()))
         args = () if request is None else (request,)
         return self._shown(function, plain(self._running.do(call(given, principal, *args))))
 

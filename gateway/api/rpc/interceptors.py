@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -30,7 +30,8 @@ from grpc_status import rpc_status
 from codelode import deadline
 from codelode.access import Principal
 from codelode.errors import Busy, CodelodeError, InvalidQuery, TimedOut
-from gateway.access import SharedToken
+from gateway.access import Access
+from gateway.access.identity import Credentials
 from gateway.admission import Admission
 from gateway.api.rpc import status
 from gateway.service.audit import note
@@ -59,7 +60,7 @@ def caller() -> Principal:
 class Calls(aio.ServerInterceptor):
     """Wraps the handlers of our own services; `idle` is set while none of them is running."""
 
-    def __init__(self, access: SharedToken) -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
         self._admission = Admission()
         self._running = 0
@@ -78,8 +79,8 @@ class Calls(aio.ServerInterceptor):
         method = details.method.removeprefix("/")
         metadata = dict(details.invocation_metadata or ())
         request_id = _request_id(metadata.get(REQUEST_ID))
-        authorization = metadata.get(AUTHORIZATION)
-        about = _Call(method, request_id, authorization, handler.request_deserializer)
+        credentials = _credentials(metadata)
+        about = _Call(method, request_id, credentials, handler.request_deserializer)
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(
                 self._stream(handler.unary_stream, about),
@@ -95,7 +96,7 @@ class Calls(aio.ServerInterceptor):
         async def call(request: bytes, context: CallContext) -> Any:
             with self._counted(), _line(about, context) as outcome:
                 try:
-                    self._authenticate(about, context)
+                    await self._authenticate(about, context)
                     async with self._admission.admitted(context.time_remaining()):
                         return await behaviour(about.decoded(request), context)
                 except Exception as error:  # noqa: BLE001 - the process meets the world here
@@ -109,7 +110,7 @@ class Calls(aio.ServerInterceptor):
         async def call(request: bytes, context: CallContext) -> AsyncIterator[Any]:
             with self._counted(), _line(about, context) as outcome:
                 try:
-                    self._authenticate(about, context)
+                    await self._authenticate(about, context)
                     async for response in behaviour(about.decoded(request), context):
                         yield response
                 except Exception as error:  # noqa: BLE001 - the process meets the world here
@@ -117,9 +118,9 @@ class Calls(aio.ServerInterceptor):
 
         return call
 
-    def _authenticate(self, about: _Call, context: CallContext) -> None:
-        """Establish the principal of the call. Raises Unauthenticated, TimedOut."""
-        principal = self._access.principal(about.authorization)
+    async def _authenticate(self, about: _Call, context: CallContext) -> None:
+        """Establish the principal of the call. Raises Unauthenticated, Unavailable, TimedOut."""
+        principal = await self._access.principal(about.credentials)
         _caller.set(principal)
         note(principal=principal.name)
         _check_deadline(context)
@@ -142,7 +143,7 @@ class _Call:
 
     method: str
     request_id: str
-    authorization: object
+    credentials: Credentials
     deserializer: Callable[[bytes], Any]
 
     def decoded(self, request: bytes) -> Any:
@@ -216,6 +217,11 @@ def _cancelled(context: CallContext) -> grpc.StatusCode:
     if remaining is not None and remaining <= 0:
         return grpc.StatusCode.DEADLINE_EXCEEDED
     return grpc.StatusCode.CANCELLED
+
+
+def _credentials(metadata: Mapping[str, object]) -> Credentials:
+    authorization = metadata.get(AUTHORIZATION)
+    return Credentials(authorization if isinstance(authorization, str) else "")
 
 
 def _request_id(given: object) -> str:

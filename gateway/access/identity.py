@@ -1,0 +1,38 @@
+"""Types of what a call presents, and of the identity that an authenticator establishes from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from codelode.access import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Holds what a call presents, as the face received it; empty fields are absent."""
+
+    authorization: str = ""  # the header of that name
+    certificate: tuple[str, ...] = ()  # alternative names of a verified client certificate
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Names who is asking, and holds the rights that the credentials give."""
+
+    name: str  # with the kind of credentials: `token`, `key:ci`, `user:ann@example.org`
+    role: Role
+    groups: frozenset[str] = frozenset()
+    #: Globs over names of repositories that bound what is visible; None: the credentials set none.
+    repositories: tuple[str, ...] | None = None
+
+
+class Authenticator(Protocol):
+    """Establishes identities from one kind of credentials."""
+
+    async def identity(self, credentials: Credentials) -> Identity | None:
+        """Return the identity, or None if the credentials are of another kind.
+
+        Raises Unauthenticated if they are of this kind but wrong, Unavailable if they cannot be
+        checked now.
+        """

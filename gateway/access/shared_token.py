@@ -1,0 +1,38 @@
+"""The token that all callers of a gateway share."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+
+from codelode.access import Role
+from codelode.errors import Unauthenticated
+from gateway.access.identity import Credentials, Identity
+
+REMEDY = (
+    "set the environment variable CODELODE_TOKEN to the token of the gateway, or, for your own "
+    "`codelode up --data FOLDER`, set CODELODE_DATA to that folder "
+    "(without codelode's client: the header `authorization: Bearer TOKEN`)"
+)
+NO_TOKEN = f"this gateway requires a token: {REMEDY}"
+WRONG_TOKEN = f"the token of this call is wrong: {REMEDY}"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedToken:
+    """Admits the callers that send the token; if the token is empty, admits all callers.
+
+    Only a gateway on loopback that was not started by `codelode up` has an empty token.
+    """
+
+    token: str
+
+    async def identity(self, credentials: Credentials) -> Identity:
+        if not self.token:
+            return Identity("loopback", Role.ADMIN)
+        if not credentials.authorization:
+            raise Unauthenticated(NO_TOKEN)
+        given, expected = credentials.authorization.encode(), f"Bearer {self.token}".encode()
+        if not hmac.compare_digest(given, expected):
+            raise Unauthenticated(WRONG_TOKEN)
+        return Identity("token", Role.ADMIN)
