@@ -21,8 +21,13 @@ class Role(StrEnum):
     """The rights of a principal; each role includes the ones before it."""
 
     READER = "reader"  # search, and read status and coverage
-    INDEXER = "indexer"  # register repositories and start runs
-    ADMIN = "admin"  # remove repositories
+    INDEXER = "indexer"  # start and cancel runs, and choose patterns and default refs
+    ADMIN = "admin"  # register and remove repositories, and manage access
+
+    def includes(self, other: Role) -> bool:
+        """Return whether this role has all rights of the other one."""
+        ranks = tuple(Role)
+        return ranks.index(self) >= ranks.index(other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,13 @@ from gateway.service.audit import note
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
 from gateway.service.requests import RegisterRequest
+from gateway.service.roles import permitted
 
 #: Runs among which those of a ref that are not over are found: as many as the ledger keeps.
 RUNS_LOOKED_AT = 1_000
 
 
+@permitted
 async def repositories(
     dependencies: Dependencies, principal: Principal
 ) -> tuple[results.Repository, ...]:
@@ -27,6 +29,7 @@ async def repositories(
     return await asyncio.to_thread(listed, VisibleCatalog(dependencies.ledger, principal.visible))
 
 
+@permitted
 async def register(
     dependencies: Dependencies, principal: Principal, request: RegisterRequest
 ) -> Repository:
@@ -39,6 +42,7 @@ async def register(
     return found
 
 
+@permitted
 async def remove(
     dependencies: Dependencies, principal: Principal, name: str, ref: str = ""
 ) -> None:

@@ -27,11 +27,13 @@ from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
 from gateway.service.repositories import registered
 from gateway.service.requests import StartRequest
+from gateway.service.roles import permitted
 
 #: Polling interval of a watched run: after a change, and the longest, seconds.
 WATCH_S = (0.05, 0.2)
 
 
+@permitted
 async def start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
     """Start indexing a repository at a ref; register the repository if it is new."""
     run = await asyncio.to_thread(_start, dependencies, principal, request)
@@ -39,6 +41,7 @@ async def start(dependencies: Dependencies, principal: Principal, request: Start
     return run
 
 
+@permitted
 async def watch(
     dependencies: Dependencies, principal: Principal, run_id: str
 ) -> AsyncIterator[Run]:
@@ -58,12 +61,14 @@ async def watch(
             pause_s = min(WATCH_S[1], 1.2 * pause_s)
 
 
+@permitted
 async def cancel(dependencies: Dependencies, principal: Principal, run_id: str) -> Run:
     """Cancel a run; files that it has indexed stay in the index. Raises NotFound."""
     note(run=run_id)
     return await asyncio.to_thread(_cancel, dependencies, principal, run_id)
 
 
+@permitted
 async def retry_failures(
     dependencies: Dependencies, principal: Principal, repository: str
 ) -> tuple[Run, ...]:
@@ -73,6 +78,7 @@ async def retry_failures(
     return runs
 
 
+@permitted
 async def enrich(
     dependencies: Dependencies, principal: Principal, repository: str
 ) -> tuple[Run, ...]:
@@ -82,6 +88,7 @@ async def enrich(
     return runs
 
 
+@permitted
 async def set_default(
     dependencies: Dependencies, principal: Principal, repository: str, ref: str
 ) -> Run:

@@ -29,6 +29,7 @@ from gateway.service.results import (
     context_answer,
     search_answer,
 )
+from gateway.service.roles import permitted
 from gateway.state import Backends, SearchQuery, SearchState
 
 NOTHING_INDEXED = "nothing is indexed yet: start with `codelode index URL`"
@@ -38,6 +39,7 @@ CHANGED = "the ranking has changed since the previous page: hits may repeat or b
 MAX_OFFSET = 10_000
 
 
+@permitted
 @reads_index
 async def search(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: SearchRequest
@@ -71,6 +73,7 @@ async def search(
     return await _finished(dependencies, principal, answer, query, started)
 
 
+@permitted
 @reads_index
 async def context(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: SearchRequest
@@ -101,6 +104,7 @@ async def context(
     )
 
 
+@permitted
 @reads_index
 async def similar(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: SimilarRequest

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from codelode import __version__, deadline
-from codelode.access import Principal
+from codelode.access import Principal, Role
 from codelode.model import FileRecord, FileState, RefName, RepositoryName
 from gateway.service import paging, queries
 from gateway.service.catalog import VisibleCatalog
@@ -15,6 +15,7 @@ from gateway.service.dependencies import Dependencies, Queue, reads_index
 from gateway.service.repositories import listed
 from gateway.service.requests import FailuresRequest
 from gateway.service.results import Failures, Status, file_failure
+from gateway.service.roles import permitted
 from gateway.state import Backends
 
 RECENT_RUNS = 20
@@ -24,6 +25,7 @@ DEFAULT_PAGE_SIZE = 200
 _Failure = tuple[RepositoryName, RefName, FileRecord]
 
 
+@permitted
 @reads_index
 async def status(dependencies: Dependencies, backends: Backends, principal: Principal) -> Status:
     """Return repositories, recent runs, queues and workers at one moment."""
@@ -45,6 +47,7 @@ async def status(dependencies: Dependencies, backends: Backends, principal: Prin
     )
 
 
+@permitted
 async def failures(
     dependencies: Dependencies, principal: Principal, request: FailuresRequest
 ) -> Failures:
@@ -53,8 +56,9 @@ async def failures(
 
 
 def _queues(dependencies: Dependencies, principal: Principal) -> tuple[Queue, ...]:
-    """Return the queues; none for a limited visibility, because they serve all repositories."""
-    return dependencies.jobs.queues() if principal.visible.is_everything else ()
+    """Return the queues, for admins who see everything: they serve all repositories."""
+    is_shown = principal.role is Role.ADMIN and principal.visible.is_everything
+    return dependencies.jobs.queues() if is_shown else ()
 
 
 def _failures(

@@ -17,12 +17,14 @@ from gateway.service.coverage import MAX_REPOSITORIES
 from gateway.service.dependencies import Dependencies, reads_index
 from gateway.service.requests import ExplainRequest, GraphRequest
 from gateway.service.results import ExplainAnswer, GraphAnswer, explain_answer
+from gateway.service.roles import permitted
 from gateway.state import Backends
 
 DEFAULT_DEPTH, MAX_DEPTH = 3, 5
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1_000
 
 
+@permitted
 @reads_index
 async def explain(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: ExplainRequest
@@ -38,6 +40,7 @@ async def explain(
     return explain_answer(found, covered)
 
 
+@permitted
 @reads_index
 async def graph(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: GraphRequest
