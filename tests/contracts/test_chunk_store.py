@@ -741,6 +741,67 @@ async def test_excluded_repositories_do_not_widen_what_is_visible(index):
     assert await index.paths(visible=visible, not_repositories=(APP,)) == []
 
 
+REPOSITORIES = [RepositoryName(f"team{number % 3}/r{number}") for number in range(24)]
+
+
+@pytest.fixture
+def many(index):
+    """An index of many repositories, in which every chunk has a score and a vector of its own."""
+    angles = np.linspace(0.1, 1.4, 3 * len(REPOSITORIES))
+    vectors = np.stack([np.cos(angles), np.sin(angles), 0 * angles, 0 * angles], axis=1)
+    vectors = iter(vectors[np.random.default_rng(1).permutation(len(vectors))].astype(np.float32))
+
+    def words(at, line):
+        return "shared " * (1 + (7 * at + 5 * line) % 11) + "filler " * (3 * at + line)
+
+    index.store.replace(
+        [
+            file(chunk(f"{line}.py", words(at, line), repository=name), vectors=[next(vectors)])
+            for at, name in enumerate(REPOSITORIES)
+            for line in (1, 2, 3)
+        ]
+    )
+    return index
+
+
+SOME = st.lists(st.sampled_from([*REPOSITORIES, RepositoryName("unknown/one")]), unique=True)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seen=SOME.map(Visibility.of),
+    named=st.one_of(st.just([]), SOME),
+    left_out=st.one_of(st.just([]), SOME),
+    limit=st.sampled_from([1, 5, 100]),
+)
+async def test_what_is_found_is_what_filtering_afterwards_leaves(
+    many, seen, named, left_out, limit
+):
+    def is_inside(hit):
+        name = hit.chunk.repository
+        return name in seen and (not named or name in named) and name not in left_out
+
+    narrowed = {"repositories": tuple(named), "not_repositories": tuple(left_out)}
+    for asked in (("shared", None), ("", NORTHEAST)):
+        everything = await many.found(*asked, limit=200)
+        found = await many.found(*asked, limit=limit, visible=seen, **narrowed)
+
+        assert all(map(is_inside, found))
+        assert scores(found) == scores(filter(is_inside, everything))[:limit]
+    both = await many.found("shared", NORTHEAST, limit=200, visible=seen, **narrowed)
+    assert by_id(both) == by_id(filter(is_inside, await many.found("shared", NORTHEAST, limit=200)))
+    inside = [name for name in REPOSITORIES if name in seen]
+    assert await many.search.count(seen) == 3 * len(inside)
+
+
+def scores(hits):
+    """The scores, best first; chunks may share one."""
+    found = [hit.similarity if hit.keyword_score is None else hit.keyword_score for hit in hits]
+    return sorted((round(score, 3) for score in found), reverse=True)
+
+
 PATHS = [
     "a.py",
     "src/a.py",

@@ -7,15 +7,16 @@ they are a third of all rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from codelode import globs
-from codelode.access import Visibility
+from codelode.access import EVERYTHING, Visibility
 from codelode.backends.local import tables
 from codelode.backends.local.database import State
 from codelode.backends.local.dictionary import Codes, Dictionary, Mask
@@ -24,10 +25,12 @@ from codelode.model import Filters
 #: The dictionary-encoded columns.
 ENCODED = ("repositories", "paths", "refs", "languages", "categories", "kinds", "names")
 
-#: Filters whose masks are cached per snapshot, at one byte per row each.
+#: Filters, and visibilities, whose masks are cached per snapshot, at one byte per row each.
 MAX_MASKS = 16
+MAX_VISIBILITIES = 32
 
 Rows = npt.NDArray[np.int64]
+Key = TypeVar("Key", bound=Hashable)
 
 
 def _holds_ref(ref: str) -> Callable[[str], bool]:
@@ -59,6 +62,7 @@ class ColumnTable:
     vectors: npt.NDArray[np.int8]  # (rows, dim)
     scales: npt.NDArray[np.float32]  # 1 / length of the vector; 0: no vector
     _inside: dict[Filters, Mask] = field(default_factory=dict, init=False)
+    _visible: dict[str, Mask] = field(default_factory=dict, init=False)  # by digest
 
     def positions(self, rows: Rows) -> npt.NDArray[np.intp]:
         """Return the position of each row; for a missing row, of some other (compare `rows`)."""
@@ -70,31 +74,34 @@ class ColumnTable:
         return dictionary.texts(self.codes[name][positions])
 
     def count(self, visible: Visibility) -> int:
-        named = visible.among(())
-        if named is None:
-            return int(np.count_nonzero(self.is_alive))
-        codes = self.dictionaries.repositories.codes(named)
-        return int(np.count_nonzero(self.is_alive & _among(self.codes["repositories"], codes)))
+        return int(np.count_nonzero(self.visible(self.is_alive, visible)))
+
+    def visible(self, mask: Mask, visible: Visibility) -> Mask:
+        """Return the mask without the rows of repositories that are not visible."""
+        return mask if visible.is_everything else mask & self._seen(visible)
 
     def in_clauses(self, filters: Filters) -> Mask:
         """Return the mask of rows that meet the filters which the keyword index has as well."""
         mask = self.is_alive
-        for name, values in clauses(filters).items():
+        for name, values in clauses(filters, EVERYTHING).items():
             if name == "kinds":
                 mask = mask & self._matching(name, values)
                 continue
-            codes = getattr(self.dictionaries, name).codes(values)
-            mask = mask & _among(self.codes[name], codes)
+            mask = mask & self._among(name, values)
         return mask
 
-    def inside(self, filters: Filters) -> Mask:
-        """Return the mask of rows that meet all filters; it is cached and read-only."""
+    def inside(self, filters: Filters, visible: Visibility) -> Mask:
+        """Return the read-only mask of visible rows that meet all filters; its parts are cached."""
         mask = self._inside.get(filters)
         if mask is None:
-            if len(self._inside) >= MAX_MASKS:
-                self._inside.clear()
-            mask = self._inside[filters] = self._meeting(filters)
-            mask.setflags(write=False)
+            mask = _cached(self._inside, filters, self._meeting(filters), most=MAX_MASKS)
+        return self.visible(mask, visible)
+
+    def _seen(self, visible: Visibility) -> Mask:
+        mask = self._visible.get(visible.digest)
+        if mask is None:
+            made = self._among("repositories", visible.ordered)
+            mask = _cached(self._visible, visible.digest, made, most=MAX_VISIBILITIES)
         return mask
 
     def _meeting(self, filters: Filters) -> Mask:
@@ -109,20 +116,28 @@ class ColumnTable:
             mask &= ~self._matching(name, values)
         return mask
 
+    def _among(self, name: str, values: Iterable[str]) -> Mask:
+        dictionary: Dictionary = getattr(self.dictionaries, name)
+        return dictionary.among(values)[self.codes[name]]
+
     def _matching(self, name: str, patterns: Sequence[str]) -> Mask:
         dictionary: Dictionary = getattr(self.dictionaries, name)
         return dictionary.matching(patterns)[self.codes[name]]
 
 
-def _among(codes: Codes, wanted: Sequence[int]) -> Mask:
-    found: Mask = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
-    return found
+def _cached(masks: dict[Key, Mask], key: Key, mask: Mask, *, most: int) -> Mask:
+    """Add the mask, which becomes read-only, and return it. Full, the cache drops its oldest."""
+    mask.setflags(write=False)
+    while len(masks) >= most:
+        masks.pop(next(iter(masks.copy())), None)  # another thread may have dropped it
+    masks[key] = mask
+    return mask
 
 
-def clauses(filters: Filters) -> dict[str, Sequence[str]]:
+def clauses(filters: Filters, visible: Visibility) -> dict[str, Sequence[str]]:
     """Return the filters that name values, by column; those without values are left out."""
     named: dict[str, Sequence[str]] = {
-        "repositories": filters.repositories,
+        "repositories": visible.among(filters.repositories) or (),
         "languages": filters.languages,
         "categories": filters.categories,
         "kinds": filters.kinds,

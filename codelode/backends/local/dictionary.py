@@ -45,6 +45,13 @@ class Dictionary:
     def texts(self, codes: Codes) -> list[str]:
         return list(map(self._texts.__getitem__, codes.tolist()))
 
+    def among(self, texts: Iterable[str]) -> Mask:
+        """Return for each code whether its text is one of these."""
+        codes = self.codes(texts)  # first: another thread may add texts
+        mask = np.zeros(len(self._texts), np.bool_)
+        mask[codes] = True
+        return mask
+
     def codes(self, texts: Iterable[str]) -> list[int]:
         """Return the codes of the texts that are known."""
         return [self._codes[text] for text in texts if text in self._codes]

@@ -24,7 +24,7 @@ from codelode.backends.local import keyword_index, tables
 from codelode.backends.local.column_table import ColumnTable, clauses
 from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.snapshots import Snapshot
-from codelode.model import Filters, HybridQuery
+from codelode.model import HybridQuery
 from codelode.vectors import Vector
 
 #: Vectors found with 8 bits that are compared again with 16, relative to the limit.
@@ -105,7 +105,7 @@ def keyword(snapshot: Snapshot, query: HybridQuery, mask: Mask) -> Scores:
     terms, inside = words.query_terms(query.text), int(np.count_nonzero(mask))
     if not terms or inside == 0:
         return {}
-    limited, share = _limited(snapshot, query.filters, mask, keyword_index.matching(terms))
+    limited, share = _limited(snapshot, query, mask, keyword_index.matching(terms))
     depth = query.limit if share >= 1 else math.ceil(query.limit / share * MARGIN)
     while True:
         deadline.check()
@@ -119,16 +119,18 @@ def keyword(snapshot: Snapshot, query: HybridQuery, mask: Mask) -> Scores:
         depth *= WIDENING
 
 
-def _limited(snapshot: Snapshot, filters: Filters, mask: Mask, query: Query) -> tuple[Query, float]:
+def _limited(
+    snapshot: Snapshot, asked: HybridQuery, mask: Mask, query: Query
+) -> tuple[Query, float]:
     """Add as much of the filters as pays; return the query and the expected share inside."""
     columns, inside = snapshot.columns, np.count_nonzero(mask)
     share = float(inside / max(snapshot.searcher.num_docs, 1))
     if share >= MIN_SHARE:
         return query, share
-    limits = clauses(filters)
-    share = float(inside / np.count_nonzero(columns.in_clauses(filters)))
+    in_clauses = columns.visible(columns.in_clauses(asked.filters), asked.visible)
+    share = float(inside / np.count_nonzero(in_clauses))
     if share >= MIN_SHARE_IN_CLAUSES:
-        return keyword_index.inside(query, limits), share
+        return keyword_index.inside(query, clauses(asked.filters, asked.visible)), share
     return keyword_index.inside(query, {}, rows=columns.rows[mask].tolist()), 1.0
 
 

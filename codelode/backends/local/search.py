@@ -48,8 +48,7 @@ class LocalChunkSearch:
         signature.check(folder, dim=dim, identity=identity)
 
     async def hybrid(self, asked: HybridQuery) -> Sequence[Candidate]:
-        query = asked.bounded()
-        return [] if query is None else await asyncio.to_thread(self._hybrid, query)
+        return await asyncio.to_thread(self._hybrid, asked)
 
     async def files(
         self, places: Sequence[FileKey], ref: RefName
@@ -119,7 +118,7 @@ class LocalChunkSearch:
         query: HybridQuery,
     ) -> list[Candidate]:
         columns = snapshot.columns
-        mask = columns.inside(query.filters)
+        mask = columns.inside(query.filters, query.visible)
         deadline.check()
         keyword = retrieval.keyword(snapshot, query, mask)
         deadline.check()
