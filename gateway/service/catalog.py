@@ -80,14 +80,13 @@ class VisibleCatalog:
         self, names: Iterable[str], *, field: str = "filters.repositories"
     ) -> tuple[RepositoryName, ...]:
         """Return the distinct names. Raises InvalidQuery for an unknown one, with similar names."""
-        distinct = tuple(dict.fromkeys(names))
-        if not distinct:
-            return ()
-        known = self.names()
+        distinct = tuple(RepositoryName(name) for name in dict.fromkeys(names))
+        seen = [name for name in distinct if name in self.visible]
+        known = {found.name for found in self.ledger.get_all(seen) if found}
         for name in distinct:
             if name not in known:
-                raise InvalidQuery(field, unknown("repository", name, known))
-        return tuple(RepositoryName(name) for name in distinct)
+                raise InvalidQuery(field, unknown("repository", name, self.names()))
+        return distinct
 
     def known_or_all(self, name: str, *, field: str = "repository") -> tuple[RepositoryName, ...]:
         """Return the named repository, or all visible ones if empty. Raises InvalidQuery."""
