@@ -65,6 +65,12 @@ class Settings(BaseSettings):
     listen: str = Field(
         default="127.0.0.1:50051", description="Address that the gRPC gateway listens on."
     )
+    health_listen: str = Field(
+        default="",
+        description="Address on which a process of its own answers health probes of the gateway, "
+        "at once whatever the gateway works on, and without the token; empty: only the gateway "
+        "answers them, on CODELODE_LISTEN.",
+    )
     token: SecretStr = Field(
         default=SecretStr(""),
         description="Shared secret that clients send with every call to the gateway. Required to "
@@ -474,21 +480,32 @@ def _nearest(stem: str) -> str:
 
 
 def require_private(settings: Settings) -> None:
-    """Raise InvalidSettings if other machines could call the gateway without a token."""
+    """Raise InvalidSettings if other machines could call the gateway without a token.
+
+    They may ask for its health. Raises InvalidSettings for malformed addresses too.
+    """
+    if settings.health_listen:
+        _listening_host("health_listen", settings.health_listen, example="127.0.0.1:50052")
     listen = settings.listen
-    if listen.startswith("unix:"):
-        return
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise InvalidSettings(
-            f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, such as 127.0.0.1:50051"
-        )
-    if not is_loopback(host.strip("[]")) and not settings.shared_token():
+    host = _listening_host("listen", listen, example="127.0.0.1:50051")
+    if host is not None and not is_loopback(host) and not settings.shared_token():
         raise InvalidSettings(
             f"CODELODE_LISTEN={listen!r}: without authentication the gateway may listen on "
             "loopback only; set CODELODE_TOKEN to a long random text, or CODELODE_TOKEN_FILE to a "
             "file with one, or use 127.0.0.1:PORT"
         )
+
+
+def _listening_host(name: str, listen: str, *, example: str) -> str | None:
+    """Return the host of an address to listen on; None for a Unix socket."""
+    if listen.startswith("unix:"):
+        return None
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        raise InvalidSettings(
+            f"{PREFIX}{name.upper()}={listen!r} must have the form HOST:PORT, such as {example}"
+        )
+    return host.strip("[]")
 
 
 def require_alike(own: Mapping[str, str], workers: Mapping[str, str]) -> None:

@@ -1,10 +1,8 @@
 """Build the gateway from settings, and start and stop its gRPC server.
 
-The gateway is stateless: if it is killed, another one gives the same answers. It reports itself
-healthy only while the store is open, Redis answers, and a thread is free to ask it. Its shutdown
-loses no call: it reports itself unhealthy, ends streams with an error that asks for a retry, then
-lets the calls in flight finish. There is one event loop per process, because grpc.aio does not
-support two.
+The gateway is stateless: if it is killed, another one gives the same answers. Its shutdown loses no
+call: it reports itself unhealthy, ends streams with an error that asks for a retry, then lets the
+calls in flight finish. There is one event loop per process, because grpc.aio does not support two.
 """
 
 from __future__ import annotations
@@ -17,11 +15,10 @@ from dataclasses import replace
 
 import structlog
 from grpc import aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from codelode import garbage, logs
-from codelode.access import EVERYTHING
 from codelode.backends import registry
 from codelode.errors import CodelodeError, InvalidSettings, Unavailable
 from codelode.ports import Tokeniser
@@ -39,6 +36,7 @@ from gateway.access.shared_token import SharedToken
 from gateway.api.rpc.interceptors import Calls
 from gateway.api.rpc.services import GraphService, IndexService, SearchService
 from gateway.caching_embedder import CachingEmbedder
+from gateway.health import Health
 from gateway.jobs import CeleryJobs
 from gateway.service import Dependencies
 from gateway.service.coverage import CoverageReader
@@ -71,11 +69,6 @@ INDEX = index_pb2.DESCRIPTOR.services_by_name["IndexService"]
 GRAPH = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
 SERVICES = (SEARCH.full_name, INDEX.full_name, GRAPH.full_name)
 
-HEALTH_INTERVAL_S = 1.0
-#: Longest wait for a free thread and for Redis before the gateway is unhealthy, seconds.
-HEALTH_TIMEOUT_S = 2.0
-#: Checks in a row that must succeed after such a wait, so that the status does not flap.
-CHECKS_TO_RECOVER = 3
 #: How long calls in flight may take to finish when the gateway shuts down, seconds.
 GRACE_S = 25.0
 #: How long the answers of these calls may take to be sent, seconds.
@@ -149,40 +142,38 @@ class Gateway:
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
         self._settings = dependencies.settings
-        self._published = dependencies.published
-        self._health = health.aio.HealthServicer()
+        self._health = Health(dependencies, SERVICES)
         self._calls = Calls(Access([SharedToken(self._settings.shared_token())]))
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
-        self._is_healthy: bool | None = None  # as last reported
-        self._is_open = False  # the store answered once
-        self._watch: asyncio.Task[None] | None = None
-        self._check: asyncio.Task[None] | None = None  # the health check that is under way
-        self._checks_to_recover = 0
         self.port = 0  # the bound port, also when `listen` asked for any
 
     async def start(self) -> None:
-        """Start serving. Raises InvalidSettings if `listen` is not allowed, malformed or in use."""
+        """Start serving. Raises InvalidSettings if an address is not allowed, malformed or used."""
         require_private(self._settings)
-        await self._report(is_healthy=False, reason="starting")
         self._add_services()
         self.port = _bind(self._server, self._settings.listen)
+        await self._health.begin()
         await self._server.start()
-        await self._observe()
-        self._watch = asyncio.create_task(self._keep_observing())
-        log.info("gateway_started", listen=self._settings.listen, port=self.port)
+        await self._health.start()
+        log.info(
+            "gateway_started",
+            listen=self._settings.listen,
+            port=self.port,
+            health_port=self._health.port,
+        )
+
+    @property
+    def health_port(self) -> int:
+        """Return the port of the process that answers probes; 0 if there is none."""
+        return self._health.port
 
     async def stop(self, *, grace_s: float = GRACE_S) -> None:
         """Shut down: report unhealthy, let load balancers react, end streams, finish calls."""
-        if self._watch is not None:
-            self._watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watch
-        if self._check is not None:
-            self._check.cancel()
-        await self._health.enter_graceful_shutdown()
+        await self._health.drain()
         await asyncio.sleep(self._settings.drain_settle_s)
         self._dependencies.draining.set()
         await self._finish_calls(grace_s)
+        await self._health.stop()
         log.info("gateway_stopped")
 
     async def _finish_calls(self, grace_s: float) -> None:
@@ -198,53 +189,9 @@ class Gateway:
         search_pb2_grpc.add_SearchServiceServicer_to_server(SearchService(given), self._server)
         graph_pb2_grpc.add_GraphServiceServicer_to_server(GraphService(given), self._server)
         index_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(given), self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, self._server)
         names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
-
-    async def _keep_observing(self) -> None:
-        while True:
-            await asyncio.sleep(HEALTH_INTERVAL_S)
-            await self._observe()
-
-    async def _observe(self) -> None:
-        """Report the result of a health check; one that takes too long goes on meanwhile.
-
-        It uses a thread of the pool that calls use, so it fails when calls hold all of them.
-        """
-        if self._check is None:
-            self._check = asyncio.create_task(self._checked())
-        done, _ = await asyncio.wait({self._check}, timeout=HEALTH_TIMEOUT_S)
-        if not done:
-            self._checks_to_recover = CHECKS_TO_RECOVER
-            reason = f"no thread was free, or Redis did not answer, for {HEALTH_TIMEOUT_S:g} s"
-            return await self._report(is_healthy=False, reason=reason)
-        check, self._check = self._check, None
-        try:
-            check.result()
-        except CodelodeError as exc:
-            return await self._report(is_healthy=False, reason=str(exc))
-        self._checks_to_recover = max(0, self._checks_to_recover - 1)
-        if not self._checks_to_recover:
-            await self._report(is_healthy=True)
-        return None
-
-    async def _checked(self) -> None:
-        """Return when Redis answers and, the first time, when the published index answers too."""
-        await asyncio.to_thread(self._dependencies.ledger.generation)
-        if not self._is_open:
-            await self._published.call(lambda backends: backends.chunks.count(EVERYTHING))
-            self._is_open = True
-
-    async def _report(self, *, is_healthy: bool, reason: str = "") -> None:
-        """Set the health status of all services, and log it if it changed."""
-        if is_healthy != self._is_healthy:
-            self._is_healthy = is_healthy
-            log.info("health", is_healthy=is_healthy, reason=reason)
-        status = health_pb2.HealthCheckResponse
-        now = status.SERVING if is_healthy else status.NOT_SERVING
-        for name in (health.OVERALL_HEALTH, *SERVICES):
-            await self._health.set(name, now)
 
 
 def _bind(server: aio.Server, listen: str) -> int:

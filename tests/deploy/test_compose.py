@@ -70,6 +70,13 @@ def test_the_worker_of_a_stage_is_asked_whether_it_takes_jobs(services):
         assert "$${WORKER}@" in services[stage.name]["healthcheck"]["test"][1]
 
 
+def test_the_gateway_is_asked_where_no_request_delays_the_answer(services):
+    gateway = services["gateway"]
+    probed = gateway["environment"]["CODELODE_HEALTH_LISTEN"]
+    assert f"Client('{probed}').is_serving()" in gateway["healthcheck"]["test"][-1]
+    assert probed != gateway["environment"]["CODELODE_LISTEN"]
+
+
 def test_every_service_is_bounded_and_looked_after(services):
     for name, service in services.items():
         assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
@@ -136,7 +143,7 @@ def test_every_setting_can_be_set_in_the_environment_file(services):
     """Compose gives some settings a value; the others take theirs from `.env`."""
     # Of the command line, and of `codelode up`; Compose passes the token itself.
     decided_elsewhere = {"server", "redis_bin", "redis_memory_mb", "token_file"}
-    of_the_gateway = {"listen", "token"}
+    of_the_gateway = {"listen", "health_listen", "token"}
     for name in set(Settings.model_fields) - decided_elsewhere:
         served_by = ["gateway"] if name in of_the_gateway else [*STAGE_NAMES, "beat", "gateway"]
         for service in served_by:

@@ -15,7 +15,7 @@ from codelode.client import Client
 from codelode.errors import InvalidSettings, Unauthenticated
 from codelode.settings import Settings, require_private
 from codelode.v1 import index_pb2, index_pb2_grpc
-from gateway import app
+from gateway import health
 from gateway.app import Gateway
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -102,7 +102,7 @@ async def test_a_started_gateway_serves(gateway, channel, service):
 
 
 async def test_health_follows_redis(gateway, channel, ledger, monkeypatch):
-    monkeypatch.setattr(app, "HEALTH_INTERVAL_S", 0.01)
+    monkeypatch.setattr(health, "INTERVAL_S", 0.01)
     seen = watch_health(channel)
     assert await anext(seen) == SERVING
 
@@ -115,8 +115,8 @@ async def test_health_follows_redis(gateway, channel, ledger, monkeypatch):
 async def test_health_says_that_no_thread_is_free_until_there_are_some_again(
     gateway, channel, ledger, monkeypatch
 ):
-    monkeypatch.setattr(app, "HEALTH_INTERVAL_S", 0.01)
-    monkeypatch.setattr(app, "HEALTH_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(health, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(health, "TIMEOUT_S", 0.5)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
     seen = watch_health(channel)
     assert await anext(seen) == SERVING
