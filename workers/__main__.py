@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 from codelode.files import make_private
+from codelode.settings import Settings, load
 from codelode.stages import PULL, STAGES, served
-from workers import confined
-from workers.delivery.app import app
+from workers.delivery.configuration import configured, log_by
 
 BY_NAME = {stage.name: stage for stage in STAGES}
 
@@ -24,24 +24,31 @@ def main() -> None:
     parser.add_argument("name", choices=[*BY_NAME, "beat"])
     parser.add_argument("--concurrency", type=int, help="pool size; default: the stage's own")
     args = parser.parse_args()
+    settings = load()
+    log_by(settings)
     if args.name == "beat":
-        _run_beat()
+        _run_beat(settings)
     else:
         sys.exit(_run_worker(args.name, args.concurrency))
 
 
 # Both programs are created here instead of by Celery's command line, which imports every plugin of
 # that command line (Flower with its web server among them): a third of a worker's start.
+# The code of the stages is imported only by those that run it.
 # Quiet: they print no banner, so that the log is JSON from its first line.
 
 
-def _run_beat() -> None:
+def _run_beat(settings: Settings) -> None:
+    app = configured(settings)
     make_private(Path(app.conf.beat_schedule_filename).parent)
     app.Beat(quiet=True).run()
 
 
 def _run_worker(name: str, concurrency: int | None) -> int:
     """Run until a signal ends the worker, and return its exit status."""
+    from workers import confined
+    from workers.delivery.app import app
+
     stage = BY_NAME[name]
     if stage is PULL:
         confined.prepare()

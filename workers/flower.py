@@ -28,7 +28,8 @@ from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
 from tornado.options import options
 from tornado.web import RequestHandler
 
-from workers.delivery.app import app
+from codelode.settings import load
+from workers.delivery.configuration import configured
 
 NO_LOGIN = (
     "flower: set a login: FLOWER_BASIC_AUTH=NAME:PASSWORD, or basic_auth = ['NAME:PASSWORD'] in a "
@@ -75,7 +76,7 @@ def main() -> None:
     setup_logging()
     if not options.basic_auth or not all(map(_is_login, options.basic_auth)):
         raise SystemExit(NO_LOGIN)
-    server = GuardedFlower(capp=app, options=options, **settings)
+    server = GuardedFlower(capp=configured(load()), options=options, **settings)
     atexit.register(server.stop)
     signal.signal(signal.SIGTERM, sigterm_handler)
     server.start_http_server()

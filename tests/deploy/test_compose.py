@@ -86,7 +86,7 @@ def test_every_service_is_bounded_and_looked_after(services):
 
 
 def test_beat_is_healthy_as_long_as_it_writes_its_schedule_out(services, tmp_path):
-    from workers.delivery.app import create_app
+    from workers.delivery.configuration import configured
 
     def succeeds(command):
         argv = [word.replace("/data", str(tmp_path)).replace("$$", "$") for word in command]
@@ -95,7 +95,7 @@ def test_beat_is_healthy_as_long_as_it_writes_its_schedule_out(services, tmp_pat
     def is_healthy():
         return succeeds(["sh", "-c", check])
 
-    beat, app = services["beat"], create_app(load(data=tmp_path))
+    beat, app = services["beat"], configured(load(data=tmp_path))
     file = app.conf.beat_schedule_filename
     kind, check = beat["healthcheck"]["test"]
     assert kind == "CMD-SHELL"

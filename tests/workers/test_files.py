@@ -33,7 +33,7 @@ from codelode.settings import load
 from codelode.stages import FILE_STAGES, STAGES, Stage, passed, queues
 from tests.waiting import wait_until
 from workers import services as process
-from workers.delivery.app import create_app
+from workers.delivery.configuration import configured
 from workers.delivery.files import Delivery
 from workers.services import Services
 from workers.stages import Onward
@@ -235,7 +235,7 @@ def test_a_run_that_ends_before_its_file_is_written_writes_nothing(world):
 def test_a_row_in_the_table_has_a_queue_and_a_worker_process(tmp_path):
     settings = load(data=tmp_path)
     stages = (STAGES[0], *with_row(SEEN, after="parse"))
-    app = create_app(settings, stages)
+    app = configured(settings, stages)
     children = [child.name for child in worker_children(settings, parsers=1, stages=stages)]
     app.close()
     assert queues(stages).index("look") == queues(stages).index("parse") + 1
