@@ -23,7 +23,7 @@ class Cluster:
 
     pid: int  # of `codelode up`
     grpc: str  # HOST:PORT
-    flower: str  # URL
+    flower: str  # URL; empty if it does not run
     redis: str  # URL
     data: str
 

@@ -100,7 +100,7 @@ def _cluster(data: Path) -> Iterator[tuple[Cluster, str]]:
     up = (sys.executable, "-P", "-m", "codelode", "up", f"--data={data}")
     # A session of its own: on Ctrl-C it is stopped below, in order, not by the terminal.
     with subprocess.Popen(
-        die_with_parent([*up, "--port=0", "--http-port=0"]), start_new_session=True
+        die_with_parent([*up, "--port=0", "--no-flower"]), start_new_session=True
     ) as process:
         try:
             cluster = _await_ready(process, data)

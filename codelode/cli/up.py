@@ -95,6 +95,7 @@ class Interrupts:
     show_default=True,
     help="Serve Flower, which shows the jobs, on this port; 0 takes a free one.",
 )
+@click.option("--no-flower", is_flag=True, help="Run without Flower, which takes 80 MB of memory.")
 @click.option(
     "--allow-path",
     "allowed",
@@ -111,6 +112,7 @@ def up(
     parsers: int | None,
     port: int | None,
     http_port: int,
+    no_flower: bool,
     allowed: tuple[Path, ...],
     verbose: bool,
 ) -> None:
@@ -143,19 +145,19 @@ def up(
                 "local_paths": _local_paths(base, allowed),
             }
         )
-        flower = f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
+        flower = "" if no_flower else f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
         require_private(settings)
         settings = _with_own_token(settings)
         redis = redis_child(settings, socket_path)
         rest = (
             gateway_child(settings),  # first, because it takes longest to start
             *worker_children(settings, parsers=parsers or _cores()),
-            flower_child(settings, flower),
+            *([flower_child(settings, flower)] if flower else []),
         )
         published = registry.published(settings).settings
         registry.prepare_models(published, tell=_announce)
         registry.require_matching_index(published)
-        _run(settings, redis=redis, rest=rest, flower=f"http://{flower}", verbose=verbose)
+        _run(settings, redis=redis, rest=rest, flower=flower, verbose=verbose)
 
 
 def _run(
@@ -201,10 +203,11 @@ def _await_ready(supervisor: Supervisor, interrupts: Interrupts) -> bool:
 
 
 def _publish(settings: Settings, flower: str) -> None:
+    page = f"http://{flower}" if flower else ""
     cluster = Cluster(
         pid=os.getpid(),
         grpc=reachable(settings.listen),
-        flower=flower,
+        flower=page,
         redis=settings.redis_url,
         data=str(settings.data_dir),
     )
@@ -214,10 +217,8 @@ def _publish(settings: Settings, flower: str) -> None:
     except OSError as exc:
         _announce(f"other commands do not find this cluster by themselves: {exc}")
     login = data_folder.flower_file(settings.data_dir)
-    _announce(
-        f"codelode is ready: gRPC {settings.listen}, Flower {flower} (login in {login}), "
-        f"data {cluster.data}"
-    )
+    jobs = f", Flower {page} (login in {login})" if flower else ""
+    _announce(f"codelode is ready: gRPC {settings.listen}{jobs}, data {cluster.data}")
     if clients is not None:
         _announce(f"commands in other environments need: export CODELODE_DATA={cluster.data}")
 

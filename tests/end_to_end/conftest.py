@@ -56,7 +56,7 @@ class Cluster:
         command = [sys.executable, "-m", "codelode", "up", "--data", str(self.data)]
         with log:
             self._process = GUARDIAN.popen(
-                [*command, "--port", "0", "--http-port", "0"],
+                [*command, "--port", "0", "--no-flower"],
                 env={
                     **os.environ,
                     "CODELODE_DATA": str(self.data.parent / "usual"),

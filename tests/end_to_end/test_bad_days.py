@@ -445,5 +445,6 @@ def test_a_weaviate_that_takes_nothing_for_a_while_costs_nothing(
 def test_stopping_leaves_no_process_behind(cluster):
     pids = cluster.pids()
     assert len(pids) >= 7
+    assert cluster.pids("workers.flower") == []  # it was told to run without
     assert cluster.stop() == 0
     assert cluster.pids() == []

@@ -38,13 +38,15 @@ pytestmark = [
 class Up:
     """A `codelode up` on free ports, its data folder and what it says."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *options: str) -> None:
         self.data = data
         said = data.with_name(f"{data.name}.said")
         command = (sys.executable, "-m", "codelode", "up", "--data", data, "--workers", "1")
         with said.open("ab") as output:
             self.process = GUARDIAN.popen(
-                [*command, "--port", "0", "--http-port", "0"], stderr=output, env=self.environment
+                [*command, "--port", "0", "--http-port", "0", *options],
+                stderr=output,
+                env=self.environment,
             )
         try:
             wait_for(lambda: running_cluster(data) or self._ended(), START_S)
@@ -148,23 +150,6 @@ def test_commands_find_a_cluster_with_another_data_folder(up):
     assert status.returncode == 0, status.stderr
     assert "greeter" in status.stdout
     assert f"export CODELODE_DATA={up.data}" in up.said.read_text()
-
-
-def test_a_stopped_cluster_is_restored_at_once(tmp_path, repository):
-    running = Up(tmp_path / "data")
-    assert running.codelode("index", str(repository), "--wait").returncode == 0
-    place = ("--data", str(running.data))
-
-    def codelode(*args):
-        command = [sys.executable, "-m", "codelode", *args, *place]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-    assert codelode("backup", str(tmp_path / "saved")).returncode == 0
-    assert running.stop(signal.SIGTERM) == 0
-    restored = codelode("restore", "--force", str(tmp_path / "saved"))
-
-    assert restored.returncode == 0, restored.stderr
-    assert not (tmp_path / "usual" / "run" / "other.json").exists()
 
 
 def flower_login(running: Up) -> str:
@@ -317,21 +302,39 @@ def test_a_second_up_on_the_same_data_is_refused(up):
 
 
 def test_the_next_up_goes_on_where_the_one_before_ended(tmp_path, repository):
-    """Ended by Ctrl-C, then killed, then ended by SIGTERM."""
-    running = Up(tmp_path / "data")
+    """Ended by Ctrl-C, then killed, then ended by SIGTERM and restored at once from a backup."""
+    running = Up(tmp_path / "data", "--no-flower")
+    assert_no_flower(running)
     assert running.codelode("index", str(repository), "--wait").returncode == 0
     token = (tmp_path / "data/run/token").read_text()
 
     assert running.stop(signal.SIGINT) == 0
     assert data_folder.members(running.data) == frozenset()
-    running = Up(tmp_path / "data")
+    running = Up(tmp_path / "data", "--no-flower")
     assert finds(running)
 
     assert running.stop(signal.SIGKILL) == -signal.SIGKILL
-    running = Up(tmp_path / "data")
+    running = Up(tmp_path / "data", "--no-flower")
     assert finds(running)
     assert (tmp_path / "data/run/token").read_text() == token
     assert "  complete  0 files" in running.codelode("index", str(repository), "--wait").stdout
+    backed_up = offline(running, "backup", tmp_path / "saved")
+    assert backed_up.returncode == 0, backed_up.stderr
 
     assert running.stop(signal.SIGTERM) == 0
     assert data_folder.members(running.data) == frozenset()
+    restored = offline(running, "restore", "--force", tmp_path / "saved")
+    assert restored.returncode == 0, restored.stderr
+    assert not (tmp_path / "usual" / "run" / "other.json").exists()
+
+
+def offline(running: Up, *args: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command that is told of the data folder, and not of the cluster."""
+    command = [sys.executable, "-m", "codelode", *args, "--data", running.data]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def assert_no_flower(running: Up) -> None:
+    assert running.cluster.flower == ""
+    assert "Flower" not in running.said.read_text()
+    assert not (running.data / "run" / "flower.pid").exists()
