@@ -224,8 +224,9 @@ class Settings(BaseSettings):
     # Reuse
     derivations: str = Field(
         default="disk",
-        description="Cache of derived values (parsed files, summaries, vectors): `disk` keeps it "
-        "in the data folder of one machine, `redis` in the cache's Redis for several machines.",
+        description="Cache of derived values (parsed files, manifests, summaries, vectors): "
+        "`disk` keeps it in the data folder of one machine, `redis` in the cache's Redis for "
+        "several machines.",
     )
     derivations_mb: int = Field(
         default=2_048,

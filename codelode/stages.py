@@ -43,9 +43,12 @@ class Stage:
     plans whole runs (`workers.planning`); the others process files (`workers.stages`).
     `known`: the function that looks up earlier results, with which a file skips the stage.
     `needs`: the parts that the stage requires; a file that lacks one starts over at the first
-    stage. `takes`: the parts that the stage uses if the file has them. `batch`: None means that the
-    function is called with one file at a time. `is_exclusive`: the published index must not be
-    swapped during a call. `is_passed`: whether files pass the stage under these settings.
+    stage. `takes`: the parts that the stage uses if the file has them. `prepare`: the function that
+    is called before a file is processed that is to be indexed; it returns None if the stage has
+    what it needs of the run's commit, or else a function that gets it, which may take long.
+    `batch`: None means that the function is called with one file at a time. `is_exclusive`: the
+    published index must not be swapped during a call. `is_passed`: whether files pass the stage
+    under these settings.
 
     `is_fair`: whether a file waits while other runs, which have spent less time at the stage, have
     files waiting. Only for a stage without batches, where the time of a file is known.
@@ -64,6 +67,7 @@ class Stage:
     known: str = ""
     needs: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
+    prepare: str = ""
     batch: Batch | None = None
     is_exclusive: bool = False
     is_passed: Callable[[Settings], bool] = lambda _: True
@@ -135,6 +139,7 @@ STAGES = (
         work="workers.stages:store_files",
         needs=("parsed", "vectors"),
         takes=("summaries",),
+        prepare="workers.layouts:prepare",
         batch=Batch(files=128, lull_s=0.03, wait_s=1.5, fills=True),
         is_exclusive=True,
         pool="threads",

@@ -2,9 +2,9 @@
 
 Code that reads the content of repositories may take minutes or all memory, and some of it holds the
 interpreter lock meanwhile, so that in a thread it would block the whole worker. `call` is for
-workers with threads: a server process without threads forks a child for each call, which takes a
-few milliseconds. `tried` is for single-threaded workers. It forks the calling process itself, so
-the function may use objects that cannot be pickled.
+workers with threads, pull and store: a server process without threads forks a child for each call,
+which takes a few milliseconds. `tried` is for single-threaded workers. It forks the calling process
+itself, so the function may use objects that cannot be pickled.
 """
 
 from __future__ import annotations

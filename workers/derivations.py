@@ -10,13 +10,18 @@ from __future__ import annotations
 import hashlib
 
 from codelode import languages
-from codelode.model import BlobId
+from codelode.model import BlobId, RepositoryName, Revision
 from codelode.ports import DerivationKey
 
 
 def of_parse(blob: BlobId, path: str, *, version: str) -> DerivationKey:
     """Return the key of a parsed file; of the path, only what decides the language counts."""
     return _key("parse", version, blob, languages.traits(path))
+
+
+def of_layout(repository: RepositoryName, revision: Revision, *, version: str) -> DerivationKey:
+    """Return the key of the layout of a commit; imports may name the repository by its name."""
+    return _key("layout", version, repository, revision)
 
 
 def of_summary(content: str, *, language: str, model: str, prompt: str) -> DerivationKey:

@@ -19,7 +19,7 @@ from codelode.model import RefName, RepositoryName, Revision, Run
 from codelode.ports import PublishedPackages
 from codelode.settings import Settings
 from codelode.stages import has_language_model
-from workers import confined
+from workers import confined, layouts
 from workers.enrich import by_priority
 from workers.parse import PARSER_VERSION, imports, own_queries
 from workers.pull import RULES_VERSION, prepare, recently_changed, require_staying, update
@@ -80,6 +80,8 @@ def plan_pulled(run: Run, services: Services, fingerprint: str, checked_out: Ref
             manifest, items=_by_priority(manifest, prepared.ref, repository, services)
         )
     manifest, layout = _with_dependents(manifest, prepared.ref, repository, services)
+    if any(item.blob for item in manifest.items):
+        layouts.read(repository, manifest.revision, services)  # for the store stage
     advance = services.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint=fingerprint)
     require_staying(services.ledger, repository, prepared.ref)  # else nothing has been planned
     for ref in prepared.gone:
@@ -140,7 +142,7 @@ def _with_dependents(
     )
     if not manifest.is_rebuild and not imports.concerns_others(manifest, known):
         return manifest, None
-    layout = services.layout(repository, manifest.revision)
+    layout = layouts.read(repository, manifest.revision, services)
     refs = _refs(manifest, ref, repository, services)
     _announce(repository, refs, layout, _invalidated(before, layout.fingerprints()), services)
     found = imports.dependents(manifest, layout, known)

@@ -13,4 +13,4 @@ MAX_BACKOFF_S = 20.0
 
 def backoff(retries: int) -> float:
     """Return the pause before the next try, seconds: 1, 2, 4 …, jittered."""
-    return min(MAX_BACKOFF_S, 2.0**retries) * random.uniform(0.5, 1.0)
+    return min(MAX_BACKOFF_S, 2.0 ** min(retries, 10)) * random.uniform(0.5, 1.0)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from codelode.backends import registry
 from codelode.errors import SchemaMismatch, Unavailable
 from codelode.languages import QUERIES_FOLDER
 from codelode.ledger import Ledger
-from codelode.model import EdgeKind, RefName, RepositoryName, Revision, Run
+from codelode.model import EdgeKind, RefName, RepositoryName, Run
 from codelode.ports import (
     ChunkStore,
     DependencyGraph,
@@ -128,7 +128,7 @@ class Services:
         self._looking = threading.Lock()
         self._index: Index | None = None
         self._looked_at = 0.0
-        self._layouts = imports.Layouts()
+        self.layouts = imports.Layouts()
         self._held = threading.local()
         self.queries = lru_cache(maxsize=64)(self._queries)
         self.parse_version = lru_cache(maxsize=64)(self._parse_version)
@@ -220,16 +220,6 @@ class Services:
         """Return the ref of the run, with DEFAULT_REF if it is the repository's default."""
         repository = self.ledger.get(run.repository)
         return refs_of(run.resolved, default=repository.default_ref if repository else "")
-
-    def layout(self, repository: RepositoryName, revision: Revision) -> imports.Layout:
-        """Return the paths and manifests by which imports in the commit are resolved."""
-
-        def make() -> imports.Layout:
-            content = partial(self.blobs.read, repository)
-            listing = self.blobs.listing(repository, revision)
-            return imports.read_layout(listing, content, name=repository)
-
-        return self._layouts.get(repository, revision, make)
 
     def importers(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]

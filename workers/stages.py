@@ -26,7 +26,7 @@ from codelode.model import (
     Summaries,
 )
 from codelode.vectors import Vectors
-from workers import derivations, wire
+from workers import derivations, layouts, wire
 from workers.embed import embed, known_vectors
 from workers.enrich import Enriched, unasked
 from workers.parse import guard, imports, parse
@@ -199,7 +199,7 @@ def _stored_file(run: Run, file: File, vectors: Vectors | None, services: Servic
         return removed
     assert run.revision, "a run with files has a revision"
     parsed = _load_parsed(file)
-    layout = services.layout(run.repository, run.revision)
+    layout = layouts.of_commit(run.repository, run.revision, services)
     links = imports.links(file.path, parsed, layout=layout)
     return replace(
         removed,

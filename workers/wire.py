@@ -1,4 +1,4 @@
-"""Encode parsed files, summaries, and vectors for Redis: deflated JSON, and half floats.
+"""Encode what stages and caches keep: deflated JSON, and half floats for vectors.
 
 Half precision halves the memory and affects no ranking: it changes a cosine by less than 0.001.
 """
@@ -8,15 +8,22 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections.abc import Sequence
+from dataclasses import astuple, fields
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from pydantic import TypeAdapter
 
-from codelode.model import ParsedFile, Summaries
+from codelode.errors import Rejected
+from codelode.model import ParsedFile, RepositoryName, Summaries
 from codelode.vectors import Vectors
-from workers.parse import PARSER_VERSION, OwnQueries, own_queries
+from workers.parse import PARSER_VERSION, OwnQueries, imports, own_queries
+from workers.parse.ecosystems.manifests import Facts
+
+Names: TypeAlias = Sequence[str]
+Pairs: TypeAlias = Sequence[tuple[str, str]]
 
 _PARSED = TypeAdapter(ParsedFile)
 _SUMMARIES = TypeAdapter(Summaries)
@@ -51,6 +58,34 @@ def dump_parsed(parsed: ParsedFile) -> bytes:
 def load_parsed(data: bytes) -> ParsedFile:
     """Decode a parsed file. Cached: one process may need it to route a file and to store it."""
     return _PARSED.validate_json(zlib.decompress(data))
+
+
+#: Identifies what an encoded layout consists of, and the rules by which manifests are read.
+LAYOUT_SHAPE = " ".join([PARSER_VERSION, *(one.name for one in fields(Facts))])
+
+
+def dump_layout(layout: imports.Layout, *, max_bytes: int) -> bytes:
+    """Encode a layout without its name. Raises Rejected if it is larger than `max_bytes`."""
+    facts = {path: astuple(found) for path, found in layout.facts.items()}
+    text = json.dumps([sorted(layout.paths), facts], separators=(",", ":"))
+    if len(text) > max_bytes:
+        raise Rejected(
+            f"the paths and manifests of the commit take {len(text) >> 20} MB, which is more than "
+            f"{max_bytes >> 20} MB; raise CODELODE_MAX_PATHS if they are not generated"
+        )
+    return zlib.compress(text.encode(), 1)
+
+
+def load_layout(data: bytes, *, name: RepositoryName) -> imports.Layout:
+    """Decode the layout of a commit of the repository."""
+    paths, facts = json.loads(zlib.decompress(data))
+    return imports.Layout(paths, {path: _facts(*row) for path, row in facts.items()}, name=name)
+
+
+def _facts(kind: str, name: str, pairs: Pairs, extends: Names, uses: Names) -> Facts:
+    return Facts(
+        kind, name, tuple((left, right) for left, right in pairs), tuple(extends), tuple(uses)
+    )
 
 
 def dump_vectors(vectors: Vectors) -> bytes:

@@ -32,6 +32,7 @@ from codelode.model import (
 from codelode.settings import load
 from codelode.stages import FILE_STAGES, STAGES, Stage, passed, queues
 from tests.waiting import wait_until
+from workers import layouts
 from workers import services as process
 from workers.delivery.configuration import configured
 from workers.delivery.files import Delivery
@@ -122,6 +123,7 @@ class World:
         ]
         run = self.ledger.create(repository, MAIN).id
         manifest = FileManifest(Revision("1" * 40), tuple(items))
+        layouts.read(repository, manifest.revision, self.services)
         self.delivery.publish(run, self.ledger.plan(run, manifest, ref=MAIN, fingerprint="f"))
         return run
 
@@ -247,7 +249,7 @@ def test_every_row_names_functions_that_exist():
     from pkgutil import resolve_name
 
     for stage in STAGES:
-        for name in filter(None, (stage.work, stage.known)):
+        for name in filter(None, (stage.work, stage.known, stage.prepare)):
             assert callable(resolve_name(name)), name
 
 

@@ -29,6 +29,7 @@ from codelode.errors import CodelodeError, NotFound, Rejected, Unavailable
 from codelode.ledger import AHEAD, NOT_IN_FLIGHT, Advance
 from codelode.model import BlobId, FileRecord, FileState, RepositoryName, Run, RunId
 from codelode.stages import FILE_STAGES, Stage, begins_at, passed
+from workers.confined import Abandoned
 from workers.delivery.running import Running
 from workers.services import Services, identity
 from workers.stages import Afresh, Again, File, LeftOut, Onward, Outcome, Parts, Stored
@@ -63,6 +64,14 @@ class Job:
     def title(self) -> str:
         """Return the text that Flower shows instead of the arguments."""
         return f"{self.repository} {self.path} (run {self.run})"
+
+
+class Pending(Unavailable):
+    """The stage lacks something of the run's commit, and gets it; the file is retried until then."""
+
+
+class RunFailed(CodelodeError):
+    """No file of the run can go on, for the reason in the message."""
 
 
 class Outbox(Protocol):
@@ -117,6 +126,46 @@ class Delivery:
                         reason=str(exc),
                     )
                 raise
+
+    def prepare(self, stage: Stage, job: Job) -> None:
+        """Return when the stage has what it needs of the run's commit.
+
+        What is missing is got in the thread of one file of the run. For that file and the others,
+        Pending is raised, so that they wait in no thread, and files of other runs are processed.
+        Raises RunFailed if it cannot be got.
+        """
+        get = self._to_get(stage, job)
+        if get is None or self.claim(stage, [job]) != [True]:
+            return
+        with self.running.once((stage.name, job.run)) as is_first, suppress(Abandoned):
+            if is_first:
+                self._get(get, job.run)
+        raise Pending(f"the workers read the manifests of {job.repository} again")
+
+    def _to_get(self, stage: Stage, job: Job) -> Callable[[Callable[[], bool]], None] | None:
+        if not stage.prepare or not job.blob:
+            return None
+        try:
+            run = self._planned(job.run)
+        except NotFound:  # removed, which the claim finds out
+            return None
+        found: Callable[[Callable[[], bool]], None] | None
+        found = resolve_name(stage.prepare)(run, self.services)
+        return found
+
+    def _get(self, get: Callable[[Callable[[], bool]], None], run: RunId) -> None:
+        try:
+            get(lambda: self._is_wanted(run))
+        except Abandoned:
+            raise
+        except CodelodeError as exc:
+            raise RunFailed(str(exc)) from exc
+
+    def _is_wanted(self, run: RunId) -> bool:
+        try:
+            return not self._is_over(run)
+        except Unavailable:
+            return True
 
     def work_alone(self, stage: Stage, job: Job, *, is_late: bool = False) -> None:
         """Claim the file and call the stage's function with it alone.

@@ -26,7 +26,7 @@ from workers.confined import Abandoned
 from workers.delivery import messages
 from workers.delivery.app import app
 from workers.delivery.batcher import Batcher, made_once
-from workers.delivery.files import Delivery, Job
+from workers.delivery.files import Delivery, Job, Pending, RunFailed
 from workers.delivery.outbox import CeleryOutbox
 from workers.pull import BeingRemoved
 from workers.retry import MAX_RETRIES, backoff
@@ -78,9 +78,13 @@ def declare(stage: Stage) -> Task:
         retries = self.request.retries
         try:
             delivery().handle(job, work)
+        except RunFailed as exc:
+            _end(job.run, str(exc))
+            raise JobFailed(str(exc)) from exc
         except Unavailable as exc:
-            if retries < MAX_RETRIES:
-                raise self.retry(exc=exc, countdown=backoff(retries)) from exc
+            if retries < MAX_RETRIES or isinstance(exc, Pending):
+                again = {"countdown": backoff(retries), "max_retries": retries + 1}
+                raise self.retry(exc=exc, **again) from exc
             _fail(job, str(exc), stage)
         except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
             _fail(job, _reason(exc, job, stage), stage)
@@ -118,6 +122,7 @@ def _batched(stage: Stage) -> Callable[[Job], None]:
         )
 
     def work(job: Job) -> None:
+        delivery().prepare(stage, job)
         batcher().submit(job).result()
 
     return work

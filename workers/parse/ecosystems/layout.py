@@ -222,17 +222,7 @@ def _is_read(file: SourceFile) -> bool:
 
 
 def _facts(file: SourceFile, content: Callable[[BlobId], bytes]) -> Facts | None:
-    key = (file.blob, file.path)
-    if key not in _memo:
-        while len(_memo) >= _MEMO_ENTRIES:
-            _memo.pop(next(iter(_memo)), None)
-        _memo[key] = manifests.read(file.path, content(file.blob).decode("utf-8", "replace"))
-    return _memo[key]
-
-
-#: Facts of the manifests that this process read last.
-_MEMO_ENTRIES = 4_096
-_memo: dict[tuple[BlobId, str], Facts | None] = {}
+    return manifests.read(file.path, content(file.blob).decode("utf-8", "replace"))
 
 
 def below(folder: str, rest: str) -> str:

@@ -1,0 +1,215 @@
+"""The store stage resolves imports by a layout that only killable processes read; on a real Redis.
+
+The cache keeps nothing here, so the store worker never finds what the pull has read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+
+import pytest
+
+from codelode import jobs
+from codelode.errors import Rejected
+from codelode.ledger import FileManifest, WorkItem
+from codelode.model import (
+    DEFAULT_REF,
+    BlobId,
+    FileState,
+    Repository,
+    RepositoryName,
+    Revision,
+    RunState,
+    SourceFile,
+)
+from codelode.settings import load
+from codelode.stages import FILE_STAGES, LAST
+from tests.waiting import wait_until
+from workers import layouts, planning, services, wire
+from workers.delivery import tasks
+from workers.delivery.app import app as celery_app
+from workers.delivery.files import Job, Pending
+from workers.parse import imports
+from workers.pull import update
+
+LONG_S = 60
+BY_NAME = {stage.name: stage for stage in FILE_STAGES}
+
+#: Takes about 10 s to read; a manifest of it is far below the bound of a file.
+SLOW_TOML = "".join("a." * 900 + f"b{number} = 1\n" for number in range(500))
+SLOW = {f"{at}/pyproject.toml": SLOW_TOML for at in range(50)}
+
+
+@pytest.fixture
+def make(redis_url, redis, tmp_path, monkeypatch):
+    """`make(**settings)`: the services of this process, a worker that lives."""
+    with contextlib.ExitStack() as ends:
+
+        def own(**more):
+            settings = load(redis_url=redis_url, data=tmp_path / "data", **more)
+            own = services.Services(
+                settings.model_copy(update={"local_paths": str(tmp_path), "derivations": "none"})
+            )
+            ends.callback(own.close)
+            monkeypatch.setitem(services._services, os.getpid(), own)
+            monkeypatch.setattr(services, "_identity", "this")
+            monkeypatch.setattr(celery_app.conf, "broker_url", jobs.broker_url(redis_url))
+            monkeypatch.setattr(celery_app, "_pool", None)
+            monkeypatch.setattr(celery_app.amqp, "_producer_pool", None)
+            own.ledger.heartbeat("this")
+            own.swap.announce({})
+            return own
+
+        yield own
+
+
+@pytest.fixture
+def start(tmp_path):
+    """`start(own, name, files)`: the jobs of a run whose files wait to be stored."""
+
+    def start(own, name, files, wanted):
+        folder = commit(tmp_path / name, files)
+        own.ledger.register(Repository(RepositoryName(name), str(folder), DEFAULT_REF))
+        run = own.ledger.create(RepositoryName(name), DEFAULT_REF)
+        update(run, ledger=own.ledger, mirrors=own.mirrors)
+        items = tuple(
+            WorkItem(path, BlobId(git(folder, "rev-parse", f"main:{path}"))) for path in wanted
+        )
+        revision = Revision(git(folder, "rev-parse", "main"))
+        own.ledger.plan(run.id, FileManifest(revision, items), ref=DEFAULT_REF, fingerprint="")
+        found = [Job(run.id, RepositoryName(name), item.path, item.blob) for item in items]
+        for job in found:
+            for stage in ("parse", "embed"):
+                tasks.delivery().work_alone(BY_NAME[stage], job)
+        return found
+
+    return start
+
+
+def git(folder, *arguments):
+    who = ("-c", "user.name=T", "-c", "user.email=t@x")
+    command = ["git", "-C", folder, *who, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def commit(folder, files):
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "x")
+    return folder
+
+
+@pytest.fixture
+def store():
+    """`store(job)`: what the store worker does with a message, in batches of its own."""
+    work = tasks._batched(LAST)
+
+    def store(job):
+        tasks.delivery().handle(job, work)
+
+    return store
+
+
+@pytest.fixture
+def is_pending(store):
+    def is_pending(job):
+        try:
+            store(job)
+        except Pending:
+            return True
+        return False
+
+    return is_pending
+
+
+def test_a_layout_that_the_cache_has_lost_is_read_again(make, start, store, is_pending):
+    own = make()
+    files = {"a.py": "import b\n", "b.py": "def b(): pass\n"}
+    a, b = start(own, "app", files, list(files))
+
+    assert is_pending(a)
+    assert own.ledger.run(a.run).waits_for == "the workers read the manifests of app again"
+    for job in (a, b):
+        store(job)
+
+    assert own.ledger.run(a.run).state is RunState.COMPLETE
+    (edge,) = own.graph.outgoing(a.repository, DEFAULT_REF, ["a.py"])["a.py"]
+    assert edge.target == "b.py"
+
+
+def test_files_of_others_are_stored_while_manifests_are_read_again(make, start, store, is_pending):
+    own = make()
+    a, b = start(own, "slow", {"a.py": "a = 1\n", "b.py": "b = 1\n", **SLOW}, ["a.py", "b.py"])
+    (quick,) = start(own, "quick", {"q.py": "q = 1\n"}, ["q.py"])
+    reading = threading.Thread(target=is_pending, args=(a,))
+    reading.start()
+    wait_until(lambda: is_pending(b), "the manifests are being read", seconds=LONG_S)
+
+    assert is_pending(quick)
+    store(quick)
+
+    assert own.ledger.run(quick.run).state is RunState.COMPLETE
+    assert reading.is_alive()
+    own.ledger.end(a.run, RunState.CANCELLED)
+    reading.join(LONG_S)
+    assert not reading.is_alive()
+    store(b)  # its message leaves the queue
+
+
+def test_a_layout_that_takes_too_long_ends_its_run_with_the_reason(make, start):
+    own = make(plan_timeout_s=1)
+    (job,) = start(own, "slow", {"a.py": "a = 1\n", **SLOW}, ["a.py"])
+
+    with pytest.raises(tasks.JobFailed, match="took longer than 1 s"):
+        tasks.TASKS["store"](**job.arguments)
+
+    run = own.ledger.run(job.run)
+    assert run.state is RunState.FAILED
+    assert "CODELODE_PLAN_TIMEOUT_S" in run.error
+    assert (
+        own.ledger.records(job.repository, DEFAULT_REF, ["a.py"])["a.py"].state is FileState.PENDING
+    )
+
+
+def test_a_pull_keeps_the_layout_for_the_store_stage(make, start, tmp_path):
+    own = make()
+    vars(own)["settings"] = own.settings.model_copy(update={"derivations": "disk"})
+    folder = commit(tmp_path / "app", {"a.py": "import b\n", "go.mod": "module example.org/app\n"})
+    own.ledger.register(Repository(RepositoryName("app"), str(folder)))
+    run = own.ledger.create(RepositoryName("app"), DEFAULT_REF)
+
+    planning.plan(run, own, is_wanted=lambda: True)
+
+    planned = own.ledger.run(run.id)
+    assert layouts.prepare(planned, own) is None
+    layout = layouts.of_commit(planned.repository, planned.revision, own)
+    assert layout.paths == {"a.py", "go.mod"}
+    assert layout.facts["go.mod"].name == "example.org/app"
+
+
+def test_a_layout_is_the_same_after_it_was_kept():
+    texts = {
+        "caf\udce9.py": "",
+        "web/package.json": '{"name": "@acme/web", "exports": {".": "./src/index.ts"}}',
+        "go.mod": "module example.org/app\nreplace a => ./b\n",
+    }
+    listing = [SourceFile(path, BlobId(path), len(text)) for path, text in texts.items()]
+    layout = imports.read_layout(listing, lambda blob: texts[blob].encode(), name="app")
+
+    again = wire.load_layout(wire.dump_layout(layout, max_bytes=1_000), name="app")
+
+    assert (again.paths, again.facts, again.name) == (layout.paths, layout.facts, "app")
+    assert again.fingerprints() == layout.fingerprints()
+
+
+def test_a_layout_that_is_too_large_to_keep_is_refused_with_the_setting():
+    layout = imports.Layout(f"{at}.py" for at in range(1_000))
+
+    with pytest.raises(Rejected, match="raise CODELODE_MAX_PATHS"):
+        wire.dump_layout(layout, max_bytes=1_000)
