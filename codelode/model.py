@@ -280,6 +280,7 @@ class Piece:
     header: str = ""  # signature lines of the enclosing definitions: `class Foo › def bar`
     block_type: str = ""  # type of infrastructure block: `resource`, `job`, `service`, `Deployment`
     overlap: int = 0  # characters from the end of the previous piece, indexed with this one
+    definitions: str = ""  # where `symbol` and `symbols` are defined: `codelode.definitions`
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +336,7 @@ class Chunk(NamedTuple):
     block_type: str = ""  # type of infrastructure block: `resource`, `job`, `service`, `Deployment`
     overlap: str = ""  # text right before a chunk that starts inside a definition; only indexed
     file_summary: str = ""  # summary of the whole file; only the first chunk has it
+    definitions: str = ""  # where `symbol` and `symbols` are defined: `codelode.definitions`
 
 
 def _no_vectors() -> Vectors:
@@ -498,17 +500,17 @@ def chunk_id(
     start_line: int,
     content: str,
     ordinal: int = 0,
-    file_summary: str = "",
+    version: str = "",
 ) -> ChunkId:
     """Return the SHA-256 of repository, path, start line, and content, in hex.
 
     `ordinal` distinguishes equal contents that start on the same line (pieces of a minified file).
-    `file_summary` distinguishes the first chunks of two versions of a file at the same path whose
-    later chunks differ.
+    `version` distinguishes chunks of two versions of a file at the same path whose texts are equal:
+    the first chunks by the summary of the file, those that continue a definition by its place.
     """
     parts = [repository, path, str(start_line), content, str(ordinal) if ordinal else ""]
-    if file_summary:
-        parts.append(file_summary)
+    if version:
+        parts.append(version)
     return ChunkId(hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest())
 
 
@@ -536,7 +538,7 @@ def locate(
         of_file = "" if chunks else summaries.file
         chunks.append(
             Chunk(
-                id=chunk_id(repository, path, *key, ordinal, of_file),
+                id=chunk_id(repository, path, *key, ordinal, of_file or _continued(piece)),
                 repository=repository,
                 path=path,
                 refs=refs,
@@ -553,9 +555,15 @@ def locate(
                 block_type=piece.block_type,
                 overlap=overlap,
                 file_summary=of_file,
+                definitions=piece.definitions,
             )
         )
     return tuple(chunks)
+
+
+def _continued(piece: Piece) -> str:
+    """Return the place of the definition that begins before the piece; empty if none does."""
+    return piece.definitions if piece.definitions.startswith("-") else ""
 
 
 def embedding_text(chunk: Chunk) -> str:

@@ -284,17 +284,9 @@ class SymbolTable(Protocol):
         """Return the definitions of each name in one repository, in one round trip."""
 
     def defined_in(
-        self,
-        repository: RepositoryName,
-        ref: RefName,
-        paths: Sequence[str],
-        *,
-        names: Collection[str] | None = None,
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-        """Return the definitions in each file, ordered by line, in one round trip.
-
-        With `names`, only definitions of these names, which takes a fraction of the time.
-        """
+        """Return the definitions in each file, ordered by line, in one round trip."""
 
     def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
         """Remove all definitions of the ref. Nothing may write to the ref meanwhile."""

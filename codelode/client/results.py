@@ -39,7 +39,7 @@ class Hit:
     summary: str = ""  # one sentence by a language model; empty: none was made
     passage: Passage | None = None  # the lines around it that were asked for
     block_type: str = ""  # of infrastructure: `resource`, `job`, `Deployment`
-    line: int = 0  # where the definition of the symbol begins; 0: unknown
+    line: int = 0  # of the name in the definition of the symbol; 0: unknown
     keyword_score: float | None = None  # BM25; None: keywords did not find it
     similarity: float | None = None  # cosine; None: vectors did not find it
     revision: str = ""  # the indexed commit

@@ -1093,7 +1093,7 @@ class Hit(_message.Message):
     block_type: _builtins.str
     """Type of infrastructure block: "resource", "job", "Deployment"; otherwise empty."""
     line: _builtins.int
-    """Line on which the definition of the symbol begins, which may be before the chunk. 0: unknown."""
+    """Line of the symbol's name in its definition, which may be outside the chunk. 0: unknown."""
     keyword_score: _builtins.float
     """BM25 and cosine similarity, whose scales depend on the query and on the embedder. Not set: the
     keyword search or the vector search did not find it.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from codelode.definitions import definition
 from codelode.model import Candidate, Hit, Match
 from gateway.assemble.compact import compacted
-from gateway.assemble.definitions import Defined, defined_in_files, definition
 from gateway.assemble.named import asked_names, under_name
 from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 
@@ -14,14 +14,13 @@ from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 MAX_TOKENS = 100_000
 
 
-async def assemble(state: SearchState, backends: Backends) -> SearchState:
+async def assemble(state: SearchState, _backends: Backends) -> SearchState:
     """Add the hits."""
     globs = state.query.filters.symbols
     asked = asked_names(state.analysis.identifiers, globs)
-    named = [under_name(hit(entry), asked, globs) for entry in state.page]
-    defined = await defined_in_files(named, state.query.filters.ref, backends.symbols)
-    is_compact = state.query.options.assemble.compact
-    hits = tuple(_with_line(one, defined, is_compact=is_compact) for one in named)
+    hits = tuple(_with_line(under_name(hit(entry), asked, globs)) for entry in state.page)
+    if state.query.options.assemble.compact:
+        hits = tuple(map(compacted, hits))
     tokens = sum(estimated_tokens(hit.chunk.content) for hit in hits)
     tokens += sum(estimated_tokens(passage.content) for passage in state.passages.values())
     state = replace(state, hits=hits, tokens=tokens)
@@ -42,11 +41,10 @@ def hit(entry: Ranked) -> Hit:
     )
 
 
-def _with_line(hit: Hit, defined: Defined, *, is_compact: bool) -> Hit:
+def _with_line(hit: Hit) -> Hit:
     """Add the line on which the symbol is defined."""
-    found = definition(hit.chunk, defined)
-    hit = replace(hit, line=found.line) if found else hit
-    return compacted(hit, found) if is_compact else hit
+    found = definition(hit.chunk)
+    return replace(hit, line=found.line) if found else hit
 
 
 def match(candidate: Candidate) -> Match:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from codelode.definitions import headed
 from codelode.model import Chunk, Hit
 
 #: Separators of a qualified name: `Client.get`, `absl::StrCat`, `a/b`.
@@ -29,12 +30,13 @@ def under_name(hit: Hit, asked: tuple[str, ...], globs: Sequence[str] = ()) -> H
     """
     chunk = hit.chunk
     allowed = [name for name in chunk.symbols if _is_allowed(name, globs)]
-    named = [_within(chunk.symbol, name) for name in asked if name in allowed]
+    named = [name for name in asked if name in allowed]
     if not named and not any(_is_allowed(name, globs) for name in (chunk.symbol, *_last(chunk))):
-        named = [_within(chunk.symbol, name) for name in allowed]
-    if not named or chunk.symbol in named:
+        named = allowed
+    symbols = [_within(chunk.symbol, name) for name in named]
+    if not named or chunk.symbol in symbols:
         return hit
-    return replace(hit, chunk=chunk._replace(symbol=named[0]))
+    return replace(hit, chunk=headed(chunk, symbols[0], named[0]))
 
 
 def _is_allowed(name: str, globs: Sequence[str]) -> bool:

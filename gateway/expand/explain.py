@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from codelode import languages
 from codelode.counts import counted
+from codelode.definitions import definition
 from codelode.display import quoted
 from codelode.graph import edges_of_files
 from codelode.model import (
@@ -34,7 +35,6 @@ MAX_PATHS = 100
 MAX_DEFINITIONS = 100
 #: Most files whose imports and tests are read for a name with several definitions. By hand.
 MAX_FILES = 10
-MAX_SIGNATURE_CHARS = 200
 
 NO_GRAPH = "no dependency graph is configured: imports and tests are missing"
 
@@ -142,7 +142,8 @@ def _definitions(chunks: Iterable[Chunk]) -> Iterable[LocatedSymbol]:
     """Yield the main definition of each chunk; the parts of a long definition count once."""
     seen: set[str] = set()
     for chunk in chunks:
-        if not chunk.symbol or chunk.symbol in seen or chunk.kind in (Kind.BLOCK, Kind.TEXT):
+        at = definition(chunk)
+        if at is None or chunk.symbol in seen or chunk.kind in (Kind.BLOCK, Kind.TEXT):
             continue
         seen.add(chunk.symbol)
         last = chunk.symbol.rpartition(".")[2]
@@ -151,18 +152,12 @@ def _definitions(chunks: Iterable[Chunk]) -> Iterable[LocatedSymbol]:
             name=last,
             qualified_name=chunk.symbol,
             kind=chunk.kind,
-            signature=_signature(chunk.content, last),
-            start_line=chunk.start_line,
+            signature=at.signature,
+            start_line=at.line,
             end_line=end,
             is_exported=not last.startswith("_"),
         )
         yield LocatedSymbol(chunk.repository, chunk.path, symbol)
-
-
-def _signature(content: str, name: str) -> str:
-    """Return the first line that contains the name."""
-    naming = (line.strip() for line in content.splitlines() if name in line)
-    return next(naming, "")[:MAX_SIGNATURE_CHARS]
 
 
 def _neighbours(

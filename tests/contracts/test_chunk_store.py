@@ -17,6 +17,7 @@ from codelode.access import EVERYTHING, Visibility
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.weaviate import TenantIndex, WeaviateChunkSearch, WeaviateChunkStore
+from codelode.definitions import definition
 from codelode.errors import SchemaMismatch
 from codelode.model import (
     DEFAULT_REF,
@@ -37,6 +38,7 @@ from codelode.model import (
     locate,
 )
 from codelode.names import names_of
+from workers.parse import parse
 
 DIM = 4
 APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")
@@ -247,6 +249,29 @@ async def test_an_unchanged_chunk_after_a_changed_one_is_found_by_what_stands_th
     assert await index.found("former") == []
 
 
+async def test_an_unchanged_chunk_has_the_definition_that_was_read_last(index):
+    index.store.replace([file(chunk(definitions="0"))])
+    index.store.replace([file(chunk(definitions="0\tdef get()"))])
+
+    assert index.ids() == {chunk().id}
+    assert [hit.chunk.definitions for hit in await index.found("shared")] == ["0\tdef get()"]
+
+
+async def test_equal_parts_of_a_function_say_where_it_begins_at_their_ref(index):
+    rest = "".join(f"    part_{n} = compute(url, argument_{n}, shared)\n" for n in range(150))
+    for ref, head in ((MAIN, "def get(\n    url\n):\n"), (DEV, "\n\ndef get( url ):\n")):
+        parsed = parse((head + rest).encode(), path="a.py")
+        parts = locate(parsed, repository=APP, path="a.py", refs=[ref])
+        index.store.replace([file(*parts, refs=(ref,))])
+
+    for ref, line in ((MAIN, 1), (DEV, 3)):
+        found = (await index.search.files([(APP, "a.py")], ref))[APP, "a.py"]
+        assert len(found) > 3
+        assert {(one.symbol, definition(one)) for one in found} == {
+            ("get", (line, "def get( url )"))
+        }
+
+
 async def test_names_that_come_with_a_candidate_are_the_chunks(index):
     one = chunk(symbol="Pool.get_user", symbols=("Pool.get_user", "Pool.größe"))
     index.store.replace([file(one)])
@@ -407,6 +432,7 @@ async def test_a_candidate_carries_the_whole_chunk(index):
         language="ruby",
         block_type="Größe",
         overlap="class User:\n\t# Größe\n",
+        definitions="-3\tdef get(Größe)\n\n-6\tclass User",
     )
     index.store.replace([file(whole, refs=whole.refs)])
 

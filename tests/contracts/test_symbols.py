@@ -195,15 +195,3 @@ def test_the_definitions_of_a_file_are_told_by_line(table):
     ]
     assert found["none.py"] == ()
     assert table.defined_in(REPO, MAIN, []) == {}
-
-
-def test_only_the_definitions_of_some_names_in_a_file(table):
-    table.replace(REPO, [MAIN], {"a.py": [symbol("run", 9), symbol("load", 1), symbol("load", 4)]})
-    every = table.defined_in(REPO, MAIN, ["a.py"])["a.py"]
-    name = "load"
-
-    found = table.defined_in(REPO, MAIN, ["a.py", "none.py"], names=[name, "nobody"])
-
-    assert found == {"a.py": tuple(at for at in every if at.symbol.name == name), "none.py": ()}
-    assert len(found["a.py"]) < len(every)
-    assert table.defined_in(REPO, MAIN, ["a.py"], names=[]) == {"a.py": ()}

@@ -14,7 +14,6 @@ from codelode.model import DEFAULT_REF, Candidate, Hit, Match, RepositoryName, l
 from gateway.assemble import MAX_TOKENS, assemble
 from gateway.assemble.budget import Piece, fill
 from gateway.assemble.context import ESTIMATED, context
-from gateway.assemble.definitions import definition
 from gateway.assemble.named import asked_names, under_name
 from gateway.assemble.quality import quality
 from gateway.options import Assemble, Options
@@ -343,23 +342,31 @@ JAVA = """class Client {
 """
 
 
-def parsed_file(path, text, symbols):
-    """The chunks of a file whose definitions are in the symbol table, as the workers leave them."""
-    file = parse(text.encode(), path=path)
-    symbols.replace(HTTP, [DEFAULT_REF], {path: file.symbols})
-    return locate(file, repository=HTTP, path=path, refs=[DEFAULT_REF])
-
-
-def asked_for(path, text, symbols, *names, **options):
+def asked_for(path, text, *names, **options):
     """The hits of all chunks of the file when these names are asked for."""
-    chunks = parsed_file(path, text, symbols)
+    file = parse(text.encode(), path=path)
+    chunks = locate(file, repository=HTTP, path=path, refs=[DEFAULT_REF])
     query = SearchQuery(
         " ".join(names), 100, options=Options(assemble=Assemble(**options)), visible=EVERYTHING
     )
     analysis = Analysis(QueryKind.NATURAL_LANGUAGE, (), names)
     ranking = by_similarity([Candidate(chunk, None, 1 - n / 1e3) for n, chunk in enumerate(chunks)])
     state = SearchState(query, analysis=analysis, ranking=ranking)
-    return chunks, asyncio.run(assemble(state, Backends(None, None, symbols=symbols))).hits
+    return chunks, asyncio.run(assemble(state, Backends(None, None))).hits
+
+
+#: The symbol of its only chunk is `B.Get`, and another method of that name is above it.
+GO = """package a
+
+func (a A) Get() int { return 1 }
+
+// Get calls Get of A.
+func (b *B) Get(url string) error {
+\tone := b.read(url)
+\ttwo := b.write(url, one)
+\treturn b.close(two)
+}
+"""
 
 
 @pytest.mark.parametrize(
@@ -369,12 +376,13 @@ def asked_for(path, text, symbols, *names, **options):
         ("a.py", PYTHON, "Session", 1, "class Session"),
         ("a.py", PYTHON, "get", 12, "def get( self, url, )"),
         ("A.java", JAVA, "get", 5, "public int get()"),
+        ("a.go", GO, "B.Get", 6, "func (b *B) Get(url string) error"),
     ],
 )
 def test_the_line_and_the_signature_of_a_compact_hit_are_those_of_its_symbol(
-    path, text, name, line, signature, symbols
+    path, text, name, line, signature
 ):
-    chunks, hits = asked_for(path, text, symbols, name, compact=True)
+    chunks, hits = asked_for(path, text, name, compact=True)
 
     for chunk, hit in zip(chunks, hits, strict=True):
         if hit.chunk.symbol.endswith(name):
@@ -383,23 +391,21 @@ def test_the_line_and_the_signature_of_a_compact_hit_are_those_of_its_symbol(
     assert any(hit.chunk.symbol.endswith(name) for hit in hits)
 
 
-def test_a_hit_inside_a_long_function_names_the_line_on_which_that_begins(symbols):
-    _, hits = asked_for("a.py", PYTHON, symbols)
+def test_a_hit_inside_a_long_function_names_the_line_on_which_that_begins():
+    _, hits = asked_for("a.py", PYTHON)
 
     assert {(hit.chunk.symbol, hit.line) for hit in hits[1:]} == {("Session.get", 12)}
     assert all(hit.chunk.start_line > hit.line for hit in hits[1:])
 
 
-def test_a_line_of_another_version_of_the_file_is_not_shown(symbols):
-    [first, *_] = parsed_file("a.py", PYTHON, symbols)
-    parsed_file("a.py", "import os\n" * 3 + PYTHON, symbols)
-    defined = {(HTTP, "a.py"): symbols.defined_in(HTTP, DEFAULT_REF, ["a.py"])["a.py"]}
+def test_a_compact_hit_that_ends_above_its_name_reaches_down_to_it():
+    marks = "".join(f'  @Mark("{n} {"x" * 60}")\n' for n in range(60))
+    text = f"class A {{\n{marks}  int get() {{}}\n}}\n"
 
-    found = definition(first._replace(symbol="Session.get"), defined)
-    moved = definition(first._replace(symbol="Session.ok"), defined)
+    chunks, hits = asked_for("A.java", text, "get", compact=True)
 
-    assert found == (12, "def get(")
-    assert PYTHON.split("\n")[moved.line - 1].strip() == moved.signature
+    assert (chunks[0].symbols, chunks[0].end_line < 62) == (("A", "get"), True)
+    assert (hits[0].line, hits[0].chunk.start_line, hits[0].chunk.end_line) == (62, 62, 62)
 
 
 @pytest.mark.parametrize(

@@ -261,11 +261,10 @@ async def test_an_explanation_and_a_graph_say_what_is_indexed(service, channel):
 
 
 @pytest.mark.usefixtures("indexed")
-async def test_a_hit_says_at_which_commit_and_line_and_why(service, ledger, index, symbols):
+async def test_a_hit_says_at_which_commit_and_line_and_why(service, ledger, index):
     ledger.register(Repository(HTTP, "git@github.com:acme/http.git"))
     file = parse(b"import os\n\n\ndef back_off(call):\n    return call()\n", path="src/off.py")
     index(*locate(file, repository=HTTP, path="src/off.py", refs=[DEFAULT_REF, "main"]))
-    symbols.replace(HTTP, [DEFAULT_REF], {"src/off.py": file.symbols})
 
     for is_cached in (False, True):
         response = await service.Search(request("back_off", top_k=5))
@@ -619,16 +618,17 @@ async def test_definitions_are_those_of_the_ref_whatever_another_one_has(
     assert [(one.name, one.start_line) for one in response.definitions] == [("own", 1)]
 
 
-@pytest.mark.usefixtures("indexed")
-async def test_without_a_symbol_table_the_definitions_are_those_of_the_chunks(backends):
+async def test_without_a_symbol_table_the_definitions_are_those_of_the_chunks(backends, parsed):
     found = await explain(
-        "src/retry.py",
+        parsed("# again() calls.\n\ndef again(call) -> None:\n    return call()\n"),
         repositories=[HTTP],
         ref=DEFAULT_REF,
         backends=replace(backends, symbols=None),
     )
 
-    assert [at.symbol.name for at in found.definitions] == ["retry"]
+    [symbol] = [at.symbol for at in found.definitions]
+    assert (symbol.name, symbol.start_line, symbol.end_line) == ("again", 3, 4)
+    assert symbol.signature == "def again(call) -> None"
     assert found.notices == (NO_SYMBOLS,)
 
 

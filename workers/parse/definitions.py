@@ -58,6 +58,7 @@ class Definition(NamedTuple):
 
     start: int
     end: int
+    line: int  # of the name: the node may begin with annotations
     name: str
     qualified_name: str
     kind: Kind | None  # None: a scope, which is no symbol
@@ -95,6 +96,7 @@ class _Match(NamedTuple):
     pattern: int
     start: int
     end: int
+    at: int  # where the name is
     node: Node
     name: str
     kind: str  # of the model, `scope` or `namespace`
@@ -161,6 +163,7 @@ def _match(pattern: int, captures: Captures, data: bytes) -> _Match | None:
                 pattern=pattern,
                 start=node.start_byte,
                 end=captures["body"][0].end_byte if "body" in captures else node.end_byte,
+                at=names[0].start_byte,
                 node=node,
                 name=_text(names[0], data),
                 kind=kind,
@@ -239,6 +242,7 @@ def _define(match: _Match, parent: Definition | None, context: _Context) -> Defi
     return Definition(
         start=match.start,
         end=match.end,
+        line=lines.row(match.at) + 1,
         name=names[-1],
         qualified_name=".".join([*([parent.qualified_name] if parent else ()), *names]),
         kind=kind,

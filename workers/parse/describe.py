@@ -10,6 +10,7 @@ import re
 
 from tree_sitter import Node
 
+from codelode.definitions import head
 from workers.parse.comments import Comments
 from workers.parse.lines import Lines
 
@@ -23,8 +24,6 @@ _LINE_START = re.compile(rb"[ \t]*+((?:[\w@]++[ \t]++)+)\Z")
 _ATTRIBUTE_MARKS = (b"@", b"#", b"[", b"t")
 #: Starts of texts that the expression can change; a cheap test, which few pass.
 _ATTRIBUTE_STARTS = ("@", "#", "[")
-#: Marks and words between a head and its body.
-_TAIL_ENDS = ("{", "=>", "=", ":", ";", ",", "do", "where", "begin", "then")
 _HEAD_MARKS = re.compile(r"[(\[)\]{\n]")
 _DOCSTRING = re.compile(rb"[rRuUbBfF]{0,2}(\"{3}|'{3}|\"|')\s*([^\n]*)")
 _CLOSED = re.compile(rb"[{};]")
@@ -53,20 +52,8 @@ def signature(node: Node, body: Node | None, lines: Lines) -> str:
     if text.startswith(_ATTRIBUTE_STARTS):
         text = _ATTRIBUTES.sub("", text)
     text = text if has_body else _head(text)
-    text = " ".join((before + text).split())
-    text = _without_tail(text)
+    text = head(before + text)
     return text if len(text) <= MAX_SIGNATURE_CHARS else text[: MAX_SIGNATURE_CHARS - 1] + "…"
-
-
-def _without_tail(text: str) -> str:
-    """Remove the marks and words that open a body: `class A(B):` → `class A(B)`."""
-    while text.endswith(_TAIL_ENDS):
-        tail = next(end for end in _TAIL_ENDS if text.endswith(end))
-        rest = text.removesuffix(tail)
-        if tail.isalpha() and (rest[-1:].isalnum() or rest[-1:] == "_"):
-            break
-        text = rest.rstrip()
-    return text
 
 
 def _words_before(start: int, lines: Lines) -> str:

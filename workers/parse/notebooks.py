@@ -33,10 +33,10 @@ class Notebook:
     origins: tuple[tuple[int, int], ...]  # per row: start and end of the string in the file
     headings: tuple[Definition, ...]
 
-    def placed(self, definition: Definition, first: int, last: int) -> Definition:
-        """Return a definition of rows `first` to `last` of the code with offsets in the file."""
+    def placed(self, definition: Definition, first: int, last: int, line: int) -> Definition:
+        """Return a definition of rows `first` to `last` of the code with its place in the file."""
         start, end = self._origin(first)[0], self._origin(last)[1]
-        return definition._replace(start=start, end=end)
+        return definition._replace(start=start, end=end, line=line)
 
     def row(self, code_row: int) -> int:
         """Return the offset in the file of a row of the code."""
@@ -86,7 +86,7 @@ def _source(cell: Node, data: bytes) -> Iterator[tuple[Node, str]]:
 
 def _headings(cells: Sequence[Node], data: bytes) -> Iterator[Definition]:
     """Yield a scope per heading, from its cell to the next heading of its rank, outer first."""
-    found: list[tuple[int, str, int]] = []  # rank, title, offset
+    found: list[tuple[int, str, Node]] = []  # rank, title, cell
     for cell in cells:
         if _text(_get(cell, data, "cell_type"), data) == "markdown":
             text = "".join(text for _, text in _source(cell, data))
@@ -94,10 +94,11 @@ def _headings(cells: Sequence[Node], data: bytes) -> Iterator[Definition]:
             if heading:
                 rank, title = len(heading.group(1)), heading.group(2)
                 title = title.rstrip(" \t#") or title
-                found.append((rank, title[:_MAX_HEADING_CHARS], cell.start_byte))
-    for at, (rank, title, start) in enumerate(found):
-        following = (other for other_rank, _, other in found[at + 1 :] if other_rank <= rank)
-        yield Definition(start, next(following, len(data)), title, title, None, title, True)
+                found.append((rank, title[:_MAX_HEADING_CHARS], cell))
+    for at, (rank, title, cell) in enumerate(found):
+        following = (other.start_byte for level, _, other in found[at + 1 :] if level <= rank)
+        end, line = next(following, len(data)), cell.start_point.row + 1
+        yield Definition(cell.start_byte, end, line, title, title, None, title, True)
 
 
 def _get(node: Node | None, data: bytes, key: str) -> Node | None:

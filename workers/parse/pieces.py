@@ -10,8 +10,9 @@ other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from codelode import definitions as stored
 from codelode.model import Kind, Piece
 from workers.parse.definitions import Definition
 from workers.parse.encoding import Decoded
@@ -53,6 +54,7 @@ def build(
         content = utf8.decode()
         size = decoded.size_bytes(content, utf8) + (0 if out else decoded.bom_bytes)
         main = _main(around, started, start, end)
+        named = _named(started)
         out.append(
             Piece(
                 start_line=line,
@@ -62,10 +64,11 @@ def build(
                 content=content,
                 kind=main.kind if main and main.kind else plain,
                 symbol=main.qualified_name if main else "",
-                symbols=tuple(dict.fromkeys(d.name for d in started if d.kind)),
+                symbols=tuple(named),
                 header=_header(around, (start + end) // 2),
                 block_type=main.block_type if main else "",
                 overlap=_overlap(before) if _is_inside(span, around, started, utf8) else 0,
+                definitions=_dumped(main, named.values(), content, line) if main else "",
             )
         )
         before = content
@@ -88,6 +91,20 @@ def _held(
         started = definitions[first:at]
         yield around, started
         around = [*around, *started]
+
+
+def _named(started: Iterable[Definition]) -> Mapping[str, Definition]:
+    """Return the first definition of each name."""
+    named: dict[str, Definition] = {}
+    for definition in started:
+        if definition.kind:
+            named.setdefault(definition.name, definition)
+    return named
+
+
+def _dumped(main: Definition, others: Iterable[Definition], content: str, line: int) -> str:
+    first, *more = (stored.Definition(one.line, one.signature) for one in (main, *others))
+    return stored.dump(first, more, content, line)
 
 
 def _main(

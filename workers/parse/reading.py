@@ -176,16 +176,18 @@ def _notebook(root: Node, lines: Lines) -> Reading:
     code = Lines(notebook.code)
     matches, used = _built_in(language, tree.root_node, notebook.code)
     found = capture(language, rules, matches, tree.root_node, code, Comments(language, code))
-    definitions = [
-        notebook.placed(one, code.row(one.start), code.row(max(one.start, one.end - 1)))
-        for one in found.definitions
-    ]
-    ordered = sorted([*notebook.headings, *definitions], key=lambda one: (one.start, -one.end))
-    imported = imports.read(found.imports, rules, code)
 
     def line_of(line: int) -> int:
         return lines.row(notebook.row(line - 1)) + 1
 
+    definitions = [
+        notebook.placed(
+            one, code.row(one.start), code.row(max(one.start, one.end - 1)), line_of(one.line)
+        )
+        for one in found.definitions
+    ]
+    ordered = sorted([*notebook.headings, *definitions], key=lambda one: (one.start, -one.end))
+    imported = imports.read(found.imports, rules, code)
     return Reading(
         root=root,
         definitions=tuple(ordered),

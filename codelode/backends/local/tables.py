@@ -45,7 +45,7 @@ def insert(
         starmap(_columns, zip(numbers, files, chunks, small, strict=True)),
     )
     connection.executemany(
-        f"INSERT INTO texts VALUES ({', '.join('?' * 16)})",
+        f"INSERT INTO texts VALUES ({', '.join('?' * 17)})",
         starmap(_texts, zip(numbers, digests, chunks, half, strict=True)),
     )
 
@@ -72,6 +72,7 @@ def _texts(row: int, digest: bytes, of: Chunk, vector: bytes) -> tuple[object, .
         vector,
         text(of.overlap),
         text(of.file_summary),
+        text(of.definitions),
         text(of.content),
     )
 
@@ -99,13 +100,14 @@ class Text(NamedTuple):
     vector: bytes  # 16 bits per number
     overlap: str
     file_summary: str
+    definitions: str
     content: str
 
 
 #: Lists are passed to SQLite as one JSON value, so that a statement does not depend on the length.
 _TEXTS = (
     "SELECT row, id, symbol, symbols, header, start_line, end_line, spelling, defined, terms, "
-    "summary, vector, overlap, file_summary, content "
+    "summary, vector, overlap, file_summary, definitions, content "
     "FROM texts WHERE row IN (SELECT value FROM json_each(?))"
 )
 
@@ -173,6 +175,7 @@ def chunk(
         block_type,
         text.overlap,
         text.file_summary,
+        text.definitions,
     )
 
 
@@ -197,6 +200,7 @@ def digest(chunk: Chunk, vector: Vector) -> bytes:
         chunk.summary,
         chunk.overlap,
         chunk.file_summary,
+        chunk.definitions,
         chunk.content,
     )
     made = blake2b(repr(stored).encode("utf-8", "surrogatepass"), digest_size=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from codelode.model import LocatedSymbol, RefName, RepositoryName, Symbol
 
@@ -41,12 +41,7 @@ class MemorySymbols:
         return {name: self.lookup(name, repositories=[repository], ref=ref) for name in names}
 
     def defined_in(
-        self,
-        repository: RepositoryName,
-        ref: RefName,
-        paths: Sequence[str],
-        *,
-        names: Collection[str] | None = None,
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         return {
             path: tuple(
@@ -55,7 +50,6 @@ class MemorySymbols:
                     self._files.get((repository, ref, path), ()),
                     key=lambda symbol: (symbol.start_line, symbol.qualified_name),
                 )
-                if names is None or symbol.name in names
             )
             for path in paths
         }

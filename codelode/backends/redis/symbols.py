@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import redis
 
@@ -74,20 +74,14 @@ class RedisSymbols:
         }
 
     def defined_in(
-        self,
-        repository: RepositoryName,
-        ref: RefName,
-        paths: Sequence[str],
-        *,
-        names: Collection[str] | None = None,
+        self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
         base, at = self._base(repository), keys.encode(ref)
         calls = [(base, [at, keys.encode(path)]) for path in paths]
-        wanted = None if names is None else {b"=" + keys.encode(name) for name in names}
         with translated():
             replies = self._defined(calls) if calls else []
         return {
-            path: _in_file(repository, path, flat, wanted)
+            path: _in_file(repository, path, flat)
             for path, (flat,) in zip(paths, replies, strict=True)
         }
 
@@ -123,13 +117,13 @@ def _located(
 
 
 def _in_file(
-    repository: RepositoryName, path: str, flat: Sequence[bytes], wanted: Collection[bytes] | None
+    repository: RepositoryName, path: str, flat: Sequence[bytes]
 ) -> tuple[LocatedSymbol, ...]:
-    """Decode the wanted definitions of a file, by line, from alternating fields and values."""
+    """Decode the definitions of a file, ordered by line, from alternating fields and values."""
     found = [
         LocatedSymbol(repository, path, symbol)
         for field, packed in zip(flat[::2], flat[1::2], strict=True)
-        if field != b"/" and (wanted is None or field in wanted)
+        if field != b"/"
         for symbol in _unpacked(keys.decode(field[1:]), packed)
     ]
     return tuple(sorted(found, key=lambda at: (at.symbol.start_line, at.symbol.qualified_name)))

@@ -139,7 +139,8 @@ def decode(properties: Mapping[str, Any]) -> DecodedChunk:
     """Return the chunk of an object that was read with the properties DISPLAYED."""
     facts = from_json(properties["facts"])
     id, repository, path, refs, language, category, kind, symbol, symbols, *others = facts
-    header, start_line, end_line, summary, block_type, overlap, file_summary, *names = others
+    header, start_line, end_line, summary, block_type, overlap, *others = others
+    file_summary, definitions, *names = others
     chunk = Chunk(
         id=id,
         repository=repository,
@@ -158,6 +159,7 @@ def decode(properties: Mapping[str, Any]) -> DecodedChunk:
         block_type=block_type,
         overlap=overlap,
         file_summary=file_summary,
+        definitions=definitions,
     )
     return DecodedChunk(chunk, Names(*names))
 

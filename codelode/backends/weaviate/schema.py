@@ -28,7 +28,7 @@ from weaviate.classes.config import (
 )
 
 #: Incremented with every change to the properties or to how their text is made.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 EF = 128
 EF_CONSTRUCTION = 128

@@ -3,15 +3,18 @@
 import json
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codelode.definitions import definition, headed
 from codelode.model import Kind, embedding_text, locate
 from workers.parse import chunk, decode, parse
 from workers.parse.pieces import OVERLAP_CHARS
 
+SAMPLES = sorted((Path(__file__).parent / "samples").iterdir())
 PATHS = ("a.py", "a.js", "a.ts", "a.go", "a.c", "a.json", "a.md", "a.txt", "a.kt", "a.unknown")
 FRAGMENTS = (
     "def f(x):", "    return x", "class A {", "}", "function g() {", "// note", "# note", "/* a",
@@ -82,6 +85,27 @@ def test_ids_do_not_depend_on_overlaps(data, path):
     parsed = parse(data, path=path)
     bare = replace(parsed, pieces=tuple(replace(piece, overlap=0) for piece in parsed.pieces))
     assert [made.id for _, made in located(parsed)] == [made.id for _, made in located(bare)]
+
+
+def test_a_chunk_says_on_which_lines_its_names_are_defined(real_files):
+    checked = 0
+    for path, data in [*real_files, *((f"src/{one.name}", one.read_bytes()) for one in SAMPLES)]:
+        parsed, lines = parse(data, path=path), decode(data)[0].split("\n")
+        for _, made in located(parsed):
+            assert bool(made.definitions) is bool(made.symbol)
+            names = [(name, headed(made, name, name)) for name in made.symbols]
+            for name, under in [("", made), *names] if made.symbol else []:
+                assert_defined(parsed, lines, under.symbol, definition(under), name)
+                checked += 1
+    assert checked > 1_000
+
+
+def assert_defined(parsed, lines, symbol, found, name):
+    of = [s for s in parsed.symbols if symbol in (s.name, s.qualified_name)]
+    of = [s for s in of if s.start_line <= found.line <= s.end_line]
+    assert found.signature in {s.signature for s in of}, (symbol, found, of)
+    if parsed.language != "notebook" and of[0].kind is not Kind.BLOCK:
+        assert (name or of[0].name) in lines[found.line - 1]
 
 
 def located(parsed):

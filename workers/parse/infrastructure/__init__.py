@@ -63,6 +63,7 @@ def _definition(block: Block, lines: Lines, comments: Comments) -> Definition:
     return Definition(
         start=block.start,
         end=block.end,
+        line=lines.row(block.start) + 1,
         name=block.name,
         qualified_name=block.hierarchy,
         kind=Kind.BLOCK,
