@@ -40,8 +40,14 @@ def definition(chunk: Chunk) -> Definition | None:
     if not chunk.definitions:
         return None
     row, tab, signature = chunk.definitions.partition("\n")[0].partition("\t")
-    line = chunk.start_line + int(row)
-    return Definition(line, signature if tab else head(chunk.content.split("\n")[int(row)]))
+    text = signature if tab else head(chunk.content.split("\n")[int(row)])
+    return Definition(chunk.start_line + int(row), text)
+
+
+def line_of(chunk: Chunk) -> int:
+    """Return the line on which the chunk's symbol is defined; 0 if it has no symbol."""
+    row = chunk.definitions.partition("\n")[0].partition("\t")[0]
+    return chunk.start_line + int(row) if row else 0
 
 
 def headed(chunk: Chunk, symbol: str, name: str) -> Chunk:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from codelode.definitions import definition
+from codelode.definitions import line_of
 from codelode.model import Candidate, Hit, Match
 from gateway.assemble.compact import compacted
 from gateway.assemble.named import asked_names, under_name
@@ -18,7 +19,7 @@ async def assemble(state: SearchState, _backends: Backends) -> SearchState:
     """Add the hits."""
     globs = state.query.filters.symbols
     asked = asked_names(state.analysis.identifiers, globs)
-    hits = tuple(_with_line(under_name(hit(entry), asked, globs)) for entry in state.page)
+    hits = tuple(hit(entry, asked, globs) for entry in state.page)
     if state.query.options.assemble.compact:
         hits = tuple(map(compacted, hits))
     tokens = sum(estimated_tokens(hit.chunk.content) for hit in hits)
@@ -27,24 +28,23 @@ async def assemble(state: SearchState, _backends: Backends) -> SearchState:
     return state.remarked(_too_much(tokens)) if tokens > MAX_TOKENS else state
 
 
-def hit(entry: Ranked) -> Hit:
-    """Make a hit of a ranked candidate, without the parts that add nothing to its score."""
+def hit(entry: Ranked, asked: Sequence[str], globs: Sequence[str]) -> Hit:
+    """Make a hit of a ranked candidate, without the parts that add nothing to its score.
+
+    Its symbol is the first of the names `asked` that it defines and that the globs match.
+    """
     parts = tuple(part for part in zip(entry.names, entry.parts, strict=True) if part[1])
     candidate = entry.candidate
+    chunk = under_name(candidate.chunk, asked, globs)
     return Hit(
-        candidate.chunk,
+        chunk,
         entry.score,
         match(candidate),
+        line=line_of(chunk),
         keyword_score=candidate.keyword_score,
         similarity=candidate.similarity,
         explain=parts,
     )
-
-
-def _with_line(hit: Hit) -> Hit:
-    """Add the line on which the symbol is defined."""
-    found = definition(hit.chunk)
-    return replace(hit, line=found.line) if found else hit
 
 
 def match(candidate: Candidate) -> Match:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from codelode.definitions import headed
-from codelode.model import Chunk, Hit
+from codelode.model import Chunk
 
 #: Separators of a qualified name: `Client.get`, `absl::StrCat`, `a/b`.
 _SEPARATOR = re.compile(r"::|->|[.#/\\]")
@@ -23,20 +22,19 @@ def asked_names(identifiers: Iterable[str], symbols: Iterable[str]) -> tuple[str
     return tuple(dict.fromkeys(_SEPARATOR.split(name)[-1] for name in (*identifiers, *symbols)))
 
 
-def under_name(hit: Hit, asked: tuple[str, ...], globs: Sequence[str] = ()) -> Hit:
-    """Return the hit with the first of the names that its chunk defines as its symbol.
+def under_name(chunk: Chunk, asked: Sequence[str], globs: Sequence[str] = ()) -> Chunk:
+    """Return the chunk with the first of the names that it defines as its symbol.
 
     A name that the globs of the symbol filter do not match is not shown.
     """
-    chunk = hit.chunk
     allowed = [name for name in chunk.symbols if _is_allowed(name, globs)]
     named = [name for name in asked if name in allowed]
     if not named and not any(_is_allowed(name, globs) for name in (chunk.symbol, *_last(chunk))):
         named = allowed
     symbols = [_within(chunk.symbol, name) for name in named]
     if not named or chunk.symbol in symbols:
-        return hit
-    return replace(hit, chunk=headed(chunk, symbols[0], named[0]))
+        return chunk
+    return headed(chunk, symbols[0], named[0])
 
 
 def _is_allowed(name: str, globs: Sequence[str]) -> bool:

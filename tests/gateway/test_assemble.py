@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codelode.access import EVERYTHING
-from codelode.model import DEFAULT_REF, Candidate, Hit, Match, RepositoryName, locate
+from codelode.model import DEFAULT_REF, Candidate, RepositoryName, locate
 from gateway.assemble import MAX_TOKENS, assemble
 from gateway.assemble.budget import Piece, fill
 from gateway.assemble.context import ESTIMATED, context
@@ -447,10 +447,10 @@ async def test_more_tokens_than_a_model_reads_come_with_a_suggestion(make_chunk)
 def test_a_hit_is_headed_by_the_name_that_was_asked_for(make_chunk, asked, symbol, symbols, shown):
     chunk = make_chunk("a.py", "x", symbol=symbol, symbols=tuple(symbols))
 
-    hit = under_name(Hit(chunk, 1.0, Match.BOTH), asked_names(asked, ()))
+    named = under_name(chunk, asked_names(asked, ()))
 
-    assert hit.chunk == chunk._replace(symbol=shown)
-    assert under_name(Hit(chunk, 1.0, Match.BOTH), asked_names((), asked)) == hit
+    assert named == chunk._replace(symbol=shown)
+    assert under_name(chunk, asked_names((), asked)) == named
 
 
 @pytest.mark.parametrize(
@@ -471,6 +471,4 @@ def test_a_symbol_filter_heads_hits_with_the_names_it_matches(
 ):
     chunk = make_chunk("a.go", "x", symbol=symbol, symbols=tuple(symbols))
 
-    hit = under_name(Hit(chunk, 1.0, Match.BOTH), asked_names(asked, globs), globs)
-
-    assert hit.chunk.symbol == shown
+    assert under_name(chunk, asked_names(asked, globs), globs).symbol == shown
