@@ -17,7 +17,7 @@ from typing import Protocol
 from codelode.model import Chunk
 from gateway.analyze import analyze
 from gateway.analyze.meaning import literals
-from gateway.analyze.query import analysis
+from gateway.analyze.query import kind
 from gateway.assemble import assemble
 from gateway.assemble.context import Context, context
 from gateway.expand import expand
@@ -121,7 +121,7 @@ def semantic_key(query: SearchQuery, shape: Shape) -> str | None:
     not share an answer: a name, code, or a later page, which belongs to the search that it
     continues.
     """
-    if query.offset or analysis(query.text).kind is not QueryKind.NATURAL_LANGUAGE:
+    if query.offset or kind(query.text) is not QueryKind.NATURAL_LANGUAGE:
         return None
     return _digest({**_shaped(query, shape), "literals": literals(query.text)})
 

@@ -36,8 +36,10 @@ def _go(lines: list[str]) -> Iterator[Frame]:
             continue
         found = _GO_PLACE.match(place)
         name, opened, _ = call.rpartition("(")
+        if not found or not opened or call.startswith("created by "):
+            continue
         parts = [part for part in re.findall(r"\w+", name) if not _LITERAL.fullmatch(part)]
-        if found and opened and parts and not call.startswith("created by "):
+        if parts:
             yield Frame(found["path"], int(found["line"]), parts[-1])
 
 

@@ -35,6 +35,11 @@ _KINDS = {
 #: `Client.get()`, `$this->run`, `@app.route`, `Foo#bar`, `serde::de::Visitor<'de>`, `kebab-case`.
 _NAME = re.compile(r"[@$&*#.:]{0,2}\w+(?:(?:::|->|[.#:/\\-])\w+)*(?:\(\)|[!?])?[;,]?")
 
+_WORD = re.compile(r"\w+")
+_JOINED = re.compile(r"::|->|\.\w|#\w")
+#: Matches an inner capital that starts a word: in `getUser`, `HTTPServer`, not in `HTTP`.
+_INNER_CAPITAL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
+
 #: Matches marks of code that prose does not have: blocks, ends of statements, arrows, calls with
 #: arguments, comparisons, assignments, comments, decorators.
 _CODE = re.compile(
@@ -65,14 +70,19 @@ def analysis(text: str) -> Analysis:
 
 def kind(text: str) -> QueryKind:
     """Return the kind of the query."""
-    parts = text.split()
-    if len(parts) == 2 and parts[0].lower() in DEFINING:
-        parts = parts[1:]
-    if len(parts) == 1 and _NAME.fullmatch(parts[0]):
+    if _is_identifier(text):
         return QueryKind.IDENTIFIER
     if len(_CODE.findall(text)) >= _CODE_MARKS:
         return QueryKind.CODE
     return QueryKind.NATURAL_LANGUAGE
+
+
+def _is_identifier(text: str) -> bool:
+    """Return whether the text is one name, perhaps after a word that introduces it."""
+    parts = text.split(maxsplit=2)
+    if len(parts) == 2 and parts[0].lower() in DEFINING:
+        parts = parts[1:]
+    return len(parts) == 1 and _NAME.fullmatch(parts[0]) is not None
 
 
 def kinds(text: str) -> frozenset[Kind]:
@@ -94,20 +104,14 @@ def identifiers(text: str) -> tuple[str, ...]:
     Such a token joins several names or has an inner capital letter. A query of one token is
     returned as it is.
     """
-    found = [part.strip(_EDGES).rstrip(".:") for part in text.split()]
-    alone = kind(text) is QueryKind.IDENTIFIER
-    names = found[-1:] if alone else [part for part in found if _is_name_like(part)]
-    return tuple(dict.fromkeys(name for name in names if name))
+    found = dict.fromkeys(part.strip(_EDGES).rstrip(".:") for part in text.split())
+    names = list(found)[-1:] if _is_identifier(text) else filter(_is_name_like, found)
+    return tuple(name for name in names if name)
 
 
 def _is_name_like(token: str) -> bool:
     if not _NAME.fullmatch(token) or token.isdigit():
         return False
-    parts = [part for part in re.split(r"[^\w]+", token) if part]
-    joined = len(parts) > 1 and re.search(r"::|->|\.\w|#\w", token) is not None
-    return joined or any("_" in part.strip("_") or _has_inner_capital(part) for part in parts)
-
-
-def _has_inner_capital(part: str) -> bool:
-    """Return whether an inner capital starts a word: in `getUser`, `HTTPServer`, not in `HTTP`."""
-    return bool(re.search(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}", part))
+    parts = _WORD.findall(token)
+    joined = len(parts) > 1 and _JOINED.search(token) is not None
+    return joined or any("_" in part.strip("_") or _INNER_CAPITAL.search(part) for part in parts)
