@@ -4,6 +4,8 @@ Without a limit, calls beyond the capacity slow each other down until all of the
 deadline. Here a call waits for its turn, first come, first served. It is refused, and told when to
 try again, if it is expected to take more than half of the time until its deadline. The expected
 time follows from the mean time of recent calls and the number of waiting ones, by Little's law.
+Refused calls are told different times, so that they come back as fast as calls are answered and not
+all at once: refusing thousands of calls again and again would leave no time to answer any.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ SHARE = 0.5
 NEWEST = 0.1
 #: Least time after which a refused call is to be repeated, seconds.
 MIN_RETRY_S = 0.5
+#: Most of it; callers that ignore it would otherwise make it grow for the others without end.
+MAX_RETRY_S = 30.0
 #: Time between two log events about refused calls, seconds.
 LOG_INTERVAL_S = 1.0
 
@@ -58,6 +62,7 @@ class Admission:
         self._mean_s = 0.0  # of a call at work
         self._refused = 0  # since the last log event
         self._logged_at = -math.inf
+        self._told_until = -math.inf  # when the last refused call was told to come back
 
     @asynccontextmanager
     async def admitted(self, remaining_s: float | None) -> AsyncIterator[None]:
@@ -111,9 +116,16 @@ class Admission:
         if now - self._logged_at >= LOG_INTERVAL_S:
             _log.warning("calls_refused", calls=self._refused, waiting=len(self._queue))
             self._refused, self._logged_at = 0, now
-        retry_s = max(MIN_RETRY_S, self._expected_s())
+        retry_s = self._retry_s(now)
         return Busy(
             f"the gateway has more calls than it can answer in time; try again in {retry_s:.1f} s, "
             "allow more time, or run more gateways",
             retry_s=retry_s,
         )
+
+    def _retry_s(self, now: float) -> float:
+        """Return when to repeat a call: one call later than the last one that was refused."""
+        least = now + max(MIN_RETRY_S, self._expected_s())
+        following = self._told_until + self._mean_s / self._most_running
+        self._told_until = min(max(least, following), now + MAX_RETRY_S)
+        return self._told_until - now

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from itertools import pairwise
 
 import pytest
 from google.rpc import error_details_pb2
 
 from codelode.errors import Busy
-from gateway.admission import MIN_RETRY_S, Admission
+from gateway.admission import MAX_RETRY_S, MIN_RETRY_S, Admission
 from gateway.api.rpc import status
 
 
@@ -101,6 +102,40 @@ async def test_a_call_whose_wait_is_longer_than_its_deadline_is_refused_at_once(
     await made[0].finish()
     assert patient.is_working
     for caller in (made[1], patient):
+        await caller.finish()
+
+
+async def refusals(admission, count):
+    """Return the seconds that so many refused calls are told to wait."""
+    told = []
+    for _ in range(count):
+        with pytest.raises(Busy) as refused:
+            async with admission.admitted(0.1):
+                raise AssertionError
+        told.append(refused.value.retry_s)
+    return told
+
+
+async def test_refused_calls_come_back_as_fast_as_calls_are_answered(admission, clock):
+    await slow(admission, clock)
+    made = await callers(admission, None, None)
+
+    told = await refusals(admission, 20)
+
+    between = [later - earlier for earlier, later in pairwise(told)]
+    assert between == pytest.approx([0.5] * 19, rel=0.01)  # two at once, 1 second each
+    clock.now += told[-1]
+    assert await refusals(admission, 1) == pytest.approx([told[0]], rel=0.01)
+    for caller in made:
+        await caller.finish()
+
+
+async def test_callers_that_do_not_wait_do_not_keep_the_others_away(admission, clock):
+    await slow(admission, clock)
+    made = await callers(admission, None, None)
+
+    assert max(await refusals(admission, 500)) == MAX_RETRY_S
+    for caller in made:
         await caller.finish()
 
 
