@@ -217,7 +217,6 @@ class Feeder(Protocol):
         *,
         worker: str,
         stage: str,
-        is_timed: bool = False,
         yields: bool = False,
     ) -> tuple[int, ...]:
         """Claim in-flight files for a stage; return the number of the attempt for each, from 1.
@@ -226,10 +225,11 @@ class Feeder(Protocol):
         counted, or the run is over; drop the message and the file's stage outputs. Attempts are
         counted per stage.
 
-        `is_timed`: the time until the files are passed on is added to what the run has spent.
+        The time until the files are passed on or done is added to what the run has spent at the
+        stage; files that are claimed together are worked on together, so each adds its share.
         `yields`: nothing is claimed, and the results are AHEAD, if the run has spent AHEAD_MS more
-        than another run that is INDEXING. A new run starts from the spent time of the run that was
-        the last one to begin a file.
+        at the stage than another run that has files there. A run that is new there starts from the
+        spent time of the run that was the last one to begin files there.
         """
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:

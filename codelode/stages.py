@@ -22,14 +22,16 @@ CONTROL = "control"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The rules by which files gather for one call of a stage's function.
+    """The rules by which files gather for calls of a stage's function, one call per run.
 
-    A batch is complete when it has `files` files, when no file arrived for `lull_s` seconds, or
-    `wait_s` seconds after its first file. If `fills` is set, a pause in arrivals does not complete
-    the batch while more files of its runs are in flight.
+    A batch is complete when it has `files` files or `bytes` bytes of them, when no file arrived for
+    `lull_s` seconds, or `wait_s` seconds after its first file. If `fills` is set, a pause in
+    arrivals does not complete the batch while more files of its runs are in flight. The files of
+    other runs wait for one batch, so `bytes` bounds their delay.
     """
 
     files: int
+    bytes: int = 1 << 20  # one file may have more
     lull_s: float
     wait_s: float
     fills: bool = False
@@ -49,9 +51,6 @@ class Stage:
     `batch`: None means that the function is called with one file at a time. `is_exclusive`: the
     published index must not be swapped during a call. `is_passed`: whether files pass the stage
     under these settings.
-
-    `is_fair`: whether a file waits while other runs, which have spent less time at the stage, have
-    files waiting. Only for a stage without batches, where the time of a file is known.
 
     `concurrency`: the number of processes or threads in the pool; 0 means one per core.
     `prefetch`: how many messages each of them reserves ahead. `gathers_s`: how many seconds
@@ -73,7 +72,6 @@ class Stage:
     is_passed: Callable[[Settings], bool] = lambda _: True
     prefetch: int = 1
     gathers_s: float = 0.0
-    is_fair: bool = False
     timeout_setting: str = ""
 
     @property
@@ -110,7 +108,6 @@ STAGES = (
         concurrency=0,
         prefetch=8,
         gathers_s=GATHERS_S,
-        is_fair=True,
         timeout_setting="parse_timeout_s",
     ),
     Stage(

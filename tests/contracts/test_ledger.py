@@ -37,6 +37,7 @@ from codelode.model import (
     RunId,
     RunState,
 )
+from tests.waiting import wait_until
 
 APP = RepositoryName("acme/app")
 MAIN = RefName("main")
@@ -636,7 +637,7 @@ def test_a_run_that_spent_more_time_waits_for_its_turn(make):
         ledger.create(RepositoryName(name), DEFAULT_REF).id for name in ("slow", "fresh")
     )
     path = [item(1).path]
-    turn = {"worker": "a", "stage": "parse", "is_timed": True}
+    turn = {"worker": "a", "stage": "parse"}
 
     def plan(run):
         ledger.plan(run, manifest(item(1), item(2)), ref=MAIN, fingerprint=PRINT)
@@ -656,10 +657,46 @@ def test_a_run_that_spent_more_time_waits_for_its_turn(make):
     assert ledger.begin(slow, path, **turn, yields=True) == (2,)
 
 
+def test_only_runs_with_files_at_the_stage_are_waited_for(make):
+    ledger = make(worker_ttl_s=60)
+    slow, other = (
+        ledger.create(RepositoryName(name), DEFAULT_REF).id for name in ("slow", "other")
+    )
+    path, turn = [item(1).path], {"worker": "a", "stage": "embed", "yields": True}
+    for run in (slow, other):
+        ledger.plan(run, manifest(item(1), item(2)), ref=MAIN, fingerprint=PRINT)
+        ledger.pass_on(run, path, stage="embed")
+    began = time.monotonic()
+    assert ledger.begin(slow, path, **turn) == (1,)
+    wait_until(lambda: time.monotonic() - began > 1.5 * AHEAD_MS / 1000, "time has passed")
+    ledger.pass_on(slow, path, stage="embed")
+    assert ledger.begin(slow, path, **turn) == (AHEAD,)
+    ledger.pass_on(other, path, stage="store")
+    assert ledger.begin(slow, path, **turn) == (1,)
+    ledger.pass_on(slow, path, stage="store")
+    assert ledger.begin(slow, path, worker="a", stage="store", yields=True) == (1,)
+
+
+def test_files_that_are_claimed_together_share_the_time(make):
+    ledger = make(worker_ttl_s=60)
+    many, one = (ledger.create(RepositoryName(name), DEFAULT_REF).id for name in ("many", "one"))
+    items = list(map(item, range(10)))
+    paths, turn = [one.path for one in items], {"worker": "a", "stage": "store", "yields": True}
+    for run in (many, one):
+        ledger.plan(run, manifest(*items), ref=MAIN, fingerprint=PRINT)
+        ledger.pass_on(run, paths, stage="store")
+    began = time.monotonic()
+    assert ledger.begin(many, paths, **turn) == (1,) * 10
+    wait_until(lambda: time.monotonic() - began > AHEAD_MS / 5000, "time has passed")
+    ledger.pass_on(many, paths, stage="store")
+    took_ms = 1000 * (time.monotonic() - began)
+    assert took_ms > AHEAD_MS or ledger.begin(many, paths, **turn) == (1,) * 10
+
+
 def test_a_run_that_begins_later_has_no_advantage_of_its_idle_time(make):
     ledger = make(worker_ttl_s=60)
     first = ledger.create(RepositoryName("first"), DEFAULT_REF).id
-    turn = {"worker": "a", "stage": "parse", "is_timed": True, "yields": True}
+    turn = {"worker": "a", "stage": "parse", "yields": True}
     ledger.plan(first, manifest(item(1)), ref=MAIN, fingerprint=PRINT)
     began = time.monotonic()
 

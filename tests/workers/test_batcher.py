@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -17,11 +18,10 @@ def batcher_of(
     max_items: int,
     max_wait_s: float,
     lull_s: float = 60,
-    admit: Callable[[Sequence[int]], Sequence[bool | Exception]] = lambda items: (
-        [True] * len(items)
-    ),
+    admit: Callable[..., Sequence[bool | Exception]] = lambda items, is_late: [True] * len(items),
     expects_more: Callable[[Sequence[int]], bool] = lambda items: False,
     at_once: int = 1,
+    **more: Any,
 ) -> Batcher[int]:
     return Batcher(
         work,
@@ -31,6 +31,7 @@ def batcher_of(
         max_wait_s=max_wait_s,
         expects_more=expects_more,
         at_once=at_once,
+        **more,
     )
 
 
@@ -52,6 +53,59 @@ def test_a_batch_never_exceeds_its_bound() -> None:
         future.result(timeout=10)
     assert max(sizes) <= 3
     assert sum(sizes) == 20
+
+
+def held(batcher: Batcher[int], begun: threading.Event) -> Future[None]:
+    """Keep the batcher busy with the item 0 until its work is released."""
+    first = batcher.submit(0)
+    assert begun.wait(10)
+    return first
+
+
+def test_a_batch_has_one_item_that_is_larger_than_its_bound() -> None:
+    calls: list[list[int]] = []
+    begun, ends = threading.Event(), threading.Event()
+
+    def work(items: Sequence[int]) -> None:
+        begun.set()
+        assert ends.wait(10)
+        calls.append(list(items))
+
+    batcher = batcher_of(work, max_items=9, max_wait_s=0, size=lambda item: item, max_size=10)
+    first = held(batcher, begun)
+    futures = [first, *map(batcher.submit, (4, 6, 50, 10, 3))]
+    ends.set()
+    for future in futures:
+        future.result(timeout=10)
+    assert all(sum(call) - call[-1] < 10 for call in calls)
+    assert [item for call in calls for item in call] == [0, 4, 6, 50, 10, 3]
+
+
+def test_late_items_are_taken_last_and_each_call_is_of_one_group() -> None:
+    calls: list[list[int]] = []
+    judged: list[tuple[list[int], bool]] = []
+    begun, ends = threading.Event(), threading.Event()
+
+    def admit(items: Sequence[int], *, is_late: bool) -> Sequence[bool | Exception]:
+        judged.append((list(items), is_late))
+        return [True] * len(items)
+
+    def work(items: Sequence[int]) -> None:
+        begun.set()
+        assert ends.wait(10)
+        calls.append(list(items))
+
+    batcher = batcher_of(
+        work, admit=admit, max_items=6, max_wait_s=5, group=lambda item: item % 2, lull_s=0.001
+    )
+    first = held(batcher, begun)
+    late = [batcher.submit(item, is_late=True) for item in (1, 2, 3)]
+    others = [batcher.submit(item) for item in (4, 5, 6)]
+    ends.set()
+    for future in (first, *late, *others):
+        future.result(timeout=10)
+    assert calls == [[0], [4, 6], [5], [1, 3], [2]]
+    assert judged == [([0], False), ([4, 6], False), ([5], False), ([1, 3], True), ([2], True)]
 
 
 def test_while_one_batch_is_worked_on_the_next_begins() -> None:
@@ -129,7 +183,7 @@ def test_only_admitted_items_are_worked_on_and_each_is_judged_once() -> None:
     judged: list[int] = []
     verdicts: dict[int, bool | Exception] = {1: True, 2: False, 3: ValueError("gone"), 4: True}
 
-    def admit(items: Sequence[int]) -> Sequence[bool | Exception]:
+    def admit(items: Sequence[int], *, is_late: bool) -> Sequence[bool | Exception]:
         judged.extend(items)
         return [verdicts[item] for item in items]
 
@@ -152,7 +206,7 @@ def test_only_admitted_items_are_worked_on_and_each_is_judged_once() -> None:
 
 
 def test_when_nothing_can_be_judged_all_items_fail() -> None:
-    def admit(items: Sequence[int]) -> Sequence[bool | Exception]:
+    def admit(items: Sequence[int], *, is_late: bool) -> Sequence[bool | Exception]:
         raise ConnectionError("away")
 
     batcher = batcher_of(lambda items: None, admit=admit, max_items=8, max_wait_s=0.01)

@@ -358,13 +358,37 @@ def test_files_of_a_run_that_is_ahead_wait_while_others_have_some(make):
     assert world.ledger.run(slow).state is RunState.COMPLETE
 
 
+@pytest.mark.parametrize("name", ["embed", "store"])
+def test_files_of_a_run_that_is_ahead_wait_at_the_stages_that_work_in_batches(make, name):
+    world, now = make(), [0.0]
+    world.ledger._now = lambda: now[0]
+    work = world.delivery.work
+
+    def slowly(stage, batch):
+        now[0] += 2.0 if stage.name == name and batch[0].repository == "slow" else 0.001
+        work(stage, batch)
+
+    world.delivery.work = slowly
+    slow = world.start({f"{n}.py": f"s = {n}\n" for n in range(9)}, RepositoryName("slow"))
+    while world.ledger.run(slow).done == 0 and not world.queues.late and now[0] < 2.0:
+        world.take(world.queues.waiting[-1][0])
+    quick = world.start({f"{n}.py": f"a = {n}\n" for n in range(3)})
+    world.drain()
+    assert [stage for stage, _ in world.queues.late] == [name] * 8
+    assert world.ledger.run(quick).state is RunState.COMPLETE
+    while world.queues.late:
+        world.take_late()
+        world.drain()
+    assert world.ledger.run(slow).state is RunState.COMPLETE
+
+
 def test_a_late_file_waits_again_if_others_came_meanwhile(make):
     world, now = make(), [0.0]
     world.ledger._now = lambda: now[0]
     world.start({"s.py": "s = 1\n", "t.py": "t = 1\n"}, RepositoryName("slow"))
     world.start({"a.py": "a = 1\n"})
     stage, job = world.queues.waiting.popleft()
-    world.ledger.begin(job.run, [job.path], worker="this", stage="parse", is_timed=True)
+    world.ledger.begin(job.run, [job.path], worker="this", stage="parse")
     now[0] += 5.0
     world.ledger.pass_on(job.run, [job.path], stage="parse")
     world.handle(stage, job)

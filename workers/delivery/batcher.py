@@ -8,38 +8,69 @@ and the others are still processed in large calls.
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from functools import wraps
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
+Judged = TypeVar("Judged", contravariant=True)
+
+
+class Admit(Protocol[Judged]):
+    """Judges items before they are worked on."""
+
+    def __call__(
+        self, items: Sequence[Judged], /, *, is_late: bool
+    ) -> Sequence[bool | Exception]: ...
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Waiting(Generic[T]):
+    """An item that waits; late ones are behind the others."""
+
+    is_late: bool
+    number: int
+    item: T = field(compare=False)
+    future: Future[None] = field(default_factory=Future, compare=False)
+
+
+def _items(batch: Sequence[_Waiting[T]]) -> list[T]:
+    return [one.item for one in batch]
 
 
 class Batcher(Generic[T]):
-    """Calls `work` with up to `max_items` items.
+    """Calls `work` with items of one group.
 
-    A batch is complete when no item arrived for `lull_s`, or `max_wait_s` after its first item. A
-    lone item is so processed soon, and a stream in large calls. After a lull, `expects_more` may
-    return true to keep the batch open.
+    A batch is complete with `max_items` items or a total of `max_size`, when no item arrived for
+    `lull_s`, or `max_wait_s` after its first item. A lone item is so processed soon, and a stream
+    in large calls. After a lull, `expects_more` may return true to keep the batch open. Late items
+    are taken only when there are no others. A batch is of all groups, so that many small ones need
+    no lull each; `work` is called for each group in it.
 
-    Before `work`, `admit` checks the items of a batch: true admits an item, false drops it, and an
-    error fails it. Both functions run in `at_once` threads; while one works, another collects the
-    next batch.
+    Right before `work`, `admit` checks the items of the call and is told whether they are late:
+    true admits an item, false drops it, and an error fails it. Both functions run in `at_once`
+    threads; while one works, another collects the next batch.
     """
 
     def __init__(
         self,
         work: Callable[[Sequence[T]], None],
         *,
-        admit: Callable[[Sequence[T]], Sequence[bool | Exception | None]],
+        admit: Admit[T],
         max_items: int,
         lull_s: float,
         max_wait_s: float,
         expects_more: Callable[[Sequence[T]], bool] = lambda _: False,
+        group: Callable[[T], Hashable] = lambda _: None,
+        size: Callable[[T], int] = lambda _: 0,
+        max_size: int = 1,
         at_once: int = 1,
     ) -> None:
         self._work = work
@@ -48,61 +79,76 @@ class Batcher(Generic[T]):
         self._max_items = max_items
         self._lull_s = lull_s
         self._max_wait_s = max_wait_s
-        self._queue: queue.Queue[tuple[T, Future[None]]] = queue.Queue()
+        self._group = group
+        self._size = size
+        self._max_size = max_size
+        self._queue: queue.PriorityQueue[_Waiting[T]] = queue.PriorityQueue()
+        self._number = itertools.count()
         self._gathering = threading.Lock()
         for _ in range(at_once):
             threading.Thread(target=self._loop, name="batcher", daemon=True).start()
 
-    def submit(self, item: T) -> Future[None]:
+    def submit(self, item: T, *, is_late: bool = False) -> Future[None]:
         """Return a future that resolves when the item's batch is done, or raises its error."""
-        future: Future[None] = Future()
-        self._queue.put((item, future))
-        return future
+        waiting = _Waiting(is_late, next(self._number), item)
+        self._queue.put(waiting)
+        return waiting.future
 
     def _loop(self) -> None:
         while True:
             with self._gathering:
                 batch = self._collect()
-            self._run(self._admitted(batch))
+            for part in self._parts(batch):
+                self._run(self._admitted(part))
 
-    def _collect(self) -> list[tuple[T, Future[None]]]:
+    def _parts(self, batch: list[_Waiting[T]]) -> Iterable[list[_Waiting[T]]]:
+        """Divide a batch into the items of each call."""
+        parts: dict[Hashable, list[_Waiting[T]]] = defaultdict(list)
+        for one in batch:
+            parts[one.is_late, self._group(one.item)].append(one)
+        return parts.values()
+
+    def _collect(self) -> list[_Waiting[T]]:
         batch = [self._queue.get()]
         deadline = time.monotonic() + self._max_wait_s
-        while len(batch) < self._max_items:
+        while len(batch) < self._max_items and self._total(batch) < self._max_size:
             left_s = max(0.0, deadline - time.monotonic())
             try:
                 batch.append(self._queue.get(timeout=min(self._lull_s, left_s)))
             except queue.Empty:
-                if not left_s or not self._expects_more([item for item, _ in batch]):
+                if not left_s or not self._expects_more(_items(batch)):
                     break
         return batch
 
-    def _admitted(self, batch: list[tuple[T, Future[None]]]) -> list[tuple[T, Future[None]]]:
+    def _total(self, batch: list[_Waiting[T]]) -> int:
+        return sum(map(self._size, _items(batch)))
+
+    def _admitted(self, batch: list[_Waiting[T]]) -> list[_Waiting[T]]:
         try:
-            verdicts: Sequence[bool | Exception | None] = self._admit([item for item, _ in batch])
+            verdicts = self._admit(_items(batch), is_late=batch[0].is_late)
         except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the waiting tasks
             verdicts = [exc] * len(batch)
-        for (_, future), verdict in zip(batch, verdicts, strict=True):
+        for one, verdict in zip(batch, verdicts, strict=True):
             if isinstance(verdict, Exception):
-                future.set_exception(verdict)
+                one.future.set_exception(verdict)
             elif not verdict:
-                future.set_result(None)
-        return [pair for pair, verdict in zip(batch, verdicts, strict=True) if verdict is True]
+                one.future.set_result(None)
+        return [one for one, verdict in zip(batch, verdicts, strict=True) if verdict is True]
 
-    def _run(self, batch: list[tuple[T, Future[None]]]) -> None:
+    def _run(self, batch: list[_Waiting[T]]) -> None:
         if not batch:
             return
         try:
-            self._work([item for item, _ in batch])
+            self._work(_items(batch))
         except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the waiting tasks
             self._fail(batch, exc)
         else:
-            for _, future in batch:
-                future.set_result(None)
+            for one in batch:
+                one.future.set_result(None)
 
-    def _fail(self, batch: list[tuple[T, Future[None]]], exc: Exception) -> None:
+    def _fail(self, batch: list[_Waiting[T]], exc: Exception) -> None:
         if len(batch) == 1:
-            batch[0][1].set_exception(exc)
+            batch[0].future.set_exception(exc)
             return
         half = len(batch) // 2
         self._run(batch[:half])

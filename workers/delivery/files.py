@@ -67,7 +67,7 @@ class Job:
 
 
 class Pending(Unavailable):
-    """The stage lacks something of the run's commit, and gets it; the file is retried until then."""
+    """The stage is getting what it lacks of the run's commit; the file is retried until then."""
 
 
 class RunFailed(CodelodeError):
@@ -168,22 +168,29 @@ class Delivery:
             return True
 
     def work_alone(self, stage: Stage, job: Job, *, is_late: bool = False) -> None:
-        """Claim the file and call the stage's function with it alone.
-
-        At a fair stage, the file of a run that is ahead of others is sent again as a late one,
-        which workers take only when no other waits. A late one (`is_late`) may have been taken
-        earlier than that, so it waits again if others do now.
-        """
-        yields = stage.is_fair and not (is_late and not self.outbox.has_waiting(stage.name))
-        (verdict,) = self.claim(stage, [job], yields=yields)
-        if verdict is None:
-            self.running.release([(job.run, job.path)])
-            self.outbox.push(stage.name, [job], is_late=True)
-            return
+        """Claim the file and call the stage's function with it alone."""
+        (verdict,) = self.admit(stage, [job], is_late=is_late)
         if isinstance(verdict, Exception):
             raise verdict
         if verdict:
             self.work(stage, [job])
+
+    def admit(
+        self, stage: Stage, batch: Sequence[Job], *, is_late: bool = False
+    ) -> list[bool | Exception]:
+        """Claim files whose run has its turn; return what `claim` returns, False for the others.
+
+        The files of a run that is ahead of others at the stage are sent again as late ones, which
+        workers take only when no other waits. Late ones (`is_late`) may have been taken earlier
+        than that, so they wait again if others do now.
+        """
+        yields = not is_late or self.outbox.has_waiting(stage.name)
+        verdicts = self.claim(stage, batch, yields=yields)
+        later = [job for job, verdict in zip(batch, verdicts, strict=True) if verdict is None]
+        if later:
+            self.running.release((job.run, job.path) for job in later)
+            self.outbox.push(stage.name, later, is_late=True)
+        return [False if verdict is None else verdict for verdict in verdicts]
 
     def claim(
         self, stage: Stage, batch: Sequence[Job], *, yields: bool = False
@@ -203,7 +210,6 @@ class Delivery:
                 paths,
                 worker=identity(),
                 stage=stage.name,
-                is_timed=stage.is_fair,
                 yields=yields,
             )
             found = list(zip(jobs, attempts, strict=True))

@@ -99,8 +99,13 @@ def _fail(job: Job, reason: str, stage: Stage) -> NoReturn:
 
 
 def _alone(stage: Stage, job: Job) -> None:
-    request = current_task.request.delivery_info or {}  # empty: called without a message
-    delivery().work_alone(stage, job, is_late=request.get("priority") == jobs.LATE)
+    delivery().work_alone(stage, job, is_late=_is_late())
+
+
+def _is_late() -> bool:
+    """Return whether the message that this thread works on was sent as a late one."""
+    request = current_task and current_task.request.delivery_info  # none: called without a message
+    return bool(request) and request.get("priority") == jobs.LATE
 
 
 def _batched(stage: Stage) -> Callable[[Job], None]:
@@ -113,8 +118,11 @@ def _batched(stage: Stage) -> Callable[[Job], None]:
         own = delivery()
         return Batcher(
             partial(own.work, stage),
-            admit=partial(own.claim, stage),
+            admit=partial(own.admit, stage),
+            group=lambda job: job.run,
+            size=lambda job: job.size,
             max_items=shape.files,
+            max_size=shape.bytes,
             lull_s=shape.lull_s,
             max_wait_s=shape.wait_s,
             expects_more=own.expects_more if shape.fills else lambda _: False,
@@ -123,7 +131,7 @@ def _batched(stage: Stage) -> Callable[[Job], None]:
 
     def work(job: Job) -> None:
         delivery().prepare(stage, job)
-        batcher().submit(job).result()
+        batcher().submit(job, is_late=_is_late()).result()
 
     return work
 

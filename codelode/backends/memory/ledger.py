@@ -55,7 +55,7 @@ class _InFlight:
     stage: str = ""
     attempts: int = 0
     worker: str = ""  # empty: its message waits in a queue
-    is_timed: bool = False
+    share: float = 0.0  # of the time since `since` that the file took
 
 
 @dataclass(slots=True)
@@ -114,8 +114,8 @@ class MemoryLedger:
         self._leaving_refs: set[RepositoryRef] = set()
         self._beats: dict[str, float] = {}
         self._generation = 0
-        self._spent: dict[RunId, float] = {}  # ms, of runs that are indexing
-        self._turn = 0.0
+        self._spent: dict[tuple[RunId, str], float] = {}  # ms at each stage, of active runs
+        self._turns: dict[str, float] = {}
 
     # Catalog
 
@@ -171,7 +171,7 @@ class MemoryLedger:
         self._leaving.add(name)
         for run in [run.id for run in self._runs.values() if run.repository == name]:
             del self._runs[run], self._plans[run]
-            self._spent.pop(run, None)
+            self._spent = {key: ms for key, ms in self._spent.items() if key[0] != run}
         for place in [place for place in self._files if place[0] == name]:
             del self._files[place]
         for rows in (self._repositories, self._refs, self._active, self._waiting):
@@ -346,7 +346,6 @@ class MemoryLedger:
             self._repositories[known.name] = replace(
                 known, default_ref=ref, is_pinned=manifest.is_pinned
             )
-        self._spent[run] = self._turn
         return self._advance(found)
 
     @_atomic
@@ -357,11 +356,10 @@ class MemoryLedger:
         *,
         worker: str,
         stage: str,
-        is_timed: bool = False,
         yields: bool = False,
     ) -> tuple[int, ...]:
         in_flight = self._plans[run].in_flight if run in self._plans else {}
-        if is_timed and in_flight and not self._takes_turn(run, yields=yields):
+        if in_flight and not self._takes_turn(run, stage, yields=yields):
             return (AHEAD,) * len(paths)
         attempts = []
         for entry in map(in_flight.get, paths):
@@ -369,7 +367,8 @@ class MemoryLedger:
             attempts.append(self._begin(entry, worker, stage))
             if entry and before and attempts[-1] != HELD:
                 self._charge(run, before)
-                entry.is_timed = is_timed
+                self._come(run, stage)
+                entry.share = 1 / len(paths)
         return tuple(attempts)
 
     @_atomic
@@ -377,6 +376,7 @@ class MemoryLedger:
         in_flight = self._plans[run].in_flight if run in self._plans else {}
         for entry in (in_flight[path] for path in paths if path in in_flight):
             self._charge(run, entry)
+            self._come(run, stage)
             entry.since, entry.stage, entry.attempts, entry.worker = self._now(), stage, 0, ""
 
     @_atomic
@@ -487,16 +487,26 @@ class MemoryLedger:
 
     # Steps inside the lock
 
-    def _takes_turn(self, run: RunId, *, yields: bool) -> bool:
-        mine, earliest = self._spent.get(run, 0.0), self._turn - SAVED_MS
-        if yields and mine - max(min(self._spent.values()), earliest) > AHEAD_MS:
+    def _come(self, run: RunId, stage: str) -> float:
+        """Return what the run has spent at the stage, where it has files now."""
+        return self._spent.setdefault((run, stage), self._turns.get(stage, 0.0))
+
+    def _takes_turn(self, run: RunId, stage: str, *, yields: bool) -> bool:
+        mine, earliest = self._come(run, stage), self._turns.get(stage, 0.0) - SAVED_MS
+        there = [self._come(one, stage) for one in self._plans if self._is_at(one, stage)]
+        if yields and there and mine - max(min(there), earliest) > AHEAD_MS:
             return False
-        self._turn = self._spent[run] = max(mine, earliest)
+        self._turns[stage] = self._spent[run, stage] = max(mine, earliest)
         return True
 
+    def _is_at(self, run: RunId, stage: str) -> bool:
+        there = self._plans[run].in_flight.values()
+        return any((one.stage or self._entry(one.item)) == stage for one in there)
+
     def _charge(self, run: RunId, entry: _InFlight) -> None:
-        if entry.is_timed and entry.worker:
-            self._spent[run] += 1000 * max(0.0, self._age(entry.since))
+        if entry.worker:
+            took = 1000 * entry.share * max(0.0, self._age(entry.since))
+            self._spent[run, entry.stage] = self._come(run, entry.stage) + took
 
     def _is_in(self, run: RunId, state: RunState) -> bool:
         return run in self._runs and self._runs[run].state is state
@@ -574,10 +584,15 @@ class MemoryLedger:
         return begins_at(is_removal=item.is_removal, stages=self._stages).name
 
     def _leaves(self, run: RunId, path: str) -> bool:
-        return self._plans[run].in_flight.pop(path, None) is not None
+        entry = self._plans[run].in_flight.pop(path, None)
+        if entry is not None:
+            self._charge(run, entry)
+        return entry is not None
 
     def _advance(self, run: Run) -> Advance:
         items = self._feed(self._plans[run.id])
+        for item in items:
+            self._come(run.id, self._entry(item))
         if items or self._plans[run.id].in_flight:
             return Advance(items)
         self._publish(run)
@@ -602,7 +617,7 @@ class MemoryLedger:
 
     def _close(self, run: Run, state: RunState, error: str) -> RunId | None:
         self._plans[run.id] = _Plan()
-        self._spent.pop(run.id, None)
+        self._spent = {key: ms for key, ms in self._spent.items() if key[0] != run.id}
         self._runs[run.id] = replace(
             run, state=state, error=error, waits_for="", finished_at=self._now()
         )

@@ -1,4 +1,5 @@
--- The atomic steps of the ledger. Each section is one script; `prelude` precedes every other one.
+-- The atomic steps of the ledger. Each section is one script; `prelude` precedes every other one. The
+-- stages at which a file and a removal begin are `first` and `last`, which the client defines.
 --
 -- Keys, all below the prefix in KEYS[1]:
 --   repositories      HASH name -> JSON [url, default_ref, is_pinned]; those of old releases end
@@ -17,10 +18,13 @@
 --   leaving           SET of unregistered names whose index is being removed
 --   leaving_refs      SET of NAME:REF, removed refs of registered repositories; likewise
 --   generation        counter of the changes that a search can see
---   spent             ZSET run that is indexing -> ms that its files took at timed stages
---   turn              what the run had spent that began a file at a timed stage last
--- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size, 1 if timed]. Its since_ms lies in
--- the future while it is put off, as does that of a run whose pull is.
+--   run:ID:at         HASH stage -> number of the run's files that wait or are worked on there
+--   run:ID:spent      HASH stage -> ms that the run's files took there
+--   spent:STAGE       ZSET run that has files at the stage -> the same ms
+--   turns             HASH stage -> what the run had spent there that began files there last
+-- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size, share of the time since
+-- since_ms that the file took]. Its stage is empty until it begins there or is passed on. Its since_ms
+-- lies in the future while it is put off, as does that of a run whose pull is.
 --
 -- At the server's memory limit a script may write nothing that takes memory, unless it has written
 -- before. Scripts that must work then begin with a command that frees memory.
@@ -67,23 +71,57 @@ local function is_skipped(at, path)
   local record = redis.call('HGET', key('files:' .. at), path)
   return record and cjson.decode(record)[2] == 'skipped'
 end
--- Adds the time since a timed file was claimed to what its run has spent.
-local function charge(run, entry)
-  if entry[7] == 1 and entry[4] ~= '' then
-    redis.call('ZADD', key('spent'), 'XX', 'INCR', math.max(0, now_ms() - entry[1]), run)
+-- The stage at which the file of an in-flight entry waits or is worked on.
+local function stage_of(entry)
+  if entry[2] ~= '' then return entry[2] end
+  return entry[5] == '' and last or first
+end
+local function turn_of(stage) return tonumber(redis.call('HGET', key('turns'), stage) or 0) end
+-- What the run has spent at a stage; a run that comes there begins with what the others have spent.
+local function spent(run, stage)
+  redis.call('HSETNX', key('run:' .. run .. ':spent'), stage, turn_of(stage))
+  return tonumber(redis.call('HGET', key('run:' .. run .. ':spent'), stage))
+end
+local function set_spent(run, stage, ms)
+  redis.call('HSET', key('run:' .. run .. ':spent'), stage, ms)
+  redis.call('ZADD', key('spent:' .. stage), 'XX', ms, run)
+end
+-- Counts files of a run that come to a stage (1) or leave it (-1).
+local function move(run, stage, by)
+  local at = key('run:' .. run .. ':at')
+  if redis.call('HINCRBY', at, stage, by) > 0 then
+    redis.call('ZADD', key('spent:' .. stage), 'NX', spent(run, stage), run)
+  else
+    redis.call('HDEL', at, stage)
+    redis.call('ZREM', key('spent:' .. stage), run)
   end
 end
--- Begins a turn of a run, unless it is further ahead of another one than allowed.
-local function take_turn(run, ahead_ms, saved_ms)
-  local mine = tonumber(redis.call('ZSCORE', key('spent'), run) or 0)
-  local turn = tonumber(redis.call('GET', key('turn')) or 0)
-  local least = redis.call('ZRANGE', key('spent'), 0, 0, 'WITHSCORES')
-  if ahead_ms >= 0 and least[1] and mine - math.max(tonumber(least[2]), turn - saved_ms) > ahead_ms then
+-- Forgets all files of a run.
+local function clear(run)
+  for _, stage in ipairs(redis.call('HKEYS', key('run:' .. run .. ':at'))) do
+    redis.call('ZREM', key('spent:' .. stage), run)
+  end
+  for _, part in ipairs({':todo', ':inflight', ':at', ':spent'}) do
+    redis.call('DEL', key('run:' .. run .. part))
+  end
+end
+-- Adds a file's share of the time since it was claimed to what its run has spent.
+local function charge(run, entry)
+  if entry[7] and entry[4] ~= '' then
+    local stage = stage_of(entry)
+    set_spent(run, stage, spent(run, stage) + math.max(0, now_ms() - entry[1]) * entry[7])
+  end
+end
+-- Begins a turn of a run, unless it is further ahead of another one with files there than allowed.
+local function take_turn(run, stage, ahead_ms, saved_ms)
+  local mine, saved = spent(run, stage), turn_of(stage) - saved_ms
+  local least = redis.call('ZRANGE', key('spent:' .. stage), 0, 0, 'WITHSCORES')
+  if ahead_ms >= 0 and least[1] and mine - math.max(tonumber(least[2]), saved) > ahead_ms then
     return false
   end
-  mine = math.max(mine, turn - saved_ms)
-  redis.call('ZADD', key('spent'), 'XX', mine, run)
-  redis.call('SET', key('turn'), mine)
+  mine = math.max(mine, saved)
+  set_spent(run, stage, mine)
+  redis.call('HSET', key('turns'), stage, mine)
   return true
 end
 local function activate_next(repository)
@@ -99,8 +137,7 @@ end
 local function close_run(run, state, reason)
   local repository = run_field(run, 'repository')
   local was = run_field(run, 'state')
-  redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
-  redis.call('ZREM', key('spent'), run)
+  clear(run)
   redis.call('HSET', key('run:' .. run), 'state', state, 'error', reason,
     'waits_for', '', 'finished_ms', now_ms())
   if was == 'queued' then
@@ -121,7 +158,9 @@ local function feed(run, window)
   local items = {}
   for _, json in ipairs(taken or {}) do
     local item = cjson.decode(json)
-    redis.call('HSET', inflight, item[1], cjson.encode({now_ms(), '', 0, '', item[2], item[3]}))
+    local entry = {now_ms(), '', 0, '', item[2], item[3]}
+    redis.call('HSET', inflight, item[1], cjson.encode(entry))
+    move(run, stage_of(entry), 1)
     items[#items + 1] = item[1]
     items[#items + 1] = item[2]
     items[#items + 1] = tostring(item[3])
@@ -245,7 +284,7 @@ local run, revision, ref, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if run_field(run, 'state') ~= 'pulling' then return 0 end
 local at = run_field(run, 'repository') .. ':' .. ref
 if redis.call('SISMEMBER', key('leaving_refs'), at) == 1 then return 0 end
-redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
+clear(run)
 redis.call('HSET', key('run:' .. run), 'revision', revision, 'resolved', ref,
   'fingerprint', fingerprint, 'patterns', ARGV[5], 'notices', ARGV[6], 'since_ms', now_ms())
 local refs = key('refs:' .. run_field(run, 'repository'))
@@ -305,22 +344,22 @@ if ARGV[5] ~= '' and known then
 end
 redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3],
   'total', redis.call('LLEN', key('run:' .. run .. ':todo')))
-redis.call('ZADD', key('spent'), redis.call('GET', key('turn')) or 0, run)
 return advance(run, window)
 
 --- begin
--- run, worker, stage, lease_ms, 1 if timed, how far it may be ahead (-1: any), what may be saved up,
--- then paths -> attempt of each; 0: held, -1: not in flight, -2: all must wait for their turn
+-- run, worker, stage, lease_ms, how far it may be ahead (-1: any), what may be saved up, then paths
+-- -> attempt of each; 0: held, -1: not in flight, -2: all must wait for their turn
 local run, worker, stage, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local timed, first = tonumber(ARGV[5]), 8
+local from = 7
+local share = 1 / (#ARGV - from + 1)
 local inflight = key('run:' .. run .. ':inflight')
 local attempts = {}
-if timed == 1 and redis.call('EXISTS', inflight) == 1
-    and not take_turn(run, tonumber(ARGV[6]), tonumber(ARGV[7])) then
-  for i = first, #ARGV do attempts[#attempts + 1] = -2 end
+if redis.call('EXISTS', inflight) == 1
+    and not take_turn(run, stage, tonumber(ARGV[5]), tonumber(ARGV[6])) then
+  for i = from, #ARGV do attempts[#attempts + 1] = -2 end
   return attempts
 end
-for i = first, #ARGV do
+for i = from, #ARGV do
   local attempt, json = -1, redis.call('HGET', inflight, ARGV[i])
   if json then
     local entry = cjson.decode(json)
@@ -329,9 +368,11 @@ for i = first, #ARGV do
     attempt = 0
     if not held then
       charge(run, entry)
+      move(run, stage, 1)
+      move(run, stage_of(entry), -1)
       attempt = entry[2] == stage and entry[3] + 1 or 1
       redis.call('HSET', inflight, ARGV[i],
-        cjson.encode({now_ms(), stage, attempt, worker, entry[5], entry[6], timed}))
+        cjson.encode({now_ms(), stage, attempt, worker, entry[5], entry[6], share}))
     end
   end
   attempts[#attempts + 1] = attempt
@@ -346,6 +387,8 @@ for i = 3, #ARGV do
   if json then
     local entry = cjson.decode(json)
     charge(ARGV[1], entry)
+    move(ARGV[1], ARGV[2], 1)
+    move(ARGV[1], stage_of(entry), -1)
     redis.call('HSET', inflight, ARGV[i],
       cjson.encode({now_ms(), ARGV[2], 0, '', entry[5], entry[6]}))
   end
@@ -373,7 +416,12 @@ if run_field(run, 'state') ~= 'indexing' then return {{}, 0, ''} end
 local inflight, at, changed = key('run:' .. run .. ':inflight'), place(run), false
 for i = 3, #ARGV, 2 do
   local path, json = ARGV[i], ARGV[i + 1]
-  if redis.call('HDEL', inflight, path) == 1 then
+  local left = redis.call('HGET', inflight, path)
+  if left then
+    local entry = cjson.decode(left)
+    charge(run, entry)
+    move(run, stage_of(entry), -1)
+    redis.call('HDEL', inflight, path)
     local record = cjson.decode(json)
     if record[2] == 'pending' then
       if not is_skipped(at, path) then drop_record(at, path) end
@@ -395,20 +443,14 @@ redis.call('INCR', key('generation'))
 return advance(run, window)
 
 --- reap
--- requeue_ms, lease_ms, the stages at which a file and a removal begin, then stages whose queue
--- holds messages
+-- requeue_ms, lease_ms, then stages whose queue holds messages
 -- -> run, path, blob, size, stage, ...
 local requeue, lease = tonumber(ARGV[1]), tonumber(ARGV[2])
-local first, last = ARGV[3], ARGV[4]
 local busy, found = {}, {}
-for i = 5, #ARGV do busy[ARGV[i]] = true end
-local function queue_of(entry)
-  if entry[2] ~= '' then return entry[2] end
-  return entry[5] == '' and last or first
-end
+for i = 3, #ARGV do busy[ARGV[i]] = true end
 local function is_lost(entry, age)
   if entry[4] ~= '' then return age > lease or not is_alive(entry[4]) end
-  return age > requeue and not busy[queue_of(entry)]
+  return age > requeue and not busy[stage_of(entry)]
 end
 local active = redis.call('HGETALL', key('active'))
 for i = 2, #active, 2 do
@@ -496,7 +538,7 @@ local now, least = now_ms(), tonumber(ARGV[1])
 local under_way = redis.call('HGETALL', key('active'))
 for i = 1, #under_way, 2 do
   local run = under_way[i + 1]
-  redis.call('DEL', key('run:' .. run .. ':todo'), key('run:' .. run .. ':inflight'))
+  clear(run)
   if run_field(run, 'id') then
     redis.call('HSET', key('run:' .. run), 'state', 'pulling', 'since_ms', now, 'owner', '',
       'total', 0, 'done', 0, 'failed', 0, 'skipped', 0, 'summaries', 0, 'summaries_missing', 0,

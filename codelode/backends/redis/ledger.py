@@ -79,9 +79,12 @@ class RedisLedger:
         self._requeue_ms = int(requeue_s * 1000)
         self._lease_ms = int(lease_s * 1000)
         self._worker_ttl_ms = int(worker_ttl_s * 1000)
-        self._entries = [begins_at(is_removal=one, stages=stages).name for one in (False, True)]
+        entries = [begins_at(is_removal=one, stages=stages).name for one in (False, True)]
+        names = "local first, last = '{}', '{}'\n".format(*entries)
         sources = scripts.load("ledger.lua")
-        self._scripts = {name: client.register_script(text) for name, text in sources.items()}
+        self._scripts = {
+            name: client.register_script(names + text) for name, text in sources.items()
+        }
 
     # Catalog
 
@@ -289,10 +292,9 @@ class RedisLedger:
         *,
         worker: str,
         stage: str,
-        is_timed: bool = False,
         yields: bool = False,
     ) -> tuple[int, ...]:
-        turn = (int(is_timed), AHEAD_MS if yields else -1, SAVED_MS)
+        turn = (AHEAD_MS if yields else -1, SAVED_MS)
         return tuple(self._run_script("begin", run, worker, stage, self._lease_ms, *turn, *paths))
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
@@ -317,7 +319,7 @@ class RedisLedger:
 
     def reap(self, *, waiting: Mapping[str, int]) -> Mapping[RunId, tuple[WorkItem, ...]]:
         busy = [stage for stage, messages in waiting.items() if messages]
-        flat = self._run_script("reap", self._requeue_ms, self._lease_ms, *self._entries, *busy)
+        flat = self._run_script("reap", self._requeue_ms, self._lease_ms, *busy)
         found: dict[RunId, list[WorkItem]] = {}
         for run, *item in _rows(flat, 5):
             found.setdefault(RunId(run.decode()), []).append(_item(item))
