@@ -96,7 +96,15 @@ def remove(cluster, client, wait_for):
     wait_for(lambda: not any((cluster.data / "mirrors").iterdir()), "its mirror to be deleted")
 
 
-@pytest.mark.parametrize("worker", ["parse", "embed", "store", "beat"])
+# Only the store worker meets the store; `test_stage_boundaries` has the others with Weaviate.
+@pytest.mark.parametrize(
+    ("store", "worker"),
+    [
+        *[("local", worker) for worker in ("parse", "embed", "store", "beat")],
+        ("weaviate", "store"),
+    ],
+    indirect=["store"],
+)
 def test_a_worker_killed_in_a_run_costs_nothing(cluster, library, undisturbed, wait_for, worker):
     with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
@@ -109,6 +117,7 @@ def test_a_worker_killed_in_a_run_costs_nothing(cluster, library, undisturbed, w
         assert_same(read(cluster, "library"), undisturbed)
 
 
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # files get no further
 @pytest.mark.parametrize(
     "sign",
     [
@@ -164,7 +173,15 @@ def test_the_cluster_killed_in_a_run_goes_on_where_it_was(cluster, library, undi
     assert_same(read(cluster, "library"), undisturbed)
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "shut-down"])
+@pytest.mark.parametrize(
+    ("store", "end"),
+    [
+        pytest.param("local", signal.SIGKILL, id="local-killed"),
+        pytest.param("local", signal.SIGTERM, id="local-shut-down"),
+        pytest.param("weaviate", signal.SIGKILL, id="weaviate-killed"),
+    ],
+    indirect=["store"],
+)
 def test_redis_that_ends_in_a_run_and_starts_again_costs_nothing(
     cluster, library, undisturbed, wait_for, end
 ):
@@ -442,6 +459,7 @@ def test_a_weaviate_that_takes_nothing_for_a_while_costs_nothing(
     assert_same(read(cluster, "library"), undisturbed)
 
 
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # the same processes
 def test_stopping_leaves_no_process_behind(cluster):
     pids = cluster.pids()
     assert len(pids) >= 7

@@ -26,12 +26,16 @@ from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, Ru
 from tests.own_query import QUERY, ROUTED, ROUTES
 
 APP = RepositoryName("app")
+AWAY = "http://127.0.0.1:9"
 
 #: More than two batches of the rebuild.
 FILES = {
     f"src/part_{n}.py": f'def load_{n}(path):\n    """Part {n}."""\n    return open(path, {n})\n'
-    for n in range(300)
+    for n in range(280)
 }
+
+#: For a test of what no store has a part in: what is built, the choice of the embedder, refusals.
+with_any_store = pytest.mark.parametrize("store", ["local"], indirect=True)
 
 
 class Rebuild:
@@ -255,6 +259,7 @@ async def test_the_new_index_is_the_one_that_indexing_anew_would_make(indexed, s
     assert {len(vector) for vector in rebuilt.values()} == {served.DIM}
 
 
+@with_any_store
 async def test_a_repository_s_own_queries_shape_the_new_index_too(indexed, model, make_git):
     name, git = RepositoryName("own"), make_git()
     git.commit({"a.py": ROUTED, QUERY: ROUTES, "b.rb": "def b\nend\n"})
@@ -321,6 +326,7 @@ async def test_killed_half_way_it_can_be_dropped(indexed, served, model, wait_fo
     assert (status, said.startswith("nothing was left over\n")) == (0, True), said
 
 
+@with_any_store
 def test_killed_half_way_it_goes_on_after_a_reindex_to_what_is_published(
     static, served, model, wait_for
 ):
@@ -391,9 +397,13 @@ def described(make_cluster, shared_model_server, make_git):
 
 
 @pytest.mark.parametrize(
-    "variables",
-    [{"CODELODE_OLLAMA_URL": "http://127.0.0.1:9"}, {"CODELODE_DERIVATIONS": "none"}],
-    ids=["language model away", "cache emptied"],
+    ("store", "variables"),
+    [
+        pytest.param("local", {"CODELODE_OLLAMA_URL": AWAY}, id="local-language model away"),
+        pytest.param("local", {"CODELODE_DERIVATIONS": "none"}, id="local-cache emptied"),
+        pytest.param("weaviate", {"CODELODE_DERIVATIONS": "none"}, id="weaviate-cache emptied"),
+    ],
+    indirect=["store"],
 )
 async def test_no_summary_is_lost(described, model, variables):
     before = await sentences(described)
@@ -473,6 +483,7 @@ def test_there_and_back_leaves_one_index(indexed, served, model):
     assert "already" in told
 
 
+@with_any_store
 def test_an_embedder_that_is_away_leaves_all_as_it_was(static, served):
     served.always = served.json({"error": "no such model"}, 404)
     status, said = Rebuild(static, "--embedder", "openai", "--model", "none").end()
@@ -484,6 +495,7 @@ def test_an_embedder_that_is_away_leaves_all_as_it_was(static, served):
 
 def test_a_cluster_that_starts_again_keeps_the_chosen_embedder(indexed, served, git, model):
     assert Rebuild(indexed, *to(model)).end()[0] == 0
+    refuses_another_embedder(indexed.settings())
     indexed.stop()
     indexed.start()
     with indexed.client() as client:
@@ -494,9 +506,8 @@ def test_a_cluster_that_starts_again_keeps_the_chosen_embedder(indexed, served, 
         assert client.search("after_the_restart", repositories=["app"]).hits
 
 
-def test_a_process_whose_embedder_does_not_fit_is_refused(indexed, served, model):
-    assert Rebuild(indexed, *to(model)).end()[0] == 0
-    settings = indexed.settings()
+def refuses_another_embedder(settings):
+    """Check that a process whose embedder does not fit the published index cannot open it."""
     assert settings.embedder == "static"
     with (
         pytest.raises(SchemaMismatch, match="codelode reindex"),
@@ -505,6 +516,7 @@ def test_a_process_whose_embedder_does_not_fit_is_refused(indexed, served, model
         list(store.ids(APP, DEFAULT_REF))
 
 
+@with_any_store
 @pytest.mark.parametrize(
     ("name", "value", "theirs"), [("MAX_FILE_BYTES", "5000", "1000000"), ("QUERIES", "~/own", "")]
 )

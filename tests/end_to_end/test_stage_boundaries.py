@@ -159,20 +159,12 @@ def test_a_worker_that_dies_as_it_hands_over_costs_nothing(
     assert_died(mortal, who, wait_for)
     assert_same(read(mortal, name), read(cluster, name))
     assert_sound(mortal, end, wait_for)
+    if worker == "pull":
+        assert_same_after_a_later_file(mortal, cluster, git, name)
 
 
-@pytest.mark.parametrize("store", ["weaviate"], indirect=True)
-@pytest.mark.parametrize("moment", ["before plan", "after plan", "after push"])
-def test_what_a_file_that_comes_later_means_to_others_is_seen_after_a_pull_that_died(
-    mortal, cluster, make_git, order, wait_for, moment
-):
-    name = f"arrives {moment}".replace(" ", "-")
-    git = make_git()
-    git.commit(sources(name))
-    indexed(cluster, git, name)
-    who = order("pull", moment)
-    indexed(mortal, git, name)
-    assert_died(mortal, who, wait_for)
+def assert_same_after_a_later_file(mortal, cluster, git, name):
+    """Check that what a file that comes later means to others is seen."""
     git.commit(
         {"serve5/serve.go": "package serve5\n\nfunc Serve(path string) string { return path }\n"}
     )
