@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -134,14 +135,17 @@ def assert_sound(cluster, run, wait_for):
 
 
 PASSES_ON = ("before pass_on", "after pass_on", "after push")
-MOMENTS = [
-    *[("pull", moment, "worker") for moment in ("before plan", "after plan", "after push")],
-    *[("pull", moment, "process") for moment in ("before plan", "after plan")],  # the planning one
-    *[("parse", moment, "worker") for moment in PASSES_ON],
-    *[("parse", moment, "process") for moment in PASSES_ON],  # of its pool, alone
-    *[("embed", moment, "worker") for moment in PASSES_ON],
-    *[("store", moment, "worker") for moment in ("before done", "after done", "after push")],
-]
+#: By what dies: a worker, or a process that it works with, alone: the planning one, one of a pool.
+VICTIMS = (
+    [("pull", moment, "worker") for moment in ("before plan", "after plan", "after push")],
+    [("parse", moment, "worker") for moment in PASSES_ON],
+    [("embed", moment, "worker") for moment in PASSES_ON],
+    [("store", moment, "worker") for moment in ("before done", "after done", "after push")],
+    [("pull", moment, "process") for moment in ("before plan", "after plan")],
+    [("parse", moment, "process") for moment in PASSES_ON],
+)
+#: In turns: a worker that dies soon after it has started is started again later each time.
+MOMENTS = [death for each in zip_longest(*VICTIMS) for death in each if death]
 
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
