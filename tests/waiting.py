@@ -5,6 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+#: Pauses between two looks, seconds. The pause is so many times as long as the look took, so that
+#: waiting leaves the processor to what is waited for.
+PAUSE_S = (0.02, 0.2)
+PAUSE_PER_LOOK = 8
+
 
 def wait_until(
     condition: Callable[[], object],
@@ -15,8 +20,13 @@ def wait_until(
 ) -> None:
     """Returns when the condition holds; fails after the time, or for what `give_up` says."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    shortest_s, longest_s = PAUSE_S
+    while True:
+        looked_at = time.monotonic()
+        if condition():
+            return
         reason = give_up()
         assert not reason, f"waiting for {what}: {reason}"
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        time.sleep(0.02)
+        now = time.monotonic()
+        assert now < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(min(max(shortest_s, PAUSE_PER_LOOK * (now - looked_at)), longest_s))
