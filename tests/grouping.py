@@ -31,6 +31,7 @@ SLOWEST = (
     "tests/end_to_end/test_bad_days",
     "tests/end_to_end/test_reindex",
     END_TO_END,
+    "tests/deploy/test_dockerfile",
     "tests/codelode/cli/test_cluster",
     "tests/codelode/backends/",
     "tests/contracts/",
