@@ -136,6 +136,15 @@ def static(indexed):
     return indexed
 
 
+@pytest.fixture
+def chosen(indexed, model):
+    """Return the cluster with an embedder that is not the one of its settings, and its model."""
+    if registry.published(indexed.settings()).settings.embedder == "static":
+        status, said = Rebuild(indexed, *to(model)).end()
+        assert status == 0, said
+    return indexed, registry.published(indexed.settings()).settings.embedding_model
+
+
 _numbers = count(1)
 
 
@@ -245,6 +254,41 @@ def test_searches_go_on_and_what_changes_meanwhile_is_found(static, served, git,
         assert "src/later.py" in found("after_the_swap")
 
 
+@with_any_store
+def test_an_embedder_that_is_away_leaves_all_as_it_was(static, served):
+    served.always = served.json({"error": "no such model"}, 404)
+    status, said = Rebuild(static, "--embedder", "openai", "--model", "none").end()
+    assert status == 2, said
+    assert "has no such model" in said
+    with static.client() as client:
+        assert client.search("load_7", repositories=["app"]).hits
+
+
+@with_any_store
+def test_killed_half_way_it_goes_on_after_a_reindex_to_what_is_published(
+    static, served, model, wait_for
+):
+    gate = Gate(served, 2)
+    rebuild = Rebuild(static, *to(model))
+    wait_for(gate.reached.is_set, "the rebuild to be half through")
+    rebuild.kill()
+    gate.opened.set()
+    served.always = None
+    half_built = others(static)
+    assert len(half_built) == 1
+    asked = len(texts_asked(served))
+
+    status, said = Rebuild(static, "--embedder", "static").end()
+
+    assert (status, "already" in said) == (0, True), said
+    assert f"`codelode reindex --embedder openai --model {model}` continues it" in said
+    assert "`codelode reindex --drop` removes" in said
+    assert others(static) == half_built
+    status, said = Rebuild(static, *to(model)).end()
+    assert (status, model in said) == (0, True), said
+    assert 0 < len(texts_asked(served)[asked:]) <= len(FILES) - 128
+
+
 async def test_the_new_index_is_the_one_that_indexing_anew_would_make(indexed, served, git, model):
     status, said = Rebuild(indexed, *to(model)).end()
     assert status == 0, said
@@ -324,31 +368,6 @@ async def test_killed_half_way_it_can_be_dropped(indexed, served, model, wait_fo
     assert await stored(indexed) == before
     status, said = Rebuild(indexed, "--drop").end()
     assert (status, said.startswith("nothing was left over\n")) == (0, True), said
-
-
-@with_any_store
-def test_killed_half_way_it_goes_on_after_a_reindex_to_what_is_published(
-    static, served, model, wait_for
-):
-    gate = Gate(served, 2)
-    rebuild = Rebuild(static, *to(model))
-    wait_for(gate.reached.is_set, "the rebuild to be half through")
-    rebuild.kill()
-    gate.opened.set()
-    served.always = None
-    half_built = others(static)
-    assert len(half_built) == 1
-    asked = len(texts_asked(served))
-
-    status, said = Rebuild(static, "--embedder", "static").end()
-
-    assert (status, "already" in said) == (0, True), said
-    assert f"`codelode reindex --embedder openai --model {model}` continues it" in said
-    assert "`codelode reindex --drop` removes" in said
-    assert others(static) == half_built
-    status, said = Rebuild(static, *to(model)).end()
-    assert (status, model in said) == (0, True), said
-    assert 0 < len(texts_asked(served)[asked:]) <= len(FILES) - 128
 
 
 #: Dies when the new index is published and the ledger does not know of it.
@@ -470,35 +489,12 @@ def others(cluster):
     return found
 
 
-def test_there_and_back_leaves_one_index(indexed, served, model):
-    for options, said in ((to(model), model), (("--embedder", "static"), "static")):
-        status, told = Rebuild(indexed, *options).end()
-        assert (status, said in told) == (0, True), told
-        assert others(indexed) == []
-        with indexed.client() as client:
-            assert client.search("load_7", repositories=["app"]).hits
-            assert said in client.status().embedder
-    status, told = Rebuild(indexed, "--embedder", "static").end()
-    assert status == 0, told
-    assert "already" in told
-
-
-@with_any_store
-def test_an_embedder_that_is_away_leaves_all_as_it_was(static, served):
-    served.always = served.json({"error": "no such model"}, 404)
-    status, said = Rebuild(static, "--embedder", "openai", "--model", "none").end()
-    assert status == 2, said
-    assert "has no such model" in said
-    with static.client() as client:
-        assert client.search("load_7", repositories=["app"]).hits
-
-
-def test_a_cluster_that_starts_again_keeps_the_chosen_embedder(indexed, served, git, model):
-    assert Rebuild(indexed, *to(model)).end()[0] == 0
-    refuses_another_embedder(indexed.settings())
-    indexed.stop()
-    indexed.start()
-    with indexed.client() as client:
+def test_a_cluster_that_starts_again_keeps_the_chosen_embedder(chosen, git):
+    cluster, model = chosen
+    refuses_another_embedder(cluster.settings())
+    cluster.stop()
+    cluster.start()
+    with cluster.client() as client:
         assert client.status().embedder.startswith(f"openai-{model}")
         git.commit({"src/later.py": "def after_the_restart():\n    return 2\n"})
         run = client.index(str(git.folder), name="app")
@@ -514,6 +510,19 @@ def refuses_another_embedder(settings):
         closing(registry.chunk_store(settings)) as store,
     ):
         list(store.ids(APP, DEFAULT_REF))
+
+
+def test_there_and_back_leaves_one_index(indexed, served, model):
+    for options, said in ((to(model), model), (("--embedder", "static"), "static")):
+        status, told = Rebuild(indexed, *options).end()
+        assert (status, said in told) == (0, True), told
+        assert others(indexed) == []
+        with indexed.client() as client:
+            assert client.search("load_7", repositories=["app"]).hits
+            assert said in client.status().embedder
+    status, told = Rebuild(indexed, "--embedder", "static").end()
+    assert status == 0, told
+    assert "already" in told
 
 
 @with_any_store
