@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import sys
+import time
 
 import pytest
+import structlog
 
 from codelode.model import BlobId, Edge, EdgeKind, Import, SourceFile
 from workers import wire
@@ -323,6 +326,35 @@ def test_a_file_never_depends_on_itself_and_repeats_count_once():
         Edge("a.py", "b.py", EdgeKind.IMPORTS),
         Edge("a.py", "numpy", EdgeKind.IMPORTS, is_external=True),
     )
+
+
+def includes(names):
+    return "".join(f'#include "{name}"\n' for name in names)
+
+
+def test_an_import_that_is_repeated_is_resolved_once():
+    layout = layout_of([f"lib{n}/a.h" for n in range(20_000)])
+
+    def processor_s(text):
+        parsed = parse(text.encode(), path="a.c")
+        started = time.thread_time()
+        imports.links("a.c", parsed, layout=layout)
+        return time.thread_time() - started
+
+    processor_s(includes(["a.h"]))  # indexes the layout
+    assert processor_s(includes(["a.h"] * 1_000)) < 20 * processor_s(includes(["a.h"]))
+
+
+def test_imports_that_take_too_long_are_left_out_and_logged(monkeypatch):
+    monkeypatch.setattr(sys.modules["workers.parse.imports.links"], "RESOLVING_S", 0.05)
+    files = [f"lib{n}/a.h" for n in range(20_000)]
+    with structlog.testing.capture_logs() as logs:
+        found = linked("a.c", includes(f"x{n}/a.h" for n in range(1_000)), files)
+
+    assert 0 < len(found.edges) < 1_000
+    (line,) = logs
+    assert (line["event"], line["path"]) == ("imports_left_out", "a.c")
+    assert line["imports"] == 1_000 - len(found.edges)
 
 
 TESTED = [

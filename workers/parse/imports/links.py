@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import structlog
 
 from codelode import modules
 from codelode.model import Category, Edge, EdgeKind, Import, ParsedFile
@@ -18,12 +21,19 @@ from codelode.references import (
     of_waiting,
 )
 from workers.parse.ecosystems.layout import Layout
+from workers.parse.ecosystems.resolution import Resolved
 from workers.parse.imports.resolve import packages, resolve
 from workers.parse.imports.subjects import subjects_of
 from workers.parse.language_table import rules_of
 
 #: Most names of one external import.
 MAX_IMPORTED = 64
+
+#: Longest time for resolving the imports of a file, seconds of processor time. Files of real
+#: repositories take milliseconds; one import may be looked for among all files of its name.
+RESOLVING_S = 2.0
+
+log = structlog.get_logger("workers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +45,15 @@ class Links:
 
 
 def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
-    """Return one edge per distinct target and kind. A file never depends on itself."""
+    """Return one edge per distinct target and kind. A file never depends on itself.
+
+    Imports that are not resolved in time are left out, which is logged.
+    """
     imported: dict[str, None] = {}
     external: dict[str, None] = {}
     names: set[str] = set()
     sources: dict[str, str] = {}
-    for imp in parsed.imports:
-        found = resolve(imp, path=path, language=parsed.language, layout=layout)
+    for imp, found in _resolved(path, parsed, layout):
         imported |= dict.fromkeys(found.targets)
         if found.targets:
             sources |= {own: _source(name, found.targets) for own, name in imp.renamed}
@@ -63,6 +75,23 @@ def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
     edges += [Edge(path, target, EdgeKind.TESTS) for target in sorted(subjects)]
     edges += [Edge(path, target, EdgeKind.IMPORTS, is_external=True) for target in sorted(external)]
     return Links(tuple(edges), distinct_names(names))
+
+
+def _resolved(path: str, parsed: ParsedFile, layout: Layout) -> Iterator[tuple[Import, Resolved]]:
+    """Yield the imports of a file with what they mean, until the time for resolving is over."""
+    known: dict[tuple[str, tuple[str, ...]], Resolved] = {}
+    spent_s = 0.0
+    for number, imp in enumerate(parsed.imports):
+        if spent_s > RESOLVING_S:
+            left_out = len(parsed.imports) - number
+            log.warning("imports_left_out", path=path, imports=left_out, after_s=RESOLVING_S)
+            return
+        key = (imp.module, imp.names)
+        if key not in known:
+            started = time.thread_time()
+            known[key] = resolve(imp, path=path, language=parsed.language, layout=layout)
+            spent_s += time.thread_time() - started
+        yield imp, known[key]
 
 
 def _modules(imp: Import, keys: Sequence[str]) -> Iterator[Module]:
