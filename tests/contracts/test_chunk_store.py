@@ -774,8 +774,8 @@ REPOSITORIES = [RepositoryName(f"team{number % 3}/r{number}") for number in rang
 def many(index):
     """An index of many repositories, in which every chunk has a score and a vector of its own."""
     angles = np.linspace(0.1, 1.4, 3 * len(REPOSITORIES))
-    vectors = np.stack([np.cos(angles), np.sin(angles), 0 * angles, 0 * angles], axis=1)
-    vectors = iter(vectors[np.random.default_rng(1).permutation(len(vectors))].astype(np.float32))
+    ordered = np.stack([np.cos(angles), np.sin(angles), 0 * angles, 0 * angles], axis=1)
+    vectors = iter(np.random.default_rng(1).permutation(ordered).astype(np.float32))
 
     def words(at, line):
         return "shared " * (1 + (7 * at + 5 * line) % 11) + "filler " * (3 * at + line)
