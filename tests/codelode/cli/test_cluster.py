@@ -252,20 +252,36 @@ FORGED: list[tuple[str, str, dict[str, object]]] = [
 ]
 
 
-def test_forged_messages_are_dropped_with_a_reason_and_stop_nothing(up, repository):
+class Harmful:
+    """An object that makes a folder when it is unpickled."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+def test_forged_messages_are_dropped_with_a_reason_and_stop_nothing(up, repository, tmp_path):
     """Send messages as somebody could who reaches the broker."""
+    made = tmp_path / "made"
     with Celery("forger", set_as_current=False) as forger:
         forger.conf.update(jobs.broker_settings(load(redis_url=up.cluster.redis)))
         job = {"run": "a" * 16, "repository": "greeter", "path": "greet.py", "blob": "b" * 40}
         for task, queue, changes in FORGED:
             given = {**job, "size": 1, **changes} if queue != "pull" else changes
             forger.send_task(task, kwargs=given, queue=queue)
+        for queue in ("parse", "pull", "store"):
+            pickled = {"run": Harmful(made)}
+            forger.send_task(f"workers.{queue}", kwargs=pickled, queue=queue, serializer="pickle")
 
-    def dropped():
+    def count(text):
         logs = [(up.data / f"logs/{name}.log").read_text() for name in ("parse", "pull", "store")]
-        return sum(text.count("message_dropped") for text in logs) == len(FORGED) - 1
+        return sum(log.count(text) for log in logs)
 
-    wait_for(dropped, START_S)
+    wait_for(lambda: count("message_dropped") == len(FORGED) - 1, START_S)
+    wait_for(lambda: count("Received invalid task message: Refusing") == 3, START_S)
+    assert not made.exists()
     assert up.codelode("index", str(repository), "--wait").returncode == 0
 
 
