@@ -401,6 +401,38 @@ class SemanticQueryCache(Protocol):
         """Release connections."""
 
 
+#: Time after which a call that was never released counts as over, seconds: more than a connection
+#: to the gateway lasts. It frees the places of a gateway that died.
+CALL_LEASE_S = 720.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimit:
+    """How often, and how many at once. 0 means that this does not limit."""
+
+    per_minute: int = 0  # tokens that the bucket gains per minute
+    burst: int = 1  # tokens that a full bucket has
+    at_once: int = 0
+
+
+class CallLimits(Protocol):
+    """Token buckets and counts of the calls at work, by name. A failure of a server is no error."""
+
+    async def take(self, name: str, call: str, limit: CallLimit) -> float | None:
+        """Admit the call: take a token, and count it as at work until `release`.
+
+        Returns 0 if it is admitted. Otherwise nothing changes; the result is the time in seconds
+        until there is a token, or None if as many calls as allowed are at work. A call whose
+        `release` is missing counts for CALL_LEASE_S.
+        """
+
+    async def release(self, name: str, call: str) -> None:
+        """Count the call as over. Ignores calls that are not at work."""
+
+    async def close(self) -> None:
+        """Release connections."""
+
+
 class StageOutputs(Protocol):
     """The results that stages leave for later stages, per file of a run.
 

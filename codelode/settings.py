@@ -362,6 +362,60 @@ class Settings(BaseSettings):
         "notice, seconds.",
     )
 
+    # Limits and traces of calls
+    limits: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="Whether the gateway limits the calls of each principal; `auto`: if it listens "
+        "on an address other than loopback.",
+    )
+    search_per_minute: int = Field(
+        default=1_200,
+        ge=0,
+        le=10_000_000,
+        description="Maximum searches and lists per minute of one principal; 0: not limited.",
+    )
+    search_at_once: int = Field(
+        default=16,
+        ge=0,
+        le=100_000,
+        description="Maximum concurrent searches and lists of one principal; 0: not limited.",
+    )
+    context_per_minute: int = Field(
+        default=300,
+        ge=0,
+        le=10_000_000,
+        description="Maximum calls of context, explain, and graph per minute of one principal; "
+        "0: not limited.",
+    )
+    context_at_once: int = Field(
+        default=8,
+        ge=0,
+        le=100_000,
+        description="Maximum concurrent calls of context, explain, and graph of one principal; "
+        "0: not limited.",
+    )
+    write_per_minute: int = Field(
+        default=600,
+        ge=0,
+        le=10_000_000,
+        description="Maximum calls per minute of one principal that index, cancel, or remove; "
+        "0: not limited.",
+    )
+    write_at_once: int = Field(
+        default=8,
+        ge=0,
+        le=100_000,
+        description="Maximum concurrent calls of one principal that index, cancel, or remove; "
+        "0: not limited.",
+    )
+    wrong_credentials_per_minute: int = Field(
+        default=30,
+        ge=1,
+        le=10_000_000,
+        description="Maximum calls with wrong credentials per minute from one address; beyond it "
+        "unknown credentials are refused without being checked.",
+    )
+
     # Logging
     log_format: Literal["auto", "json", "console"] = Field(
         default="auto",

@@ -32,13 +32,14 @@ from codelode.v1 import (
     search_pb2_grpc,
 )
 from gateway.access import Access
+from gateway.access.attempts import GuardedAccess
 from gateway.access.shared_token import SharedToken
 from gateway.api.rpc.interceptors import Calls
 from gateway.api.rpc.services import GraphService, IndexService, SearchService
 from gateway.caching_embedder import CachingEmbedder
 from gateway.health import Health
 from gateway.jobs import CeleryJobs
-from gateway.service import Dependencies
+from gateway.service import Dependencies, limits
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
 from gateway.state import Backends
@@ -89,6 +90,7 @@ def connected(settings: Settings) -> Dependencies:
         jobs=CeleryJobs(settings),
         settings=settings,
         coverage=CoverageReader(ledger),
+        call_limits=registry.call_limits(settings) if limits.are_on(settings) else None,
     )
 
 
@@ -143,9 +145,16 @@ class Gateway:
         self._dependencies = dependencies
         self._settings = dependencies.settings
         self._health = Health(dependencies, SERVICES)
-        self._calls = Calls(Access([SharedToken(self._settings.shared_token())]))
+        self._calls = Calls(
+            self._access(), limits.limiter(self._settings, dependencies.call_limits)
+        )
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
         self.port = 0  # the bound port, also when `listen` asked for any
+
+    def _access(self) -> GuardedAccess:
+        access = Access([SharedToken(self._settings.shared_token())])
+        limit = limits.wrong_credentials(self._settings)
+        return GuardedAccess(access, self._dependencies.call_limits, limit)
 
     async def start(self) -> None:
         """Start serving. Raises InvalidSettings if an address is not allowed, malformed or used."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from codelode.backends.weaviate import Address, TenantIndex
     from codelode.ledger import Ledger
     from codelode.ports import (
+        CallLimits,
         ChunkSearch,
         ChunkStore,
         CrossEncoder,
@@ -419,6 +420,16 @@ def semantic_query_cache(settings: Settings) -> SemanticQueryCache:
 
     client = connect_async(settings.cache_url or settings.redis_url)
     return RedisSemanticQueryCache(client, entries=settings.cache_entries)
+
+
+def call_limits(settings: Settings) -> CallLimits:
+    """Return the counts of calls, which all gateways share."""
+    from codelode.backends.memory.call_limits import MemoryCallLimits
+    from codelode.backends.redis.call_limits import RedisCallLimits
+    from codelode.backends.redis.connection import connect_async
+
+    client = connect_async(settings.redis_url)
+    return RedisCallLimits(client, MemoryCallLimits(), organisation=settings.organisation)
 
 
 def stage_outputs(settings: Settings) -> StageOutputs:

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from codelode.ledger import Ledger
 from codelode.model import RefName, RepositoryName, Run
-from codelode.ports import QueryCache, SemanticQueryCache
+from codelode.ports import CallLimits, QueryCache, SemanticQueryCache
 from codelode.settings import Settings
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
@@ -70,12 +70,15 @@ class Dependencies:
     jobs: Jobs
     settings: Settings
     coverage: CoverageReader
+    call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     draining: asyncio.Event = field(default_factory=asyncio.Event)  # when it is set, streams end
 
     async def close(self) -> None:
         await self.published.close()
         await self.cache.close()
         await self.semantic_cache.close()
+        if self.call_limits is not None:
+            await self.call_limits.close()
         self.jobs.close()
 
 

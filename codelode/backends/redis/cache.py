@@ -45,11 +45,13 @@ class Breaker:
 
     def __init__(
         self,
+        what: str = "query_cache",
         *,
         failures_to_open: int = FAILURES_TO_OPEN,
         open_s: float = OPEN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._what = what  # is unavailable, in the log
         self._failures_to_open = failures_to_open
         self._open_s = open_s
         self._clock = clock
@@ -71,12 +73,12 @@ class Breaker:
         if self._failures < self._failures_to_open:
             return
         if self._failures == self._failures_to_open:
-            _log.warning("query_cache_unavailable", error=str(error))
+            _log.warning(f"{self._what}_unavailable", error=str(error))
         self._open_until = self._clock() + self._open_s
 
     def succeeded(self) -> None:
         if self._failures >= self._failures_to_open:
-            _log.info("query_cache_available")
+            _log.info(f"{self._what}_available")
         self._failures = 0
 
 

@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
+from urllib.parse import unquote
 from uuid import uuid4
 
 import grpc
@@ -30,11 +31,13 @@ from grpc_status import rpc_status
 from codelode import deadline
 from codelode.access import Principal
 from codelode.errors import Busy, CodelodeError, InvalidQuery, TimedOut
-from gateway.access import Access
+from gateway.access.attempts import GuardedAccess
 from gateway.access.identity import Credentials
 from gateway.admission import Admission
 from gateway.api.rpc import status
+from gateway.api.rpc.functions import FUNCTIONS
 from gateway.service.audit import note
+from gateway.service.limits import Limiter
 
 REQUEST_ID = "x-request-id"
 AUTHORIZATION = "authorization"
@@ -60,8 +63,9 @@ def caller() -> Principal:
 class Calls(aio.ServerInterceptor):
     """Wraps the handlers of our own services; `idle` is set while none of them is running."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: GuardedAccess, limiter: Limiter) -> None:
         self._access = access
+        self._limiter = limiter
         self._admission = Admission()
         self._running = 0
         self.idle = asyncio.Event()
@@ -96,8 +100,11 @@ class Calls(aio.ServerInterceptor):
         async def call(request: bytes, context: CallContext) -> Any:
             with self._counted(), _line(about, context) as outcome:
                 try:
-                    await self._authenticate(about, context)
-                    async with self._admission.admitted(context.time_remaining()):
+                    principal = await self._authenticate(about, context)
+                    async with (
+                        self._limiter.admitted(principal, about.function),
+                        self._admission.admitted(context.time_remaining()),
+                    ):
                         return await behaviour(about.decoded(request), context)
                 except Exception as error:  # noqa: BLE001 - the process meets the world here
                     await _abort(context, error, outcome)
@@ -110,20 +117,23 @@ class Calls(aio.ServerInterceptor):
         async def call(request: bytes, context: CallContext) -> AsyncIterator[Any]:
             with self._counted(), _line(about, context) as outcome:
                 try:
-                    await self._authenticate(about, context)
-                    async for response in behaviour(about.decoded(request), context):
-                        yield response
+                    principal = await self._authenticate(about, context)
+                    async with self._limiter.admitted(principal, about.function):
+                        async for response in behaviour(about.decoded(request), context):
+                            yield response
                 except Exception as error:  # noqa: BLE001 - the process meets the world here
                     await _abort(context, error, outcome)
 
         return call
 
-    async def _authenticate(self, about: _Call, context: CallContext) -> None:
+    async def _authenticate(self, about: _Call, context: CallContext) -> Principal:
         """Establish the principal of the call. Raises Unauthenticated, Unavailable, TimedOut."""
-        principal = await self._access.principal(about.credentials)
+        source = _source(context.peer())
+        principal = await self._access.principal(about.credentials, source=source)
         _caller.set(principal)
         note(principal=principal.name)
         _check_deadline(context)
+        return principal
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -145,6 +155,11 @@ class _Call:
     request_id: str
     credentials: Credentials
     deserializer: Callable[[bytes], Any]
+
+    @property
+    def function(self) -> str:
+        """The service function that the method calls."""
+        return FUNCTIONS.get(self.method.rpartition("/")[2], "")
 
     def decoded(self, request: bytes) -> Any:
         """Return the message. Raises InvalidQuery if the bytes are none."""
@@ -222,6 +237,12 @@ def _cancelled(context: CallContext) -> grpc.StatusCode:
 def _credentials(metadata: Mapping[str, object]) -> Credentials:
     authorization = metadata.get(AUTHORIZATION)
     return Credentials(authorization if isinstance(authorization, str) else "")
+
+
+def _source(peer: str) -> str:
+    """Return the address in gRPC's name of a peer: `ipv6:%5B::1%5D:4000` → `::1`."""
+    kind, _, rest = unquote(peer).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else kind
 
 
 def _request_id(given: object) -> str:

@@ -1,0 +1,61 @@
+"""The limits of calls in one process."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
+
+from codelode.ports import CALL_LEASE_S, CallLimit
+
+#: Most names that are counted; those used least recently are forgotten.
+MAX_NAMES = 10_000
+
+T = TypeVar("T")
+
+
+class MemoryCallLimits:
+    """Implements the port CallLimits for one event loop. `now`: seconds, of any clock."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._full_at: OrderedDict[str, float] = OrderedDict()  # when the bucket is full again
+        self._calls: OrderedDict[str, dict[str, float]] = OrderedDict()  # with the end of the lease
+
+    async def take(self, name: str, call: str, limit: CallLimit) -> float | None:
+        now = self._now()
+        interval = 60 / limit.per_minute if limit.per_minute else 0.0
+        full_at = max(now, self._full_at.get(name, 0.0))
+        wait = full_at - now - interval * (limit.burst - 1)
+        if interval and wait > 0:
+            return wait
+        if limit.at_once and not self._enter(name, call, limit.at_once, now):
+            return None
+        if interval:
+            _put(self._full_at, name, full_at + interval)
+        return 0.0
+
+    async def release(self, name: str, call: str) -> None:
+        calls = self._calls.get(name, {})
+        calls.pop(call, None)
+        if not calls:
+            self._calls.pop(name, None)
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+    def _enter(self, name: str, call: str, at_once: int, now: float) -> bool:
+        calls = {one: end for one, end in self._calls.get(name, {}).items() if end > now}
+        if len(calls) < at_once:
+            _put(self._calls, name, {**calls, call: now + CALL_LEASE_S})
+            return True
+        return False
+
+
+def _put(items: OrderedDict[str, T], name: str, value: T) -> None:
+    """Store the value as the newest, and drop the oldest beyond the bound."""
+    items[name] = value
+    items.move_to_end(name)
+    if len(items) > MAX_NAMES:
+        items.popitem(last=False)

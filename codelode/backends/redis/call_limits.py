@@ -1,0 +1,58 @@
+"""The limits of calls in Redis, so that all gateways count together; each step is one script.
+
+If Redis takes longer than 50 ms, the process counts by itself, and after a few such failures a
+circuit breaker leaves Redis alone for some seconds: a search must not wait for the count of
+searches. So while Redis is away, each gateway allows what all of them together allow otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import redis.asyncio
+
+from codelode.backends.redis import keys, scripts
+from codelode.backends.redis.cache import TIMEOUT_S, Breaker, Guard
+from codelode.ports import CALL_LEASE_S, CallLimit, CallLimits
+
+_US = 1_000_000
+
+
+class RedisCallLimits:
+    """Implements the port CallLimits, per `organisation`. `own`: the counts while Redis is away."""
+
+    def __init__(
+        self,
+        client: redis.asyncio.Redis,
+        own: CallLimits,
+        *,
+        organisation: str = "",
+        prefix: str = "codelode:",
+        timeout_s: float = TIMEOUT_S,
+        breaker: Breaker | None = None,
+    ) -> None:
+        self._client = client
+        self._own = own
+        self._base = f"{prefix}{{limits}}:{organisation}"
+        self._guarded = Guard(timeout_s=timeout_s, breaker=breaker or Breaker("call_limits"))
+        sources = scripts.load("call_limits.lua")
+        self._take = client.register_script(sources["take"])
+        self._release = client.register_script(sources["release"])
+
+    async def take(self, name: str, call: str, limit: CallLimit) -> float | None:
+        interval = round(_US * 60 / limit.per_minute) if limit.per_minute else 0
+        lease = round(_US * CALL_LEASE_S)
+        args = (keys.encode(name), call, interval, limit.burst, limit.at_once, lease)
+        found = await self._guarded(lambda: self._take(keys=[self._base], args=args))
+        if found is None:
+            return await self._own.take(name, call, limit)
+        wait_us = cast("int", found)
+        return None if wait_us < 0 else wait_us / _US
+
+    async def release(self, name: str, call: str) -> None:
+        await self._own.release(name, call)
+        args = (keys.encode(name), call)
+        await self._guarded(lambda: self._release(keys=[self._base], args=args))
+
+    async def close(self) -> None:
+        await self._client.aclose()

@@ -1,0 +1,97 @@
+"""Limit wrong credentials per source address, so that nobody can guess or flood with them.
+
+Beyond the limit, unknown credentials from the address are refused without being checked. Others
+may call from the same address, behind a proxy or a router: credentials that were accepted before
+are still checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
+
+from codelode.access import Principal
+from codelode.errors import Busy, Unauthenticated
+from codelode.ports import CallLimit, CallLimits
+from gateway.access import Access
+from gateway.access.identity import Credentials
+
+#: Most addresses, and most accepted credentials, that are remembered; the oldest are forgotten.
+MAX_REMEMBERED = 10_000
+#: One site usually has all addresses of such a network.
+IPV6_SITE_BITS = 64
+
+
+class GuardedAccess:
+    """Finds the principal of a call. `counts` is None if wrong credentials are not limited."""
+
+    def __init__(
+        self,
+        access: Access,
+        counts: CallLimits | None,
+        limit: CallLimit,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._access = access
+        self._counts = counts
+        self._limit = limit
+        self._clock = clock
+        self._blocked_until: OrderedDict[str, float] = OrderedDict()  # by address
+        self._accepted: OrderedDict[str, float] = OrderedDict()  # when, by digest
+
+    async def principal(self, credentials: Credentials, *, source: str) -> Principal:
+        """Return the principal. Raises Unauthenticated, Unavailable, and Busy beyond the limit."""
+        if self._counts is None or not credentials.authorization:
+            return await self._access.principal(credentials)
+        digest = hashlib.sha256(credentials.authorization.encode()).hexdigest()
+        address = network(source)
+        if digest not in self._accepted:
+            self._require_unblocked(address)
+        try:
+            principal = await self._access.principal(credentials)
+        except Unauthenticated:
+            self._accepted.pop(digest, None)
+            await self._count(self._counts, address)
+            raise
+        _remember(self._accepted, digest, self._clock())
+        return principal
+
+    def _require_unblocked(self, address: str) -> None:
+        wait_s = self._blocked_until.get(address, 0.0) - self._clock()
+        if wait_s > 0:
+            raise Busy(
+                f"too many calls from {address} had wrong credentials; correct them, and try again "
+                f"in {wait_s:.1f} s",
+                retry_s=wait_s,
+            )
+
+    async def _count(self, counts: CallLimits, address: str) -> None:
+        wait_s = await counts.take(f"wrong:{address}", "", self._limit)
+        if wait_s:
+            _remember(self._blocked_until, address, self._clock() + wait_s)
+
+
+@lru_cache(maxsize=1_024)
+def network(source: str) -> str:
+    """Return the address whose wrong credentials are counted together; not an address: itself."""
+    try:
+        address = ipaddress.ip_address(source)
+    except ValueError:
+        return source
+    if address.version == 4:
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, IPV6_SITE_BITS), strict=False))
+
+
+def _remember(items: OrderedDict[str, float], key: str, value: float) -> None:
+    items[key] = value
+    items.move_to_end(key)
+    if len(items) > MAX_REMEMBERED:
+        items.popitem(last=False)

@@ -1,0 +1,150 @@
+"""Limit how often each principal may call, and how many of its calls work at once.
+
+Every face admits a call here before it calls the service function. All gateways count together,
+in Redis; while it is away each counts by itself, so that nobody is refused for that reason, and
+nobody is unlimited either. A refused call is told when to try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from uuid import uuid4
+
+import structlog
+
+from codelode.access import Principal
+from codelode.addresses import is_loopback
+from codelode.errors import Busy
+from codelode.ports import CallLimit, CallLimits
+from codelode.settings import Settings
+
+#: A full bucket has the tokens of so many seconds, so that a person or a script may begin fast.
+BURST_S = 10
+#: Most open streams of a principal, which mostly wait.
+STREAMS = 100
+#: When a call is to be repeated if as many as allowed are at work, seconds.
+RETRY_S = 0.5
+#: Time between two log events about refused calls, seconds.
+LOG_INTERVAL_S = 1.0
+
+_log = structlog.get_logger("gateway")
+
+
+class Kind(StrEnum):
+    """The kinds of calls, each with a limit of its own."""
+
+    SEARCH = "search"
+    CONTEXT = "context"  # calls that read a lot for one answer
+    WRITE = "write"
+    STREAM = "stream"
+
+
+#: The kind of each service function.
+KINDS: Mapping[str, Kind] = {
+    "search": Kind.SEARCH,
+    "similar": Kind.SEARCH,
+    "repositories": Kind.SEARCH,
+    "failures": Kind.SEARCH,
+    "status": Kind.SEARCH,
+    "context": Kind.CONTEXT,
+    "explain": Kind.CONTEXT,
+    "graph": Kind.CONTEXT,
+    "register": Kind.WRITE,
+    "remove": Kind.WRITE,
+    "start": Kind.WRITE,
+    "cancel": Kind.WRITE,
+    "enrich": Kind.WRITE,
+    "retry_failures": Kind.WRITE,
+    "set_default": Kind.WRITE,
+    "watch": Kind.STREAM,
+}
+
+
+def are_on(settings: Settings) -> bool:
+    """Return whether calls are limited: by default if other machines can call the gateway."""
+    if settings.limits != "auto":
+        return settings.limits == "on"
+    host = settings.listen.rpartition(":")[0].strip("[]")
+    return not settings.listen.startswith("unix:") and not is_loopback(host)
+
+
+def limiter(settings: Settings, counts: CallLimits | None) -> Limiter:
+    """Return the limiter with the limits of the settings; without counts nothing is limited."""
+    return Limiter(
+        counts,
+        {
+            Kind.SEARCH: _limit(settings.search_per_minute, settings.search_at_once),
+            Kind.CONTEXT: _limit(settings.context_per_minute, settings.context_at_once),
+            Kind.WRITE: _limit(settings.write_per_minute, settings.write_at_once),
+            Kind.STREAM: _limit(settings.search_per_minute, STREAMS),
+        },
+    )
+
+
+def wrong_credentials(settings: Settings) -> CallLimit:
+    """Return the limit of calls with wrong credentials from one address."""
+    return _limit(settings.wrong_credentials_per_minute, 0)
+
+
+def _limit(per_minute: int, at_once: int) -> CallLimit:
+    return CallLimit(per_minute, max(1, per_minute * BURST_S // 60), at_once)
+
+
+class Limiter:
+    """Admits calls within the limit of their kind. `counts` is None if nothing is limited."""
+
+    def __init__(self, counts: CallLimits | None, by_kind: Mapping[Kind, CallLimit]) -> None:
+        self._counts = counts
+        self._by_kind = by_kind
+        self._releasing: set[asyncio.Task[None]] = set()
+        self._refused: Counter[str] = Counter()  # by principal, since the last log event
+        self._logged_at = -math.inf
+
+    @asynccontextmanager
+    async def admitted(self, principal: Principal, function: str) -> AsyncIterator[None]:
+        """Count the call of a service function while it works. Raises Busy beyond a limit."""
+        kind = KINDS.get(function, Kind.WRITE)
+        limit = self._by_kind[kind]
+        if self._counts is None:
+            yield
+            return
+        name, call = f"{kind}:{principal.name}", uuid4().hex
+        wait_s = await self._counts.take(name, call, limit)
+        if wait_s != 0:
+            raise self._refusal(principal.name, kind, limit, wait_s)
+        try:
+            yield
+        finally:
+            if limit.at_once:
+                self._release(self._counts, name, call)
+
+    def _release(self, counts: CallLimits, name: str, call: str) -> None:
+        """Release the call in a task: its answer must not wait for it."""
+        releasing = asyncio.create_task(counts.release(name, call))
+        self._releasing.add(releasing)
+        releasing.add_done_callback(self._releasing.discard)
+
+    def _refusal(self, name: str, kind: Kind, limit: CallLimit, wait_s: float | None) -> Busy:
+        self._refused[name] += 1
+        now = time.monotonic()
+        if now - self._logged_at >= LOG_INTERVAL_S:
+            _log.warning("calls_limited", calls=dict(self._refused))
+            self._refused.clear()
+            self._logged_at = now
+        if wait_s is None:
+            return Busy(
+                f"{name} has {limit.at_once} {kind} calls at work, which is its limit; try again "
+                "when one has ended",
+                retry_s=RETRY_S,
+            )
+        return Busy(
+            f"{name} has reached its limit of {limit.per_minute:,} {kind} calls per minute; try "
+            f"again in {wait_s:.1f} s",
+            retry_s=wait_s,
+        )
