@@ -416,6 +416,26 @@ class Settings(BaseSettings):
         "unknown credentials are refused without being checked.",
     )
 
+    audit_log: str = Field(
+        default="",
+        description="File to which the gateway writes who called what, as JSON lines; empty: none. "
+        "Each gateway needs a file of its own.",
+    )
+    audit_log_mb: int = Field(
+        default=100, ge=1, le=1_000_000, description="Size at which the audit log is rotated, MB."
+    )
+    audit_log_files: int = Field(
+        default=10, ge=1, le=1_000, description="Rotated files of the audit log that are kept."
+    )
+    audit_reads: bool = Field(
+        default=True,
+        description="Whether the audit log has searches and other reads too; it always has calls "
+        "that change something, and calls without valid credentials.",
+    )
+    audit_queries: bool = Field(
+        default=False, description="Whether the audit log has the text of queries."
+    )
+
     # Logging
     log_format: Literal["auto", "json", "console"] = Field(
         default="auto",

@@ -39,7 +39,7 @@ from gateway.api.rpc.services import GraphService, IndexService, SearchService
 from gateway.caching_embedder import CachingEmbedder
 from gateway.health import Health
 from gateway.jobs import CeleryJobs
-from gateway.service import Dependencies, limits
+from gateway.service import Dependencies, audit_log, limits
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
 from gateway.state import Backends
@@ -91,6 +91,7 @@ def connected(settings: Settings) -> Dependencies:
         settings=settings,
         coverage=CoverageReader(ledger),
         call_limits=registry.call_limits(settings) if limits.are_on(settings) else None,
+        audit_log=audit_log.opened(settings),
     )
 
 
@@ -145,9 +146,8 @@ class Gateway:
         self._dependencies = dependencies
         self._settings = dependencies.settings
         self._health = Health(dependencies, SERVICES)
-        self._calls = Calls(
-            self._access(), limits.limiter(self._settings, dependencies.call_limits)
-        )
+        limiter = limits.limiter(self._settings, dependencies.call_limits)
+        self._calls = Calls(self._access(), limiter, dependencies.audit_log)
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
         self.port = 0  # the bound port, also when `listen` asked for any
 

@@ -1,10 +1,50 @@
-"""Add fields to the log line of the current call."""
+"""Collect what is told of the current call: fields of its log line and of its audit record."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
 import structlog
+
+#: Most repositories of one record, and most characters of a name: callers choose what they name.
+MAX_REPOSITORIES = 50
+MAX_NAME_CHARS = 200
+
+
+@dataclass(slots=True)
+class CallFacts:
+    """What a service function reports of a call for the audit log alone."""
+
+    repositories: dict[str, None] = field(default_factory=dict)  # named by the caller, or read
+    query: str = ""
+
+
+_facts: ContextVar[CallFacts] = ContextVar("call_facts")
+
+
+def begin() -> CallFacts:
+    """Start collecting for a call; a face does so before it calls a service function."""
+    facts = CallFacts()
+    _facts.set(facts)
+    return facts
 
 
 def note(**facts: object) -> None:
     """Add fields to the log line of the current call: identifiers and counts, never source text."""
     structlog.contextvars.bind_contextvars(**facts)
+    if name := facts.get("repository"):
+        involve([str(name)])
+
+
+def involve(repositories: Iterable[str], *, query: str = "") -> None:
+    """Add repositories that the caller names or reads, and its query, to the audit record."""
+    facts = _facts.get(None)
+    if facts is None:
+        return
+    facts.query = query or facts.query
+    for name in repositories:
+        if len(facts.repositories) >= MAX_REPOSITORIES:
+            return
+        facts.repositories[name[:MAX_NAME_CHARS]] = None

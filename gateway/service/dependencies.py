@@ -12,6 +12,7 @@ from codelode.ledger import Ledger
 from codelode.model import RefName, RepositoryName, Run
 from codelode.ports import CallLimits, QueryCache, SemanticQueryCache
 from codelode.settings import Settings
+from gateway.service.audit_log import AuditLog
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
 from gateway.state import Backends
@@ -71,6 +72,7 @@ class Dependencies:
     settings: Settings
     coverage: CoverageReader
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
+    audit_log: AuditLog | None = None  # None: calls are not recorded
     draining: asyncio.Event = field(default_factory=asyncio.Event)  # when it is set, streams end
 
     async def close(self) -> None:
@@ -79,6 +81,8 @@ class Dependencies:
         await self.semantic_cache.close()
         if self.call_limits is not None:
             await self.call_limits.close()
+        if self.audit_log is not None:
+            self.audit_log.close()
         self.jobs.close()
 
 

@@ -22,7 +22,7 @@ from codelode.model import (
     Run,
     RunState,
 )
-from gateway.service.audit import note
+from gateway.service.audit import involve, note
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
 from gateway.service.repositories import registered
@@ -36,6 +36,7 @@ WATCH_S = (0.05, 0.2)
 @permitted
 async def start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
     """Start indexing a repository at a ref; register the repository if it is new."""
+    involve(filter(None, [request.name]))
     run = await asyncio.to_thread(_start, dependencies, principal, request)
     note(run=run.id, repository=run.repository)
     return run
@@ -53,6 +54,7 @@ async def watch(
     while last is None or not last.state.is_over:
         run = await asyncio.to_thread(catalog.run, run_id)
         if run != last:
+            involve([run.repository])
             last, pause_s = run, WATCH_S[0]
             yield run
         elif await _is_draining_within(dependencies, pause_s):
@@ -65,7 +67,9 @@ async def watch(
 async def cancel(dependencies: Dependencies, principal: Principal, run_id: str) -> Run:
     """Cancel a run; files that it has indexed stay in the index. Raises NotFound."""
     note(run=run_id)
-    return await asyncio.to_thread(_cancel, dependencies, principal, run_id)
+    run = await asyncio.to_thread(_cancel, dependencies, principal, run_id)
+    involve([run.repository])
+    return run
 
 
 @permitted
@@ -73,7 +77,9 @@ async def retry_failures(
     dependencies: Dependencies, principal: Principal, repository: str
 ) -> tuple[Run, ...]:
     """Try the failed files of one or all visible repositories again, with a run for each ref."""
+    involve(filter(None, [repository]))
     runs = await asyncio.to_thread(_retry, dependencies, principal, repository)
+    involve(run.repository for run in runs)
     note(runs=len(runs))
     return runs
 
@@ -83,7 +89,9 @@ async def enrich(
     dependencies: Dependencies, principal: Principal, repository: str
 ) -> tuple[Run, ...]:
     """Write the summaries that earlier runs left out, with a run for each indexed ref."""
+    involve(filter(None, [repository]))
     runs = await asyncio.to_thread(_enrich, dependencies, principal, repository)
+    involve(run.repository for run in runs)
     note(runs=len(runs))
     return runs
 
@@ -93,6 +101,7 @@ async def set_default(
     dependencies: Dependencies, principal: Principal, repository: str, ref: str
 ) -> Run:
     """Start a run that indexes the ref and makes it the default one. Raises NotFound."""
+    involve([repository])
     run = await asyncio.to_thread(_set_default, dependencies, principal, repository, ref)
     note(run=run.id, repository=run.repository)
     return run

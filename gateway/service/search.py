@@ -16,7 +16,7 @@ from gateway import pipeline
 from gateway.options import Options
 from gateway.service import paging, queries
 from gateway.service.answers import AnswerCache, NewAnswer
-from gateway.service.audit import note
+from gateway.service.audit import involve, note
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.coverage import MAX_REPOSITORIES, Coverage
 from gateway.service.dependencies import Dependencies, reads_index, start_in_thread
@@ -113,6 +113,7 @@ async def similar(
     started = time.perf_counter()
     _renew_coverage(dependencies)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    involve(filter(None, (request.repository, *request.filters.repositories)))
     at = await asyncio.to_thread(queries.similar_location, request, catalog)
     query = await asyncio.to_thread(queries.similar_query, request, catalog)
     source = (
@@ -156,6 +157,7 @@ async def _query(
     for_context: bool = False,
 ) -> SearchQuery:
     """Return the checked query; names in filters are looked up in the ledger, in a thread."""
+    involve(request.filters.repositories, query=request.query)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     check = partial(queries.search_query, request, catalog, for_context=for_context)
     return check() if request.filters.is_empty else await asyncio.to_thread(check)
@@ -206,6 +208,7 @@ async def _finished(
     described = searched[:MAX_REPOSITORIES]
     read = await dependencies.coverage.of((*described, *holding), query.filters.ref)
     covered = {one.repository: one for one in read}
+    involve(holding)
     note(kind=answer.query_kind, hits=len(answer.hits), cached=answer.cached)
     return replace(
         answer,

@@ -10,6 +10,7 @@ from codelode import __version__, deadline
 from codelode.access import Principal, Role
 from codelode.model import FileRecord, FileState, RefName, RepositoryName
 from gateway.service import paging, queries
+from gateway.service.audit import involve
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies, Queue, reads_index
 from gateway.service.repositories import listed
@@ -52,6 +53,7 @@ async def failures(
     dependencies: Dependencies, principal: Principal, request: FailuresRequest
 ) -> Failures:
     """List files that are not in the index, each with its reason, a page at a time."""
+    involve(filter(None, [request.repository]))
     return await asyncio.to_thread(_failures, dependencies, principal, request)
 
 

@@ -11,7 +11,7 @@ from gateway import pipeline
 from gateway.expand import graph as expand
 from gateway.expand.graph import BACKWARD, FORWARD, GraphQuery, Relation
 from gateway.service import queries
-from gateway.service.audit import note
+from gateway.service.audit import involve, note
 from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.coverage import MAX_REPOSITORIES
 from gateway.service.dependencies import Dependencies, reads_index
@@ -30,11 +30,13 @@ async def explain(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: ExplainRequest
 ) -> ExplainAnswer:
     """Describe a file or a symbol: what it is, its definitions, importers and tests."""
+    involve(filter(None, [request.repository]), query=request.subject)
     subject = queries.subject(request.subject)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     names = await asyncio.to_thread(catalog.known_or_all, request.repository)
     ref = await asyncio.to_thread(catalog.ref, request.ref, names)
     found = await pipeline.explain(subject, repositories=names, ref=ref, backends=backends)
+    involve(found.repositories)
     note(subject_kind=found.kind, definitions=len(found.definitions))
     covered = await dependencies.coverage.of(found.repositories[:MAX_REPOSITORIES], ref)
     return explain_answer(found, covered)
@@ -46,12 +48,14 @@ async def graph(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: GraphRequest
 ) -> GraphAnswer:
     """Follow the dependencies of a file or a symbol, also into other visible repositories."""
+    involve(filter(None, [request.repository]), query=request.subject)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     query = await asyncio.to_thread(_query, request, catalog)
     found = await expand.graph(query, backends)
     note(subject_kind=found.kind, links=len(found.links))
     ends = (end.repository for link in found.links for end in (link.source, link.target))
     names = tuple(dict.fromkeys(filter(None, (found.repository, *ends))))[:MAX_REPOSITORIES]
+    involve(names)
     covered = await dependencies.coverage.of(names, query.ref)
     return GraphAnswer(found.kind, found.repository, found.links, found.notices, covered)
 

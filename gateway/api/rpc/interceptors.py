@@ -36,7 +36,9 @@ from gateway.access.identity import Credentials
 from gateway.admission import Admission
 from gateway.api.rpc import status
 from gateway.api.rpc.functions import FUNCTIONS
+from gateway.service import audit
 from gateway.service.audit import note
+from gateway.service.audit_log import AuditLog, Call
 from gateway.service.limits import Limiter
 
 REQUEST_ID = "x-request-id"
@@ -63,9 +65,12 @@ def caller() -> Principal:
 class Calls(aio.ServerInterceptor):
     """Wraps the handlers of our own services; `idle` is set while none of them is running."""
 
-    def __init__(self, access: GuardedAccess, limiter: Limiter) -> None:
+    def __init__(
+        self, access: GuardedAccess, limiter: Limiter, audit_log: AuditLog | None = None
+    ) -> None:
         self._access = access
         self._limiter = limiter
+        self._audit_log = audit_log
         self._admission = Admission()
         self._running = 0
         self.idle = asyncio.Event()
@@ -98,9 +103,9 @@ class Calls(aio.ServerInterceptor):
         self, behaviour: Callable[[Any, CallContext], Awaitable[Any]], about: _Call
     ) -> Callable[[bytes, CallContext], Awaitable[Any]]:
         async def call(request: bytes, context: CallContext) -> Any:
-            with self._counted(), _line(about, context) as outcome:
+            with self._counted(), self._recorded(about, context) as outcome:
                 try:
-                    principal = await self._authenticate(about, context)
+                    principal = await self._authenticate(about, context, outcome)
                     async with (
                         self._limiter.admitted(principal, about.function),
                         self._admission.admitted(context.time_remaining()),
@@ -115,9 +120,9 @@ class Calls(aio.ServerInterceptor):
         self, behaviour: Callable[[Any, CallContext], AsyncIterator[Any]], about: _Call
     ) -> Callable[[bytes, CallContext], AsyncIterator[Any]]:
         async def call(request: bytes, context: CallContext) -> AsyncIterator[Any]:
-            with self._counted(), _line(about, context) as outcome:
+            with self._counted(), self._recorded(about, context) as outcome:
                 try:
-                    principal = await self._authenticate(about, context)
+                    principal = await self._authenticate(about, context, outcome)
                     async with self._limiter.admitted(principal, about.function):
                         async for response in behaviour(about.decoded(request), context):
                             yield response
@@ -126,14 +131,31 @@ class Calls(aio.ServerInterceptor):
 
         return call
 
-    async def _authenticate(self, about: _Call, context: CallContext) -> Principal:
+    async def _authenticate(
+        self, about: _Call, context: CallContext, outcome: _Outcome
+    ) -> Principal:
         """Establish the principal of the call. Raises Unauthenticated, Unavailable, TimedOut."""
         source = _source(context.peer())
         principal = await self._access.principal(about.credentials, source=source)
+        outcome.principal = principal
         _caller.set(principal)
         note(principal=principal.name)
         _check_deadline(context)
         return principal
+
+    @contextmanager
+    def _recorded(self, about: _Call, context: CallContext) -> Iterator[_Outcome]:
+        """Log the call, and record it in the audit log, unless it was not admitted."""
+        facts = audit.begin()
+        with _line(about, context) as outcome:
+            try:
+                yield outcome
+            except (asyncio.CancelledError, GeneratorExit) as exc:
+                outcome.error = exc
+                raise
+            finally:
+                if self._audit_log is not None and not outcome.is_refused:
+                    self._audit_log.record(_audited(about, context, outcome, facts))
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -178,6 +200,8 @@ class _Outcome:
     request_id: str
     code: grpc.StatusCode = grpc.StatusCode.OK
     is_refused: bool = False  # before it began to work
+    principal: Principal | None = None
+    error: BaseException | None = None
 
 
 @contextmanager
@@ -208,8 +232,20 @@ def _line(about: _Call, context: CallContext) -> Iterator[_Outcome]:
             asyncio.get_running_loop().call_soon(line, "rpc")
 
 
+def _audited(about: _Call, context: CallContext, outcome: _Outcome, facts: audit.CallFacts) -> Call:
+    return Call(
+        function=about.function,
+        source=_source(context.peer()),
+        request_id=about.request_id,
+        principal=outcome.principal,
+        facts=facts,
+        error=outcome.error,
+    )
+
+
 async def _abort(context: CallContext, error: Exception, outcome: _Outcome) -> NoReturn:
     outcome.code = status.code(error)
+    outcome.error = error
     outcome.is_refused = isinstance(error, Busy) and error.retry_s > 0
     if isinstance(error, CodelodeError):
         note(error=str(error))

@@ -1,0 +1,213 @@
+"""Write the audit log: one JSON line for each call, in a file that is rotated by size.
+
+A thread writes the file, so no call waits for the disk. If the file cannot be written, calls go on;
+the log says so, and the file says how many records are missing as soon as it can be written again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+
+from codelode.access import Principal
+from codelode.errors import CodelodeError, InvalidSettings
+from codelode.settings import Settings
+from gateway.service.audit import CallFacts
+from gateway.service.limits import KINDS, Kind
+
+#: Most records that wait to be written, about 10 MB; more are lost, and counted.
+MAX_WAITING = 20_000
+#: Most records in one write.
+MAX_BATCH = 1_000
+#: Time between two log events about a file that cannot be written, seconds.
+LOG_INTERVAL_S = 60.0
+#: Longest wait for the last records when the gateway stops, seconds.
+CLOSE_S = 5.0
+
+_NEWLINE = ord("\n")
+
+_log = structlog.get_logger("gateway")
+
+Record = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that is over."""
+
+    function: str  # of the service
+    source: str  # address of the caller
+    request_id: str
+    principal: Principal | None  # None: it was not established
+    facts: CallFacts
+    error: BaseException | None  # that ended it
+
+
+def opened(settings: Settings) -> AuditLog | None:
+    """Return the audit log of the settings; None: there is none. Raises InvalidSettings."""
+    if not settings.audit_log:
+        return None
+    path = Path(settings.audit_log).expanduser()
+    try:
+        file = RotatedFile(path, settings.audit_log_mb * 1_000_000, settings.audit_log_files)
+        file.write(b"")
+    except OSError as exc:
+        raise InvalidSettings(f"CODELODE_AUDIT_LOG={str(path)!r} cannot be written: {exc}") from exc
+    return AuditLog(file, reads=settings.audit_reads, queries=settings.audit_queries)
+
+
+class RotatedFile:
+    """A file of lines with mode 0600, and the older ones `PATH.1`, the newest, to `PATH.<kept>`."""
+
+    def __init__(self, path: Path, max_bytes: int, kept: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._kept = kept
+        self._file: int | None = None
+        self._is_torn = False  # the last line is incomplete
+
+    def write(self, lines: bytes) -> None:
+        """Append whole lines. Raises OSError; then the next call begins a new line."""
+        if self._size() and self._size() + len(lines) > self._max_bytes:
+            self._rotate()
+        remaining = b"\n" + lines if self._is_torn else lines
+        while remaining:
+            written = os.write(self._opened(), remaining)
+            self._is_torn = remaining[written - 1] != _NEWLINE
+            remaining = remaining[written:]
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _opened(self) -> int:
+        if self._file is None:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._file = os.open(self._path, flags, 0o600)
+            os.fchmod(self._file, 0o600)
+        return self._file
+
+    def _size(self) -> int:
+        return os.fstat(self._opened()).st_size
+
+    def _rotate(self) -> None:
+        self.close()
+        for number in range(self._kept - 1, 0, -1):
+            with suppress(FileNotFoundError):
+                self._older(number).replace(self._older(number + 1))
+        self._path.replace(self._older(1))
+        self._is_torn = False
+
+    def _older(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+
+class AuditLog:
+    """Records calls. `record` may be called in any thread and never waits."""
+
+    def __init__(self, file: RotatedFile, *, reads: bool, queries: bool) -> None:
+        self._file = file
+        self._reads = reads
+        self._queries = queries
+        self._waiting: queue.SimpleQueue[Record | None] = queue.SimpleQueue()
+        self.lost = 0  # records that could not be written, until the file says so
+        self._counting = threading.Lock()
+        self._failed_at: float | None = None  # when the failure was last logged
+        self._thread = threading.Thread(target=self._write_all, name="audit", daemon=True)
+        self._thread.start()
+
+    def record(self, call: Call) -> None:
+        """Record a call: always one that changes something, or without a principal."""
+        is_read = KINDS.get(call.function, Kind.WRITE) is not Kind.WRITE
+        if is_read and not self._reads and call.principal is not None:
+            return
+        if self._waiting.qsize() >= MAX_WAITING:
+            self._lose(1)
+            return
+        self._waiting.put(_record(call, with_query=self._queries))
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        self._waiting.put(None)
+        self._thread.join(CLOSE_S)
+
+    def _write_all(self) -> None:
+        is_open = True
+        while is_open:
+            batch = self._next()
+            is_open = None not in batch
+            self._write([one for one in batch if one is not None])
+        self._file.close()
+
+    def _next(self) -> list[Record | None]:
+        batch = [self._waiting.get()]
+        with suppress(queue.Empty):
+            while len(batch) < MAX_BATCH:
+                batch.append(self._waiting.get_nowait())
+        return batch
+
+    def _write(self, records: Sequence[Record]) -> None:
+        lost = self.lost
+        gap = [{"time": _now(), "lost_records": lost}] if lost else []
+        lines = "".join(f"{json.dumps(one, ensure_ascii=True)}\n" for one in (*gap, *records))
+        try:
+            self._file.write(lines.encode())
+        except OSError as exc:
+            self._lose(len(records))
+            self._report(exc)
+            return
+        self._lose(-lost)
+        if self._failed_at is not None:
+            _log.info("audit_log_recovered", lost=lost)
+            self._failed_at = None
+
+    def _lose(self, count: int) -> None:
+        with self._counting:
+            self.lost += count
+
+    def _report(self, error: OSError) -> None:
+        now = time.monotonic()
+        if self._failed_at is None or now - self._failed_at >= LOG_INTERVAL_S:
+            _log.error("audit_log_failed", error=str(error), lost=self.lost)
+            self._failed_at = now
+
+
+def _record(call: Call, *, with_query: bool) -> Record:
+    principal = call.principal
+    record: dict[str, object] = {
+        "time": _now(),
+        "request": call.request_id,
+        "principal": principal.name if principal else "",
+        "role": principal.role.value if principal else "",
+        "source": call.source,
+        "call": call.function,
+        "repositories": list(call.facts.repositories),
+        "outcome": _outcome(call.error),
+    }
+    if with_query and call.facts.query:
+        record["query"] = call.facts.query
+    return record
+
+
+def _outcome(error: BaseException | None) -> str:
+    """Return `ok`, the name of our error, `cancelled`, or `defect`."""
+    if error is None:
+        return "ok"
+    if isinstance(error, CodelodeError):
+        return type(error).__name__
+    return "defect" if isinstance(error, Exception) else "cancelled"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

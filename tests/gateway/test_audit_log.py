@@ -1,0 +1,220 @@
+"""The audit log says who called what, over real calls, and never stands in their way."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+
+import pytest
+import structlog
+from grpc import aio
+
+from codelode.access import EVERYTHING, Principal, Role
+from codelode.errors import InvalidSettings, NotFound
+from codelode.settings import Settings
+from codelode.v1 import (
+    graph_pb2,
+    graph_pb2_grpc,
+    index_pb2,
+    index_pb2_grpc,
+    search_pb2,
+    search_pb2_grpc,
+)
+from gateway.app import Gateway
+from gateway.service import audit_log
+from gateway.service.audit import MAX_REPOSITORIES, CallFacts, begin, involve
+from gateway.service.audit_log import AuditLog, Call, RotatedFile, opened
+from tests.waiting import wait_until
+from tests.worlds import World
+
+RIGHT = (("authorization", "Bearer sesame"),)
+ANN = Principal("user:ann", Role.READER, EVERYTHING)
+CANARY = "quokkaBase"
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def call(function="search", *, error=None, principal=ANN, **facts):
+    return Call(function, "10.0.0.1", "id", principal, CallFacts(**facts), error)
+
+
+@asynccontextmanager
+async def serving(tmp_path, **settings):
+    """The stubs of a gateway over two repositories, and the file of its audit log."""
+    file = tmp_path / "audit.jsonl"
+    chosen = Settings(
+        listen="127.0.0.1:0",
+        data=tmp_path,
+        local_paths=str(tmp_path),
+        token="sesame",
+        audit_log=str(file),
+        **settings,
+    )
+    world = World(chosen)
+    world.index("acme/app", {"src/a.py": f"class {CANARY}:\n    pass\n"})
+    world.index("acme/lib", {"src/b.py": "def other():\n    pass\n"})
+    log = opened(chosen)
+    gateway = Gateway(replace(world.dependencies, settings=chosen, audit_log=log))
+    await gateway.start()
+    try:
+        async with aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel:
+            yield channel, file
+    finally:
+        await gateway.stop(grace_s=0)
+        log.close()
+
+
+async def asked(channel, metadata=RIGHT):
+    """Make calls of every kind, one after the other; some of them fail."""
+    searches = search_pb2_grpc.SearchServiceStub(channel)
+    index = index_pb2_grpc.IndexServiceStub(channel)
+    graph = graph_pb2_grpc.GraphServiceStub(channel)
+    app, hidden = (search_pb2.Filters(repositories=[f"acme/{name}"]) for name in ("app", "nowhere"))
+    about = graph_pb2.GetGraphRequest(subject="src/a.py", repository="acme/app")
+    for method, request in (
+        (searches.Search, search_pb2.SearchRequest(query=CANARY, filters=app)),
+        (searches.Search, search_pb2.SearchRequest(query=CANARY, filters=hidden)),
+        (searches.Explain, search_pb2.ExplainRequest(subject=CANARY)),
+        (graph.GetGraph, about),
+        (index.RemoveRepository, index_pb2.RemoveRepositoryRequest(name="acme/lib")),
+        (index.GetStatus, index_pb2.GetStatusRequest()),
+    ):
+        with suppress(aio.AioRpcError):
+            await method(request, metadata=metadata)
+
+
+def told(record):
+    return record["call"], record["repositories"], record["outcome"]
+
+
+async def test_each_call_is_one_line_without_the_text_of_queries(tmp_path):
+    async with serving(tmp_path) as (channel, file):
+        await asked(channel)
+        await asked(channel, metadata=())
+    right, wrong = lines(file)[:6], lines(file)[6:]
+    assert list(map(told, right)) == [
+        ("search", ["acme/app"], "ok"),
+        ("search", ["acme/nowhere"], "InvalidQuery"),
+        ("explain", ["acme/app"], "ok"),
+        ("graph", ["acme/app"], "ok"),
+        ("remove", ["acme/lib"], "ok"),
+        ("status", [], "ok"),
+    ]
+    assert {(one["principal"], one["role"], one["source"]) for one in right} == {
+        ("token", "admin", "127.0.0.1")
+    }
+    assert {(one["principal"], one["outcome"]) for one in wrong} == {("", "Unauthenticated")}
+    assert CANARY not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_queries_are_recorded_if_asked_for(tmp_path):
+    async with serving(tmp_path, audit_queries=True) as (channel, file):
+        await asked(channel)
+    assert [one.get("query") for one in lines(file)[:3]] == [CANARY] * 3
+
+
+async def test_without_reads_changes_and_refused_credentials_are_recorded(tmp_path):
+    async with serving(tmp_path, audit_reads=False) as (channel, file):
+        await asked(channel)
+        await asked(channel, metadata=(("authorization", "Bearer wrong"),))
+    first, *others = lines(file)
+    assert told(first) == ("remove", ["acme/lib"], "ok")
+    assert {one["outcome"] for one in others} == {"Unauthenticated"}
+    assert len(others) == 6
+
+
+def test_the_file_is_rotated_by_size_and_count(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    file = RotatedFile(path, max_bytes=100, kept=2)
+    for number in range(10):
+        file.write(b"%d%s\n" % (number, b"x" * 40))
+    found = [path.with_name(f"{path.name}{end}") for end in ("", ".1", ".2")]
+    assert [[line[0] for line in one.read_text().splitlines()] for one in found] == [
+        ["8", "9"],
+        ["6", "7"],
+        ["4", "5"],
+    ]
+    assert sorted(tmp_path.iterdir()) == sorted(found)
+    assert {stat.S_IMODE(one.stat().st_mode) for one in found} == {0o600}
+
+
+def test_an_older_file_is_continued_and_closed_to_others(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    path.write_text("{}\n")
+    path.chmod(0o644)
+    file = RotatedFile(path, max_bytes=100, kept=1)
+    file.write(b"[]\n")
+    assert path.read_text() == "{}\n[]\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("place", ["missing/audit.jsonl", "."])
+def test_a_file_that_cannot_be_written_prevents_the_start(tmp_path, place):
+    with pytest.raises(InvalidSettings, match=r"CODELODE_AUDIT_LOG=.*cannot be written"):
+        opened(Settings(audit_log=str(tmp_path / place)))
+
+
+class FullDisk(RotatedFile):
+    """A file on a disk that can be full, as /dev/full is."""
+
+    def __init__(self, path):
+        super().__init__(path, 1_000_000, 1)
+        self.is_full = True
+
+    def _opened(self):
+        return FULL if self.is_full else super()._opened()
+
+
+FULL = os.open("/dev/full", os.O_WRONLY) if os.path.exists("/dev/full") else -1
+
+
+@pytest.mark.skipif(FULL < 0, reason="needs /dev/full")
+def test_a_full_disk_is_reported_and_the_file_says_what_is_missing(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    file = FullDisk(path)
+    with structlog.testing.capture_logs() as logged:
+        log = AuditLog(file, reads=True, queries=False)
+        log.record(call())
+        log.record(call())
+        wait_until(lambda: log.lost == 2, "both records are lost")
+        file.is_full = False
+        log.record(call("remove"))
+        log.close()
+    gap, last = lines(path)
+    assert gap["lost_records"] == 2
+    assert last["call"] == "remove"
+    assert [(one["event"], one["log_level"]) for one in logged] == [
+        ("audit_log_failed", "error"),
+        ("audit_log_recovered", "info"),
+    ]
+
+
+def test_records_that_wait_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit_log, "MAX_WAITING", 0)
+    log = AuditLog(RotatedFile(tmp_path / "audit", 1_000, 1), reads=True, queries=False)
+    log.record(call())
+    assert log.lost == 1
+    log.close()
+
+
+def test_outcomes_have_the_names_of_errors(tmp_path):
+    path = tmp_path / "audit"
+    log = AuditLog(RotatedFile(path, 10_000, 1), reads=True, queries=False)
+    for error in (None, NotFound("x"), ValueError("secret"), GeneratorExit()):
+        log.record(call(error=error))
+    log.close()
+    assert [one["outcome"] for one in lines(path)] == ["ok", "NotFound", "defect", "cancelled"]
+    assert "secret" not in path.read_text()
+
+
+def test_a_record_names_a_bounded_number_of_repositories():
+    facts = begin()
+    involve(f"r{number}" * 1_000 for number in range(1_000))
+    assert len(facts.repositories) == MAX_REPOSITORIES
+    assert max(map(len, facts.repositories)) <= 200
