@@ -822,6 +822,16 @@ async def test_what_is_found_is_what_filtering_afterwards_leaves(
     assert await many.search.count(seen) == 3 * len(inside)
 
 
+async def test_a_visibility_of_thousands_of_repositories_admits_exactly_those(many):
+    elsewhere = [RepositoryName(f"team{number}/elsewhere") for number in range(5_000)]
+    for inside in (REPOSITORIES[::2], REPOSITORIES[:1], []):
+        seen = Visibility.of([*elsewhere, *inside])
+        for asked in (("shared", None), ("", NORTHEAST), ("shared", NORTHEAST)):
+            found = {hit.chunk.repository for hit in await many.found(*asked, visible=seen)}
+            assert found == set(inside)
+        assert await many.search.count(seen) == 3 * len(inside)
+
+
 def scores(hits):
     """The scores, best first; chunks may share one."""
     found = [hit.similarity if hit.keyword_score is None else hit.keyword_score for hit in hits]
