@@ -70,14 +70,17 @@ class Corpus:
         self.words = np.array(["_".join(self._rng.choice(words, n)) for n in counts])
         share = 1 / np.arange(1, vocabulary + 1) ** 0.9
         self._share = share / share.sum()
+        self._total = np.cumsum(self._share)
         self._weight = (np.log(self._share) ** 2).astype(np.float32)
         self._direction = self._rng.standard_normal((vocabulary, DIM), np.float32)
         self._topics = self._rng.integers(0, vocabulary, (TOPICS, 150))
 
-    def files(self, chunks: int) -> Iterator[tuple[FileChunks, list[np.ndarray]]]:
-        files = chunks // CHUNKS_PER_FILE
+    def files(
+        self, chunks: int, *, per_file: int = CHUNKS_PER_FILE
+    ) -> Iterator[tuple[FileChunks, list[np.ndarray]]]:
+        files = chunks // per_file
         for number in range(files):
-            drawn = [self._draw(number % TOPICS) for _ in range(CHUNKS_PER_FILE)]
+            drawn = [self._draw(number % TOPICS) for _ in range(per_file)]
             repository = RepositoryName(f"acme/r{number * REPOSITORIES // files}")
             path = f"src/{self.words[drawn[0][0]]}/{self.words[drawn[0][1]]}_{number}.py"
             made = [_chunk(repository, path, i, self.words[ids]) for i, ids in enumerate(drawn)]
@@ -93,7 +96,7 @@ class Corpus:
         return total / np.linalg.norm(total)
 
     def _draw(self, topic: int) -> np.ndarray:
-        common = self._rng.choice(len(self.words), 60, p=self._share)
+        common = np.searchsorted(self._total[:-1], self._rng.random(60), side="right")
         own = self._topics[topic][(self._rng.random(40) ** 2 * 150).astype(int)]
         return self._rng.permutation(np.concatenate([common, own]))
 

@@ -36,6 +36,11 @@ MIN_SHARE = 1 / 8
 MIN_SHARE_IN_CLAUSES = 1 / 32
 MARGIN = 1.25
 
+#: Clauses of more values than this cost 2 ms, so they pay only below a lower share. With 1,000 of
+#: 10,000 repositories visible a search takes 4.8 ms of processor time without clauses, 6.7 with.
+MANY_VALUES = 500
+MIN_SHARE_OF_MANY = 1 / 16
+
 #: If too few hits are inside the filters, the next query asks for this many times as many.
 WIDENING = 8
 
@@ -125,12 +130,14 @@ def _limited(
     """Add as much of the filters as pays; return the query and the expected share inside."""
     columns, inside = snapshot.columns, np.count_nonzero(mask)
     share = float(inside / max(snapshot.searcher.num_docs, 1))
-    if share >= MIN_SHARE:
+    limits = clauses(asked.filters, asked.visible)
+    has_many = any(len(values) > MANY_VALUES for values in limits.values())
+    if share >= (MIN_SHARE_OF_MANY if has_many else MIN_SHARE):
         return query, share
     in_clauses = columns.visible(columns.in_clauses(asked.filters), asked.visible)
     share = float(inside / np.count_nonzero(in_clauses))
     if share >= MIN_SHARE_IN_CLAUSES:
-        return keyword_index.inside(query, clauses(asked.filters, asked.visible)), share
+        return keyword_index.inside(query, limits), share
     return keyword_index.inside(query, {}, rows=columns.rows[mask].tolist()), 1.0
 
 

@@ -1,0 +1,133 @@
+"""What the limits and the audit log cost per call, in processor time of the gateway.
+
+    python tests/bench/calls.py
+
+The limiter counts in a Redis of its own, as the gateway does. Each part runs alone, many times; the
+figures are microseconds of processor time of this process (all of its threads), and for the
+limits also the time that a call waits for them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from embedded import machine
+
+from codelode.access import EVERYTHING, Principal, Role
+from codelode.backends import registry
+from codelode.backends.memory.call_limits import MemoryCallLimits
+from codelode.cli import redis_server
+from codelode.settings import Settings
+from gateway.access import Access
+from gateway.access.attempts import GuardedAccess
+from gateway.access.identity import Credentials
+from gateway.access.shared_token import SharedToken
+from gateway.service.audit import begin, involve
+from gateway.service.audit_log import Call, opened
+from gateway.service.limits import Limiter, limiter, wrong_credentials
+
+WHO = Principal("user:ann@example.org", Role.READER, EVERYTHING)
+REPOSITORIES = [f"acme/r{number}" for number in range(10)]
+
+
+@contextmanager
+def redis(folder: Path) -> Iterator[str]:
+    """Yield the URL of a server that runs until the block ends."""
+    with redis_server.socket_in(folder) as socket:
+        command = redis_server.command(folder, socket, binary=redis_server.locate())
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            url = redis_server.url(socket)
+            redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
+            yield url
+        finally:
+            server.terminate()
+            server.wait()
+
+
+async def microseconds(call: Callable[[], Awaitable[None]], times: int) -> dict[str, float]:
+    for _ in range(times // 10):
+        await call()
+    started, used = time.perf_counter(), time.process_time()
+    for _ in range(times):
+        await call()
+    passed, spent = time.perf_counter() - started, time.process_time() - used
+    return {
+        "processor_us": round(spent / times * 1e6, 1),
+        "wall_us": round(passed / times * 1e6, 1),
+    }
+
+
+async def limits(url: str, times: int) -> dict[str, object]:
+    settings = Settings(
+        redis_url=url, limits="on", search_per_minute=10_000_000, search_at_once=100_000
+    )
+    shared = registry.call_limits(settings)
+    sides: dict[str, Limiter] = {
+        "limits, off": limiter(settings, None),
+        "limits, in this process": limiter(settings, MemoryCallLimits()),
+        "limits, in Redis": limiter(settings, shared),
+    }
+    found: dict[str, object] = {}
+    for name, side in sides.items():
+
+        async def call(side: Limiter = side) -> None:
+            async with side.admitted(WHO, "search"):
+                await asyncio.sleep(0)  # as every call does; the release of the last one runs
+
+        found[name] = await microseconds(call, times)
+    access = GuardedAccess(Access([SharedToken("sesame")]), shared, wrong_credentials(settings))
+    right = Credentials("Bearer sesame")
+
+    async def known() -> None:
+        await access.principal(right, source="10.0.0.1")
+
+    found["shared token, with the guard of wrong ones"] = await microseconds(known, times)
+    await shared.close()
+    return found
+
+
+async def recording(folder: Path, times: int) -> dict[str, object]:
+    log = opened(Settings(audit_log=str(folder / "audit.jsonl"), audit_queries=True))
+    assert log is not None
+
+    async def call() -> None:
+        facts = begin()
+        involve(REPOSITORIES, query="where are sessions closed")
+        log.record(Call("search", "10.0.0.1", "d705b886a4d8484f", WHO, facts, None))
+        await asyncio.sleep(0)
+
+    found = {"audit log, 10 repositories": await microseconds(call, min(times, 15_000))}
+    log.close()
+    return found
+
+
+async def measured(folder: Path, times: int) -> dict[str, object]:
+    with redis(folder) as url:
+        return {**await limits(url, times), **await recording(folder, times)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--times", type=int, default=5_000)
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    given = parser.parse_args()
+    facts = machine()
+    with tempfile.TemporaryDirectory(prefix="calls-") as folder:
+        found = asyncio.run(measured(Path(folder), given.times))
+    for name, figures in found.items():
+        print(f"{name:44}{figures}")
+    if given.json:
+        given.json.write_text(json.dumps({**facts, **found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""What a search costs a caller who sees half of the repositories, relative to one who sees all.
+
+    python tests/bench/visibility.py --repositories 10,1000,10000
+    . .services/env && python tests/bench/visibility.py --store weaviate --pid-file PID
+
+The corpus is that of store.py with two chunks in a file, cut into as many repositories as asked,
+with equally many chunks in all. One caller who sees everything, and others who see a random half,
+tenth, and hundredth, take turns with the same queries, so that all meet the same load of the
+machine. Besides the time that a caller waits, the processor time is told, which depends less on
+that load: of this program and, if the file with its process id is given, of the Weaviate server.
+
+Then follow the other costs of a call that may depend on the number of repositories: the visibility
+itself, and what the service layer reads from a ledger in a Redis of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from calls import redis
+from embedded import machine
+from store import DIM, IDENTITY, Corpus, Query, load
+
+from codelode.access import EVERYTHING, Visibility
+from codelode.backends import registry
+from codelode.backends.local import LocalChunkSearch, LocalChunkStore
+from codelode.model import (
+    FileChunks,
+    Filters,
+    HybridQuery,
+    RefName,
+    Repository,
+    RepositoryName,
+    chunk_id,
+)
+from codelode.settings import Settings
+from gateway.service.catalog import VisibleCatalog
+
+WARM_UP = 20
+LIMIT = 100
+CHUNKS_PER_FILE = 2
+FILES_PER_CALL = 128
+SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
+
+Figures = dict[str, object]
+
+
+def files(repositories: int, chunks: int) -> Iterator[tuple[FileChunks, Query]]:
+    """Yield the files of the corpus, dealt out to the repositories, each with a query about it."""
+    corpus = Corpus()
+    for number, (file, drawn) in enumerate(corpus.files(chunks, per_file=CHUNKS_PER_FILE)):
+        name = RepositoryName(f"team{number % repositories % 97}/r{number % repositories}")
+        yield _moved(file, name), replace(corpus.query(file, drawn), repository=name)
+
+
+def _moved(file: FileChunks, name: RepositoryName) -> FileChunks:
+    held = tuple(
+        chunk._replace(
+            repository=name, id=chunk_id(name, chunk.path, chunk.start_line, chunk.content)
+        )
+        for chunk in file.chunks
+    )
+    return replace(file, repository=name, chunks=held)
+
+
+def filled(
+    write: Callable[[list[FileChunks]], None], repositories: int, chunks: int, queries: int
+) -> list[Query]:
+    """Write the corpus; return queries about files from all over it."""
+    asked: list[Query] = []
+    every = max(1, chunks // CHUNKS_PER_FILE // (queries + WARM_UP))
+    written = files(repositories, chunks)
+    while batch := list(islice(written, FILES_PER_CALL)):
+        write([file for file, _ in batch])
+        asked += [query for _, query in batch]
+    return asked[::every]
+
+
+def callers(repositories: int) -> dict[str, Visibility]:
+    """Return the visibility of each caller; random, so no prefix of a name describes it."""
+    names = [RepositoryName(f"team{n % 97}/r{n}") for n in range(repositories)]
+    drawn = random.Random(repositories)
+    limited = {
+        who: Visibility.of(drawn.sample(names, max(1, int(repositories * share))))
+        for who, share in SHARES.items()
+    }
+    return {"all": EVERYTHING, **limited}
+
+
+async def taking_turns(
+    calls: Mapping[str, Callable[[Query], Awaitable[Any]]],
+    queries: list[Query],
+    processor_s: Callable[[], float],
+) -> Figures:
+    """Return the times of each call, and their ratios to those of the first one."""
+    times: dict[str, list[float]] = {who: [] for who in calls}
+    order = list(calls)
+    spent = dict.fromkeys(calls, 0.0)
+    for number, query in enumerate(queries):
+        order.append(order.pop(0))
+        for who in order:
+            started, used = time.perf_counter(), processor_s()
+            await calls[who](query)
+            if number >= WARM_UP:
+                times[who].append((time.perf_counter() - started) * 1e3)
+                spent[who] += processor_s() - used
+    p50 = {who: float(np.median(taken)) for who, taken in times.items()}
+    first = next(iter(calls))
+    return {
+        who: {
+            "p50_ms": round(p50[who], 2),
+            "p99_ms": round(float(np.percentile(taken, 99)), 2),
+            "ratio_of_p50": round(p50[who] / p50[first], 2),
+            "processor_ms": round(spent[who] / len(taken) * 1e3, 2),
+            "ratio_of_processor_time": round(spent[who] / spent[first], 2),
+        }
+        for who, taken in times.items()
+    }
+
+
+def of_the_store(search: Any, seen: Mapping[str, Visibility]) -> dict[str, Any]:
+    def call(visible: Visibility) -> Callable[[Query], Awaitable[Any]]:
+        return lambda query: search.hybrid(
+            HybridQuery(
+                query.text,
+                query.vector,
+                Filters(),
+                LIMIT,
+                alpha=0.7,
+                total_limit=LIMIT,
+                visible=visible,
+            )
+        )
+
+    return {who: call(visible) for who, visible in seen.items()}
+
+
+async def measured(
+    search: Any, repositories: int, queries: list[Query], processor_s: Callable[[], float]
+) -> Figures:
+    return await taking_turns(of_the_store(search, callers(repositories)), queries, processor_s)
+
+
+async def embedded(given: argparse.Namespace, repositories: int) -> Figures:
+    with tempfile.TemporaryDirectory(prefix="visibility-") as folder:
+        at = Path(folder) / "index"
+        store = LocalChunkStore(at, dim=DIM, identity=IDENTITY)
+        asked = filled(store.replace, repositories, given.chunks, given.queries)
+        store.maintain()
+        search = LocalChunkSearch(at, dim=DIM, identity=IDENTITY)
+        try:
+            return await measured(search, repositories, asked, time.process_time)
+        finally:
+            await search.close()
+
+
+async def clustered(given: argparse.Namespace, repositories: int) -> Figures:
+    from clustered_store import VERSION, _objects, address_of_services, library_batch
+
+    from codelode.backends.weaviate import TenantIndex, WeaviateChunkSearch, versions
+    from codelode.backends.weaviate.connection import connect
+
+    address, place = address_of_services(), TenantIndex(f"Bench{uuid4().hex[:8]}", "bench")
+    search = WeaviateChunkSearch(address, place, dim=DIM, identity=IDENTITY)
+    with connect(address) as client:
+        try:
+            name = versions.require(client, place, VERSION)
+            objects = client.collections.use(name).with_tenant(place.tenant)
+            asked = filled(
+                # Many times faster than `replace`, which reads each repository first.
+                lambda files: library_batch(objects, _objects(files)),
+                repositories,
+                given.chunks,
+                given.queries,
+            )
+            both = partial(_both_s, given.pid_file)
+            return await measured(search, repositories, asked, both)
+        finally:
+            await search.close()
+            for found in client.collections.list_all(simple=True):
+                if found.startswith(place.alias):
+                    client.collections.delete(found)
+            client.alias.delete(alias_name=place.alias)
+
+
+def _both_s(pid_file: Path | None) -> float:
+    """Return the processor time of this process and of the server, seconds."""
+    own = time.process_time()
+    if pid_file is None:
+        return own
+    stat = Path(f"/proc/{pid_file.read_text().strip()}/stat").read_text().rpartition(")")[2].split()
+    return own + sum(map(int, stat[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def other_costs(repositories: int) -> Figures:
+    """Return milliseconds of what a call may do besides the search, by caller."""
+    seen = callers(repositories)
+    found: Figures = {
+        "Visibility.of": {
+            who: _ms(partial(Visibility.of, visible.names), 20)
+            for who, visible in seen.items()
+            if visible.names is not None
+        }
+    }
+    with tempfile.TemporaryDirectory(prefix="visibility-") as folder, redis(Path(folder)) as url:
+        ledger = registry.ledger(Settings(redis_url=url))
+        for at in range(repositories):
+            name = RepositoryName(f"team{at % 97}/r{at}")
+            ledger.register(Repository(name, f"https://host/{name}", RefName("main")))
+        named = {who: _first(visible, repositories) for who, visible in seen.items()}
+        catalogs = {who: VisibleCatalog(ledger, visible) for who, visible in seen.items()}
+        reads: dict[str, Callable[[str], Any]] = {
+            "one named repository": lambda who: catalogs[who].known([named[who]]),
+            "names of all (explain, graph)": lambda who: catalogs[who].names(),
+            "recent runs (status)": lambda who: catalogs[who].recent(20),
+            "a ref of all (filter by ref alone)": lambda who: catalogs[who].refs_of(
+                catalogs[who].names()
+            ),
+        }
+        for what, read in reads.items():
+            found[what] = {who: _ms(partial(read, who), 5) for who in seen}
+    return found
+
+
+def _first(visible: Visibility, repositories: int) -> RepositoryName:
+    last = repositories - 1
+    return next(iter(visible.ordered), RepositoryName(f"team{last % 97}/r{last}"))
+
+
+def _ms(call: Callable[[], Any], times: int) -> float:
+    """Return the median time of the call, milliseconds."""
+    taken = []
+    for _ in range(times):
+        started = time.perf_counter()
+        call()
+        taken.append((time.perf_counter() - started) * 1e3)
+    return round(float(np.median(taken)), 3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--store", choices=("local", "weaviate"), default="local")
+    parser.add_argument("--repositories", default="10,1000,10000", help="by comma")
+    parser.add_argument("--chunks", type=int, default=20_000)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--pid-file", type=Path, help="of the Weaviate server")
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    given = parser.parse_args()
+    measure = embedded if given.store == "local" else clustered
+    facts = {**machine(), "store": given.store, "chunks": given.chunks}
+    results: Figures = {}
+    for repositories in map(int, given.repositories.split(",")):
+        found = {"search": asyncio.run(measure(given, repositories))}
+        if given.store == "local":
+            found["other costs, ms"] = other_costs(repositories)
+        results[f"{repositories} repositories"] = found
+        print(repositories, json.dumps(found, indent=1), f"load {load():.1f}", flush=True)
+    if given.json:
+        given.json.write_text(json.dumps({**facts, **results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
