@@ -21,7 +21,8 @@ class MemoryCallLimits:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._full_at: OrderedDict[str, float] = OrderedDict()  # when the bucket is full again
-        self._calls: OrderedDict[str, dict[str, float]] = OrderedDict()  # with the end of the lease
+        #: By name the calls at work, in the order in which their leases end.
+        self._calls: OrderedDict[str, dict[str, float]] = OrderedDict()
 
     async def take(self, name: str, call: str, limit: CallLimit) -> float | None:
         now = self._now()
@@ -46,11 +47,14 @@ class MemoryCallLimits:
         """Do nothing: there is nothing to release."""
 
     def _enter(self, name: str, call: str, at_once: int, now: float) -> bool:
-        calls = {one: end for one, end in self._calls.get(name, {}).items() if end > now}
-        if len(calls) < at_once:
-            _put(self._calls, name, {**calls, call: now + CALL_LEASE_S})
-            return True
-        return False
+        calls = self._calls.get(name, {})
+        while calls and calls[oldest := next(iter(calls))] <= now:
+            del calls[oldest]
+        if len(calls) >= at_once:
+            return False
+        calls[call] = now + CALL_LEASE_S
+        _put(self._calls, name, calls)
+        return True
 
 
 def _put(items: OrderedDict[str, T], name: str, value: T) -> None:
