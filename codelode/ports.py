@@ -408,7 +408,7 @@ CALL_LEASE_S = 720.0
 
 @dataclass(frozen=True, slots=True)
 class CallLimit:
-    """How often, and how many at once. 0 means that this does not limit."""
+    """Bounds how often and how many at once; 0 means that this does not limit."""
 
     per_minute: int = 0  # tokens that the bucket gains per minute
     burst: int = 1  # tokens that a full bucket has

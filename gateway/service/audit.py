@@ -15,7 +15,7 @@ MAX_NAME_CHARS = 200
 
 @dataclass(slots=True)
 class CallFacts:
-    """What a service function reports of a call for the audit log alone."""
+    """Collects what service functions report of a call for the audit log alone."""
 
     repositories: dict[str, None] = field(default_factory=dict)  # named by the caller, or read
     query: str = ""

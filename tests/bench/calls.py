@@ -105,7 +105,9 @@ async def recording(folder: Path, times: int) -> dict[str, object]:
         log.record(Call("search", "10.0.0.1", "d705b886a4d8484f", WHO, facts, None))
         await asyncio.sleep(0)
 
-    found = {"audit log, 10 repositories": await microseconds(call, min(times, 15_000))}
+    found: dict[str, object] = {
+        "audit log, 10 repositories": await microseconds(call, min(times, 15_000))
+    }
     log.close()
     return found
 
