@@ -8,6 +8,7 @@ not exist. Neither type has defaults, so no code path can forget to say on whose
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,6 +16,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from codelode.model import RepositoryName
+
+#: Longest time for which a gateway uses rights that it has read before, seconds. A change of rights
+#: therefore holds on every gateway after this time.
+FRESH_S = 0.5
+
+#: Lists of globs over names of repositories; a name is within if it matches a glob of each list.
+Bounds = tuple[tuple[str, ...], ...]
 
 
 class Role(StrEnum):
@@ -60,6 +68,12 @@ class Visibility:
     def __contains__(self, name: object) -> bool:
         return self.names is None or name in self.names
 
+    def includes(self, other: Visibility) -> bool:
+        """Return whether everything that is visible in the other one is visible in this one."""
+        if self.names is None or other.names is None:
+            return self.names is None
+        return other.names <= self.names
+
     def among(self, named: Sequence[RepositoryName]) -> tuple[RepositoryName, ...] | None:
         """The visible ones of the named repositories; with no names all visible ones.
 
@@ -76,8 +90,18 @@ EVERYTHING = Visibility(None)
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller on whose behalf something is read or done."""
+    """The caller on whose behalf something is read or done.
+
+    `bounds` and `expires_at` limit the credentials that the caller may create; what the caller may
+    see is in `visible` alone.
+    """
 
     name: str
     role: Role
     visible: Visibility
+    bounds: Bounds = ()
+    expires_at: float = math.inf  # seconds since the epoch
+
+    def includes(self, other: Principal) -> bool:
+        """Return whether this principal has all rights of the other one."""
+        return self.role.includes(other.role) and self.visible.includes(other.visible)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NewType, Protocol, runtime_checkable
 
 from codelode.access import Visibility
+from codelode.api_keys import ApiKey
 from codelode.model import (
     BlobId,
     Candidate,
@@ -459,3 +460,25 @@ class BlobSource(Protocol):
 
     def listing(self, repository: RepositoryName, revision: Revision) -> Iterator[SourceFile]:
         """Yield every entry of the commit's tree."""
+
+
+class ApiKeys(Protocol):
+    """The API keys, without their secrets. Names are unique. Its methods block."""
+
+    def add(self, key: ApiKey) -> bool:
+        """Store the key; return False, and store nothing, if its name is taken."""
+
+    def get(self, id: str) -> ApiKey | None:
+        """Return the key of that id, also one that has expired."""
+
+    def all(self) -> tuple[ApiKey, ...]:
+        """Return all keys, by name."""
+
+    def remove(self, id: str) -> None:
+        """Remove the key, if it exists. Works also when no memory is left."""
+
+    def used(self, id: str, at: float) -> None:
+        """Record the time of a use, unless the last recorded one is less than USE_INTERVAL_S ago.
+
+        Has no effect on a key that was removed.
+        """

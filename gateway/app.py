@@ -24,6 +24,8 @@ from codelode.errors import CodelodeError, InvalidSettings, Unavailable
 from codelode.ports import Tokeniser
 from codelode.settings import Settings, load, require_private
 from codelode.v1 import (
+    access_pb2,
+    access_pb2_grpc,
     graph_pb2,
     graph_pb2_grpc,
     index_pb2,
@@ -32,10 +34,12 @@ from codelode.v1 import (
     search_pb2_grpc,
 )
 from gateway.access import Access
+from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
 from gateway.access.shared_token import SharedToken
+from gateway.access.visibility import Visibilities
 from gateway.api.rpc.interceptors import Calls
-from gateway.api.rpc.services import GraphService, IndexService, SearchService
+from gateway.api.rpc.services import AccessService, GraphService, IndexService, SearchService
 from gateway.caching_embedder import CachingEmbedder
 from gateway.health import Health
 from gateway.jobs import CeleryJobs
@@ -68,7 +72,8 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 SEARCH = search_pb2.DESCRIPTOR.services_by_name["SearchService"]
 INDEX = index_pb2.DESCRIPTOR.services_by_name["IndexService"]
 GRAPH = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
-SERVICES = (SEARCH.full_name, INDEX.full_name, GRAPH.full_name)
+ACCESS = access_pb2.DESCRIPTOR.services_by_name["AccessService"]
+SERVICES = tuple(one.full_name for one in (SEARCH, INDEX, GRAPH, ACCESS))
 
 #: How long calls in flight may take to finish when the gateway shuts down, seconds.
 GRACE_S = 25.0
@@ -90,6 +95,7 @@ def connected(settings: Settings) -> Dependencies:
         jobs=CeleryJobs(settings),
         settings=settings,
         coverage=CoverageReader(ledger),
+        keys=registry.api_keys(settings),
         call_limits=registry.call_limits(settings) if limits.are_on(settings) else None,
         audit_log=audit_log.opened(settings),
     )
@@ -147,14 +153,9 @@ class Gateway:
         self._settings = dependencies.settings
         self._health = Health(dependencies, SERVICES)
         limiter = limits.limiter(self._settings, dependencies.call_limits)
-        self._calls = Calls(self._access(), limiter, dependencies.audit_log)
+        self._calls = Calls(_access(dependencies), limiter, dependencies.audit_log)
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
         self.port = 0  # the bound port, also when `listen` asked for any
-
-    def _access(self) -> GuardedAccess:
-        access = Access([SharedToken(self._settings.shared_token())])
-        limit = limits.wrong_credentials(self._settings)
-        return GuardedAccess(access, self._dependencies.call_limits, limit)
 
     async def start(self) -> None:
         """Start serving. Raises InvalidSettings if an address is not allowed, malformed or used."""
@@ -198,9 +199,18 @@ class Gateway:
         search_pb2_grpc.add_SearchServiceServicer_to_server(SearchService(given), self._server)
         graph_pb2_grpc.add_GraphServiceServicer_to_server(GraphService(given), self._server)
         index_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(given), self._server)
+        access_pb2_grpc.add_AccessServiceServicer_to_server(AccessService(given), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, self._server)
         names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
+
+
+def _access(dependencies: Dependencies) -> GuardedAccess:
+    """Return what authenticates calls; the shared token is last, because it claims every call."""
+    settings = dependencies.settings
+    authenticators = [KeyAuthenticator(dependencies.keys), SharedToken(settings.shared_token())]
+    access = Access(authenticators, Visibilities(dependencies.ledger))
+    return GuardedAccess(access, dependencies.call_limits, limits.wrong_credentials(settings))
 
 
 def _bind(server: aio.Server, listen: str) -> int:

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 from codelode import tokens
+from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.memory.graph import MemoryGraph
@@ -123,6 +124,7 @@ class World:
             jobs=self.jobs,
             settings=settings,
             coverage=CoverageReader(self.ledger),
+            keys=MemoryApiKeys(),
         )
 
     def index(self, name, files, *, ref="main", failed=None, skipped=None):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from codelode.backends.weaviate import Address, TenantIndex
     from codelode.ledger import Ledger
     from codelode.ports import (
+        ApiKeys,
         CallLimits,
         ChunkSearch,
         ChunkStore,
@@ -383,6 +384,13 @@ def ledger(settings: Settings) -> Ledger:
         lease_s=settings.lease_s,
         worker_ttl_s=MISSED_HEARTBEATS * settings.heartbeat_s,
     )
+
+
+def api_keys(settings: Settings) -> ApiKeys:
+    """Return the API keys, which are kept with the ledger."""
+    from codelode.backends.redis.api_keys import RedisApiKeys
+
+    return RedisApiKeys(_redis(settings))
 
 
 def index_swap(settings: Settings) -> RedisIndexSwap:

@@ -89,6 +89,7 @@ SECTIONS = {
         "settings": Subcommand(
             "settings", "List every setting: its environment variable, default, range, and meaning."
         ),
+        "keys": Subcommand("keys", "Create, list, and revoke the API keys of a gateway."),
         "doctor": Subcommand(
             "doctor",
             "Compare ledger, chunk index, graph, symbol table, and mirrors; report differences.",

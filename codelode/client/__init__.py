@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from codelode.client.access import CreatedKey, Key
     from codelode.client.async_client import AsyncClient
     from codelode.client.channel import DEFAULT_ADDRESS
     from codelode.client.client import Client
@@ -47,6 +48,7 @@ __all__ = [
     "Client",
     "Context",
     "Coverage",
+    "CreatedKey",
     "Definition",
     "Duplicate",
     "Entity",
@@ -58,6 +60,7 @@ __all__ = [
     "Hit",
     "ImportLink",
     "IndexedRepository",
+    "Key",
     "Passage",
     "Queue",
     "Related",
@@ -70,6 +73,7 @@ _MODULES = {
     "AsyncClient": "async_client",
     "Client": "client",
     "DEFAULT_ADDRESS": "channel",
+    **dict.fromkeys(("CreatedKey", "Key"), "access"),
     **dict.fromkeys(("Graph", "GraphLink", "GraphNode"), "graph"),
     **dict.fromkeys(("FileFailure", "IndexedRepository", "Queue", "Status"), "index"),
 }

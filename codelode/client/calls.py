@@ -28,6 +28,7 @@ from codelode.v1 import search_pb2
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from codelode.client.access import CreatedKey, Key
     from codelode.client.graph import Graph
     from codelode.client.index import FileFailure, IndexedRepository, Status
     from codelode.model import Run
@@ -275,6 +276,53 @@ def enrich(name: str | None = None) -> Call[tuple[Run, ...]]:
     request = index_pb2.EnrichRepositoryRequest(repository=name or "")
     return _call(
         "IndexService/EnrichRepository", request, index_pb2.EnrichRepositoryResponse, index.runs_of
+    )
+
+
+@encodable
+def create_key(
+    name: str,
+    *,
+    role: str = "reader",
+    repositories: Iterable[str] = (),
+    expires_in_s: float = 0.0,
+) -> Call[CreatedKey]:
+    """Create an API key; the result alone has its text, which no later call returns.
+
+    `repositories`: globs over names that bound what the key sees, empty for no bound. It expires
+    after `expires_in_s`, 0 for never. Raises InvalidQuery with the field that is wrong, Denied.
+    """
+    from codelode.client import access
+    from codelode.v1 import access_pb2
+
+    globs = texts("repositories", repositories)
+    request = access_pb2.CreateKeyRequest(
+        name=name, role=role, repositories=globs, expires_in_s=expires_in_s
+    )
+    return _call(
+        "AccessService/CreateKey", request, access_pb2.CreateKeyResponse, access.created_key
+    )
+
+
+def keys() -> Call[tuple[Key, ...]]:
+    """Return the API keys, without their texts, by name."""
+    from codelode.client import access
+    from codelode.v1 import access_pb2
+
+    request = access_pb2.ListKeysRequest()
+    return _call("AccessService/ListKeys", request, access_pb2.ListKeysResponse, access.keys)
+
+
+@encodable
+def revoke_key(name: str) -> Call[None]:
+    """Revoke an API key; when this returns, no gateway accepts it."""
+    from codelode.v1 import access_pb2
+
+    return _call(
+        "AccessService/RevokeKey",
+        access_pb2.RevokeKeyRequest(name=name),
+        access_pb2.RevokeKeyResponse,
+        lambda _: None,
     )
 
 

@@ -67,6 +67,9 @@ class Client:
     remove = _method(calls.remove)
     retry = _method(calls.retry)
     enrich = _method(calls.enrich)
+    create_key = _method(calls.create_key)
+    keys = _method(calls.keys)
+    revoke_key = _method(calls.revoke_key)
 
     def index(
         self,

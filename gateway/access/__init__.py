@@ -1,30 +1,80 @@
 """Authenticate a call: map its credentials to the principal on whose behalf it reads.
 
 This is the only place that constructs principals. Every face passes the credentials that it
-received, and hands the principal on to the service layer. Today every authenticated caller sees
-everything.
+received, and hands the principal on to the service layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
-from codelode.access import EVERYTHING, Principal
-from codelode.errors import Unauthenticated
+from codelode.access import Principal
+from codelode.errors import CodelodeError, Unauthenticated, Unavailable
 from gateway.access.identity import Authenticator, Credentials
 from gateway.access.shared_token import NO_TOKEN
+from gateway.access.visibility import Visibilities
+
+#: Interval at which the rights of the callers of streams are checked again, seconds.
+RECHECK_S = 2.0
+
+REDUCED = "your rights were reduced during the call; repeat it"
 
 
 class Access:
     """Finds the principal of a call by the first authenticator that knows its credentials."""
 
-    def __init__(self, authenticators: Sequence[Authenticator]) -> None:
+    def __init__(self, authenticators: Sequence[Authenticator], visibilities: Visibilities) -> None:
         self._authenticators = tuple(authenticators)
+        self._visibilities = visibilities
 
     async def principal(self, credentials: Credentials) -> Principal:
         """Return the principal. Raises Unauthenticated, or Unavailable if it cannot be checked."""
         for authenticator in self._authenticators:
-            identity = await authenticator.identity(credentials)
-            if identity is not None:
-                return Principal(identity.name, identity.role, EVERYTHING)
+            found = await authenticator.identity(credentials)
+            if found is not None:
+                visible = await self._visibilities.of(found)
+                return Principal(found.name, found.role, visible, found.bounds, found.expires_at)
         raise Unauthenticated(NO_TOKEN)
+
+    @asynccontextmanager
+    async def rechecked(
+        self, credentials: Credentials, principal: Principal
+    ) -> AsyncIterator[None]:
+        """Check the rights of the caller while the block runs, and end it when they are reduced.
+
+        The block then raises Unauthenticated, or Unavailable if a repeated call is admitted.
+        """
+        lost: list[CodelodeError] = []
+
+        async def check() -> None:
+            while not lost:
+                await asyncio.sleep(RECHECK_S)
+                lost.extend(await self._lost(credentials, principal))
+            limit.reschedule(0)
+
+        checking = None
+        try:
+            async with asyncio.timeout(None) as limit:
+                checking = asyncio.create_task(check())
+                yield
+        except TimeoutError:
+            if not lost:
+                raise
+            raise lost[0] from None
+        finally:
+            if checking is not None:
+                checking.cancel()
+
+    async def _lost(
+        self, credentials: Credentials, principal: Principal
+    ) -> tuple[CodelodeError, ...]:
+        """Return why the call may not go on; nothing while that cannot be found out."""
+        try:
+            now = await self.principal(credentials)
+        except Unauthenticated as error:
+            return (error,)
+        except CodelodeError:
+            return ()
+        return () if now.includes(principal) else (Unavailable(REDUCED),)

@@ -12,6 +12,7 @@ import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 
 from codelode.access import Principal
@@ -60,6 +61,12 @@ class GuardedAccess:
             raise
         _remember(self._accepted, digest, self._clock())
         return principal
+
+    def rechecked(
+        self, credentials: Credentials, principal: Principal
+    ) -> AbstractAsyncContextManager[None]:
+        """Check the rights of the caller while the block runs, as `Access.rechecked` does."""
+        return self._access.rechecked(credentials, principal)
 
     def _require_unblocked(self, address: str) -> None:
         wait_s = self._blocked_until.get(address, 0.0) - self._clock()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from codelode.access import Role
+from codelode.access import Bounds, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ class Identity:
     name: str  # with the kind of credentials: `token`, `key:ci`, `user:ann@example.org`
     role: Role
     groups: frozenset[str] = frozenset()
-    #: Globs over names of repositories that bound what is visible; None: the credentials set none.
-    repositories: tuple[str, ...] | None = None
+    bounds: Bounds = ()  # of what is visible; empty: the credentials set none
+    expires_at: float = math.inf  # of the credentials, seconds since the epoch
 
 
 class Authenticator(Protocol):

@@ -7,6 +7,7 @@ once for all faces.
 """
 
 from gateway.service.dependencies import Dependencies
+from gateway.service.keys import create_key, list_keys, revoke_key
 from gateway.service.repositories import register, remove, repositories
 from gateway.service.runs import cancel, enrich, retry_failures, set_default, start, watch
 from gateway.service.search import context, search, similar
@@ -17,14 +18,17 @@ __all__ = [
     "Dependencies",
     "cancel",
     "context",
+    "create_key",
     "enrich",
     "explain",
     "failures",
     "graph",
+    "list_keys",
     "register",
     "remove",
     "repositories",
     "retry_failures",
+    "revoke_key",
     "search",
     "set_default",
     "similar",

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from codelode.ledger import Ledger
 from codelode.model import RefName, RepositoryName, Run
-from codelode.ports import CallLimits, QueryCache, SemanticQueryCache
+from codelode.ports import ApiKeys, CallLimits, QueryCache, SemanticQueryCache
 from codelode.settings import Settings
 from gateway.service.audit_log import AuditLog
 from gateway.service.coverage import CoverageReader
@@ -71,6 +71,7 @@ class Dependencies:
     jobs: Jobs
     settings: Settings
     coverage: CoverageReader
+    keys: ApiKeys
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
     draining: asyncio.Event = field(default_factory=asyncio.Event)  # when it is set, streams end

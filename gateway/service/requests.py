@@ -119,3 +119,13 @@ class FailuresRequest:
     include_partial: bool = False
     page_size: int = 0
     page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateKeyRequest:
+    """An API key to create."""
+
+    name: str
+    role: str
+    repositories: Sequence[str] = ()
+    expires_in_s: float = 0.0  # 0: never

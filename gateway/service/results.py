@@ -6,9 +6,10 @@ Faces format these values and compute nothing. The query cache stores them as JS
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from codelode import model
+from codelode.api_keys import ApiKey
 from codelode.model import Category, ChunkId, Kind, LanguageHealth, Match, RepositoryName, Run
 from gateway.assemble.context import Context
 from gateway.expand.explain import Explanation
@@ -196,6 +197,35 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """Globs over names of repositories, one of which a name must match."""
+
+    globs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An API key without its secret. Times are seconds since the epoch; 0: never."""
+
+    id: str
+    name: str
+    role: str
+    bounds: tuple[Bound, ...]
+    created_at: float
+    created_by: str
+    expires_at: float
+    used_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedKey:
+    """A new API key, with the text that callers send."""
+
+    key: str = field(repr=False)
+    created: Key
+
+
+@dataclass(frozen=True, slots=True)
 class FileFailure:
     """A file that is missing from the index or only partly indexed."""
 
@@ -284,6 +314,19 @@ def repository(item: model.Repository, refs: Iterable[model.RefStatus]) -> Repos
         refs=tuple(map(_ref_status, refs)),
         include=item.patterns.include,
         exclude=item.patterns.exclude,
+    )
+
+
+def key_of(item: ApiKey) -> Key:
+    return Key(
+        id=item.id,
+        name=item.name,
+        role=item.role,
+        bounds=tuple(map(Bound, item.bounds)),
+        created_at=item.created_at,
+        created_by=item.created_by,
+        expires_at=item.expires_at or 0.0,
+        used_at=item.used_at or 0.0,
     )
 
 

@@ -24,6 +24,7 @@ from gateway import service
 from gateway.access import Access
 from gateway.access.identity import Credentials
 from gateway.access.shared_token import SharedToken
+from gateway.access.visibility import Visibilities
 from gateway.app import Gateway
 from gateway.service.requests import (
     ExplainRequest,
@@ -95,7 +96,8 @@ class ServiceLayer:
 
     def ask(self, function, request):
         call, given = getattr(service, function), self._running.dependencies
-        principal = self._running.do(Access([SharedToken("")]).principal(Credentials()))
+        access = Access([SharedToken("")], Visibilities(given.ledger))
+        principal = self._running.do(access.principal(Credentials()))
         args = () if request is None else (request,)
         return self._shown(function, plain(self._running.do(call(given, principal, *args))))
 

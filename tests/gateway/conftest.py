@@ -7,6 +7,7 @@ import threading
 import pytest
 from grpc import aio
 
+from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.memory.graph import MemoryGraph
@@ -160,6 +161,7 @@ def dependencies(backends, ledger, jobs, settings):
         jobs=jobs,
         settings=settings,
         coverage=CoverageReader(ledger),
+        keys=MemoryApiKeys(),
     )
 
 

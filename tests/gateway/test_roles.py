@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import grpc
 import pytest
+from google.protobuf import symbol_database
+from grpc import aio
 
+from codelode import api_keys
 from codelode.access import EVERYTHING, Principal, Role, Visibility
+from codelode.api_keys import ApiKey
 from codelode.errors import CodelodeError, Denied
-from gateway import service
+from codelode.settings import Settings
+from gateway import app, service
+from gateway.app import Gateway
 from gateway.service.requests import (
+    CreateKeyRequest,
     ExplainRequest,
     FailuresRequest,
     GraphRequest,
@@ -41,6 +50,9 @@ ARGUMENTS = {
     "enrich": ("",),
     "set_default": ("acme/http", "main"),
     "remove": ("acme/http",),
+    "create_key": (CreateKeyRequest("ci", "reader"),),
+    "list_keys": (),
+    "revoke_key": ("ci",),
 }
 SECURITY = Path(__file__).parents[2] / "docs/security.md"
 
@@ -112,3 +124,71 @@ async def test_queues_are_shown_to_admins_who_see_everything(dependencies, role,
     status = await service.status(dependencies, Principal("somebody", role, visible))
 
     assert bool(status.queues) == is_shown
+
+
+# Over gRPC
+
+CALLS = [
+    (service.full_name, method)
+    for service in (app.SEARCH, app.INDEX, app.GRAPH, app.ACCESS)
+    for method in service.methods
+]
+
+
+@pytest.fixture(scope="module")
+def required():
+    """The role that the document names for each call."""
+    return {call: Role(role) for call, _, role in rows() if call}
+
+
+def test_the_document_has_every_call(required):
+    assert {method.name for _, method in CALLS} == set(required)
+
+
+@pytest.mark.parametrize("role", [*Role, None], ids=str)
+async def test_every_call_is_refused_to_the_roles_below_its_own(
+    dependencies, tmp_path, required, role
+):
+    settings = Settings(listen="127.0.0.1:0", data=tmp_path, token="not-used-by-this-test")
+    gateway = Gateway(replace(dependencies, settings=settings))
+    await gateway.start()
+    key = _key(dependencies, role) if role else ""
+    async with aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel:
+        codes = {method.name: await _code(channel, name, method, key) for name, method in CALLS}
+    await gateway.stop(grace_s=0)
+
+    if role is None:
+        assert set(codes.values()) == {grpc.StatusCode.UNAUTHENTICATED}
+        return
+    denied = {name for name, code in codes.items() if code is grpc.StatusCode.PERMISSION_DENIED}
+    assert denied == {name for name, needed in required.items() if not role.includes(needed)}
+    assert grpc.StatusCode.UNAUTHENTICATED not in codes.values()
+    assert grpc.StatusCode.INTERNAL not in codes.values()
+
+
+def _key(dependencies, role):
+    id, secret = api_keys.generate()
+    key = ApiKey(id, role.value, api_keys.digest(secret), role, (), 0.0, "token")
+    dependencies.keys.add(key)
+    return api_keys.text(id, secret)
+
+
+async def _code(channel, service, method, key):
+    """The status code of an empty request."""
+    request, response = (
+        symbol_database.Default().GetSymbol(one.full_name)
+        for one in (method.input_type, method.output_type)
+    )
+    path = f"/{service}/{method.name}"
+    is_stream = method.server_streaming
+    send = (channel.unary_stream if is_stream else channel.unary_unary)(
+        path,
+        request_serializer=request.SerializeToString,
+        response_deserializer=response.FromString,
+    )
+    sent = send(request(), metadata=(("authorization", f"Bearer {key}"),) if key else ())
+    try:
+        await (sent.read() if is_stream else sent)
+    except aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from codelode.v1 import graph_pb2, index_pb2, search_pb2
+from codelode.v1 import access_pb2, graph_pb2, index_pb2, search_pb2
 from gateway.service.requests import (
     NO_FILTERS,
+    CreateKeyRequest,
     ExplainRequest,
     FailuresRequest,
     GivenFilters,
@@ -144,6 +145,10 @@ def failures_request(given: index_pb2.ListFailuresRequest) -> FailuresRequest:
         page_size=given.page_size,
         page_token=given.page_token,
     )
+
+
+def key_request(given: access_pb2.CreateKeyRequest) -> CreateKeyRequest:
+    return CreateKeyRequest(given.name, given.role, given.repositories, given.expires_in_s)
 
 
 def options(given: search_pb2.SearchOptions) -> GivenOptions:

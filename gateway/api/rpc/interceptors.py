@@ -123,7 +123,10 @@ class Calls(aio.ServerInterceptor):
             with self._counted(), self._recorded(about, context) as outcome:
                 try:
                     principal = await self._authenticate(about, context, outcome)
-                    async with self._limiter.admitted(principal, about.function):
+                    async with (
+                        self._limiter.admitted(principal, about.function),
+                        self._access.rechecked(about.credentials, principal),
+                    ):
                         async for response in behaviour(about.decoded(request), context):
                             yield response
                 except Exception as error:  # noqa: BLE001 - the process meets the world here
@@ -134,7 +137,7 @@ class Calls(aio.ServerInterceptor):
     async def _authenticate(
         self, about: _Call, context: CallContext, outcome: _Outcome
     ) -> Principal:
-        """Establish the principal of the call. Raises Unauthenticated, Unavailable, TimedOut."""
+        """Return the principal of the call. Raises Unauthenticated, Unavailable, TimedOut."""
         source = _source(context.peer())
         principal = await self._access.principal(about.credentials, source=source)
         outcome.principal = principal

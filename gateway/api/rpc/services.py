@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from codelode.v1 import (
+    access_pb2,
+    access_pb2_grpc,
     graph_pb2,
     graph_pb2_grpc,
     index_pb2,
@@ -142,3 +144,29 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         return index_pb2.EnrichRepositoryResponse(
             runs=[message(run, index_pb2.Run) for run in runs]
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AccessService(access_pb2_grpc.AccessServiceServicer):
+    """Manages who may call the gateway."""
+
+    dependencies: service.Dependencies
+
+    async def CreateKey(
+        self, request: access_pb2.CreateKeyRequest, context: CallContext
+    ) -> access_pb2.CreateKeyResponse:
+        asked = convert.key_request(request)
+        created = await service.create_key(self.dependencies, caller(), asked)
+        return message(created, access_pb2.CreateKeyResponse)
+
+    async def ListKeys(
+        self, request: access_pb2.ListKeysRequest, context: CallContext
+    ) -> access_pb2.ListKeysResponse:
+        keys = await service.list_keys(self.dependencies, caller())
+        return access_pb2.ListKeysResponse(keys=[message(key, access_pb2.ApiKey) for key in keys])
+
+    async def RevokeKey(
+        self, request: access_pb2.RevokeKeyRequest, context: CallContext
+    ) -> access_pb2.RevokeKeyResponse:
+        await service.revoke_key(self.dependencies, caller(), request.name)
+        return access_pb2.RevokeKeyResponse()

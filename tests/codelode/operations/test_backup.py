@@ -7,10 +7,12 @@ import os
 import shutil
 import stat
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
-from codelode.access import EVERYTHING
+from codelode.access import EVERYTHING, Role
+from codelode.api_keys import ApiKey, digest
 from codelode.backends import registry
 from codelode.backends.redis import connection
 from codelode.backends.redis.connection import connect as connect_redis
@@ -172,6 +174,21 @@ async def test_what_was_saved_answers_as_before(cluster, folder):
     assert await cluster.content() == before
     assert len(before[-1]) == 3
     assert cluster.ledger.generation() > generation
+
+
+def test_api_keys_are_saved_with_the_ledger(cluster, folder):
+    keys = registry.api_keys(cluster.settings)
+    key = ApiKey("a" * 16, "ci", digest("secret"), Role.READER, (("payments/*",),), 1.0, "token")
+    keys.add(key)
+    keys.used(key.id, 2.0)
+    cluster.index("a.py")
+    cluster.save(folder)
+    cluster.wreck()
+    assert keys.all() == ()
+
+    cluster.restore(folder)
+
+    assert keys.all() == (replace(key, used_at=2.0),)
 
 
 def test_the_folders_of_a_backup_and_of_a_restored_index_are_private(cluster, folder):

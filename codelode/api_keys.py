@@ -1,0 +1,67 @@
+"""API keys: the text that a caller sends, and what is stored of it.
+
+A key is `codelode_ID_SECRET`. The id finds the stored key; the secret has 256 random bits, so its
+plain SHA-256 cannot be searched, and a slow hash would add nothing but time to every call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass, field
+
+from codelode.access import Bounds, Role
+
+#: All keys begin so. Scanners for leaked secrets can look for it.
+PREFIX = "codelode_"
+
+#: Least time between two recorded uses of a key, seconds.
+USE_INTERVAL_S = 60.0
+
+_ID_BYTES, _SECRET_BYTES = 8, 32
+_KEY = re.compile(r"codelode_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A stored key. Times are seconds since the epoch."""
+
+    id: str
+    name: str
+    digest: str = field(repr=False)  # of the secret
+    role: Role
+    bounds: Bounds  # those of the key that created it, then its own
+    created_at: float
+    created_by: str  # name of the principal
+    expires_at: float | None = None  # None: never
+    used_at: float | None = None  # None: never
+
+    def is_expired(self, now: float) -> bool:
+        return self.expires_at is not None and now >= self.expires_at
+
+    def has(self, secret: str) -> bool:
+        """Return whether this is the secret of the key; takes the same time for every text."""
+        return hmac.compare_digest(digest(secret), self.digest)
+
+
+def generate() -> tuple[str, str]:
+    """Return the id and the secret of a new key."""
+    return secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def text(id: str, secret: str) -> str:
+    """Return the key as a caller sends it."""
+    return f"{PREFIX}{id}_{secret}"
+
+
+def parts(key: str) -> tuple[str, str] | None:
+    """Return the id and the secret of a key, or None if the text cannot be one."""
+    found = _KEY.fullmatch(key)
+    return (found[1], found[2]) if found else None
+
+
+def digest(secret: str) -> str:
+    """Return what is stored of a secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()

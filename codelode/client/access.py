@@ -1,0 +1,51 @@
+"""API keys, read from the messages of AccessService."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from codelode.v1 import access_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An API key without its text. Times are seconds since the epoch; 0: never."""
+
+    id: str
+    name: str
+    role: str
+    #: Lists of globs; the key sees no repository that does not match a glob of each list.
+    bounds: tuple[tuple[str, ...], ...]
+    created_at: float
+    created_by: str
+    expires_at: float
+    used_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedKey:
+    """A new API key and its text, which callers send as their token."""
+
+    text: str = field(repr=False)
+    key: Key
+
+
+def created_key(message: access_pb2.CreateKeyResponse) -> CreatedKey:
+    return CreatedKey(message.key, key(message.created))
+
+
+def keys(message: access_pb2.ListKeysResponse) -> tuple[Key, ...]:
+    return tuple(map(key, message.keys))
+
+
+def key(message: access_pb2.ApiKey) -> Key:
+    return Key(
+        id=message.id,
+        name=message.name,
+        role=message.role,
+        bounds=tuple(tuple(bound.globs) for bound in message.bounds),
+        created_at=message.created_at,
+        created_by=message.created_by,
+        expires_at=message.expires_at,
+        used_at=message.used_at,
+    )

@@ -1,0 +1,58 @@
+"""A cache of values that were read a moment ago."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+from codelode.access import FRESH_S
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class _Held(NamedTuple, Generic[V]):
+    since: float  # when its reading began
+    value: asyncio.Future[V]
+
+
+class FreshCache(Generic[K, V]):
+    """Returns values whose reading began at most FRESH_S ago; reads them in threads.
+
+    Concurrent callers of a value share one reading. An error is raised to them, and not kept. The
+    cache holds at most `entries` values, those asked for last.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[K], V],
+        *,
+        entries: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read = read
+        self._entries = entries
+        self._clock = clock
+        self._held: OrderedDict[K, _Held[V]] = OrderedDict()
+
+    async def get(self, key: K) -> V:
+        """Return the value of the key. Raises the errors of reading it."""
+        held = self._held.get(key)
+        if held is None or self._is_stale(held):
+            held = self._held[key] = self._started(key)
+        self._held.move_to_end(key)
+        while len(self._held) > self._entries:
+            self._held.popitem(last=False)
+        return await asyncio.shield(held.value)
+
+    def _started(self, key: K) -> _Held[V]:
+        value = asyncio.get_running_loop().run_in_executor(None, self._read, key)
+        value.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return _Held(self._clock(), value)
+
+    def _is_stale(self, held: _Held[V]) -> bool:
+        has_failed = held.value.done() and (held.value.cancelled() or held.value.exception())
+        return bool(has_failed) or self._clock() - held.since >= FRESH_S

@@ -1,0 +1,118 @@
+"""Create, list, and revoke API keys.
+
+A key has no more rights than the principal that created it: it is bound by the bounds of its
+creator, and expires no later. A creator with bounds lists and revokes only keys within them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import time
+from collections.abc import Sequence
+
+from codelode import api_keys, repository_globs
+from codelode.access import FRESH_S, Bounds, Principal, Role
+from codelode.api_keys import ApiKey
+from codelode.errors import Denied, InvalidQuery, NotFound
+from gateway.service.audit import note
+from gateway.service.catalog import unknown
+from gateway.service.dependencies import Dependencies
+from gateway.service.requests import CreateKeyRequest
+from gateway.service.results import CreatedKey, Key, key_of
+from gateway.service.roles import permitted
+
+#: Longest life of a key, seconds: ten years.
+MAX_LIFE_S = 10 * 365 * 86_400
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+@permitted
+async def create_key(
+    dependencies: Dependencies, principal: Principal, request: CreateKeyRequest
+) -> CreatedKey:
+    """Create a key and return it with its secret, which is stored nowhere.
+
+    Raises InvalidQuery, and Denied for a key that would outlive that of its creator.
+    """
+    id, secret = api_keys.generate()
+    key = _key(request, principal, id=id, digest=api_keys.digest(secret))
+    note(key=key.name, key_id=id)
+    if not await asyncio.to_thread(dependencies.keys.add, key):
+        raise InvalidQuery(
+            "name", f"{key.name!r} is the name of another key; choose another, or revoke that one"
+        )
+    return CreatedKey(key=api_keys.text(id, secret), created=key_of(key))
+
+
+@permitted
+async def list_keys(dependencies: Dependencies, principal: Principal) -> tuple[Key, ...]:
+    """List the keys within the bounds of the principal, by name."""
+    return tuple(map(key_of, await asyncio.to_thread(_within, dependencies, principal)))
+
+
+@permitted
+async def revoke_key(dependencies: Dependencies, principal: Principal, name: str) -> None:
+    """Revoke a key; when this returns, no gateway accepts it. Raises NotFound."""
+    note(key=name[:100])
+    keys = await asyncio.to_thread(_within, dependencies, principal)
+    found = next((key for key in keys if key.name == name), None)
+    if found is None:
+        names = [key.name for key in keys]
+        raise NotFound(unknown("key", name, names) if names else f"there is no key {name[:100]!r}")
+    await asyncio.to_thread(dependencies.keys.remove, found.id)
+    await asyncio.sleep(FRESH_S)
+
+
+def _within(dependencies: Dependencies, principal: Principal) -> list[ApiKey]:
+    own = set(principal.bounds)
+    return [key for key in dependencies.keys.all() if own <= set(key.bounds)]
+
+
+def _key(request: CreateKeyRequest, principal: Principal, *, id: str, digest: str) -> ApiKey:
+    now = time.time()
+    return ApiKey(
+        id=id,
+        name=_name(request.name),
+        digest=digest,
+        role=_role(request.role),
+        bounds=_bounds(request.repositories, principal),
+        created_at=now,
+        created_by=principal.name,
+        expires_at=_expiry(request.expires_in_s, principal, now),
+    )
+
+
+def _name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise InvalidQuery(
+            "name", f"{name[:100]!r} is not 1 to 64 letters, digits, and . _ -; rename the key"
+        )
+    return name
+
+
+def _role(role: str) -> Role:
+    if role not in tuple(Role):
+        raise InvalidQuery("role", unknown("role", role, tuple(Role)))
+    return Role(role)
+
+
+def _bounds(globs: Sequence[str], principal: Principal) -> Bounds:
+    if problem := repository_globs.problem(globs):
+        raise InvalidQuery("repositories", problem)
+    given = (tuple(globs),) if globs else ()
+    return tuple(dict.fromkeys((*principal.bounds, *given)))
+
+
+def _expiry(expires_in_s: float, principal: Principal, now: float) -> float | None:
+    if not 0 <= expires_in_s <= MAX_LIFE_S:  # also refuses NaN
+        raise InvalidQuery("expires_in_s", f"is {expires_in_s}; give 1 s to ten years, or 0: never")
+    expires_at = now + expires_in_s if expires_in_s else math.inf
+    if expires_at > principal.expires_at:
+        left_s = int(principal.expires_at - now)
+        raise Denied(
+            f"a key may not outlive the key that creates it: let it expire in {left_s} s or sooner"
+        )
+    return None if expires_at == math.inf else expires_at

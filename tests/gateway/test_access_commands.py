@@ -1,0 +1,99 @@
+"""`codelode keys` and the methods of both clients, against a gateway over memory."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from codelode.cli import main
+from codelode.client import AsyncClient, Client
+from codelode.errors import Denied, Unauthenticated
+from tests.contracts.test_faces import Running
+
+
+class Answer(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    started = Running(tmp_path_factory.mktemp("gateway"))
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def codelode(running, capsys, monkeypatch):
+    """Run `codelode ARGUMENTS…` as the admin, or with a key."""
+    monkeypatch.setenv("CODELODE_SERVER", running.address)
+
+    def run(*args: str, key: str = "") -> Answer:
+        monkeypatch.setenv("CODELODE_TOKEN", key)
+        with pytest.raises(SystemExit) as ended:
+            main(args)
+        captured = capsys.readouterr()
+        return Answer(int(ended.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+def test_a_key_is_created_shown_once_used_listed_and_revoked(codelode):
+    created = codelode("keys", "create", "ci", "--repos", "acme/h*", "--expires", "90d")
+
+    key = created.out.strip()
+    assert created.status == 0
+    assert "cannot be shown again" in created.err
+    found = json.loads(codelode("repos", "--json", key=key).out)
+    assert [one["name"] for one in found] == ["acme/http"]
+    denied = codelode("keys", "list", key=key)
+    assert denied.status == 2
+    assert "requires the role admin" in denied.err
+    listed = codelode("keys", "list")
+    assert all(word in listed.out for word in ("ci", "reader", "acme/h*"))
+    assert key not in listed.out
+    (one,) = json.loads(codelode("keys", "list", "--json").out)
+    assert one["bounds"] == [["acme/h*"]]
+    assert one["expires_at"] - one["created_at"] == pytest.approx(90 * 86_400)
+    assert codelode("keys", "revoke", "ci").status == 0
+    refused = codelode("repos", key=key)
+    assert refused.status == 2
+    assert "wrong or was revoked" in refused.err
+    assert "no keys yet" in codelode("keys", "list").err
+
+
+@pytest.mark.parametrize("time", ["90", "0d", "-1d", "1y", "d", "1.5h"])
+def test_a_malformed_time_is_refused_with_an_example(codelode, time):
+    answer = codelode("keys", "create", "ci", "--expires", time)
+
+    assert answer.status == 2
+    assert "such as 12h, 90d, or 52w" in answer.err
+
+
+def test_an_unknown_key_is_not_revoked(codelode):
+    answer = codelode("keys", "revoke", "nowhere")
+
+    assert answer.status == 2
+    assert "there is no key 'nowhere'" in answer.err
+
+
+async def test_both_clients_create_list_and_revoke(running):
+    with Client(running.address) as client:
+        created = client.create_key("one", role="indexer", repositories=["acme/*"])
+        assert created.key.role == "indexer"
+        assert created.text not in repr(created)
+        assert client.keys() == (created.key,)
+    async with AsyncClient(running.address, token=created.text) as own:
+        assert [one.repository.name for one in await own.repositories()] == [
+            "acme/http",
+            "acme/web",
+        ]
+        with pytest.raises(Denied, match="requires the role admin"):
+            await own.keys()
+        async with AsyncClient(running.address) as admin:
+            await admin.revoke_key("one")
+        with pytest.raises(Unauthenticated):
+            await own.repositories()
