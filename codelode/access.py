@@ -38,6 +38,18 @@ class Role(StrEnum):
         return ranks.index(self) >= ranks.index(other)
 
 
+class Label(StrEnum):
+    """The visibility of a repository to callers who are no admins; one without a label has none."""
+
+    PUBLIC = "public"  # to every caller of the organisation
+    INTERNAL = "internal"  # to callers with a glob that matches its name
+    PRIVATE = "private"  # to callers with a glob that is its name
+
+    def admits(self, *, is_matched: bool, is_named: bool) -> bool:
+        """Return whether a caller may see the repository, given what its globs do."""
+        return {Label.PUBLIC: True, Label.INTERNAL: is_matched, Label.PRIVATE: is_named}[self]
+
+
 @dataclass(frozen=True, slots=True)
 class Visibility:
     """The repositories that may be read: exactly the named ones, or with None all of them.

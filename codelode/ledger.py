@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from codelode.access import Visibility
+from codelode.access import Label, Visibility
 from codelode.model import (
     BlobId,
     FileRecord,
@@ -43,7 +43,10 @@ class Catalog(Protocol):
     """The registered repositories and the state of their refs."""
 
     def register(self, repository: Repository) -> None:
-        """Add the repository without patterns, or update the URL and default ref of a known one."""
+        """Add the repository without patterns and label, or update a known one.
+
+        An update changes the URL and the default ref alone.
+        """
 
     def set_patterns(
         self,
@@ -56,6 +59,12 @@ class Catalog(Protocol):
 
         The index follows with the next run of each ref.
         """
+
+    def set_label(self, name: RepositoryName, label: Label | None) -> None:
+        """Label the repository, or remove its label; has no effect on an unregistered one."""
+
+    def labels(self) -> Mapping[RepositoryName, Label | None]:
+        """Return the label of each registered repository, in one round trip."""
 
     def get(self, name: RepositoryName) -> Repository | None: ...
 

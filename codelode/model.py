@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
-from codelode.access import Visibility
+from codelode.access import Label, Visibility
 from codelode.names import Names
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ class Repository:
     default_ref: RefName = RefName("")  # branch or tag; empty until the first pull resolved it
     patterns: FilePatterns = ALL_FILES
     is_pinned: bool = False  # False: the default ref is only the one that was indexed first
+    label: Label | None = None  # None: admins alone see it
 
 
 @dataclass(frozen=True, slots=True)

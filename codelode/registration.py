@@ -6,13 +6,12 @@ write side for repositories that announce themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from codelode import addresses, patterns
-from codelode.access import Visibility
 from codelode.errors import Denied, InvalidQuery
 from codelode.ledger import Catalog
-from codelode.model import Repository
+from codelode.model import Repository, RepositoryName
 
 #: Bounds of each list, because every file is compared with every pattern.
 MAX_PATTERNS = 100
@@ -21,7 +20,7 @@ MAX_PATTERN_CHARS = 500
 
 def register(
     catalog: Catalog,
-    visible: Visibility,
+    visible: Container[RepositoryName],
     *,
     url: str,
     name: str = "",
@@ -32,14 +31,17 @@ def register(
     """Register the repository, or give a registered one other patterns.
 
     An empty `name` is derived from the URL. Patterns that are None stay as they are. `local_paths`:
-    see the setting. Raises InvalidQuery, and Denied for a name outside of the visibility, whether
-    or not such a repository exists. Nothing is stored unless all of it is in order.
+    see the setting. Raises InvalidQuery, and Denied for a name that is not `visible`, whether or
+    not such a repository exists. Nothing is stored unless all of it is in order.
     """
     url = addresses.check_url(url, local_paths=local_paths)
     checked = addresses.check_name(name) if name else addresses.default_name(url)
     included, excluded = _included(include), _excluded(exclude)
     if checked not in visible:
-        raise Denied(f"you may not register {checked!r}; ask for a name that you may see")
+        raise Denied(
+            f"you may not register or index {checked!r}: ask an admin to register it, with a label "
+            "that lets you see it"
+        )
     known = catalog.get(checked)
     if known is not None and known.url != url:
         raise InvalidQuery(

@@ -40,14 +40,14 @@ def problem(globs: Sequence[str]) -> str:
 @lru_cache(maxsize=1024)
 def matcher(globs: tuple[str, ...]) -> Callable[[str], bool]:
     """Return a test whether one of the globs matches a whole name."""
-    names = frozenset(filter(is_literal, globs))
+    names = literals(globs)
     tests = [matches_path(glob) for glob in globs if not is_literal(glob)]
     return lambda name: name in names or any(test(name) for test in tests)
 
 
-def literal(globs: Iterable[str]) -> tuple[str, ...]:
-    """Return the globs that match exactly one name."""
-    return tuple(filter(is_literal, globs))
+def literals(globs: Iterable[str]) -> frozenset[str]:
+    """Return the globs that are names: those that match exactly one text."""
+    return frozenset(filter(is_literal, globs))
 
 
 class Within:

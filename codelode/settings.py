@@ -82,6 +82,11 @@ class Settings(BaseSettings):
         description="File that holds the shared secret, used if CODELODE_TOKEN is empty. "
         "`codelode up` makes one in its data folder, where the clients of the same user find it.",
     )
+    access_file: str = Field(
+        default="",
+        description="YAML file that says which repositories groups and people may see, and their "
+        "roles; the gateway follows its changes; empty: none. docs/security.md has the format.",
+    )
     server: str = Field(
         default=DEFAULT_SERVER,
         description="Gateway that the command line talks to; if it is not set, the cluster of "

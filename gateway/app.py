@@ -36,6 +36,7 @@ from codelode.v1 import (
 from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
+from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
 from gateway.api.rpc.interceptors import Calls
@@ -149,11 +150,14 @@ class Gateway:
     """A gRPC server over the services, from `start` to `stop`."""
 
     def __init__(self, dependencies: Dependencies) -> None:
-        self._dependencies = dependencies
+        self._access_file = AccessFile(dependencies.settings.access_file)
+        self._dependencies = replace(dependencies, problems=self._access_file.problems)
         self._settings = dependencies.settings
-        self._health = Health(dependencies, SERVICES)
+        self._health = Health(self._dependencies, SERVICES)
         limiter = limits.limiter(self._settings, dependencies.call_limits)
-        self._calls = Calls(_access(dependencies), limiter, dependencies.audit_log)
+        access = _access(dependencies, self._access_file)
+        self._calls = Calls(access, limiter, dependencies.audit_log)
+        self._following: asyncio.Task[None] | None = None  # of the access file
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
         self.port = 0  # the bound port, also when `listen` asked for any
 
@@ -165,6 +169,7 @@ class Gateway:
         await self._health.begin()
         await self._server.start()
         await self._health.start()
+        self._following = asyncio.create_task(self._access_file.follow())
         log.info(
             "gateway_started",
             listen=self._settings.listen,
@@ -179,6 +184,8 @@ class Gateway:
 
     async def stop(self, *, grace_s: float = GRACE_S) -> None:
         """Shut down: report unhealthy, let load balancers react, end streams, finish calls."""
+        if self._following is not None:
+            self._following.cancel()
         await self._health.drain()
         await asyncio.sleep(self._settings.drain_settle_s)
         self._dependencies.draining.set()
@@ -205,11 +212,11 @@ class Gateway:
         reflection.enable_server_reflection(names, self._server)
 
 
-def _access(dependencies: Dependencies) -> GuardedAccess:
+def _access(dependencies: Dependencies, file: AccessFile) -> GuardedAccess:
     """Return what authenticates calls; the shared token is last, because it claims every call."""
     settings = dependencies.settings
     authenticators = [KeyAuthenticator(dependencies.keys), SharedToken(settings.shared_token())]
-    access = Access(authenticators, Visibilities(dependencies.ledger))
+    access = Access(authenticators, Visibilities(dependencies.ledger, file.current))
     return GuardedAccess(access, dependencies.call_limits, limits.wrong_credentials(settings))
 
 

@@ -73,6 +73,10 @@ SECTIONS = {
         "cancel": Subcommand(
             "index", "End the run with the id RUN; what it has indexed so far stays in the index."
         ),
+        "label": Subcommand(
+            "index",
+            "Decide who sees the repository NAME, which may be a glob such as 'payments/*'.",
+        ),
         "remove": Subcommand(
             "index", "Remove the repository NAME and everything that is indexed of it."
         ),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from codelode.access import Label
 from codelode.cli import printing
 from codelode.cli.failures import FAILED, report_troubles
 from codelode.cli.options import Name, server_option
@@ -44,6 +45,13 @@ wait_option = click.option(
     help="Index this branch, tag, or commit. Default: the repository's default ref.",
 )
 @click.option(
+    "--label",
+    type=click.Choice([label.value for label in Label]),
+    help="Let callers who are no admins see the repository: all of them (public), those whose "
+    "globs match its name (internal), or those whose globs name it (private). Default: as it is; "
+    "a new repository has no label.",
+)
+@click.option(
     "--include",
     multiple=True,
     metavar="PATTERN",
@@ -72,6 +80,7 @@ def index(
     urls: tuple[str, ...],
     name: str,
     ref: str,
+    label: str | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     no_patterns: bool,
@@ -111,6 +120,7 @@ def index(
             locator(url),
             name=name,
             ref=ref,
+            label=label or "",
             include=_given(include, no_patterns=no_patterns),
             exclude=_given(exclude, no_patterns=no_patterns),
             wait=False,
@@ -196,6 +206,27 @@ def cancel(*, client: Client, run: str) -> None:
     `codelode status` lists the recent runs.
     """
     click.echo(run_line(client.cancel(run)))
+
+
+@click.command()
+@click.argument("name")
+@click.argument("label", type=click.Choice([*(label.value for label in Label), "none"]))
+@server_option
+def label(*, client: Client, name: str, label: str) -> None:
+    """Decide who sees the repository NAME, which may be a glob such as 'payments/*'.
+
+    Everyone sees a public repository. An internal one is seen by callers whose key or entry in the
+    access file has a glob that matches its name, and a private one by those with a glob that is its
+    name, without wildcards. With the label none, as at first, only admins see it. Admins see all
+    repositories, and a key with globs sees nothing else.
+
+    \b
+    Examples:
+      codelode label acme/http public
+      codelode label 'payments/*' internal
+    """
+    for labelled in client.label(name, "" if label == "none" else label):
+        click.echo(printing.plain(f"{labelled}  {label}"))
 
 
 @click.command()

@@ -92,6 +92,8 @@ def create(
         click.echo(printing.to_json({"text": created.text, **asdict(created.key)}))
         return
     click.echo(created.text)
+    for notice in created.notices:
+        printing.note(notice)
     printing.note("keep it now: only its hash is stored, and it cannot be shown again")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _REPOSITORY_COLUMNS = (
     *("repository", "ref", "commit", "files", "chunks", "failed", "indexed"),
-    *("url", "patterns"),
+    *("label", "url", "patterns"),
 )
 _RUN_COLUMNS = ("run", "repository", "ref", "state", "files", "failed", "started", "note")
 _HEALTH_COLUMNS = ("language", "files", "ok", "partial", "error", "unsupported")
@@ -75,6 +75,7 @@ def _status_text(state: Status) -> str:
             for queue in state.queues
         ]
         parts.append(printing.table(("queue", "messages", "workers"), rows))
+    parts += [printing.plain(f"problem: {problem}") for problem in state.problems]
     return "\n\n".join(parts)
 
 
@@ -82,14 +83,15 @@ def _repository_rows(
     repositories: tuple[IndexedRepository, ...],
 ) -> Iterator[tuple[object, ...]]:
     for each in repositories:
-        name, url = each.repository.name, each.repository.url
+        name, url, label = each.repository.name, each.repository.url, each.repository.label or "-"
         patterns = _options(each.repository.patterns)
         if not each.refs:
-            yield name, "-", "-", 0, 0, 0, "-", url, patterns
+            yield name, "-", "-", 0, 0, 0, "-", label, url, patterns
         for ref in each.refs:
             commit = (ref.indexed or "-")[:12]
             indexed = printing.moment(ref.indexed_at)
-            yield name, ref.ref, commit, ref.files, ref.chunks, ref.failed, indexed, url, patterns
+            counts = (ref.files, ref.chunks, ref.failed)
+            yield name, ref.ref, commit, *counts, indexed, label, url, patterns
 
 
 def _options(patterns: FilePatterns) -> str:
@@ -144,4 +146,5 @@ def _status_json(state: Status) -> dict[str, object]:
         "repositories": [_repository_json(each) for each in state.repositories],
         "runs": [asdict(run) for run in state.runs],
         "queues": [asdict(queue) for queue in state.queues],
+        "problems": list(state.problems),
     }

@@ -28,10 +28,11 @@ class CreatedKey:
 
     text: str = field(repr=False)
     key: Key
+    notices: tuple[str, ...] = ()  # which repositories it does not see although its globs match
 
 
 def created_key(message: access_pb2.CreateKeyResponse) -> CreatedKey:
-    return CreatedKey(message.key, key(message.created))
+    return CreatedKey(message.key, key(message.created), tuple(message.notices))
 
 
 def keys(message: access_pb2.ListKeysResponse) -> tuple[Key, ...]:

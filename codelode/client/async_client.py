@@ -61,6 +61,7 @@ class AsyncClient:
     status = _method(calls.status)
     repositories = _method(calls.repositories)
     set_default = _method(calls.set_default)
+    label = _method(calls.label)
     remove = _method(calls.remove)
     retry = _method(calls.retry)
     enrich = _method(calls.enrich)
@@ -74,13 +75,16 @@ class AsyncClient:
         *,
         name: str = "",
         ref: str = "",
+        label: str = "",
         include: Iterable[str] | None = None,
         exclude: Iterable[str] | None = None,
         wait: bool = True,
         on_progress: Callable[[Run], None] | None = None,
     ) -> Run:
         """Bring the index of a repository at a ref up to date; see `Client.index`."""
-        call = calls.start_run(url, name=name, ref=ref, include=include, exclude=exclude)
+        call = calls.start_run(
+            url, name=name, ref=ref, label=label, include=include, exclude=exclude
+        )
         latest = run = await self._send(call)
         if wait:
             async for latest in self.watch(run):

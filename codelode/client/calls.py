@@ -157,6 +157,7 @@ def start_run(
     *,
     name: str = "",
     ref: str = "",
+    label: str = "",
     include: Iterable[str] | None = None,
     exclude: Iterable[str] | None = None,
 ) -> Call[Run]:
@@ -165,6 +166,7 @@ def start_run(
     from codelode.v1 import index_pb2
 
     request = run_request(url, name=name, ref=ref, include=include, exclude=exclude)
+    request.label = label
     return _call("IndexService/StartRun", request, index_pb2.StartRunResponse, index.run_of)
 
 
@@ -219,6 +221,22 @@ def set_default(name: str, ref: str) -> Call[Run]:
     request = index_pb2.SetDefaultRefRequest(repository=name, ref=ref)
     return _call(
         "IndexService/SetDefaultRef", request, index_pb2.SetDefaultRefResponse, index.run_of
+    )
+
+
+@encodable
+def label(names: str, label: str) -> Call[tuple[str, ...]]:
+    """Label the repositories that a name or a glob matches, and return their names.
+
+    `label`: "public", "internal", "private", or "" for none, which decides who sees them.
+    """
+    from codelode.v1 import index_pb2
+
+    return _call(
+        "IndexService/SetLabel",
+        index_pb2.SetLabelRequest(repository=names, label=label),
+        index_pb2.SetLabelResponse,
+        lambda message: tuple(message.repositories),
     )
 
 

@@ -64,6 +64,7 @@ class Client:
     status = _method(calls.status)
     repositories = _method(calls.repositories)
     set_default = _method(calls.set_default)
+    label = _method(calls.label)
     remove = _method(calls.remove)
     retry = _method(calls.retry)
     enrich = _method(calls.enrich)
@@ -77,6 +78,7 @@ class Client:
         *,
         name: str = "",
         ref: str = "",
+        label: str = "",
         include: Iterable[str] | None = None,
         exclude: Iterable[str] | None = None,
         wait: bool = True,
@@ -89,10 +91,12 @@ class Client:
         ref means the default one. `include`, `exclude`: patterns as in a .gitignore at the root.
         Only files that match one of those to include are indexed; those to exclude are left out,
         whatever the repository's own ignore files say. The gateway keeps the patterns: None uses
-        what was given before, an empty list clears it. Raises InvalidQuery with the field that is
-        wrong.
+        what was given before, an empty list clears it. `label` decides who sees the repository:
+        see `codelode.access.Label`. Raises InvalidQuery with the field that is wrong.
         """
-        call = calls.start_run(url, name=name, ref=ref, include=include, exclude=exclude)
+        call = calls.start_run(
+            url, name=name, ref=ref, label=label, include=include, exclude=exclude
+        )
         latest = run = self._send(call)
         for latest in self.watch(run) if wait else ():
             if on_progress is not None:

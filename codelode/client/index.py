@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from codelode.access import Label
 from codelode.model import (
     FilePatterns,
     LanguageHealth,
@@ -45,6 +46,7 @@ class Status:
     queues: tuple[Queue, ...]
     embedder: str
     store: str
+    problems: tuple[str, ...]  # of the gateway's configuration, for admins
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def indexed(message: index_pb2.Repository) -> IndexedRepository:
             default_ref=RefName(message.default_ref),
             is_pinned=message.is_pinned,
             patterns=FilePatterns(tuple(message.include), tuple(message.exclude)),
+            label=Label(message.label) if message.label else None,
         ),
         refs=tuple(map(_ref, message.refs)),
     )
@@ -148,6 +151,7 @@ def status(message: index_pb2.GetStatusResponse) -> Status:
         queues=tuple(Queue(q.name, q.messages, q.workers) for q in message.queues),
         embedder=message.embedder,
         store=message.store,
+        problems=tuple(message.problems),
     )
 
 

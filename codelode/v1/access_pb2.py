@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x63odelode/v1/access.proto\x12\x0b\x63odelode.v1\"Z\n\x10\x43reateKeyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x14\n\x0crepositories\x18\x03 \x03(\t\x12\x14\n\x0c\x65xpires_in_s\x18\x04 \x01(\x01\"F\n\x11\x43reateKeyResponse\x12\x0b\n\x03key\x18\x01 \x01(\t\x12$\n\x07\x63reated\x18\x02 \x01(\x0b\x32\x13.codelode.v1.ApiKey\"\xa1\x01\n\x06\x41piKey\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\"\n\x06\x62ounds\x18\x04 \x03(\x0b\x32\x12.codelode.v1.Bound\x12\x12\n\ncreated_at\x18\x05 \x01(\x01\x12\x12\n\ncreated_by\x18\x06 \x01(\t\x12\x12\n\nexpires_at\x18\x07 \x01(\x01\x12\x0f\n\x07used_at\x18\x08 \x01(\x01\"\x16\n\x05\x42ound\x12\r\n\x05globs\x18\x01 \x03(\t\"\x11\n\x0fListKeysRequest\"5\n\x10ListKeysResponse\x12!\n\x04keys\x18\x01 \x03(\x0b\x32\x13.codelode.v1.ApiKey\" \n\x10RevokeKeyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x13\n\x11RevokeKeyResponse2\xf0\x01\n\rAccessService\x12J\n\tCreateKey\x12\x1d.codelode.v1.CreateKeyRequest\x1a\x1e.codelode.v1.CreateKeyResponse\x12G\n\x08ListKeys\x12\x1c.codelode.v1.ListKeysRequest\x1a\x1d.codelode.v1.ListKeysResponse\x12J\n\tRevokeKey\x12\x1d.codelode.v1.RevokeKeyRequest\x1a\x1e.codelode.v1.RevokeKeyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x63odelode/v1/access.proto\x12\x0b\x63odelode.v1\"Z\n\x10\x43reateKeyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x14\n\x0crepositories\x18\x03 \x03(\t\x12\x14\n\x0c\x65xpires_in_s\x18\x04 \x01(\x01\"W\n\x11\x43reateKeyResponse\x12\x0b\n\x03key\x18\x01 \x01(\t\x12$\n\x07\x63reated\x18\x02 \x01(\x0b\x32\x13.codelode.v1.ApiKey\x12\x0f\n\x07notices\x18\x03 \x03(\t\"\xa1\x01\n\x06\x41piKey\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\"\n\x06\x62ounds\x18\x04 \x03(\x0b\x32\x12.codelode.v1.Bound\x12\x12\n\ncreated_at\x18\x05 \x01(\x01\x12\x12\n\ncreated_by\x18\x06 \x01(\t\x12\x12\n\nexpires_at\x18\x07 \x01(\x01\x12\x0f\n\x07used_at\x18\x08 \x01(\x01\"\x16\n\x05\x42ound\x12\r\n\x05globs\x18\x01 \x03(\t\"\x11\n\x0fListKeysRequest\"5\n\x10ListKeysResponse\x12!\n\x04keys\x18\x01 \x03(\x0b\x32\x13.codelode.v1.ApiKey\" \n\x10RevokeKeyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x13\n\x11RevokeKeyResponse2\xf0\x01\n\rAccessService\x12J\n\tCreateKey\x12\x1d.codelode.v1.CreateKeyRequest\x1a\x1e.codelode.v1.CreateKeyResponse\x12G\n\x08ListKeys\x12\x1c.codelode.v1.ListKeysRequest\x1a\x1d.codelode.v1.ListKeysResponse\x12J\n\tRevokeKey\x12\x1d.codelode.v1.RevokeKeyRequest\x1a\x1e.codelode.v1.RevokeKeyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,19 +34,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATEKEYREQUEST']._serialized_start=41
   _globals['_CREATEKEYREQUEST']._serialized_end=131
   _globals['_CREATEKEYRESPONSE']._serialized_start=133
-  _globals['_CREATEKEYRESPONSE']._serialized_end=203
-  _globals['_APIKEY']._serialized_start=206
-  _globals['_APIKEY']._serialized_end=367
-  _globals['_BOUND']._serialized_start=369
-  _globals['_BOUND']._serialized_end=391
-  _globals['_LISTKEYSREQUEST']._serialized_start=393
-  _globals['_LISTKEYSREQUEST']._serialized_end=410
-  _globals['_LISTKEYSRESPONSE']._serialized_start=412
-  _globals['_LISTKEYSRESPONSE']._serialized_end=465
-  _globals['_REVOKEKEYREQUEST']._serialized_start=467
-  _globals['_REVOKEKEYREQUEST']._serialized_end=499
-  _globals['_REVOKEKEYRESPONSE']._serialized_start=501
-  _globals['_REVOKEKEYRESPONSE']._serialized_end=520
-  _globals['_ACCESSSERVICE']._serialized_start=523
-  _globals['_ACCESSSERVICE']._serialized_end=763
+  _globals['_CREATEKEYRESPONSE']._serialized_end=220
+  _globals['_APIKEY']._serialized_start=223
+  _globals['_APIKEY']._serialized_end=384
+  _globals['_BOUND']._serialized_start=386
+  _globals['_BOUND']._serialized_end=408
+  _globals['_LISTKEYSREQUEST']._serialized_start=410
+  _globals['_LISTKEYSREQUEST']._serialized_end=427
+  _globals['_LISTKEYSRESPONSE']._serialized_start=429
+  _globals['_LISTKEYSRESPONSE']._serialized_end=482
+  _globals['_REVOKEKEYREQUEST']._serialized_start=484
+  _globals['_REVOKEKEYREQUEST']._serialized_end=516
+  _globals['_REVOKEKEYRESPONSE']._serialized_start=518
+  _globals['_REVOKEKEYRESPONSE']._serialized_end=537
+  _globals['_ACCESSSERVICE']._serialized_start=540
+  _globals['_ACCESSSERVICE']._serialized_end=780
 # @@protoc_insertion_point(module_scope)

@@ -27,6 +27,7 @@ class StartRunRequest(_message.Message):
     REF_FIELD_NUMBER: _builtins.int
     INCLUDE_FIELD_NUMBER: _builtins.int
     EXCLUDE_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
     url: _builtins.str
     """An https:// or ssh:// URL, host:path, or an absolute local path that the server allows."""
     name: _builtins.str
@@ -34,6 +35,10 @@ class StartRunRequest(_message.Message):
     ref: _builtins.str
     """Branch, tag, or commit; empty: the default ref of the repository. The first run without a ref
     chooses it: the default branch of the remote, else main or master, else the ref indexed first.
+    """
+    label: _builtins.str
+    """"public", "internal", or "private"; empty: keep the label of the repository. Requires the role
+    admin.
     """
     @_builtins.property
     def include(self) -> Global___Patterns:
@@ -56,10 +61,11 @@ class StartRunRequest(_message.Message):
         ref: _builtins.str = ...,
         include: Global___Patterns | None = ...,
         exclude: Global___Patterns | None = ...,
+        label: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["exclude", b"exclude", "include", b"include"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclude", b"exclude", "include", b"include", "name", b"name", "ref", b"ref", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclude", b"exclude", "include", b"include", "label", b"label", "name", b"name", "ref", b"ref", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -307,11 +313,16 @@ class Repository(_message.Message):
     INCLUDE_FIELD_NUMBER: _builtins.int
     EXCLUDE_FIELD_NUMBER: _builtins.int
     IS_PINNED_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     url: _builtins.str
     default_ref: _builtins.str
     is_pinned: _builtins.bool
     """False: the default ref is only the one that was indexed first."""
+    label: _builtins.str
+    """Who sees the repository: "public": everyone; "internal": whom a glob matches; "private": whom a
+    glob names; empty: admins alone.
+    """
     @_builtins.property
     def refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefStatus]: ...
     @_builtins.property
@@ -330,10 +341,11 @@ class Repository(_message.Message):
         include: _abc.Iterable[_builtins.str] | None = ...,
         exclude: _abc.Iterable[_builtins.str] | None = ...,
         is_pinned: _builtins.bool = ...,
+        label: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_ref", b"default_ref", "exclude", b"exclude", "include", b"include", "is_pinned", b"is_pinned", "name", b"name", "refs", b"refs", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_ref", b"default_ref", "exclude", b"exclude", "include", b"include", "is_pinned", b"is_pinned", "label", b"label", "name", b"name", "refs", b"refs", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -447,6 +459,7 @@ class GetStatusResponse(_message.Message):
     QUEUES_FIELD_NUMBER: _builtins.int
     EMBEDDER_FIELD_NUMBER: _builtins.int
     STORE_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     chunks: _builtins.int
     embedder: _builtins.str
@@ -459,6 +472,10 @@ class GetStatusResponse(_message.Message):
 
     @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___Queue]: ...
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What is wrong with the configuration of the gateway; for admins who see every repository."""
+
     def __init__(
         self,
         *,
@@ -469,10 +486,11 @@ class GetStatusResponse(_message.Message):
         queues: _abc.Iterable[Global___Queue] | None = ...,
         embedder: _builtins.str = ...,
         store: _builtins.str = ...,
+        problems: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "embedder", b"embedder", "queues", b"queues", "repositories", b"repositories", "runs", b"runs", "store", b"store", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "embedder", b"embedder", "problems", b"problems", "queues", b"queues", "repositories", b"repositories", "runs", b"runs", "store", b"store", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -546,6 +564,52 @@ class SetDefaultRefResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SetDefaultRefResponse: _TypeAlias = SetDefaultRefResponse  # noqa: Y015
+
+@_typing.final
+class SetLabelRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    """A name, or a glob: "payments/*"."""
+    label: _builtins.str
+    """"public", "internal", or "private"; empty removes the label."""
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        label: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["label", b"label", "repository", b"repository"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetLabelRequest: _TypeAlias = SetLabelRequest  # noqa: Y015
+
+@_typing.final
+class SetLabelResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The names of the labelled repositories."""
+
+    def __init__(
+        self,
+        *,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["repositories", b"repositories"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetLabelResponse: _TypeAlias = SetLabelResponse  # noqa: Y015
 
 @_typing.final
 class RemoveRepositoryRequest(_message.Message):

@@ -70,6 +70,11 @@ class IndexServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_index__pb2.SetDefaultRefRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_index__pb2.SetDefaultRefResponse.FromString,
                 _registered_method=True)
+        self.SetLabel = channel.unary_unary(
+                '/codelode.v1.IndexService/SetLabel',
+                request_serializer=codelode_dot_v1_dot_index__pb2.SetLabelRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_index__pb2.SetLabelResponse.FromString,
+                _registered_method=True)
         self.ListFailures = channel.unary_unary(
                 '/codelode.v1.IndexService/ListFailures',
                 request_serializer=codelode_dot_v1_dot_index__pb2.ListFailuresRequest.SerializeToString,
@@ -139,6 +144,13 @@ class IndexServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetLabel(self, request, context):
+        """Labels repositories, which decides who sees them. Requires the role admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListFailures(self, request, context):
         """Lists files that are not in the index, with the reasons.
         """
@@ -197,6 +209,11 @@ def add_IndexServiceServicer_to_server(servicer, server):
                     servicer.SetDefaultRef,
                     request_deserializer=codelode_dot_v1_dot_index__pb2.SetDefaultRefRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_index__pb2.SetDefaultRefResponse.SerializeToString,
+            ),
+            'SetLabel': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLabel,
+                    request_deserializer=codelode_dot_v1_dot_index__pb2.SetLabelRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_index__pb2.SetLabelResponse.SerializeToString,
             ),
             'ListFailures': grpc.unary_unary_rpc_method_handler(
                     servicer.ListFailures,
@@ -404,6 +421,33 @@ class IndexService(object):
             '/codelode.v1.IndexService/SetDefaultRef',
             codelode_dot_v1_dot_index__pb2.SetDefaultRefRequest.SerializeToString,
             codelode_dot_v1_dot_index__pb2.SetDefaultRefResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLabel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.IndexService/SetLabel',
+            codelode_dot_v1_dot_index__pb2.SetLabelRequest.SerializeToString,
+            codelode_dot_v1_dot_index__pb2.SetLabelResponse.FromString,
             options,
             channel_credentials,
             insecure,

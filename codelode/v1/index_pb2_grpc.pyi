@@ -46,6 +46,8 @@ class IndexServiceStub:
     """Removes a repository and all its data, or one ref of it."""
     SetDefaultRef: _grpc.UnaryUnaryMultiCallable[_index_pb2.SetDefaultRefRequest, _index_pb2.SetDefaultRefResponse]
     """Starts a run that indexes a ref and makes it the default one, which searches without a ref use."""
+    SetLabel: _grpc.UnaryUnaryMultiCallable[_index_pb2.SetLabelRequest, _index_pb2.SetLabelResponse]
+    """Labels repositories, which decides who sees them. Requires the role admin."""
     ListFailures: _grpc.UnaryUnaryMultiCallable[_index_pb2.ListFailuresRequest, _index_pb2.ListFailuresResponse]
     """Lists files that are not in the index, with the reasons."""
     RetryFailures: _grpc.UnaryUnaryMultiCallable[_index_pb2.RetryFailuresRequest, _index_pb2.RetryFailuresResponse]
@@ -71,6 +73,8 @@ class IndexServiceAsyncStub(IndexServiceStub):
     """Removes a repository and all its data, or one ref of it."""
     SetDefaultRef: _aio.UnaryUnaryMultiCallable[_index_pb2.SetDefaultRefRequest, _index_pb2.SetDefaultRefResponse]  # type: ignore[assignment]
     """Starts a run that indexes a ref and makes it the default one, which searches without a ref use."""
+    SetLabel: _aio.UnaryUnaryMultiCallable[_index_pb2.SetLabelRequest, _index_pb2.SetLabelResponse]  # type: ignore[assignment]
+    """Labels repositories, which decides who sees them. Requires the role admin."""
     ListFailures: _aio.UnaryUnaryMultiCallable[_index_pb2.ListFailuresRequest, _index_pb2.ListFailuresResponse]  # type: ignore[assignment]
     """Lists files that are not in the index, with the reasons."""
     RetryFailures: _aio.UnaryUnaryMultiCallable[_index_pb2.RetryFailuresRequest, _index_pb2.RetryFailuresResponse]  # type: ignore[assignment]
@@ -135,6 +139,14 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.SetDefaultRefResponse, _abc.Awaitable[_index_pb2.SetDefaultRefResponse]]:
         """Starts a run that indexes a ref and makes it the default one, which searches without a ref use."""
+
+    @_abc_1.abstractmethod
+    def SetLabel(
+        self,
+        request: _index_pb2.SetLabelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_index_pb2.SetLabelResponse, _abc.Awaitable[_index_pb2.SetLabelResponse]]:
+        """Labels repositories, which decides who sees them. Requires the role admin."""
 
     @_abc_1.abstractmethod
     def ListFailures(

@@ -34,8 +34,8 @@ class Access:
         for authenticator in self._authenticators:
             found = await authenticator.identity(credentials)
             if found is not None:
-                visible = await self._visibilities.of(found)
-                return Principal(found.name, found.role, visible, found.bounds, found.expires_at)
+                role, visible = await self._visibilities.of(found)
+                return Principal(found.name, role, visible, found.bounds, found.expires_at)
         raise Unauthenticated(NO_TOKEN)
 
     @asynccontextmanager

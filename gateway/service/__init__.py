@@ -8,7 +8,7 @@ once for all faces.
 
 from gateway.service.dependencies import Dependencies
 from gateway.service.keys import create_key, list_keys, revoke_key
-from gateway.service.repositories import register, remove, repositories
+from gateway.service.repositories import label, register, remove, repositories
 from gateway.service.runs import cancel, enrich, retry_failures, set_default, start, watch
 from gateway.service.search import context, search, similar
 from gateway.service.status import failures, status
@@ -23,6 +23,7 @@ __all__ = [
     "explain",
     "failures",
     "graph",
+    "label",
     "list_keys",
     "register",
     "remove",

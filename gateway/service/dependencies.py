@@ -74,6 +74,7 @@ class Dependencies:
     keys: ApiKeys
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
+    problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks
     draining: asyncio.Event = field(default_factory=asyncio.Event)  # when it is set, streams end
 
     async def close(self) -> None:

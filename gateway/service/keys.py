@@ -13,9 +13,10 @@ import time
 from collections.abc import Sequence
 
 from codelode import api_keys, repository_globs
-from codelode.access import FRESH_S, Bounds, Principal, Role
+from codelode.access import FRESH_S, Bounds, Label, Principal, Role
 from codelode.api_keys import ApiKey
 from codelode.errors import Denied, InvalidQuery, NotFound
+from codelode.repository_globs import Within, literals
 from gateway.service.audit import note
 from gateway.service.catalog import unknown
 from gateway.service.dependencies import Dependencies
@@ -44,7 +45,8 @@ async def create_key(
         raise InvalidQuery(
             "name", f"{key.name!r} is the name of another key; choose another, or revoke that one"
         )
-    return CreatedKey(key=api_keys.text(id, secret), created=key_of(key))
+    notices = await asyncio.to_thread(_notices, dependencies, key)
+    return CreatedKey(key=api_keys.text(id, secret), created=key_of(key), notices=notices)
 
 
 @permitted
@@ -64,6 +66,30 @@ async def revoke_key(dependencies: Dependencies, principal: Principal, name: str
         raise NotFound(unknown("key", name, names) if names else f"there is no key {name[:100]!r}")
     await asyncio.to_thread(dependencies.keys.remove, found.id)
     await asyncio.sleep(FRESH_S)
+
+
+def _notices(dependencies: Dependencies, key: ApiKey) -> tuple[str, ...]:
+    """Return which repositories the key does not see although its globs match."""
+    if key.role is Role.ADMIN:
+        return ()
+    if not key.bounds:
+        return ("without globs, the key sees only the repositories with the label public",)
+    within, named = Within(key.bounds), literals(glob for globs in key.bounds for glob in globs)
+    labels = {n: label for n, label in dependencies.ledger.labels().items() if n in within}
+    bare = sum(label is None for label in labels.values())
+    private = sum(one is Label.PRIVATE and name not in named for name, one in labels.items())
+    reasons = (
+        (
+            bare,
+            "have no label; `codelode label NAME internal` makes them visible",
+        ),
+        (private, "are private; a key sees them if it names them without wildcards"),
+    )
+    return tuple(
+        f"the key does not see {count} of the {len(labels)} matching repositories: they {reason}"
+        for count, reason in reasons
+        if count
+    )
 
 
 def _within(dependencies: Dependencies, principal: Principal) -> list[ApiKey]:

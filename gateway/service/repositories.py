@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
 from contextlib import suppress
 from functools import partial
 
 from codelode import registration
-from codelode.access import Principal
-from codelode.errors import InvalidQuery, Unavailable
+from codelode.access import FRESH_S, Label, Principal, Role
+from codelode.errors import InvalidQuery, NotFound, Unavailable
 from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, RunState
+from codelode.repository_globs import MAX_GLOB_CHARS, Within, matcher
+from codelode.repository_globs import problem as problem_of
 from gateway.service import results
 from gateway.service.audit import note
-from gateway.service.catalog import VisibleCatalog
+from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.dependencies import Dependencies
 from gateway.service.requests import RegisterRequest
-from gateway.service.roles import permitted
+from gateway.service.roles import ROLES, permitted, require
 
 #: Runs among which those of a ref that are not over are found: as many as the ledger keeps.
 RUNS_LOOKED_AT = 1_000
@@ -33,12 +36,28 @@ async def repositories(
 async def register(
     dependencies: Dependencies, principal: Principal, request: RegisterRequest
 ) -> Repository:
-    """Register a repository, or change the patterns of a registered one.
+    """Register a repository, or change the patterns or the label of a registered one.
 
-    Raises Denied for a name outside of the visibility, whether or not such a repository exists.
+    Only an admin registers new names and labels repositories. Raises Denied for a name outside of
+    the visibility, whether or not such a repository exists.
     """
     found = await asyncio.to_thread(registered, dependencies, principal, request)
     note(repository=found.name)
+    await settled(principal, request, found.name)
+    return found
+
+
+@permitted
+async def label(
+    dependencies: Dependencies, principal: Principal, names: str, label: str
+) -> tuple[RepositoryName, ...]:
+    """Label the visible repositories that a glob matches; an empty label removes theirs.
+
+    Every gateway obeys the label when this returns. Raises InvalidQuery, NotFound.
+    """
+    note(repository=names[:MAX_GLOB_CHARS], label=label[:100])
+    found = await asyncio.to_thread(_label, dependencies, principal, names, label)
+    await asyncio.sleep(FRESH_S)
     return found
 
 
@@ -65,15 +84,60 @@ def registered(
     dependencies: Dependencies, principal: Principal, request: RegisterRequest
 ) -> Repository:
     """Register what the request names; see `codelode.registration`."""
-    return registration.register(
+    label = _checked_label(request.label)
+    if label is not None:
+        require(principal, ROLES["label"], what="label")
+    found = registration.register(
         dependencies.ledger,
-        principal.visible,
+        _registrable(principal),
         url=request.url,
         name=request.name,
         include=request.include,
         exclude=request.exclude,
         local_paths=dependencies.settings.local_paths,
     )
+    if label is not None:
+        dependencies.ledger.set_label(found.name, label)
+    return found
+
+
+async def settled(principal: Principal, request: RegisterRequest, name: RepositoryName) -> None:
+    """Wait until every gateway knows what the request may have changed about visibilities."""
+    if request.label or name not in principal.visible:
+        await asyncio.sleep(FRESH_S)
+
+
+def _registrable(principal: Principal) -> Container[RepositoryName]:
+    """Return the names that the principal may register.
+
+    An admin sees every repository within its bounds, so it learns nothing from a name that is
+    taken. Anyone else would, and may therefore name only repositories that it sees.
+    """
+    has_namespace = principal.role is Role.ADMIN and principal.bounds
+    return Within(principal.bounds) if has_namespace else principal.visible
+
+
+def _label(
+    dependencies: Dependencies, principal: Principal, names: str, label: str
+) -> tuple[RepositoryName, ...]:
+    if problem := problem_of([names]):
+        raise InvalidQuery("repository", problem)
+    checked, matches = _checked_label(label), matcher((names,))
+    known = VisibleCatalog(dependencies.ledger, principal.visible).names()
+    found = tuple(name for name in known if matches(name))
+    if not found:
+        raise NotFound(unknown("repository", names, known))
+    for name in found:
+        dependencies.ledger.set_label(name, checked)
+    return found
+
+
+def _checked_label(label: str) -> Label | None:
+    if not label:
+        return None
+    if label not in tuple(Label):
+        raise InvalidQuery("label", unknown("label", label, tuple(Label)))
+    return Label(label)
 
 
 def _remove(dependencies: Dependencies, principal: Principal, name: str) -> None:

@@ -99,6 +99,7 @@ class RegisterRequest:
 
     url: str
     name: str = ""
+    label: str = ""  # empty: leave it unchanged
     include: Sequence[str] | None = None  # None: leave them unchanged
     exclude: Sequence[str] | None = None
 

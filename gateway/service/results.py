@@ -181,6 +181,7 @@ class Repository:
     refs: tuple[RefStatus, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
+    label: str  # empty: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,7 @@ class Status:
     queues: tuple[Queue, ...]
     embedder: str
     store: str
+    problems: tuple[str, ...] = ()  # of the gateway's configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,7 @@ class CreatedKey:
 
     key: str = field(repr=False)
     created: Key
+    notices: tuple[str, ...] = ()  # what the key does not see, contrary to what may be expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +317,7 @@ def repository(item: model.Repository, refs: Iterable[model.RefStatus]) -> Repos
         refs=tuple(map(_ref_status, refs)),
         include=item.patterns.include,
         exclude=item.patterns.exclude,
+        label=item.label or "",
     )
 
 

@@ -35,6 +35,7 @@ ROLES: Mapping[str, Role] = {
     "enrich": Role.INDEXER,
     "set_default": Role.INDEXER,
     "remove": Role.ADMIN,
+    "label": Role.ADMIN,
     "create_key": Role.ADMIN,
     "list_keys": Role.ADMIN,
     "revoke_key": Role.ADMIN,

@@ -25,7 +25,7 @@ from codelode.model import (
 from gateway.service.audit import involve, note
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
-from gateway.service.repositories import registered
+from gateway.service.repositories import registered, settled
 from gateway.service.requests import StartRequest
 from gateway.service.roles import permitted
 
@@ -39,6 +39,7 @@ async def start(dependencies: Dependencies, principal: Principal, request: Start
     involve(filter(None, [request.name]))
     run = await asyncio.to_thread(_start, dependencies, principal, request)
     note(run=run.id, repository=run.repository)
+    await settled(principal, request, run.repository)
     return run
 
 

@@ -31,10 +31,11 @@ _Failure = tuple[RepositoryName, RefName, FileRecord]
 async def status(dependencies: Dependencies, backends: Backends, principal: Principal) -> Status:
     """Return repositories, recent runs, queues and workers at one moment."""
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
-    repositories, runs, queues, chunks = await asyncio.gather(
+    repositories, runs, queues, problems, chunks = await asyncio.gather(
         asyncio.to_thread(listed, catalog),
         asyncio.to_thread(catalog.recent, RECENT_RUNS),
         asyncio.to_thread(_queues, dependencies, principal),
+        asyncio.to_thread(_problems, dependencies, principal),
         backends.chunks.count(principal.visible),
     )
     return Status(
@@ -45,6 +46,7 @@ async def status(dependencies: Dependencies, backends: Backends, principal: Prin
         queues=queues,
         embedder=backends.embedder.identity,
         store=dependencies.settings.store,
+        problems=problems,
     )
 
 
@@ -59,8 +61,16 @@ async def failures(
 
 def _queues(dependencies: Dependencies, principal: Principal) -> tuple[Queue, ...]:
     """Return the queues, for admins who see everything: they serve all repositories."""
-    is_shown = principal.role is Role.ADMIN and principal.visible.is_everything
-    return dependencies.jobs.queues() if is_shown else ()
+    return dependencies.jobs.queues() if _is_operator(principal) else ()
+
+
+def _problems(dependencies: Dependencies, principal: Principal) -> tuple[str, ...]:
+    """Return what is wrong with the configuration; it may name repositories."""
+    return dependencies.problems() if _is_operator(principal) else ()
+
+
+def _is_operator(principal: Principal) -> bool:
+    return principal.role is Role.ADMIN and principal.visible.is_everything
 
 
 def _failures(

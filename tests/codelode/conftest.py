@@ -221,6 +221,10 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
         self._note(request, context)
         return index_pb2.SetDefaultRefResponse(run=run_message("pulling"))
 
+    def SetLabel(self, request, context):
+        self._note(request, context)
+        return index_pb2.SetLabelResponse(repositories=[request.repository])
+
     def RemoveRepository(self, request, context):
         self._note(request, context)
         return index_pb2.RemoveRepositoryResponse()

@@ -20,7 +20,7 @@ from codelode.backends.memory.ledger import MemoryLedger
 from codelode.client import AsyncClient, Client, Hit, SearchResult, calls, request, watching
 from codelode.client.request import Search
 from codelode.model import RunState
-from codelode.v1 import graph_pb2, index_pb2, search_pb2
+from codelode.v1 import access_pb2, graph_pb2, index_pb2, search_pb2
 from gateway.service import options, queries
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.requests import SimilarRequest
@@ -620,7 +620,7 @@ def test_every_method_says_what_it_does():
 def test_there_is_a_call_for_every_method_of_the_api():
     services = [
         service
-        for module in (search_pb2, graph_pb2, index_pb2)
+        for module in (search_pb2, graph_pb2, index_pb2, access_pb2)
         for service in module.DESCRIPTOR.services_by_name.values()
     ]
     methods = {
@@ -634,7 +634,8 @@ def test_there_is_a_call_for_every_method_of_the_api():
         *(calls.cancel("r1"), calls.status(), calls.repositories(), calls.remove("n")),
         calls.set_default("n", "main"),
         calls.failures(None, "", include_skipped=False, include_partial=False),
-        *(calls.retry(), calls.enrich()),
+        *(calls.retry(), calls.enrich(), calls.label("n", "public")),
+        *(calls.create_key("k"), calls.keys(), calls.revoke_key("k")),
     )
 
     assert {

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from codelode.access import EVERYTHING, Visibility
+from codelode.access import EVERYTHING, Label, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.redis.ledger import RedisLedger
 from codelode.ledger import (
@@ -150,6 +150,38 @@ def test_a_name_that_is_registered_anew_has_no_patterns(ledger):
     ledger.set_patterns(APP, include=["src/"], exclude=["gen/"])
     ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
     assert patterns(ledger) == FilePatterns()
+
+
+def test_a_repository_has_no_label_until_it_gets_one_and_keeps_it(ledger):
+    other = RepositoryName("acme/other")
+    ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
+    assert ledger.labels() == {APP: None, other: None}
+    ledger.set_label(APP, Label.INTERNAL)
+    ledger.register(Repository(APP, "https://example.org/moved", MAIN))
+    ledger.set_patterns(APP, include=["src/"])
+    assert ledger.labels() == {APP: Label.INTERNAL, other: None}
+    assert [one.label for one in ledger.repositories()] == [Label.INTERNAL, None]
+    assert [one.label for one in ledger.get_all([other, APP])] == [None, Label.INTERNAL]
+    ledger.set_label(APP, None)
+    assert ledger.get(APP).label is None
+
+
+def test_a_name_that_is_registered_anew_has_no_label(ledger):
+    ledger.set_label(APP, Label.PUBLIC)
+    ledger.unregister(APP)
+    ledger.set_label(APP, Label.PUBLIC)
+    assert ledger.labels() == {}
+    ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
+    assert ledger.labels() == {APP: None}
+
+
+def test_a_repository_that_a_failed_first_run_withdraws_leaves_no_label(ledger):
+    ledger.set_label(APP, Label.PUBLIC)
+    run = ledger.create(APP, MAIN)
+    ledger.end(run.id, RunState.FAILED, "no such repository", withdraws=True)
+    assert ledger.labels() == {}
+    ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
+    assert ledger.labels() == {APP: None}
 
 
 def test_a_ref_tells_the_patterns_of_its_last_complete_run(ledger):

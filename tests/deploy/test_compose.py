@@ -143,7 +143,7 @@ def test_every_setting_can_be_set_in_the_environment_file(services):
     """Compose gives some settings a value; the others take theirs from `.env`."""
     # Of the command line, and of `codelode up`; Compose passes the token itself.
     decided_elsewhere = {"server", "redis_bin", "redis_memory_mb", "token_file"}
-    of_the_gateway = {"listen", "health_listen", "token"}
+    of_the_gateway = {"listen", "health_listen", "token", "access_file"}
     for name in set(Settings.model_fields) - decided_elsewhere:
         served_by = ["gateway"] if name in of_the_gateway else [*STAGE_NAMES, "beat", "gateway"]
         for service in served_by:

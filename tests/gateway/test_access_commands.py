@@ -26,6 +26,13 @@ def running(tmp_path_factory):
     started.close()
 
 
+@pytest.fixture(autouse=True)
+def _unlabelled(running):
+    yield
+    with Client(running.address) as client:
+        client.label("**", "")
+
+
 @pytest.fixture
 def codelode(running, capsys, monkeypatch):
     """Run `codelode ARGUMENTS…` as the admin, or with a key."""
@@ -46,6 +53,7 @@ def test_a_key_is_created_shown_once_used_listed_and_revoked(codelode):
 
     key = created.out.strip()
     assert created.status == 0
+    codelode("label", "acme/*", "internal")
     assert "cannot be shown again" in created.err
     found = json.loads(codelode("repos", "--json", key=key).out)
     assert [one["name"] for one in found] == ["acme/http"]
@@ -86,6 +94,7 @@ async def test_both_clients_create_list_and_revoke(running):
         assert created.key.role == "indexer"
         assert created.text not in repr(created)
         assert client.keys() == (created.key,)
+        assert client.label("acme/*", "internal") == ("acme/http", "acme/web")
     async with AsyncClient(running.address, token=created.text) as own:
         assert [one.repository.name for one in await own.repositories()] == [
             "acme/http",
@@ -97,3 +106,26 @@ async def test_both_clients_create_list_and_revoke(running):
             await admin.revoke_key("one")
         with pytest.raises(Unauthenticated):
             await own.repositories()
+
+
+def test_a_label_decides_who_sees_a_repository(codelode):
+    key = codelode("keys", "create", "reader").out.strip()
+    assert "no repositories yet" in codelode("repos", key=key).err
+
+    answer = codelode("label", "acme/h*", "public")
+
+    assert (answer.status, answer.out) == (0, "acme/http  public\n")
+    found = json.loads(codelode("repos", "--json", key=key).out)
+    assert [(one["name"], one["label"]) for one in found] == [("acme/http", "public")]
+    assert "public" in codelode("repos").out
+    assert codelode("label", "acme/http", "none").status == 0
+    assert "no repositories yet" in codelode("repos", key=key).err
+    assert "requires the role admin" in codelode("label", "acme/http", "public", key=key).err
+    codelode("keys", "revoke", "reader")
+
+
+def test_a_new_key_is_told_what_it_does_not_see(codelode):
+    created = codelode("keys", "create", "web", "--repos", "acme/web")
+
+    assert "1 of the 1 matching repositories: they have no label" in created.err
+    codelode("keys", "revoke", "web")

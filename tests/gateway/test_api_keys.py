@@ -16,7 +16,7 @@ import structlog
 from grpc import aio
 
 from codelode import api_keys
-from codelode.access import EVERYTHING, FRESH_S, Principal, Role, Visibility
+from codelode.access import EVERYTHING, FRESH_S, Label, Principal, Role, Visibility
 from codelode.api_keys import ApiKey
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.errors import Denied, InvalidQuery, NotFound, Unauthenticated, Unavailable
@@ -264,6 +264,7 @@ async def test_a_key_is_bound_by_the_bounds_of_its_creator(dependencies, keys):
     seen = [Repository(name, "u") for name in ("payments/api", "legal/x")]
     for one in seen:
         dependencies.ledger.register(one)
+        dependencies.ledger.set_label(one.name, Label.INTERNAL)
     given = Access([KeyAuthenticator(keys)], Visibilities(dependencies.ledger))
     principal = await given.principal(Credentials(f"Bearer {created.key}"))
     assert principal.visible == Visibility.of(["payments/api"])

@@ -50,6 +50,7 @@ ARGUMENTS = {
     "enrich": ("",),
     "set_default": ("acme/http", "main"),
     "remove": ("acme/http",),
+    "label": ("acme/http", "public"),
     "create_key": (CreateKeyRequest("ci", "reader"),),
     "list_keys": (),
     "revoke_key": ("ci",),

@@ -15,7 +15,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
-from codelode.access import Visibility
+from codelode.access import Label, Visibility
 from codelode.ledger import (
     AHEAD,
     AHEAD_MS,
@@ -27,7 +27,6 @@ from codelode.ledger import (
     WorkItem,
 )
 from codelode.model import (
-    ALL_FILES,
     BlobId,
     FilePatterns,
     FileRecord,
@@ -122,8 +121,10 @@ class MemoryLedger:
     @_atomic
     def register(self, repository: Repository) -> None:
         known = self._repositories.get(repository.name)
-        patterns = known.patterns if known else ALL_FILES
-        self._repositories[repository.name] = replace(repository, patterns=patterns)
+        kept = known or Repository(repository.name, repository.url)
+        self._repositories[repository.name] = replace(
+            repository, patterns=kept.patterns, label=kept.label
+        )
 
     @_atomic
     def set_patterns(
@@ -142,6 +143,16 @@ class MemoryLedger:
             kept.exclude if exclude is None else tuple(exclude),
         )
         self._repositories[name] = replace(known, patterns=patterns)
+
+    @_atomic
+    def set_label(self, name: RepositoryName, label: Label | None) -> None:
+        known = self._repositories.get(name)
+        if known is not None:
+            self._repositories[name] = replace(known, label=label)
+
+    @_atomic
+    def labels(self) -> Mapping[RepositoryName, Label | None]:
+        return {name: repository.label for name, repository in self._repositories.items()}
 
     @_atomic
     def get(self, name: RepositoryName) -> Repository | None:

@@ -5,6 +5,7 @@
 --   repositories      HASH name -> JSON [url, default_ref, is_pinned]; those of old releases end
 --                     before the last
 --   include, exclude  HASH name -> JSON list of patterns
+--   labels            HASH name -> label, or '' for none
 --   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at, patterns];
 --                     those of old releases end before the patterns
 --   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks,
@@ -247,7 +248,7 @@ local following, repository = close_run(run, ARGV[2], ARGV[3]), run_field(run, '
 if ARGV[4] == '1' and redis.call('HEXISTS', key('active'), repository) == 0
     and redis.call('EXISTS', key('refs:' .. repository)) == 0 then
   redis.call('SADD', key('leaving'), repository)
-  for _, of_name in ipairs({'repositories', 'include', 'exclude'}) do
+  for _, of_name in ipairs({'repositories', 'include', 'exclude', 'labels'}) do
     redis.call('HDEL', key(of_name), repository)
   end
   redis.call('INCR', key('generation'))
@@ -472,7 +473,8 @@ end
 return found
 
 --- limit
--- name, then include or exclude and the JSON list of its patterns -> 0 when it is not registered
+-- name, then include or exclude and the JSON list of its patterns, or labels and its label
+-- -> 0 when it is not registered
 if redis.call('HEXISTS', key('repositories'), ARGV[1]) == 0 then return 0 end
 for i = 2, #ARGV, 2 do redis.call('HSET', key(ARGV[i]), ARGV[1], ARGV[i + 1]) end
 return 1
@@ -490,8 +492,8 @@ redis.call('SADD', key('leaving'), ARGV[1])
 return 1
 
 --- forget
--- name, then the tables of the catalog: its patterns last, so that none are added to a name that is
--- gone
+-- name, then the tables of the catalog: its registration first, so that nothing is added to a name
+-- that is gone
 for i = 2, #ARGV do redis.call('HDEL', key(ARGV[i]), ARGV[1]) end
 redis.call('INCR', key('generation'))
 return 1

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import redis
 
-from codelode.access import Visibility
+from codelode.access import Label, Visibility
 from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import NotFound
@@ -43,8 +43,8 @@ from codelode.stages import FILE_STAGES, Stage, begins_at
 #: Elements per script call: long calls block every other client of the server.
 BATCH = 500
 
-#: Hashes by repository name: its registration and its patterns.
-_CATALOG = ("repositories", "include", "exclude")
+#: Hashes by repository name: its registration, its patterns, and its label.
+_CATALOG = ("repositories", "include", "exclude", "labels")
 
 #: Ended runs that are kept, newest first.
 RUNS_KEPT = 1000
@@ -104,6 +104,17 @@ class RedisLedger:
         lists = {side: json.dumps(list(some)) for side, some in given.items() if some is not None}
         self._run_script("limit", name, *(part for pair in lists.items() for part in pair))
 
+    def set_label(self, name: RepositoryName, label: Label | None) -> None:
+        self._run_script("limit", name, "labels", label or "")
+
+    def labels(self) -> Mapping[RepositoryName, Label | None]:
+        with translated():
+            pipe = self._client.pipeline()
+            pipe.hkeys(self._key("repositories"))
+            pipe.hgetall(self._key("labels"))
+            names, labels = pipe.execute()
+        return {RepositoryName(name.decode()): _label(labels.get(name)) for name in names}
+
     def get(self, name: RepositoryName) -> Repository | None:
         (found,) = self.get_all([name])
         return found
@@ -117,8 +128,8 @@ class RedisLedger:
                 pipe.hmget(self._key(table), names)
             columns = pipe.execute()
         return tuple(
-            _repository(name, value, include, exclude) if value else None
-            for name, value, include, exclude in zip(names, *columns, strict=True)
+            _repository(name, value, *rest) if value else None
+            for name, value, *rest in zip(names, *columns, strict=True)
         )
 
     def repositories(self) -> tuple[Repository, ...]:
@@ -126,9 +137,9 @@ class RedisLedger:
             pipe = self._client.pipeline()
             for table in _CATALOG:
                 pipe.hgetall(self._key(table))
-            found, include, exclude = pipe.execute()
+            found, *rest = pipe.execute()
         return tuple(
-            _repository(RepositoryName(name.decode()), value, include.get(name), exclude.get(name))
+            _repository(RepositoryName(name.decode()), value, *(one.get(name) for one in rest))
             for name, value in sorted(found.items())
         )
 
@@ -471,10 +482,16 @@ def _repository(
     value: bytes,
     include: bytes | None = None,
     exclude: bytes | None = None,
+    label: bytes | None = None,
 ) -> Repository:
-    url, default_ref, *is_pinned = json.loads(value)
+    url, default_ref, *pinned = json.loads(value)
     patterns = FilePatterns(_patterns(include), _patterns(exclude))
-    return Repository(name, url, default_ref, patterns, is_pinned=is_pinned == [1])
+    is_pinned, known_label = pinned == [1], _label(label)
+    return Repository(name, url, default_ref, patterns, is_pinned=is_pinned, label=known_label)
+
+
+def _label(value: bytes | None) -> Label | None:
+    return Label(value.decode()) if value else None
 
 
 def _patterns(value: bytes | None) -> tuple[str, ...]:

@@ -132,6 +132,7 @@ def start_request(given: index_pb2.StartRunRequest) -> StartRequest:
         url=given.url,
         name=given.name,
         ref=given.ref,
+        label=given.label,
         include=given.include.patterns if given.HasField("include") else None,
         exclude=given.exclude.patterns if given.HasField("exclude") else None,
     )

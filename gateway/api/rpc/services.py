@@ -124,6 +124,12 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         )
         return index_pb2.SetDefaultRefResponse(run=message(run, index_pb2.Run))
 
+    async def SetLabel(
+        self, request: index_pb2.SetLabelRequest, context: CallContext
+    ) -> index_pb2.SetLabelResponse:
+        names = await service.label(self.dependencies, caller(), request.repository, request.label)
+        return index_pb2.SetLabelResponse(repositories=names)
+
     async def ListFailures(
         self, request: index_pb2.ListFailuresRequest, context: CallContext
     ) -> index_pb2.ListFailuresResponse:
