@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import replace
 
@@ -12,15 +13,18 @@ from hypothesis import strategies as st
 
 from codelode.access import EVERYTHING, FRESH_S, Label, Principal, Role, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
+from codelode.client import AsyncClient
 from codelode.errors import Denied, InvalidQuery, InvalidSettings, NotFound, Unavailable
 from codelode.model import Repository
 from codelode.repository_globs import Within, problem
+from codelode.settings import Settings
 from gateway import service
-from gateway.access import Access
+from gateway.access import Access, rules
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.identity import Credentials, Identity
 from gateway.access.rules import AccessFile, Grant, Rules, parse
 from gateway.access.visibility import VISIBILITIES_HELD, Visibilities
+from gateway.app import Gateway
 from gateway.service.requests import CreateKeyRequest, RegisterRequest, StartRequest
 
 ADMIN = Principal("token", Role.ADMIN, EVERYTHING)
@@ -144,6 +148,28 @@ async def test_a_broken_file_is_reported_to_admins_who_see_everything_alone(depe
         (Role.READER, Visibility.of([])),
     ):
         assert await problems(role, visible) == ()
+
+
+async def test_a_gateway_reports_a_broken_file_without_being_asked(
+    dependencies, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(rules, "FOLLOW_INTERVAL_S", 0.01)
+    path = tmp_path / "access.yaml"
+    path.write_text(GOOD)
+    configured = Settings(listen="127.0.0.1:0", data=tmp_path, access_file=str(path))
+    gateway = Gateway(replace(dependencies, settings=configured))
+    await gateway.start()
+    with structlog.testing.capture_logs() as lines:
+        path.write_text("groups: 1\n")
+        while not any(line["event"] == "access_file_rejected" for line in lines):
+            await asyncio.sleep(0.01)
+    async with AsyncClient(f"127.0.0.1:{gateway.port}") as client:
+        (told,) = (await client.status()).problems
+    await gateway.stop(grace_s=0)
+
+    assert f"{path}:1: groups must be a mapping" in told
+    with pytest.raises(InvalidSettings, match="must be a mapping"):
+        Gateway(replace(dependencies, settings=configured))
 
 
 # Globs

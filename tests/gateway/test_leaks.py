@@ -1,0 +1,652 @@
+"""Nothing of a hidden repository comes back, whoever asks for what, while rights change.
+
+A generated organisation: 50 repositories, each with a word that occurs nowhere else in its name,
+paths, symbols, content, refs, and failures; 20 principals with keys, groups, and entries in the
+access file. A seeded sequence of requests goes through gRPC, and some of it through the command
+line; labels, keys, and the access file change meanwhile. An oracle that shares no code with the
+product says what each principal sees, and filters the answers that an admin gets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+import grpc
+import pytest
+import structlog
+import yaml
+from google.protobuf import message_factory
+from grpc import aio
+
+from codelode import api_keys
+from codelode.access import Label, Role
+from codelode.api_keys import ApiKey
+from codelode.cli import main
+from codelode.settings import Settings
+from codelode.v1 import (
+    access_pb2,
+    access_pb2_grpc,
+    graph_pb2,
+    graph_pb2_grpc,
+    index_pb2,
+    index_pb2_grpc,
+    search_pb2,
+    search_pb2_grpc,
+)
+from gateway.access import Access
+from gateway.access.api_keys import KeyAuthenticator
+from gateway.access.identity import Identity
+from gateway.access.rules import AccessFile
+from gateway.access.shared_token import SharedToken
+from gateway.access.visibility import Visibilities
+from gateway.api.rpc.interceptors import Calls
+from gateway.api.rpc.services import AccessService, GraphService, IndexService, SearchService
+from tests.worlds import World
+
+SEED = 20_261_125
+#: Requests in all, which take about 50 s of processor time.
+REQUESTS = 10_000
+COMMANDS = 60
+#: Requests between two changes of rights.
+STEADY = 20
+
+TEAMS, REPOSITORIES_OF_A_TEAM = 5, 10
+ADMIN = "admin-token"
+
+#: The words that occur in one repository each, and the ids of runs.
+CANARY = re.compile(r"zq[a-z]{8}qz|\b[0-9a-f]{16}\b", re.IGNORECASE)
+
+
+def word(dice):
+    return f"zq{''.join(dice.choices('abcdefghijklmnop', k=8))}qz"
+
+
+# The organisation
+
+
+@dataclass
+class Repo:
+    name: str
+    word: str
+    number: int
+    run: str = ""
+    chunks: int = 0
+    label: Label | None = None
+
+    @property
+    def marks(self):
+        return {self.word, self.run}
+
+    def files(self):
+        mark, other = self.word, (self.number + 7) % (TEAMS * REPOSITORIES_OF_A_TEAM)
+        return {
+            "package.json": json.dumps({"name": f"@acme/part{self.number}"}),
+            "src/index.js": f"import {{ draw }} from '@acme/part{other}'\n"
+            f"import {{ {mark}Base }} from './{mark}'\n\n"
+            f"export function draw() {{\n  return paint(new {mark}Base())\n}}\n\n"
+            "export function paint(canvas) {\n  return draw(canvas)\n}\n",
+            f"src/{mark}.js": f"export class {mark}Base {{\n  load() {{\n    return 1\n  }}\n}}\n",
+            "lib/store.py": f"def {mark}_load(store):\n    # Loads from the {mark} lantern.\n"
+            "    return store.load(1)\n",
+        }
+
+
+@dataclass
+class Caller:
+    """A principal, with what the oracle has to know of it."""
+
+    name: str
+    role: Role
+    key: str = ""  # empty: a person
+    bounds: tuple[tuple[str, ...], ...] = ()
+    groups: tuple[str, ...] = ()
+    token: str = ""  # of a page, from the last search
+
+    @property
+    def authorization(self):
+        return f"Bearer {self.key}" if self.key else f"Person {self.name} {','.join(self.groups)}"
+
+
+@dataclass
+class Organisation:
+    """The repositories, the callers, and the access file, with the oracle."""
+
+    dice: random.Random
+    world: World
+    path: Path
+    repositories: list[Repo] = field(default_factory=list)
+    callers: list[Caller] = field(default_factory=list)
+    entries: dict[str, dict[str, dict]] = field(default_factory=dict)
+
+    def visible(self, caller):
+        """The repositories that the caller sees, by the words of docs/security.md."""
+        return [one for one in self.repositories if self._sees(caller, one)]
+
+    def role(self, caller):
+        roles = [caller.role, *(entry.get("role", "reader") for entry in self._entries(caller))]
+        return max(roles, key=["reader", "indexer", "admin"].index)
+
+    def _entries(self, caller):
+        people, groups = self.entries["people"], self.entries["groups"]
+        own = [people[caller.name]] if caller.name in people else []
+        return own + [groups[group] for group in caller.groups]
+
+    def _sees(self, caller, one):
+        if not all(any(covers(glob, one.name) for glob in globs) for globs in caller.bounds):
+            return False
+        if self.role(caller) == "admin" or one.label == "public":
+            return True
+        own = [glob for globs in caller.bounds for glob in globs]
+        given = own + [glob for entry in self._entries(caller) for glob in entry["repositories"]]
+        if one.label == "internal":
+            return any(covers(glob, one.name) for glob in given)
+        return one.label == "private" and one.name in given
+
+    # Changes
+
+    def change(self):
+        self.dice.choice([self.relabel, self.relabel, self.rekey, self.rewrite])()
+
+    def relabel(self):
+        one = self.dice.choice(self.repositories)
+        one.label = self.dice.choice([None, *Label])
+        self.world.ledger.set_label(one.name, one.label)
+
+    def rekey(self):
+        """Replace the key of a caller by one with other rights."""
+        caller = self.dice.choice([one for one in self.callers if one.key])
+        keys = self.world.dependencies.keys
+        for stored in keys.all():
+            if f"key:{stored.name}" == caller.name:
+                keys.remove(stored.id)
+        caller.role = self.dice.choice([Role.READER, Role.READER, Role.INDEXER, Role.ADMIN])
+        count = 1 if caller.role is Role.ADMIN else self.dice.randint(0, 2)
+        caller.bounds = tuple(self.globs() for _ in range(count))
+        id, secret = api_keys.generate()
+        name, digest = caller.name.removeprefix("key:"), api_keys.digest(secret)
+        keys.add(ApiKey(id, name, digest, caller.role, caller.bounds, 0.0, "token"))
+        caller.key = api_keys.text(id, secret)
+
+    def rewrite(self):
+        """Write other entries into the access file."""
+
+        def entry():
+            roles = self.dice.choice([{}, {}, {"role": "indexer"}])
+            return {"repositories": list(self.globs()), **roles}
+
+        people = [one.name for one in self.callers if not one.key]
+        self.entries = {
+            "groups": {f"g{number}": entry() for number in range(4)},
+            "people": {name: entry() for name in self.dice.sample(people, 5)},
+        }
+        self.path.write_text(yaml.safe_dump(self.entries))
+
+    def globs(self):
+        team, one = self.dice.randrange(TEAMS), self.dice.choice(self.repositories)
+        some = [f"team{team}/*", f"team{team}/**", one.name, f"*/{one.word}", "**", f"team{team}"]
+        return tuple(self.dice.sample(some[:4], 2) + self.dice.choices(some, k=1)[:1])
+
+
+def covers(glob, name):
+    """Compare part by part; the globs of this test have `**` at the end alone."""
+    if glob.endswith("**"):
+        return name.startswith(glob[:-2])
+    given, parts = glob.split("/"), name.split("/")
+    return len(given) == len(parts) and all(
+        one in ("*", part) for one, part in zip(given, parts, strict=True)
+    )
+
+
+def organisation(folder):
+    dice = random.Random(SEED)
+    path = folder / "access.yaml"
+    world = World(Settings(data=folder, local_paths=str(folder), language_model="ollama"))
+    made = Organisation(dice, world, path)
+    for number in range(TEAMS * REPOSITORIES_OF_A_TEAM):
+        mark = word(dice)
+        one = Repo(f"team{number % TEAMS}/{mark}", mark, number)
+        one.run = world.index(
+            one.name,
+            one.files(),
+            ref=f"release-{mark}",
+            failed={f"bad/{mark}.py": f"no grammar reads {mark}"},
+            skipped={f"{mark}.bin": f"binary {mark}"},
+        ).id
+        (status,) = world.ledger.refs(one.name)
+        one.chunks = status.chunks
+        made.repositories.append(one)
+    made.callers += [Caller(f"key:k{number}", Role.READER, key="none") for number in range(10)]
+    made.callers += [
+        Caller(
+            f"user:p{number}", Role.READER, groups=tuple(dice.sample(["g0", "g1", "g2", "g3"], 2))
+        )
+        for number in range(10)
+    ]
+    made.rewrite()
+    for _ in range(60):
+        made.relabel()
+    while any(one.key == "none" for one in made.callers):
+        made.rekey()
+    return made
+
+
+# The gateway
+
+
+class People:
+    """Implements Authenticator for people, as certificates and OIDC tokens name them."""
+
+    async def identity(self, credentials):
+        kind, _, rest = credentials.authorization.partition(" ")
+        if kind != "Person":
+            return None
+        name, _, groups = rest.partition(" ")
+        return Identity(name, Role.READER, frozenset(groups.split(",")))
+
+
+class Served:
+    """The services of a gateway in a thread with an event loop of its own."""
+
+    def __init__(self, made):
+        self.asked = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.port = self._do(self._start(made.world.dependencies, str(made.path)))
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
+
+    def close(self):
+        self.channel.close()
+        self._do(self._server.stop(0))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _do(self, awaitable):
+        return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(60)
+
+    async def _start(self, given, path):
+        visibilities = Visibilities(given.ledger, AccessFile(path).current)
+        known = [People(), KeyAuthenticator(given.keys), SharedToken(ADMIN)]
+        self._server = aio.server(interceptors=[Calls(Access(known, visibilities))])
+        search_pb2_grpc.add_SearchServiceServicer_to_server(SearchService(given), self._server)
+        graph_pb2_grpc.add_GraphServiceServicer_to_server(GraphService(given), self._server)
+        index_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(given), self._server)
+        access_pb2_grpc.add_AccessServiceServicer_to_server(AccessService(given), self._server)
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        await self._server.start()
+        return port
+
+    def ask(self, method, request, authorization):
+        """Return the response or the error of a call, and all that came with it as text."""
+        self.asked += 1
+        response = RESPONSES[method]
+        metadata = (("authorization", authorization),)
+        open_call = (
+            self.channel.unary_stream if method.endswith("WatchRun") else self.channel.unary_unary
+        )(
+            f"/codelode.v1.{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=response.FromString,
+        )
+        try:
+            answer = open_call(request, metadata=metadata, timeout=60)
+            answers = list(answer) if method.endswith("WatchRun") else [answer]
+        except grpc.RpcError as error:
+            told = f"{error.code().name} {error.details()}"
+            return None, f"{told} {_trailing(error)}"
+        return answers[0], "\n".join(map(str, answers))
+
+
+def _trailing(error):
+    """The trailing metadata without the id of the request."""
+    return [value for key, value in error.trailing_metadata() or () if key != "x-request-id"]
+
+
+RESPONSES = {
+    f"{service.name}/{method.name}": message_factory.GetMessageClass(method.output_type)
+    for module in (search_pb2, graph_pb2, index_pb2, access_pb2)
+    for service in module.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+
+
+# What is asked
+
+WORDS = (
+    "load",
+    "draw",
+    "paint",
+    "how to load and draw",
+    "lantern",
+    "nowhereAtAll",
+    "store lantern",
+)
+
+
+class Asking:
+    """Draws requests. `names`: words of repositories, hidden ones included."""
+
+    def __init__(self, made):
+        self.made, self.dice = made, made.dice
+
+    def repo(self):
+        return self.dice.choice(self.made.repositories)
+
+    def name(self):
+        one = self.repo()
+        return self.dice.choice(["", one.name, one.name, one.word, f"{one.name[:-2]}"])
+
+    def text(self):
+        one = self.repo()
+        return self.dice.choice([*WORDS, *WORDS, one.word, f"{one.word}Base", f"{one.word}_laod"])
+
+    def subject(self):
+        one = self.repo()
+        return self.dice.choice(
+            [
+                "lib/store.py",
+                "src/index.js",
+                "draw",
+                "load",
+                f"src/{one.word}.js",
+                f"{one.word}Base",
+            ]
+        )
+
+    def ref(self):
+        return self.dice.choice(["", "", "", f"release-{self.repo().word}"])
+
+    def filters(self):
+        some = self.dice.random() < 0.4
+        return search_pb2.Filters(
+            repositories=[self.name() or "x"] if some else [],
+            not_repositories=[self.repo().name] if self.dice.random() < 0.1 else [],
+            paths=self.dice.choice([[], [], ["src/*"], [f"**/*{self.repo().word}*"]]),
+            ref=self.ref(),
+        )
+
+    def search(self, caller):
+        fields = {
+            "query": self.text(),
+            "filters": self.filters(),
+            "explain": self.dice.random() < 0.2,
+        }
+        if caller.token and self.dice.random() < 0.5:  # perhaps from before a change, or another's
+            fields = {"query": "load", "page_token": self.dice.choice(self.made.callers).token}
+        return search_pb2.SearchRequest(**fields, top_k=self.dice.choice([3, 10]))
+
+    def start(self):
+        name = self.repo().name
+        url = f"https://host.example/{name}"
+        return index_pb2.StartRunRequest(url=url, name=self.dice.choice(["", name]))
+
+    def draw(self, caller, seen):
+        """Return a method, its request, and the marks in it of which the caller sees nothing."""
+        while True:
+            weights = [weight for weight, _ in KINDS.values()]
+            method = self.dice.choices(list(KINDS), weights=weights)[0]
+            request = KINDS[method][1](self, caller)
+            named = marks(str(request))
+            if method not in WRITES or (named and not named & seen):
+                return method, request, named if not named & seen else set()
+
+
+#: The share of each call, and what makes its request.
+KINDS = {
+    "SearchService/Search": (20, Asking.search),
+    "SearchService/Context": (4, lambda a, c: search_pb2.ContextRequest(search=a.search(c))),
+    "SearchService/Similar": (
+        6,
+        lambda a, _: search_pb2.SimilarRequest(
+            repository=a.name(), path="lib/store.py", line=2, ref=a.ref(), top_k=5
+        ),
+    ),
+    "SearchService/Explain": (
+        8,
+        lambda a, _: search_pb2.ExplainRequest(
+            subject=a.subject(), repository=a.name(), ref=a.ref()
+        ),
+    ),
+    "GraphService/GetGraph": (
+        8,
+        lambda a, _: graph_pb2.GetGraphRequest(
+            subject=a.subject(), repository=a.name(), reverse=a.dice.random() < 0.5
+        ),
+    ),
+    "IndexService/ListRepositories": (6, lambda a, _: index_pb2.ListRepositoriesRequest()),
+    "IndexService/GetStatus": (6, lambda a, _: index_pb2.GetStatusRequest()),
+    "IndexService/ListFailures": (
+        8,
+        lambda a, _: index_pb2.ListFailuresRequest(
+            repository=a.name(), include_skipped=True, include_partial=True
+        ),
+    ),
+    "IndexService/WatchRun": (4, lambda a, _: index_pb2.WatchRunRequest(run_id=a.repo().run)),
+    "IndexService/CancelRun": (4, lambda a, _: index_pb2.CancelRunRequest(run_id=a.repo().run)),
+    "IndexService/StartRun": (
+        4,
+        lambda a, _: a.start(),
+    ),
+    "IndexService/RetryFailures": (
+        2,
+        lambda a, _: index_pb2.RetryFailuresRequest(repository=a.repo().name),
+    ),
+    "IndexService/EnrichRepository": (
+        2,
+        lambda a, _: index_pb2.EnrichRepositoryRequest(repository=a.repo().name),
+    ),
+    "IndexService/SetDefaultRef": (
+        2,
+        lambda a, _: index_pb2.SetDefaultRefRequest(repository=a.repo().name, ref="main"),
+    ),
+    "IndexService/SetLabel": (
+        2,
+        lambda a, _: index_pb2.SetLabelRequest(repository=a.repo().name, label="internal"),
+    ),
+    "IndexService/RemoveRepository": (
+        2,
+        lambda a, _: index_pb2.RemoveRepositoryRequest(name=a.repo().name, ref=a.ref()),
+    ),
+    "AccessService/CreateKey": (
+        2,
+        lambda a, _: access_pb2.CreateKeyRequest(name="k1", role="reader"),
+    ),
+    "AccessService/ListKeys": (4, lambda a, _: access_pb2.ListKeysRequest()),
+    "AccessService/RevokeKey": (2, lambda a, _: access_pb2.RevokeKeyRequest(name="k99")),
+}
+
+#: Calls that change a repository that the caller sees; they are sent for hidden ones alone.
+WRITES = {
+    *("IndexService/StartRun", "IndexService/RetryFailures", "IndexService/EnrichRepository"),
+    *("IndexService/SetDefaultRef", "IndexService/SetLabel", "IndexService/RemoveRepository"),
+}
+
+
+def test_every_call_is_drawn():
+    assert set(KINDS) == set(RESPONSES)
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """An organisation and its gateway, where changes of rights hold at once."""
+    for name in ("access.fresh", "service.keys", "service.repositories"):
+        monkeypatch.setattr(import_module(f"gateway.{name}"), "FRESH_S", 0.0)
+    made = organisation(tmp_path)
+    with structlog.testing.capture_logs():
+        gateway = Served(made)
+        yield made, gateway
+        gateway.close()
+
+
+def marks(text):
+    return set(CANARY.findall(text))
+
+
+def assert_hidden(made, caller, request, text, seen):
+    """Nothing of what the caller does not see is in the text, but what the request had."""
+    hidden = {mark for one in made.repositories if one not in seen for mark in one.marks}
+    leaked = marks(text) & hidden - marks(request)
+    assert not leaked, (caller, request, text, leaked)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_answer_holds_anything_hidden_while_rights_change(served):
+    made, gateway = served
+    asking, answered = Asking(made), Counter()
+    sees = {}
+    while gateway.asked < REQUESTS:
+        if sum(answered.values()) % STEADY == 0:
+            made.change()
+            sees.clear()
+        caller = made.dice.choice(made.callers)
+        if caller.name not in sees:
+            sees[caller.name] = made.visible(caller)
+        seen = sees[caller.name]
+        method, request, unseen = asking.draw(caller, {mark for one in seen for mark in one.marks})
+        answer, text = gateway.ask(method, request, caller.authorization)
+        answered[method, answer is not None] += 1
+        assert_hidden(made, caller, str(request), text, seen)
+        check = CHECKS.get(method)
+        if answer is not None and check:
+            check(made, seen, answer, request)
+        if method == "SearchService/Search" and answer is not None and request.query == "load":
+            caller.token = answer.next_page_token
+        if unseen and method in BY_NAME:
+            assert_absent(made, gateway, caller, method, request, text)
+
+    refused = WRITES | {"AccessService/CreateKey", "AccessService/RevokeKey"}
+    assert {method for method, is_answer in answered if is_answer} == KINDS.keys() - refused
+
+
+#: Calls that depend on a name alone, for which a hidden one is compared with an absent one.
+BY_NAME = {
+    *WRITES,
+    *("SearchService/Similar", "SearchService/Explain", "GraphService/GetGraph"),
+    *("IndexService/ListFailures", "IndexService/WatchRun", "IndexService/CancelRun"),
+}
+
+
+def assert_absent(made, gateway, caller, method, request, text):
+    """The answer equals that to the same request about names that never existed."""
+    absent = {
+        mark: word(made.dice) if mark.startswith("zq") else f"{made.dice.getrandbits(64):016x}"
+        for mark in marks(str(request))
+    }
+    other = type(request)()
+    other.CopyFrom(request)
+    for field_, value in request.ListFields():
+        if isinstance(value, str):
+            setattr(other, field_.name, renamed(value, absent))
+    _, about_absent = gateway.ask(method, other, caller.authorization)
+    assert renamed(text, absent) == renamed(about_absent, absent), (caller, request)
+
+
+def renamed(text, names):
+    """The text with other names, and without suggestions, which depend on how they are spelt."""
+    text = re.sub(r"; (did you mean|there are:) .*", "", text)
+    return CANARY.sub(lambda found: names.get(found[0], found[0]), text)
+
+
+# What the oracle makes of the answers of an admin
+
+
+def of_repositories(made, seen, answer, _):
+    assert [one.name for one in answer.repositories] == sorted(one.name for one in seen)
+
+
+def of_status(made, seen, answer, _):
+    of_repositories(made, seen, answer, _)
+    assert answer.chunks == sum(one.chunks for one in seen)
+    assert len(answer.runs) == min(20, len(seen))
+    assert not answer.queues
+
+
+def of_failures(made, seen, answer, request):
+    if not request.repository:
+        assert {one.repository for one in answer.failures} == {one.name for one in seen}
+
+
+def of_search(made, seen, answer, request):
+    names = {one.name for one in seen}
+    assert {one.repository for one in (*answer.hits, *answer.coverage)} <= names
+
+
+def of_context(made, seen, answer, request):
+    of_search(made, seen, answer.search, request)
+    named = {one.name for one in made.repositories if one.name in answer.text}
+    assert named <= {one.name for one in seen}
+
+
+CHECKS = {
+    "SearchService/Context": of_context,
+    "IndexService/ListRepositories": of_repositories,
+    "IndexService/GetStatus": of_status,
+    "IndexService/ListFailures": of_failures,
+    "SearchService/Search": of_search,
+    "SearchService/Similar": of_search,
+}
+
+
+def test_a_search_by_keyword_returns_what_an_admin_gets_without_the_hidden(served):
+    made, gateway = served
+
+    def hits(authorization, query):
+        request = search_pb2.SearchRequest(query=query, top_k=200)
+        request.options.retrieve.alpha, request.options.retrieve.window = 0.0, 500
+        answer, _ = gateway.ask("SearchService/Search", request, authorization)
+        return {(hit.repository, hit.path, hit.start_line) for hit in answer.hits}
+
+    for _ in range(3):
+        for query in ("lantern", "canvas"):
+            everything = hits(f"Bearer {ADMIN}", query)
+            assert len({name for name, _, _ in everything}) == len(made.repositories)
+            for caller in made.callers:
+                names = {one.name for one in made.visible(caller)}
+                mine = {hit for hit in everything if hit[0] in names}
+                assert hits(caller.authorization, query) == mine
+        for _ in range(20):
+            made.change()
+
+
+def test_no_command_prints_anything_hidden(served, capsys, monkeypatch):
+    made, gateway = served
+    monkeypatch.setenv("CODELODE_SERVER", f"127.0.0.1:{gateway.port}")
+    asking = Asking(made)
+    keyed = [caller for caller in made.callers if caller.key]
+    printed = 0
+    for number in range(COMMANDS):
+        caller = keyed[number % len(keyed)]
+        one = asking.repo()
+        command = made.dice.choice(
+            [
+                ("search", asking.text(), "--explain"),
+                ("search", "load", "--repo", one.name),
+                ("context", "how to load"),
+                ("similar", "lib/store.py:2", "--repo", one.name),
+                ("explain", asking.subject()),
+                ("graph", asking.subject(), "--reverse"),
+                ("repos",),
+                ("status",),
+                ("failures", "--all"),
+                ("cancel", one.run),
+                ("keys", "list"),
+            ]
+        )
+        monkeypatch.setenv("CODELODE_TOKEN", caller.key)
+        with pytest.raises(SystemExit):
+            main(command)
+        told = capsys.readouterr()
+        assert_hidden(made, caller, " ".join(command), told.out + told.err, made.visible(caller))
+        printed += bool(told.out)
+
+    assert printed > COMMANDS / 4
