@@ -36,6 +36,7 @@ from codelode.v1 import (
 from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
+from gateway.access.identity import Authenticator
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
@@ -215,7 +216,10 @@ class Gateway:
 def _access(dependencies: Dependencies, file: AccessFile) -> GuardedAccess:
     """Return what authenticates calls; the shared token is last, because it claims every call."""
     settings = dependencies.settings
-    authenticators = [KeyAuthenticator(dependencies.keys), SharedToken(settings.shared_token())]
+    authenticators: list[Authenticator] = [
+        KeyAuthenticator(dependencies.keys),
+        SharedToken(settings.shared_token()),
+    ]
     access = Access(authenticators, Visibilities(dependencies.ledger, file.current))
     return GuardedAccess(access, dependencies.call_limits, limits.wrong_credentials(settings))
 

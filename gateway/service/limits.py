@@ -62,6 +62,10 @@ KINDS: Mapping[str, Kind] = {
     "enrich": Kind.WRITE,
     "retry_failures": Kind.WRITE,
     "set_default": Kind.WRITE,
+    "label": Kind.WRITE,
+    "create_key": Kind.WRITE,
+    "list_keys": Kind.SEARCH,
+    "revoke_key": Kind.WRITE,
     "watch": Kind.STREAM,
 }
 

@@ -24,12 +24,14 @@ from embedded import machine
 from codelode.access import EVERYTHING, Principal, Role
 from codelode.backends import registry
 from codelode.backends.memory.call_limits import MemoryCallLimits
+from codelode.backends.memory.ledger import MemoryLedger
 from codelode.cli import redis_server
 from codelode.settings import Settings
 from gateway.access import Access
 from gateway.access.attempts import GuardedAccess
 from gateway.access.identity import Credentials
 from gateway.access.shared_token import SharedToken
+from gateway.access.visibility import Visibilities
 from gateway.service.audit import begin, involve
 from gateway.service.audit_log import Call, opened
 from gateway.service.limits import Limiter, limiter, wrong_credentials
@@ -84,7 +86,11 @@ async def limits(url: str, times: int) -> dict[str, object]:
                 await asyncio.sleep(0)  # as every call does; the release of the last one runs
 
         found[name] = await microseconds(call, times)
-    access = GuardedAccess(Access([SharedToken("sesame")]), shared, wrong_credentials(settings))
+    access = GuardedAccess(
+        Access([SharedToken("sesame")], Visibilities(MemoryLedger())),
+        shared,
+        wrong_credentials(settings),
+    )
     right = Credentials("Bearer sesame")
 
     async def known() -> None:

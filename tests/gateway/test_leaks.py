@@ -43,12 +43,14 @@ from codelode.v1 import (
 )
 from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
+from gateway.access.attempts import GuardedAccess
 from gateway.access.identity import Identity
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
 from gateway.api.rpc.interceptors import Calls
 from gateway.api.rpc.services import AccessService, GraphService, IndexService, SearchService
+from gateway.service import limits
 from tests.worlds import World
 
 SEED = 20_261_125
@@ -276,7 +278,11 @@ class Served:
     async def _start(self, given, path):
         visibilities = Visibilities(given.ledger, AccessFile(path).current)
         known = [People(), KeyAuthenticator(given.keys), SharedToken(ADMIN)]
-        self._server = aio.server(interceptors=[Calls(Access(known, visibilities))])
+        guarded = GuardedAccess(
+            Access(known, visibilities), None, limits.wrong_credentials(given.settings)
+        )
+        calls = Calls(guarded, limits.limiter(given.settings, None))
+        self._server = aio.server(interceptors=[calls])
         search_pb2_grpc.add_SearchServiceServicer_to_server(SearchService(given), self._server)
         graph_pb2_grpc.add_GraphServiceServicer_to_server(GraphService(given), self._server)
         index_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(given), self._server)

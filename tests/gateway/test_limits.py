@@ -15,15 +15,24 @@ from grpc_status import rpc_status
 
 from codelode.access import EVERYTHING, Principal, Role
 from codelode.backends.memory.call_limits import MemoryCallLimits
+from codelode.backends.memory.ledger import MemoryLedger
 from codelode.errors import Busy, Unauthenticated
 from codelode.ports import CallLimit
 from codelode.settings import Settings
-from codelode.v1 import graph_pb2, index_pb2, index_pb2_grpc, search_pb2, search_pb2_grpc
+from codelode.v1 import (
+    access_pb2,
+    graph_pb2,
+    index_pb2,
+    index_pb2_grpc,
+    search_pb2,
+    search_pb2_grpc,
+)
 from gateway import service
 from gateway.access import Access
 from gateway.access.attempts import MAX_REMEMBERED, GuardedAccess, network
 from gateway.access.identity import Credentials
 from gateway.access.shared_token import SharedToken
+from gateway.access.visibility import Visibilities
 from gateway.api.rpc.functions import FUNCTIONS
 from gateway.app import Gateway
 from gateway.service.limits import KINDS, Kind, Limiter, are_on
@@ -112,7 +121,9 @@ async def test_wrong_credentials_are_limited_and_right_ones_are_not(dependencies
 
 async def test_many_wrong_credentials_take_bounded_memory():
     access = GuardedAccess(
-        Access([SharedToken("sesame")]), MemoryCallLimits(), CallLimit(per_minute=1, burst=1)
+        Access([SharedToken("sesame")], Visibilities(MemoryLedger())),
+        MemoryCallLimits(),
+        CallLimit(per_minute=1, burst=1),
     )
 
     async def tried(number):
@@ -178,7 +189,7 @@ def test_every_service_function_has_a_kind_of_limit():
 def test_every_method_names_its_service_function():
     methods = {
         method.name
-        for file in (search_pb2, index_pb2, graph_pb2)
+        for file in (search_pb2, index_pb2, graph_pb2, access_pb2)
         for found in file.DESCRIPTOR.services_by_name.values()
         for method in found.methods
     }

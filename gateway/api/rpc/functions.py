@@ -20,4 +20,8 @@ FUNCTIONS: Mapping[str, str] = {
     "ListFailures": "failures",
     "RetryFailures": "retry_failures",
     "EnrichRepository": "enrich",
+    "SetLabel": "label",
+    "CreateKey": "create_key",
+    "ListKeys": "list_keys",
+    "RevokeKey": "revoke_key",
 }
