@@ -7,7 +7,6 @@ repository that the settings of the server allow (see `local_repositories`).
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from codelode import local_repositories
 from codelode.errors import InvalidQuery
+from codelode.loopback import is_loopback
 from codelode.model import RefName, RepositoryName
 
 MAX_URL_CHARS = 2_000
@@ -192,16 +192,6 @@ def _check_account(user: str) -> None:
             "its user name may be a password or token, which would be stored; give git@host:…, or "
             "set another user for the host in the ssh configuration (~/.ssh/config)"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether the host name or address reaches only this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def is_server_url(url: str, schemes: Sequence[str], *, needs_host: bool = True) -> bool:

@@ -16,16 +16,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from codelode.loopback import is_loopback
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """The addresses of a running cluster."""
 
     pid: int  # of `codelode up`
-    grpc: str  # HOST:PORT
+    grpc: str  # HOST:PORT, with TLS grpcs://HOST:PORT
     flower: str  # URL; empty if it does not run
     redis: str  # URL
     data: str
+    certificate: str = ""  # PEM file of the gateway's own certificate; empty: no TLS
+    tls_name: str = ""  # a name in that certificate
 
 
 def run_dir(data: Path) -> Path:
@@ -64,16 +68,23 @@ def read_cluster(file: Path) -> Cluster | None:
     return cluster
 
 
-def token_of(address: str, data: Path) -> str:
-    """Return the token for the gateway at the address; "" if no cluster of the folder has it.
+def own_cluster(address: str, data: Path) -> Cluster | None:
+    """Return the cluster at the address that clients of the folder find, or None.
 
-    Clients of the folder find its own cluster and one of another folder. Their tokens go to no
-    other server: the address must be the cluster's, or have the same port on this machine.
+    They find the folder's own cluster and one of another folder. Its token goes to no other server:
+    the address must be the cluster's, or have the same port on this machine.
     """
     for cluster in map(read_cluster, (cluster_file(data), other_file(data))):
         if cluster is not None and _is_same(address, cluster.grpc):
-            with suppress(OSError):
-                return token_file(Path(cluster.data)).read_text().strip()
+            return cluster
+    return None
+
+
+def token_of(address: str, data: Path) -> str:
+    """Return the token for the gateway at the address; "" if no cluster of the folder has it."""
+    cluster = own_cluster(address, data)
+    with suppress(OSError):
+        return token_file(Path(cluster.data)).read_text().strip() if cluster is not None else ""
     return ""
 
 
@@ -81,8 +92,13 @@ def _is_same(address: str, other: str) -> bool:
     """Return whether both addresses are the same, or both are the same port on loopback."""
     if address == other:
         return True
-    from codelode.addresses import is_loopback  # a search should not wait for what it imports
+    (scheme, host, port), (other_scheme, other_host, other_port) = split(address), split(other)
+    is_alike = (scheme, port) == (other_scheme, other_port)
+    return is_alike and is_loopback(host) and is_loopback(other_host)
 
-    (host, _, port), (other_host, _, other_port) = address.rpartition(":"), other.rpartition(":")
-    hosts = [host.strip("[]"), other_host.strip("[]")]
-    return port == other_port and all(map(is_loopback, hosts))
+
+def split(address: str) -> tuple[str, str, str]:
+    """Return the scheme (or ""), the host without brackets, and the port of a gateway's address."""
+    scheme, _, rest = address.rpartition("://")
+    host, _, port = rest.rpartition(":")
+    return scheme, host.strip("[]"), port

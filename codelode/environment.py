@@ -1,7 +1,7 @@
 """Read the environment variables of a client, without the validation that a server needs.
 
 `codelode.settings` describes and checks every setting, but importing the validation takes longer
-than a search does. A client needs four of them.
+than a search does. A client needs few of them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ MARKER = f"{PREFIX}CLUSTER"
 #: Only the gateway and its clients use it.
 TOKEN = f"{PREFIX}TOKEN"
 
+#: The texts that the settings read as true, in lower case.
+_TRUE = ("1", "true", "t", "yes", "y", "on")
+
 DEFAULT_SERVER = "127.0.0.1:50051"
 DEFAULT_DATA = "~/.local/share/codelode"
 
@@ -29,6 +32,8 @@ class ClientSettings(NamedTuple):
     server: str | None  # None: not set
     token: str
     token_file: str
+    token_without_tls: bool
+    tls_ca: str
     data: Path
 
 
@@ -44,6 +49,8 @@ def client_settings(environment: Mapping[str, str] = os.environ) -> ClientSettin
         server=found.get(f"{PREFIX}SERVER"),
         token=found.get(TOKEN, ""),
         token_file=found.get(f"{PREFIX}TOKEN_FILE", ""),
+        token_without_tls=found.get(f"{PREFIX}TOKEN_WITHOUT_TLS", "").lower() in _TRUE,
+        tls_ca=found.get(f"{PREFIX}TLS_CA", ""),
         data=Path(found.get(f"{PREFIX}DATA", DEFAULT_DATA)).expanduser().resolve(),
     )
 

@@ -17,11 +17,12 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from codelode.addresses import is_loopback, is_server_url
+from codelode.addresses import is_server_url
 from codelode.backends import registry
 from codelode.environment import DEFAULT_DATA, DEFAULT_SERVER, PREFIX
 from codelode.errors import InvalidSettings
 from codelode.files import read_secret
+from codelode.loopback import is_loopback
 
 #: Variables that are read by Compose, by `codelode up` for its processes, and by the tests.
 _READ_ELSEWHERE = ("bind", "port", "version", "cluster", "test_image")
@@ -74,8 +75,7 @@ class Settings(BaseSettings):
     token: SecretStr = Field(
         default=SecretStr(""),
         description="Shared secret that clients send with every call to the gateway. Required to "
-        "listen on an address other than loopback. On an untrusted network, also put a proxy with "
-        "TLS in front of the gateway.",
+        "listen on an address other than loopback.",
     )
     token_file: str = Field(
         default="",
@@ -87,10 +87,36 @@ class Settings(BaseSettings):
         description="YAML file that says which repositories groups and people may see, and their "
         "roles; the gateway follows its changes; empty: none. docs/security.md has the format.",
     )
+    tls_certificate: str = Field(
+        default="",
+        description="PEM file with the certificate of the gateway, followed by those of the "
+        "authorities between it and the root. With it and its key, the gateway speaks TLS. Both "
+        "files are read again when they change.",
+    )
+    tls_key: str = Field(
+        default="",
+        description="PEM file with the private key of that certificate, without a passphrase.",
+    )
+    tls_terminated_by_proxy: bool = Field(
+        default=False,
+        description="Listen without TLS on an address other than loopback, because a proxy that "
+        "terminates TLS is in front of the gateway and nothing else can reach that address.",
+    )
+    tls_ca: str = Field(
+        default="",
+        description="PEM file with the certificates of the authorities that clients trust for "
+        "addresses that start with grpcs://; empty: the public ones.",
+    )
+    token_without_tls: bool = Field(
+        default=False,
+        description="Let clients send their token without TLS to a gateway on another machine, "
+        "for example because the network between them is encrypted.",
+    )
     server: str = Field(
         default=DEFAULT_SERVER,
-        description="Gateway that the command line talks to; if it is not set, the cluster of "
-        "`codelode up` on this machine, if one runs.",
+        description="Gateway that the command line talks to: HOST:PORT, or with TLS "
+        "grpcs://HOST:PORT; if it is not set, the cluster of `codelode up` on this machine, if one "
+        "runs.",
     )
     redis_bin: str = Field(
         default="",
@@ -560,19 +586,19 @@ def _nearest(stem: str) -> str:
 
 
 def require_private(settings: Settings) -> None:
-    """Raise InvalidSettings if other machines could call the gateway without a token.
+    """Raise InvalidSettings if other machines could call the gateway without a token or TLS.
 
     They may ask for its health. Raises InvalidSettings for malformed addresses too.
     """
+    if bool(settings.tls_certificate) != bool(settings.tls_key):
+        raise InvalidSettings("set both CODELODE_TLS_CERTIFICATE and CODELODE_TLS_KEY, or neither")
     if settings.health_listen:
         _listening_host("health_listen", settings.health_listen, example="127.0.0.1:50052")
     listen = settings.listen
     host = _listening_host("listen", listen, example="127.0.0.1:50051")
-    if host is not None and not is_loopback(host) and not settings.shared_token():
+    if host is not None and not is_loopback(host) and (missing := _missing_for_others(settings)):
         raise InvalidSettings(
-            f"CODELODE_LISTEN={listen!r}: without authentication the gateway may listen on "
-            "loopback only; set CODELODE_TOKEN to a long random text, or CODELODE_TOKEN_FILE to a "
-            "file with one, or use 127.0.0.1:PORT"
+            f"CODELODE_LISTEN={listen!r}: {'; '.join(missing)}; or use 127.0.0.1:PORT"
         )
 
 
@@ -586,6 +612,23 @@ def _listening_host(name: str, listen: str, *, example: str) -> str | None:
             f"{PREFIX}{name.upper()}={listen!r} must have the form HOST:PORT, such as {example}"
         )
     return host.strip("[]")
+
+
+def _missing_for_others(settings: Settings) -> list[str]:
+    """Return what the gateway needs before other machines may reach it."""
+    missing = []
+    if not settings.shared_token():
+        missing.append(
+            "without authentication the gateway may listen on loopback only; set CODELODE_TOKEN to "
+            "a long random text, or CODELODE_TOKEN_FILE to a file with one"
+        )
+    if not settings.tls_certificate and not settings.tls_terminated_by_proxy:
+        missing.append(
+            "without TLS the gateway may listen on loopback only; set CODELODE_TLS_CERTIFICATE and "
+            "CODELODE_TLS_KEY, or, if a proxy in front of it terminates TLS, give "
+            "--tls-terminated-by-proxy (CODELODE_TLS_TERMINATED_BY_PROXY=true)"
+        )
+    return missing
 
 
 def require_alike(own: Mapping[str, str], workers: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
+import grpc
 import structlog
 from grpc import aio
 from grpc_health.v1 import health, health_pb2_grpc
@@ -49,6 +50,7 @@ from gateway.service import Dependencies, audit_log, limits
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
 from gateway.state import Backends
+from gateway.tls import server_certificate
 
 log = structlog.get_logger("gateway")
 
@@ -160,17 +162,22 @@ class Gateway:
         self._calls = Calls(access, limiter, dependencies.audit_log)
         self._following: asyncio.Task[None] | None = None  # of the access file
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
+        self._renewal: asyncio.Task[None] | None = None  # of the certificate
         self.port = 0  # the bound port, also when `listen` asked for any
 
     async def start(self) -> None:
         """Start serving. Raises InvalidSettings if an address is not allowed, malformed or used."""
         require_private(self._settings)
         self._add_services()
-        self.port = _bind(self._server, self._settings.listen)
+        certificate = server_certificate(self._settings)
+        credentials = certificate.credentials() if certificate is not None else None
+        self.port = _bind(self._server, self._settings.listen, credentials)
         await self._health.begin()
         await self._server.start()
         await self._health.start()
         self._following = asyncio.create_task(self._access_file.follow())
+        if certificate is not None:
+            self._renewal = asyncio.create_task(certificate.watch())
         log.info(
             "gateway_started",
             listen=self._settings.listen,
@@ -187,6 +194,8 @@ class Gateway:
         """Shut down: report unhealthy, let load balancers react, end streams, finish calls."""
         if self._following is not None:
             self._following.cancel()
+        if self._renewal is not None:
+            self._renewal.cancel()
         await self._health.drain()
         await asyncio.sleep(self._settings.drain_settle_s)
         self._dependencies.draining.set()
@@ -224,9 +233,11 @@ def _access(dependencies: Dependencies, file: AccessFile) -> GuardedAccess:
     return GuardedAccess(access, dependencies.call_limits, limits.wrong_credentials(settings))
 
 
-def _bind(server: aio.Server, listen: str) -> int:
+def _bind(server: aio.Server, listen: str, credentials: grpc.ServerCredentials | None) -> int:
     try:
-        return server.add_insecure_port(listen)
+        if credentials is None or listen.startswith("unix:"):
+            return server.add_insecure_port(listen)
+        return server.add_secure_port(listen, credentials)
     except RuntimeError as exc:
         raise InvalidSettings(
             f"CODELODE_LISTEN={listen!r} cannot be bound; is another gateway running? ({exc})"
@@ -252,10 +263,13 @@ async def serve(settings: Settings) -> None:
         await dependencies.close()
 
 
-def main() -> None:
-    """Serve with the settings of the environment; exit with one line if an error prevents it."""
+def main(**overrides: object) -> None:
+    """Serve with the settings of the environment, and with the given ones in place of theirs.
+
+    Exits with one line if an error prevents it.
+    """
     try:
-        settings = load()
+        settings = load(**overrides)
         logs.configure(settings)
         asyncio.run(serve(settings))
     except CodelodeError as exc:

@@ -13,10 +13,12 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from codelode.cli import data_folder, redis_server
 from codelode.cli.supervisor import Child
 from codelode.client import Client
+from codelode.client.channel import TLS
 from codelode.environment import without_settings
 from codelode.errors import Unavailable
 from codelode.settings import Settings
@@ -74,12 +76,15 @@ def worker_children(
 
 
 def gateway_child(settings: Settings) -> Child:
-    """Return the gRPC server, which is ready when its health service says so."""
-    address = reachable(settings.listen)
+    """Return the gRPC server, which is ready when its health service says so.
+
+    Raises InvalidSettings if its certificate cannot be used.
+    """
+    own_trust(settings)
     return Child(
         name="gateway",
         command=_python("gateway"),
-        is_ready=lambda _: _is_serving(address),
+        is_ready=lambda _: _is_serving(settings),
         stop=GATEWAY_STOP,
         stop_phase=FRONT,
         environment=dict,
@@ -106,10 +111,32 @@ def flower_child(settings: Settings, address: str) -> Child:
     )
 
 
-def reachable(listen: str) -> str:
-    """Return the address at which a client on this machine reaches a server that listens there."""
-    host, _, port = listen.rpartition(":")
-    return f"{LOOPBACK if host in ('0.0.0.0', '[::]', '') else host}:{port}"
+def reachable(settings: Settings) -> str:
+    """Return the address at which a client on this machine reaches the gateway."""
+    host, _, port = settings.listen.rpartition(":")
+    scheme = TLS if settings.tls_certificate else ""
+    return f"{scheme}{LOOPBACK if host in ('0.0.0.0', '[::]', '') else host}:{port}"
+
+
+class Trust(NamedTuple):
+    """Names what clients on this machine trust: the gateway's certificate, and a name in it."""
+
+    certificate: str = ""  # file; empty: no TLS
+    name: str = ""  # expected in place of the host, because loopback is in no certificate
+
+
+def own_trust(settings: Settings) -> Trust:
+    """Return what to trust. Raises InvalidSettings if the certificate cannot be used."""
+    if not settings.tls_certificate:
+        return Trust()
+    from codelode.certificates import read_certificate
+
+    chain, key = (
+        Path(file).expanduser().absolute()  # a link stays one: what it leads to will change
+        for file in (settings.tls_certificate, settings.tls_key)
+    )
+    names = read_certificate(chain, key).names
+    return Trust(str(chain), names[0].replace("*", "codelode", 1) if names else "")
 
 
 def _worker(name: str, settings: Settings, *, concurrency: int | None) -> Child:
@@ -154,10 +181,13 @@ def _redis_answers(url: str) -> bool:
     return True
 
 
-def _is_serving(address: str) -> bool:
-    if not _is_open(address):  # a refused gRPC channel waits before it reconnects
+def _is_serving(settings: Settings) -> bool:
+    """Return whether the gateway with these settings, on this machine, says that it is ready."""
+    address = reachable(settings)
+    if not _is_open(address.removeprefix(TLS)):  # a refused gRPC channel waits before it reconnects
         return False
-    with Client(address, token="", timeout_s=2.0) as client:
+    file, name = own_trust(settings)
+    with Client(address, token="", timeout_s=2.0, tls_ca=file, tls_name=name) as client:
         return client.is_serving()
 
 

@@ -62,10 +62,11 @@ def server_option(command: Command) -> Command:
     return click.option(
         "--server",
         "client",
-        metavar="HOST:PORT",
+        metavar="[grpcs://]HOST:PORT",
         callback=_client,
-        help="Talk to the gateway at this address. Default: CODELODE_SERVER, else the cluster that "
-        "`codelode up` runs on this machine: the one in CODELODE_DATA, else the last one started.",
+        help="Talk to the gateway at this address, with grpcs:// over TLS. Default: "
+        "CODELODE_SERVER, else the cluster that `codelode up` runs on this machine: the one in "
+        "CODELODE_DATA, else the last one started.",
     )(command)
 
 

@@ -23,6 +23,7 @@ from codelode.cli.children import (
     LOOPBACK,
     flower_child,
     gateway_child,
+    own_trust,
     reachable,
     redis_child,
     worker_children,
@@ -105,6 +106,12 @@ class Interrupts:
     help="Index local repositories only below this folder; repeatable. Default: "
     "CODELODE_LOCAL_PATHS, else every repository that you own.",
 )
+@click.option(
+    "--tls-terminated-by-proxy",
+    is_flag=True,
+    help="Listen without TLS on an address other than loopback, because a proxy that terminates "
+    "TLS is in front of the gateway. Default: CODELODE_TLS_TERMINATED_BY_PROXY.",
+)
 @click.option("--verbose", "-v", is_flag=True, help="Print the logs of all processes here as well.")
 def up(
     *,
@@ -114,6 +121,7 @@ def up(
     http_port: int,
     no_flower: bool,
     allowed: tuple[Path, ...],
+    tls_terminated_by_proxy: bool,
     verbose: bool,
 ) -> None:
     """Run the whole cluster on this machine until Ctrl-C: Redis, workers, gateway, Flower.
@@ -143,6 +151,7 @@ def up(
                 "listen": _listen_address(base.listen, port),
                 "redis_url": redis_server.url(socket_path),
                 "local_paths": _local_paths(base, allowed),
+                "tls_terminated_by_proxy": tls_terminated_by_proxy or base.tls_terminated_by_proxy,
             }
         )
         flower = "" if no_flower else f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
@@ -203,13 +212,15 @@ def _await_ready(supervisor: Supervisor, interrupts: Interrupts) -> bool:
 
 
 def _publish(settings: Settings, flower: str) -> None:
-    page = f"http://{flower}" if flower else ""
+    page, trust = f"http://{flower}" if flower else "", own_trust(settings)
     cluster = Cluster(
         pid=os.getpid(),
-        grpc=reachable(settings.listen),
+        grpc=reachable(settings),
         flower=page,
         redis=settings.redis_url,
         data=str(settings.data_dir),
+        certificate=trust.certificate,
+        tls_name=trust.name,
     )
     clients = _clients(settings)
     try:

@@ -14,7 +14,7 @@ import grpc.aio
 
 from codelode.client import calls
 from codelode.client.calls import Call
-from codelode.client.channel import DEFAULT_ADDRESS, OPTIONS, checked, metadata
+from codelode.client.channel import DEFAULT_ADDRESS, connection
 from codelode.client.failures import error
 from codelode.client.watching import OnSilence, Silence, ended_early
 from codelode.errors import CodelodeError, Unavailable
@@ -45,12 +45,18 @@ class AsyncClient:
     """A connection to one gateway for one event loop, closed by `close` or `async with`."""
 
     def __init__(
-        self, address: str = DEFAULT_ADDRESS, *, token: str | None = None, timeout_s: float = 30.0
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        token: str | None = None,
+        timeout_s: float = 30.0,
+        tls_ca: str = "",
+        tls_name: str = "",
     ) -> None:
         """Connect on the first call; the arguments are those of `Client`."""
-        self.address = checked(address)
-        self.timeout_s = timeout_s
-        self._metadata = metadata(self.address, token)
+        self.address, self.timeout_s = address, timeout_s
+        self._how = connection(address, token, tls_ca=tls_ca, tls_name=tls_name)
+        self._metadata = self._how.metadata
 
     search = _method(calls.search)
     context = _method(calls.context)
@@ -157,7 +163,10 @@ class AsyncClient:
     @cached_property
     def _channel(self) -> grpc.aio.Channel:
         # A channel belongs to the event loop that runs when it is made.
-        return grpc.aio.insecure_channel(self.address, options=OPTIONS)
+        how = self._how
+        if how.credentials is None:
+            return grpc.aio.insecure_channel(how.target, options=how.options)
+        return grpc.aio.secure_channel(how.target, how.credentials, options=how.options)
 
     async def _send(self, call: Call[Answer], timeout_s: float | None = None) -> Answer:
         send: Any = self._channel.unary_unary(

@@ -13,7 +13,7 @@ import grpc
 
 from codelode.client import calls
 from codelode.client.calls import Call
-from codelode.client.channel import DEFAULT_ADDRESS, OPTIONS, checked, metadata
+from codelode.client.channel import DEFAULT_ADDRESS, connection
 from codelode.client.failures import error
 from codelode.client.watching import OnSilence, Silence, ended_early
 from codelode.errors import CodelodeError, Unavailable
@@ -42,18 +42,32 @@ class Client:
     """A connection to one gateway; safe to share between threads, closed by `close` or `with`."""
 
     def __init__(
-        self, address: str = DEFAULT_ADDRESS, *, token: str | None = None, timeout_s: float = 30.0
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        token: str | None = None,
+        timeout_s: float = 30.0,
+        tls_ca: str = "",
+        tls_name: str = "",
     ) -> None:
         """Connect on the first call. `timeout_s` bounds each call, but not a watch.
 
         `token` is the secret that the gateway asks for; None: the one of CODELODE_TOKEN or
         CODELODE_TOKEN_FILE, else that of the cluster which `codelode up` runs for this user at the
-        address. Raises InvalidSettings when the address is not HOST:PORT.
+        address. The address of a gateway with TLS is grpcs://HOST:PORT. `tls_ca` is a PEM file with
+        the authorities to trust; "": the one of CODELODE_TLS_CA, else the public authorities.
+        `tls_name` is a name in the certificate, if the host in the address is none, as in a tunnel.
+        Raises InvalidSettings for a malformed address, for a file that cannot be used, and for a
+        token that would be sent to another machine without TLS.
         """
-        self.address = checked(address)
-        self.timeout_s = timeout_s
-        self._metadata = metadata(self.address, token)
-        self._channel = grpc.insecure_channel(self.address, options=OPTIONS)
+        self.address, self.timeout_s = address, timeout_s
+        how = connection(address, token, tls_ca=tls_ca, tls_name=tls_name)
+        self._metadata = how.metadata
+        self._channel = (
+            grpc.insecure_channel(how.target, options=how.options)
+            if how.credentials is None
+            else grpc.secure_channel(how.target, how.credentials, options=how.options)
+        )
 
     search = _method(calls.search)
     context = _method(calls.context)

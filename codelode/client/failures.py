@@ -27,7 +27,7 @@ def error(exc: grpc.RpcError, *, address: str, timeout_s: float) -> errors.Codel
     """Return the error for a failed call."""
     code, details = exc.code(), exc.details() or ""
     if code is grpc.StatusCode.UNAVAILABLE and details.startswith(_NO_CONNECTION):
-        return errors.Unavailable(f"no gateway at {address}; start one with `codelode up`")
+        return _no_connection(details, address)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED and details == _OWN_DEADLINE:
         return errors.TimedOut(f"the gateway at {address} did not answer within {timeout_s:g} s")
     if code is grpc.StatusCode.UNIMPLEMENTED:
@@ -43,6 +43,50 @@ def error(exc: grpc.RpcError, *, address: str, timeout_s: float) -> errors.Codel
     kind = _KINDS.get(code, errors.Corrupt)
     return kind(details or f"the gateway at {address} answered {code.name} without a reason")
 
+
+def _no_connection(details: str, address: str) -> errors.CodelodeError:
+    """Return the error for a connection that failed, by what gRPC says of it."""
+    for part, kind, remedy in _TLS_FAILURES:
+        if part in details:
+            return kind(f"{address}: {remedy}")
+    if "handshake" in details:
+        return errors.Unavailable(f"no TLS connection to {address} ({details})")
+    if details.startswith(_NO_CONNECTION[0]) and any(part in details for part in _HUNG_UP):
+        return errors.Unavailable(
+            f"the server at {address} closed the connection; if it is a gateway with TLS, its "
+            f"address is grpcs://{address.removeprefix('grpcs://')}"
+        )
+    return errors.Unavailable(f"no gateway at {address}; start one with `codelode up`")
+
+
+#: How gRPC reports a connection that the other side closed before it answered.
+_HUNG_UP = ("Socket closed", "Connection reset", "recvmsg:")
+
+#: Parts of what gRPC reports when TLS fails, the error that each is, and what to do.
+_TLS_FAILURES: tuple[tuple[str, type[errors.CodelodeError], str], ...] = (
+    (
+        "WRONG_VERSION_NUMBER",
+        errors.InvalidSettings,
+        "the server does not use TLS: write the address without grpcs://, or give the gateway a "
+        "certificate",
+    ),
+    (
+        "Hostname Verification Check failed",
+        errors.InvalidSettings,
+        "the server's certificate is for another name: use a name that is in it",
+    ),
+    (
+        "certificate has expired",
+        errors.Unavailable,
+        "the server's certificate has expired, or the clock of this machine is wrong",
+    ),
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        errors.InvalidSettings,
+        "the server's certificate is not signed by an authority that this client trusts: set "
+        "CODELODE_TLS_CA to a PEM file with the certificate of its authority",
+    ),
+)
 
 _KINDS: dict[grpc.StatusCode, type[errors.CodelodeError]] = {
     grpc.StatusCode.NOT_FOUND: errors.NotFound,

@@ -16,6 +16,8 @@ from codelode.settings import Settings
             "CODELODE_SERVER": "host:1",
             "CODELODE_TOKEN": "secret",
             "CODELODE_TOKEN_FILE": "~/token",
+            "CODELODE_TOKEN_WITHOUT_TLS": "Yes",
+            "CODELODE_TLS_CA": "ca.pem",
             "CODELODE_DATA": "~/data",
         },
         {"codelode_server": "host:2"},
@@ -33,6 +35,8 @@ def test_a_client_finds_what_the_settings_find(monkeypatch, environment):
     assert found.server in (None, settings.server)
     assert found.token == settings.token.get_secret_value()
     assert found.token_file == settings.token_file
+    assert found.token_without_tls == settings.token_without_tls
+    assert found.tls_ca == settings.tls_ca
     assert found.data == settings.data_dir
 
 

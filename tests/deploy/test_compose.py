@@ -17,8 +17,10 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 
 from codelode.backends.redis.connection import connect
 from codelode.cli import redis_server
-from codelode.settings import Settings, load
+from codelode.errors import InvalidSettings
+from codelode.settings import Settings, load, require_private
 from codelode.stages import STAGES
+from tests.authorities import Authority
 
 ROOT = Path(__file__).parents[2]
 FILES = ("docker-compose.yml", "deploy/services.compose.yml")
@@ -142,8 +144,21 @@ def test_settings_that_are_set_exist(services):
 def test_every_setting_can_be_set_in_the_environment_file(services):
     """Compose gives some settings a value; the others take theirs from `.env`."""
     # Of the command line, and of `codelode up`; Compose passes the token itself.
-    decided_elsewhere = {"server", "redis_bin", "redis_memory_mb", "token_file"}
-    of_the_gateway = {"listen", "health_listen", "token", "access_file"}
+    decided_elsewhere = {
+        *("server", "tls_ca", "token_without_tls"),
+        *("redis_bin", "redis_memory_mb", "token_file"),
+    }
+    of_the_gateway = {
+        *(
+            "listen",
+            "health_listen",
+            "token",
+            "access_file",
+            "tls_certificate",
+            "tls_key",
+            "tls_terminated_by_proxy",
+        ),
+    }
     for name in set(Settings.model_fields) - decided_elsewhere:
         served_by = ["gateway"] if name in of_the_gateway else [*STAGE_NAMES, "beat", "gateway"]
         for service in served_by:
@@ -251,6 +266,21 @@ def test_only_gateway_and_flower_can_be_reached_and_both_ask_who_it_is(services)
         "${FLOWER_PASSWORD:?set FLOWER_PASSWORD in .env}"
     )
     assert services["flower"]["command"][:3] == ["python", "-m", "workers.flower"]
+
+
+def test_the_gateway_speaks_tls_or_says_that_a_proxy_does(services, tmp_path):
+    gateway = services["gateway"]
+    assert "${TLS_FOLDER:-tls}:/tls:ro" in gateway["volumes"]
+    given = {
+        name.removeprefix("CODELODE_").lower(): re.sub(r"\$\{\w+:[-?]([^}]*)\}", r"\1", value)
+        for name, value in gateway["environment"].items()
+        if name.startswith(("CODELODE_TLS_", "CODELODE_LISTEN", "CODELODE_TOKEN"))
+    }
+    require_private(Settings(**given))
+    with pytest.raises(InvalidSettings, match="without TLS"):
+        require_private(Settings(**{**given, "tls_terminated_by_proxy": "false"}))
+    files = Authority(tmp_path).issue("search.example").settings
+    require_private(Settings(**{**given, **files, "tls_terminated_by_proxy": "false"}))
 
 
 def test_secrets_come_from_the_environment_file_and_are_in_its_example():

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -32,8 +36,45 @@ def test_loopback_addresses_are_taken(listen):
 @pytest.mark.parametrize("listen", ["0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "host.example:1"])
 def test_without_authentication_other_addresses_are_refused(listen):
     with pytest.raises(InvalidSettings, match="without authentication"):
-        require_private(Settings(listen=listen))
-    require_private(Settings(listen=listen, token="secret"))
+        require_private(Settings(listen=listen, tls_terminated_by_proxy=True))
+    require_private(Settings(listen=listen, token="secret", tls_terminated_by_proxy=True))
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "host.example:1"])
+def test_without_tls_other_addresses_are_refused(listen):
+    with pytest.raises(InvalidSettings, match=r"without TLS .* --tls-terminated-by-proxy"):
+        require_private(Settings(listen=listen, token="secret"))
+    files = {"tls_certificate": "/tls/tls.crt", "tls_key": "/tls/tls.key"}
+    require_private(Settings(listen=listen, token="secret", **files))
+
+
+@pytest.mark.slow
+def test_the_program_takes_the_word_for_the_proxy(tmp_path):
+    """With it, the program gets as far as the port, which is taken."""
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        listen = f"0.0.0.0:{taken.getsockname()[1]}"
+        own = {"CODELODE_LISTEN": listen, "CODELODE_TOKEN": "sesame"}
+        environment = {**os.environ, **own, "CODELODE_DATA": str(tmp_path)}
+
+        def said(*options):
+            command = [sys.executable, "-m", "gateway", *options]
+            ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+            assert ended.returncode == 1
+            return ended.stderr
+
+        assert "give --tls-terminated-by-proxy" in said()
+        assert "cannot be bound" in said("--tls-terminated-by-proxy")
+
+
+def test_all_that_is_missing_is_said_at_once():
+    with pytest.raises(InvalidSettings, match=r"without authentication .*; without TLS "):
+        require_private(Settings(listen="0.0.0.0:50051"))
+
+
+@pytest.mark.parametrize("given", ["tls_certificate", "tls_key"])
+def test_a_certificate_needs_its_key(given):
+    with pytest.raises(InvalidSettings, match="set both"):
+        require_private(Settings(**{given: "/tls/file"}))
 
 
 @pytest.mark.parametrize("listen", ["", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "[::1]:99999"])

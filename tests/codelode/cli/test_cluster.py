@@ -24,6 +24,7 @@ from codelode.client import Client
 from codelode.cluster import running_cluster, token_of
 from codelode.errors import Unauthenticated
 from codelode.settings import load
+from tests.authorities import Authority
 from tests.guardian import GUARDIAN
 
 START_S = 120.0
@@ -239,6 +240,29 @@ def test_a_client_finds_the_token_of_its_own_cluster(up, monkeypatch):
         client.repositories()
     for other in (f"127.0.0.1:{int(port) - 1}", f"gateway.example.org:{port}"):
         assert token_of(other, up.data) == ""
+
+
+def test_commands_of_the_same_user_find_a_cluster_with_tls(tmp_path, monkeypatch):
+    """Its certificate names neither loopback nor an authority that this machine trusts."""
+    issued = Authority(tmp_path / "tls").issue("*.search.example")
+    given = {**issued.settings, "listen": "0.0.0.0:0", "token": "sesame"}
+    for name, value in given.items():
+        monkeypatch.setenv(f"CODELODE_{name.upper()}", value)
+    running = Up(tmp_path / "data")
+    try:
+        for name in given:
+            monkeypatch.delenv(f"CODELODE_{name.upper()}")
+        assert running.cluster.grpc.startswith("grpcs://127.0.0.1:")
+        plain = f"localhost:{port_of(running)}"
+        answer = running.codelode("repos", server=False)
+        assert answer.returncode in (0, 1), answer.stderr
+        assert running.codelode("repos", "--server", plain, server=False).returncode == 2
+    finally:
+        assert running.stop(signal.SIGTERM) == 0
+
+
+def port_of(running: Up) -> str:
+    return running.cluster.grpc.rpartition(":")[2]
 
 
 FORGED: list[tuple[str, str, dict[str, object]]] = [

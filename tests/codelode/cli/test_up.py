@@ -14,7 +14,8 @@ from codelode.backends.local import published, signature
 from codelode.cli import children, data_folder, redis_server
 from codelode.cli.children import BROKER, FRONT, WORK
 from codelode.errors import Unavailable
-from codelode.settings import load
+from codelode.settings import Settings, load
+from tests.authorities import Authority
 
 
 @pytest.fixture
@@ -209,6 +210,31 @@ def test_an_address_that_others_reach_is_refused_without_a_token(codelode, monke
     assert list((tmp_path / "data" / "logs").iterdir()) == []
 
 
+def test_an_address_that_others_reach_is_refused_without_tls(codelode, monkeypatch, tmp_path):
+    monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")
+    monkeypatch.setenv("CODELODE_TOKEN", "sesame")
+
+    answer = codelode("up", "--http-port", "0")
+
+    assert answer.status == 2
+    assert "give --tls-terminated-by-proxy" in answer.err
+    assert list((tmp_path / "data" / "logs").iterdir()) == []
+
+
+def test_a_certificate_that_cannot_be_used_is_named_before_anything_starts(
+    codelode, monkeypatch, tmp_path
+):
+    issued = Authority(tmp_path / "tls").issue("search.example", days=(-9, -1))
+    for name, value in issued.settings.items():
+        monkeypatch.setenv(f"CODELODE_{name.upper()}", value)
+
+    answer = codelode("up", "--port", "0", "--http-port", "0")
+
+    assert answer.status == 2
+    assert f"the certificate in {issued.certificate} expired" in answer.err
+    assert list((tmp_path / "data" / "logs").iterdir()) == []
+
+
 @pytest.mark.parametrize("listen", ["everywhere", "127.0.0.1:99999", "http://127.0.0.1:50051"])
 def test_a_malformed_listen_address_is_named(codelode, monkeypatch, listen):
     monkeypatch.setenv("CODELODE_LISTEN", listen)
@@ -232,4 +258,4 @@ def test_a_malformed_listen_address_is_named(codelode, monkeypatch, listen):
     ],
 )
 def test_a_client_of_this_machine_finds_the_gateway(listen, address):
-    assert children.reachable(listen) == address
+    assert children.reachable(Settings(listen=listen)) == address

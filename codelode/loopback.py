@@ -1,0 +1,20 @@
+"""Tell whether a host is this machine: what is sent to it crosses no network."""
+
+from __future__ import annotations
+
+import ipaddress
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether the host name or address reaches only this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_on_loopback(address: str) -> bool:
+    """Return whether HOST:PORT is on this machine; an IPv6 host is in brackets."""
+    return is_loopback(address.rpartition(":")[0].strip("[]"))
