@@ -34,6 +34,7 @@ class ClientSettings(NamedTuple):
     token_file: str
     token_without_tls: bool
     tls_ca: str
+    tls_client: tuple[str, str]  # the files of certificate and key
     data: Path
 
 
@@ -51,6 +52,10 @@ def client_settings(environment: Mapping[str, str] = os.environ) -> ClientSettin
         token_file=found.get(f"{PREFIX}TOKEN_FILE", ""),
         token_without_tls=found.get(f"{PREFIX}TOKEN_WITHOUT_TLS", "").lower() in _TRUE,
         tls_ca=found.get(f"{PREFIX}TLS_CA", ""),
+        tls_client=(
+            found.get(f"{PREFIX}TLS_CLIENT_CERTIFICATE", ""),
+            found.get(f"{PREFIX}TLS_CLIENT_KEY", ""),
+        ),
         data=Path(found.get(f"{PREFIX}DATA", DEFAULT_DATA)).expanduser().resolve(),
     )
 

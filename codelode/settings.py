@@ -107,6 +107,24 @@ class Settings(BaseSettings):
         description="PEM file with the certificates of the authorities that clients trust for "
         "addresses that start with grpcs://; empty: the public ones.",
     )
+    listen_mtls: str = Field(
+        default="",
+        description="Second address of the gateway, for clients with a certificate of an authority "
+        "in CODELODE_TLS_CLIENT_CA, which is their authentication; empty: none.",
+    )
+    tls_client_ca: str = Field(
+        default="",
+        description="PEM file with the certificates of the authorities that issue certificates to "
+        "clients, and to nobody else; read again when it changes.",
+    )
+    tls_client_certificate: str = Field(
+        default="",
+        description="PEM file with the certificate that clients present to a gateway.",
+    )
+    tls_client_key: str = Field(
+        default="",
+        description="PEM file with the private key of that certificate, without a passphrase.",
+    )
     token_without_tls: bool = Field(
         default=False,
         description="Let clients send their token without TLS to a gateway on another machine, "
@@ -592,6 +610,7 @@ def require_private(settings: Settings) -> None:
     """
     if bool(settings.tls_certificate) != bool(settings.tls_key):
         raise InvalidSettings("set both CODELODE_TLS_CERTIFICATE and CODELODE_TLS_KEY, or neither")
+    _require_mtls(settings)
     if settings.health_listen:
         _listening_host("health_listen", settings.health_listen, example="127.0.0.1:50052")
     listen = settings.listen
@@ -612,6 +631,19 @@ def _listening_host(name: str, listen: str, *, example: str) -> str | None:
             f"{PREFIX}{name.upper()}={listen!r} must have the form HOST:PORT, such as {example}"
         )
     return host.strip("[]")
+
+
+def _require_mtls(settings: Settings) -> None:
+    """Raise InvalidSettings if the listener for client certificates lacks something."""
+    if not settings.listen_mtls and not settings.tls_client_ca:
+        return
+    if not settings.listen_mtls or not settings.tls_client_ca or not settings.tls_certificate:
+        raise InvalidSettings(
+            "client certificates need all of CODELODE_LISTEN_MTLS, CODELODE_TLS_CLIENT_CA, "
+            "CODELODE_TLS_CERTIFICATE, and CODELODE_TLS_KEY"
+        )
+    if _listening_host("listen_mtls", settings.listen_mtls, example="127.0.0.1:50053") is None:
+        raise InvalidSettings("CODELODE_LISTEN_MTLS cannot be a Unix socket: it has no TLS")
 
 
 def _missing_for_others(settings: Settings) -> list[str]:

@@ -37,6 +37,7 @@ from codelode.v1 import (
 from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
+from gateway.access.certificates import ClientCertificates
 from gateway.access.identity import Authenticator
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
@@ -50,7 +51,7 @@ from gateway.service import Dependencies, audit_log, limits
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
 from gateway.state import Backends
-from gateway.tls import server_certificate
+from gateway.tls import ServerCertificate, server_certificate
 
 log = structlog.get_logger("gateway")
 
@@ -157,21 +158,24 @@ class Gateway:
         self._dependencies = replace(dependencies, problems=self._access_file.problems)
         self._settings = dependencies.settings
         self._health = Health(self._dependencies, SERVICES)
-        limiter = limits.limiter(self._settings, dependencies.call_limits)
-        access = _access(dependencies, self._access_file)
-        self._calls = Calls(access, limiter, dependencies.audit_log)
+        self._calls = Calls(
+            _access(dependencies, self._access_file),
+            limits.limiter(self._settings, dependencies.call_limits),
+            dependencies.audit_log,
+            with_certificates=bool(self._settings.listen_mtls),
+        )
         self._following: asyncio.Task[None] | None = None  # of the access file
         self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
         self._renewal: asyncio.Task[None] | None = None  # of the certificate
         self.port = 0  # the bound port, also when `listen` asked for any
+        self.mtls_port = 0  # that of `listen_mtls`
 
     async def start(self) -> None:
         """Start serving. Raises InvalidSettings if an address is not allowed, malformed or used."""
         require_private(self._settings)
         self._add_services()
         certificate = server_certificate(self._settings)
-        credentials = certificate.credentials() if certificate is not None else None
-        self.port = _bind(self._server, self._settings.listen, credentials)
+        self._bind(certificate)
         await self._health.begin()
         await self._server.start()
         await self._health.start()
@@ -189,6 +193,14 @@ class Gateway:
     def health_port(self) -> int:
         """Return the port of the process that answers probes; 0 if there is none."""
         return self._health.port
+
+    def _bind(self, certificate: ServerCertificate | None) -> None:
+        settings, server = self._settings, self._server
+        credentials = certificate.credentials() if certificate is not None else None
+        self.port = _bind(server, "LISTEN", settings.listen, credentials)
+        if certificate is not None and settings.listen_mtls:
+            credentials = certificate.credentials(verify_clients=True)
+            self.mtls_port = _bind(server, "LISTEN_MTLS", settings.listen_mtls, credentials)
 
     async def stop(self, *, grace_s: float = GRACE_S) -> None:
         """Shut down: report unhealthy, let load balancers react, end streams, finish calls."""
@@ -223,24 +235,30 @@ class Gateway:
 
 
 def _access(dependencies: Dependencies, file: AccessFile) -> GuardedAccess:
-    """Return what authenticates calls; the shared token is last, because it claims every call."""
     settings = dependencies.settings
-    authenticators: list[Authenticator] = [
-        KeyAuthenticator(dependencies.keys),
-        SharedToken(settings.shared_token()),
-    ]
+    authenticators = [KeyAuthenticator(dependencies.keys), *_authenticators(settings)]
     access = Access(authenticators, Visibilities(dependencies.ledger, file.current))
     return GuardedAccess(access, dependencies.call_limits, limits.wrong_credentials(settings))
 
 
-def _bind(server: aio.Server, listen: str, credentials: grpc.ServerCredentials | None) -> int:
+def _authenticators(settings: Settings) -> list[Authenticator]:
+    """Return what establishes identities; nobody is anonymous beside client certificates."""
+    token = SharedToken(settings.shared_token())
+    if not settings.listen_mtls:
+        return [token]
+    return [token, ClientCertificates()] if token.token else [ClientCertificates()]
+
+
+def _bind(
+    server: aio.Server, name: str, listen: str, credentials: grpc.ServerCredentials | None
+) -> int:
     try:
         if credentials is None or listen.startswith("unix:"):
             return server.add_insecure_port(listen)
         return server.add_secure_port(listen, credentials)
     except RuntimeError as exc:
         raise InvalidSettings(
-            f"CODELODE_LISTEN={listen!r} cannot be bound; is another gateway running? ({exc})"
+            f"CODELODE_{name}={listen!r} cannot be bound; is another gateway running? ({exc})"
         ) from exc
 
 

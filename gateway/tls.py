@@ -6,11 +6,12 @@ import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import grpc
 import structlog
 
-from codelode.certificates import Certificate, read_certificate
+from codelode.certificates import Certificate, read_authorities, read_certificate
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings
 
@@ -31,29 +32,47 @@ def server_certificate(settings: Settings) -> ServerCertificate | None:
     """Return the certificate of the settings, or None if they name none."""
     if not settings.tls_certificate:
         return None
-    chain, key = Path(settings.tls_certificate), Path(settings.tls_key)
-    return ServerCertificate(chain.expanduser(), key.expanduser())
+    files = (settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+    return ServerCertificate(*(Path(file).expanduser() for file in files if file))
+
+
+class _Material(NamedTuple):
+    """Holds what the files contain."""
+
+    own: Certificate
+    authorities: bytes | None  # of clients
 
 
 class ServerCertificate:
-    """The certificate of one listener, replaced when its files change.
+    """The certificate of the listeners, and the authorities of clients, replaced with their files.
 
     New files that cannot be used are reported, and the old certificate stays in use. Connections
     that are open stay open.
     """
 
-    def __init__(self, chain: Path, key: Path) -> None:
-        self._chain, self._key = chain, key
+    def __init__(self, chain: Path, key: Path, authorities: Path | None = None) -> None:
+        self._chain, self._key, self._authorities = chain, key, authorities
         self._lock = threading.Lock()  # gRPC asks from threads of its own
         self._stamps = self._stamped()
-        self._current = self._given = self._read()
+        self._current = self._read()
         self._warned_at: datetime | None = None
 
-    def credentials(self) -> grpc.ServerCredentials:
-        """Return the credentials of the listener. Call it once."""
+    def credentials(self, *, verify_clients: bool = False) -> grpc.ServerCredentials:
+        """Return the credentials of a listener, which may require certificates of its clients."""
+        given = self._current
+
+        def replaced() -> grpc.ServerCertificateConfiguration | None:
+            """Return what a new connection gets, or None for the same as the one before."""
+            nonlocal given
+            with self._lock:
+                self._reload()
+                before, given = given, self._current
+            return None if before is given else _configuration(given, verify_clients=verify_clients)
+
         return grpc.dynamic_ssl_server_credentials(
-            _configuration(self._current),
-            self._replaced,  # type: ignore[arg-type]  # the stubs do not know that None is allowed
+            _configuration(given, verify_clients=verify_clients),
+            replaced,  # type: ignore[arg-type]  # the stubs do not know that None is allowed
+            require_client_authentication=verify_clients,
         )
 
     async def watch(self) -> None:
@@ -68,15 +87,6 @@ class ServerCertificate:
             self._reload()
             self._warn()
 
-    def _replaced(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return what a new connection gets, or None for the same as the one before."""
-        with self._lock:
-            self._reload()
-            if self._given is self._current:
-                return None
-            self._given = self._current
-            return _configuration(self._current)
-
     def _reload(self) -> None:
         stamps = self._stamped()
         if stamps == self._stamps:
@@ -85,20 +95,24 @@ class ServerCertificate:
         try:
             self._current = self._read()
         except InvalidSettings as exc:
-            log.error("certificate_not_replaced", reason=str(exc), until=_shown(self._current.ends))
+            log.error(
+                "certificate_not_replaced", reason=str(exc), until=_shown(self._current.own.ends)
+            )
             return
         self._warned_at = None
-        log.info("certificate_replaced", until=_shown(self._current.ends))
+        log.info("certificate_replaced", until=_shown(self._current.own.ends))
 
-    def _read(self) -> Certificate:
-        return read_certificate(self._chain, self._key)
+    def _read(self) -> _Material:
+        authorities = read_authorities(self._authorities) if self._authorities else None
+        return _Material(read_certificate(self._chain, self._key), authorities)
 
     def _stamped(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(map(_stamp, (self._chain, self._key)))
+        files = (self._chain, self._key, self._authorities)
+        return tuple(_stamp(file) for file in files if file is not None)
 
     def _warn(self) -> None:
-        now, ends = datetime.now(UTC), self._current.ends
-        notice = min(WARN_BEFORE, (ends - self._current.begins) / WARN_FRACTION)
+        now, ends = datetime.now(UTC), self._current.own.ends
+        notice = min(WARN_BEFORE, (ends - self._current.own.begins) / WARN_FRACTION)
         is_told = self._warned_at is not None and now - self._warned_at < WARN_EVERY
         if ends - now > notice or is_told:
             return
@@ -107,8 +121,13 @@ class ServerCertificate:
         log.warning(event, file=str(self._chain), until=_shown(ends))
 
 
-def _configuration(found: Certificate) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration([(found.key, found.chain)])
+def _configuration(
+    found: _Material, *, verify_clients: bool
+) -> grpc.ServerCertificateConfiguration:
+    pair = (found.own.key, found.own.chain)
+    return grpc.ssl_server_certificate_configuration(
+        [pair], root_certificates=found.authorities if verify_clients else None
+    )
 
 
 def _stamp(file: Path) -> tuple[int, ...]:

@@ -18,11 +18,19 @@ class Authority:
         self.root = folder / "root.pem"
         self._ca.cert_pem.write_to_path(str(self.root))
 
-    def issue(self, *names: str, file: str = "tls", days: tuple[float, float] = (-1, 90)) -> Issued:
+    def issue(
+        self,
+        *names: str,
+        file: str = "tls",
+        days: tuple[float, float] = (-1, 90),
+        common_name: str | None = None,
+    ) -> Issued:
         """Write a certificate for the names, valid between two days from now, over an older one."""
         now = datetime.now(UTC)
         begins, ends = (now + timedelta(days=day) for day in days)
-        made = self._ca.issue_cert(*names, not_before=begins, not_after=ends)
+        made = self._ca.issue_cert(
+            *names, common_name=common_name, not_before=begins, not_after=ends
+        )
         issued = Issued(self._folder / f"{file}.crt", self._folder / f"{file}.key")
         _replace(issued.certificate, b"".join(one.bytes() for one in made.cert_chain_pems))
         _replace(issued.key, made.private_key_pem.bytes())

@@ -13,12 +13,11 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from codelode.cli import data_folder, redis_server
 from codelode.cli.supervisor import Child
 from codelode.client import Client
-from codelode.client.channel import TLS
+from codelode.client.channel import TLS, Tls
 from codelode.environment import without_settings
 from codelode.errors import Unavailable
 from codelode.settings import Settings
@@ -118,17 +117,14 @@ def reachable(settings: Settings) -> str:
     return f"{scheme}{LOOPBACK if host in ('0.0.0.0', '[::]', '') else host}:{port}"
 
 
-class Trust(NamedTuple):
-    """Names what clients on this machine trust: the gateway's certificate, and a name in it."""
+def own_trust(settings: Settings) -> Tls:
+    """Return what clients on this machine trust: the gateway's certificate, and a name in it.
 
-    certificate: str = ""  # file; empty: no TLS
-    name: str = ""  # expected in place of the host, because loopback is in no certificate
-
-
-def own_trust(settings: Settings) -> Trust:
-    """Return what to trust. Raises InvalidSettings if the certificate cannot be used."""
+    The name is expected in place of the host, because certificates seldom name loopback. Raises
+    InvalidSettings if the certificate cannot be used.
+    """
     if not settings.tls_certificate:
-        return Trust()
+        return Tls()
     from codelode.certificates import read_certificate
 
     chain, key = (
@@ -136,7 +132,7 @@ def own_trust(settings: Settings) -> Trust:
         for file in (settings.tls_certificate, settings.tls_key)
     )
     names = read_certificate(chain, key).names
-    return Trust(str(chain), names[0].replace("*", "codelode", 1) if names else "")
+    return Tls(str(chain), names[0].replace("*", "codelode", 1) if names else "")
 
 
 def _worker(name: str, settings: Settings, *, concurrency: int | None) -> Child:
@@ -186,8 +182,7 @@ def _is_serving(settings: Settings) -> bool:
     address = reachable(settings)
     if not _is_open(address.removeprefix(TLS)):  # a refused gRPC channel waits before it reconnects
         return False
-    file, name = own_trust(settings)
-    with Client(address, token="", timeout_s=2.0, tls_ca=file, tls_name=name) as client:
+    with Client(address, token="", timeout_s=2.0, tls=own_trust(settings)) as client:
         return client.is_serving()
 
 

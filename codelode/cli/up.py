@@ -219,7 +219,7 @@ def _publish(settings: Settings, flower: str) -> None:
         flower=page,
         redis=settings.redis_url,
         data=str(settings.data_dir),
-        certificate=trust.certificate,
+        certificate=trust.ca,
         tls_name=trust.name,
     )
     clients = _clients(settings)

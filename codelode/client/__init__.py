@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from codelode.client.access import CreatedKey, Key
     from codelode.client.async_client import AsyncClient
-    from codelode.client.channel import DEFAULT_ADDRESS
+    from codelode.client.channel import DEFAULT_ADDRESS, Tls
     from codelode.client.client import Client
     from codelode.client.graph import Graph, GraphLink, GraphNode
     from codelode.client.index import FileFailure, IndexedRepository, Queue, Status
@@ -66,13 +66,14 @@ __all__ = [
     "Related",
     "SearchResult",
     "Status",
+    "Tls",
 ]
 
 #: Where a name is defined; `results` holds those that are not listed.
 _MODULES = {
     "AsyncClient": "async_client",
     "Client": "client",
-    "DEFAULT_ADDRESS": "channel",
+    **dict.fromkeys(("DEFAULT_ADDRESS", "Tls"), "channel"),
     **dict.fromkeys(("CreatedKey", "Key"), "access"),
     **dict.fromkeys(("Graph", "GraphLink", "GraphNode"), "graph"),
     **dict.fromkeys(("FileFailure", "IndexedRepository", "Queue", "Status"), "index"),

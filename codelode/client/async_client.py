@@ -14,7 +14,7 @@ import grpc.aio
 
 from codelode.client import calls
 from codelode.client.calls import Call
-from codelode.client.channel import DEFAULT_ADDRESS, connection
+from codelode.client.channel import DEFAULT_ADDRESS, ENVIRONMENT, Tls, connection
 from codelode.client.failures import error
 from codelode.client.watching import OnSilence, Silence, ended_early
 from codelode.errors import CodelodeError, Unavailable
@@ -50,12 +50,11 @@ class AsyncClient:
         *,
         token: str | None = None,
         timeout_s: float = 30.0,
-        tls_ca: str = "",
-        tls_name: str = "",
+        tls: Tls = ENVIRONMENT,
     ) -> None:
         """Connect on the first call; the arguments are those of `Client`."""
         self.address, self.timeout_s = address, timeout_s
-        self._how = connection(address, token, tls_ca=tls_ca, tls_name=tls_name)
+        self._how = connection(address, token, tls)
         self._metadata = self._how.metadata
 
     search = _method(calls.search)

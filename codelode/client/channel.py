@@ -35,6 +35,23 @@ Option = tuple[str, int | str]
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM format, and a name, for an address with grpcs://; each may be left empty.
+
+    The environment has the files that are left empty.
+    """
+
+    ca: str = ""  # the authorities to trust; CODELODE_TLS_CA, else the public ones
+    name: str = ""  # a name in the server's certificate, if the host in the address is none
+    certificate: str = ""  # of this client; CODELODE_TLS_CLIENT_CERTIFICATE
+    key: str = ""  # of that certificate; CODELODE_TLS_CLIENT_KEY
+
+
+#: All files are those of the environment.
+ENVIRONMENT = Tls()
+
+
+@dataclass(frozen=True, slots=True)
 class Connection:
     """Holds what both clients need to open a channel and to send calls through it."""
 
@@ -52,20 +69,16 @@ def is_host_and_port(address: str, *, least_port: int = 1) -> bool:
     return is_host and is_number and least_port <= int(port) < 65_536
 
 
-def connection(address: str, token: str | None, *, tls_ca: str, tls_name: str) -> Connection:
+def connection(address: str, token: str | None, tls: Tls) -> Connection:
     """Return how to connect; the arguments are those of `Client`. Raises InvalidSettings."""
     target, found = _target(address), client_settings()
     token = _found_token(address, found) if token is None else token
     if not address.startswith(TLS):
         _check_plaintext(address, token, found)
         return Connection(target, None, OPTIONS, _metadata(token))
-    cluster = own_cluster(address, found.data)
-    if cluster is not None and not tls_ca:
-        tls_ca, tls_name = cluster.certificate, tls_name or cluster.tls_name
-    name = (("grpc.ssl_target_name_override", tls_name),) if tls_name else ()
-    return Connection(
-        target, _credentials(tls_ca or found.tls_ca), (*OPTIONS, *name), _metadata(token)
-    )
+    tls = _completed(tls, address, found)
+    name = (("grpc.ssl_target_name_override", tls.name),) if tls.name else ()
+    return Connection(target, _credentials(tls), (*OPTIONS, *name), _metadata(token))
 
 
 def _target(address: str) -> str:
@@ -93,13 +106,27 @@ def _check_plaintext(address: str, token: str, found: ClientSettings) -> None:
         )
 
 
-def _credentials(authorities: str) -> grpc.ChannelCredentials:
-    """Return credentials that trust the authorities in a file; "": the public ones."""
-    if not authorities:
-        return grpc.ssl_channel_credentials()
-    from codelode.certificates import read_authorities
+def _completed(tls: Tls, address: str, found: ClientSettings) -> Tls:
+    """Return the files and the name to use: those given, else of the own cluster, else found."""
+    cluster = own_cluster(address, found.data) if not tls.ca else None
+    own = Tls() if cluster is None else Tls(cluster.certificate, cluster.tls_name)
+    own_pair = (tls.certificate, tls.key) if tls.certificate or tls.key else found.tls_client
+    return Tls(tls.ca or own.ca or found.tls_ca, tls.name or own.name, *own_pair)
 
-    return grpc.ssl_channel_credentials(read_authorities(Path(authorities).expanduser()))
+
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    """Return the credentials of a channel. Raises InvalidSettings if a file cannot be used."""
+    from codelode.certificates import read_authorities, read_certificate
+
+    roots = read_authorities(Path(tls.ca).expanduser()) if tls.ca else None
+    if not tls.certificate and not tls.key:
+        return grpc.ssl_channel_credentials(roots)
+    if not tls.certificate or not tls.key:
+        raise InvalidSettings(
+            "set both CODELODE_TLS_CLIENT_CERTIFICATE and CODELODE_TLS_CLIENT_KEY, or neither"
+        )
+    own = read_certificate(*(Path(file).expanduser() for file in (tls.certificate, tls.key)))
+    return grpc.ssl_channel_credentials(roots, own.key, own.chain)
 
 
 def _found_token(address: str, found: ClientSettings) -> str:

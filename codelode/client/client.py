@@ -13,7 +13,7 @@ import grpc
 
 from codelode.client import calls
 from codelode.client.calls import Call
-from codelode.client.channel import DEFAULT_ADDRESS, connection
+from codelode.client.channel import DEFAULT_ADDRESS, ENVIRONMENT, Tls, connection
 from codelode.client.failures import error
 from codelode.client.watching import OnSilence, Silence, ended_early
 from codelode.errors import CodelodeError, Unavailable
@@ -47,21 +47,19 @@ class Client:
         *,
         token: str | None = None,
         timeout_s: float = 30.0,
-        tls_ca: str = "",
-        tls_name: str = "",
+        tls: Tls = ENVIRONMENT,
     ) -> None:
         """Connect on the first call. `timeout_s` bounds each call, but not a watch.
 
         `token` is the secret that the gateway asks for; None: the one of CODELODE_TOKEN or
         CODELODE_TOKEN_FILE, else that of the cluster which `codelode up` runs for this user at the
-        address. The address of a gateway with TLS is grpcs://HOST:PORT. `tls_ca` is a PEM file with
-        the authorities to trust; "": the one of CODELODE_TLS_CA, else the public authorities.
-        `tls_name` is a name in the certificate, if the host in the address is none, as in a tunnel.
+        address. The address of a gateway with TLS is grpcs://HOST:PORT; `tls` has the files for it,
+        if they are not those of the environment.
         Raises InvalidSettings for a malformed address, for a file that cannot be used, and for a
         token that would be sent to another machine without TLS.
         """
         self.address, self.timeout_s = address, timeout_s
-        how = connection(address, token, tls_ca=tls_ca, tls_name=tls_name)
+        how = connection(address, token, tls)
         self._metadata = how.metadata
         self._channel = (
             grpc.insecure_channel(how.target, options=how.options)

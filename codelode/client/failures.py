@@ -52,11 +52,18 @@ def _no_connection(details: str, address: str) -> errors.CodelodeError:
     if "handshake" in details:
         return errors.Unavailable(f"no TLS connection to {address} ({details})")
     if details.startswith(_NO_CONNECTION[0]) and any(part in details for part in _HUNG_UP):
-        return errors.Unavailable(
-            f"the server at {address} closed the connection; if it is a gateway with TLS, its "
-            f"address is grpcs://{address.removeprefix('grpcs://')}"
-        )
+        return errors.Unavailable(f"the server at {address} closed the connection; {_why(address)}")
     return errors.Unavailable(f"no gateway at {address}; start one with `codelode up`")
+
+
+def _why(address: str) -> str:
+    """Return why a server probably closed a connection at once."""
+    if not address.startswith("grpcs://"):
+        return f"if it is a gateway with TLS, its address is grpcs://{address}"
+    return (
+        "if it asks for a client certificate, set CODELODE_TLS_CLIENT_CERTIFICATE and "
+        "CODELODE_TLS_CLIENT_KEY to one that is valid and signed by an authority which it trusts"
+    )
 
 
 #: How gRPC reports a connection that the other side closed before it answered.

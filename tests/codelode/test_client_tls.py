@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codelode.client import AsyncClient, Client
+from codelode.client import AsyncClient, Client, Tls
 from codelode.errors import InvalidSettings
 
 
@@ -44,4 +44,4 @@ def test_another_form_of_address_is_refused_with_the_right_ones(connect, address
 
 def test_a_file_of_authorities_that_cannot_be_read_is_named(connect, tmp_path):
     with pytest.raises(InvalidSettings, match=str(tmp_path / "ca.pem")):
-        connect("grpcs://host:1", tls_ca=str(tmp_path / "ca.pem"))
+        connect("grpcs://host:1", tls=Tls(str(tmp_path / "ca.pem")))

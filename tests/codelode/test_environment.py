@@ -18,6 +18,8 @@ from codelode.settings import Settings
             "CODELODE_TOKEN_FILE": "~/token",
             "CODELODE_TOKEN_WITHOUT_TLS": "Yes",
             "CODELODE_TLS_CA": "ca.pem",
+            "CODELODE_TLS_CLIENT_CERTIFICATE": "own.crt",
+            "CODELODE_TLS_CLIENT_KEY": "own.key",
             "CODELODE_DATA": "~/data",
         },
         {"codelode_server": "host:2"},
@@ -37,6 +39,7 @@ def test_a_client_finds_what_the_settings_find(monkeypatch, environment):
     assert found.token_file == settings.token_file
     assert found.token_without_tls == settings.token_without_tls
     assert found.tls_ca == settings.tls_ca
+    assert found.tls_client == (settings.tls_client_certificate, settings.tls_client_key)
     assert found.data == settings.data_dir
 
 

@@ -145,19 +145,12 @@ def test_every_setting_can_be_set_in_the_environment_file(services):
     """Compose gives some settings a value; the others take theirs from `.env`."""
     # Of the command line, and of `codelode up`; Compose passes the token itself.
     decided_elsewhere = {
-        *("server", "tls_ca", "token_without_tls"),
+        *("server", "tls_ca", "tls_client_certificate", "tls_client_key", "token_without_tls"),
         *("redis_bin", "redis_memory_mb", "token_file"),
     }
     of_the_gateway = {
-        *(
-            "listen",
-            "health_listen",
-            "token",
-            "access_file",
-            "tls_certificate",
-            "tls_key",
-            "tls_terminated_by_proxy",
-        ),
+        *("listen", "listen_mtls", "health_listen", "token", "access_file"),
+        *("tls_certificate", "tls_key", "tls_client_ca", "tls_terminated_by_proxy"),
     }
     for name in set(Settings.model_fields) - decided_elsewhere:
         served_by = ["gateway"] if name in of_the_gateway else [*STAGE_NAMES, "beat", "gateway"]
@@ -274,7 +267,7 @@ def test_the_gateway_speaks_tls_or_says_that_a_proxy_does(services, tmp_path):
     given = {
         name.removeprefix("CODELODE_").lower(): re.sub(r"\$\{\w+:[-?]([^}]*)\}", r"\1", value)
         for name, value in gateway["environment"].items()
-        if name.startswith(("CODELODE_TLS_", "CODELODE_LISTEN", "CODELODE_TOKEN"))
+        if value and name.startswith(("CODELODE_TLS_", "CODELODE_LISTEN", "CODELODE_TOKEN"))
     }
     require_private(Settings(**given))
     with pytest.raises(InvalidSettings, match="without TLS"):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from codelode.client import AsyncClient, Client
+from codelode.client import AsyncClient, Client, Tls
 from codelode.errors import CodelodeError, InvalidSettings, Unauthenticated, Unavailable
 from codelode.settings import Settings
 from gateway.app import Gateway
@@ -64,7 +64,7 @@ async def secure(serve, issued):
 
 
 async def test_a_client_that_trusts_the_authority_is_served(secure, authority, monkeypatch):
-    assert await asked(secure, tls_ca=str(authority.root)) == 0
+    assert await asked(secure, tls=Tls(str(authority.root))) == 0
     monkeypatch.setenv("CODELODE_TLS_CA", str(authority.root))
     assert await asked(secure) == 0
 
@@ -79,13 +79,13 @@ async def test_the_token_goes_over_tls(serve, issued, authority):
     gateway = await serve(**issued.settings, token="sesame")
     address, ca = f"grpcs://{HOST}:{gateway.port}", str(authority.root)
 
-    assert await asked(address, tls_ca=ca, token="sesame") == 0
-    assert isinstance(await refusal(address, tls_ca=ca, token="wrong"), Unauthenticated)
+    assert await asked(address, tls=Tls(ca), token="sesame") == 0
+    assert isinstance(await refusal(address, tls=Tls(ca), token="wrong"), Unauthenticated)
 
 
 async def test_a_certificate_of_an_unknown_authority_is_refused_with_the_setting(secure, tmp_path):
     other = Authority(tmp_path / "other")
-    for options in ({}, {"tls_ca": str(other.root)}):
+    for options in ({}, {"tls": Tls(str(other.root))}):
         error = await refusal(secure, **options)
         assert isinstance(error, InvalidSettings)
         assert "set CODELODE_TLS_CA" in str(error)
@@ -96,10 +96,10 @@ async def test_a_certificate_for_another_name_is_refused(serve, authority):
     gateway = await serve(**authority.issue("search.example").settings)
     address, ca = f"grpcs://{HOST}:{gateway.port}", str(authority.root)
 
-    error = await refusal(address, tls_ca=ca)
+    error = await refusal(address, tls=Tls(ca))
     assert isinstance(error, InvalidSettings)
     assert "is for another name" in str(error)
-    assert await asked(address, tls_ca=ca, tls_name="search.example") == 0
+    assert await asked(address, tls=Tls(ca, "search.example")) == 0
 
 
 async def test_a_client_without_tls_is_told_the_address_with_tls(secure):
@@ -128,12 +128,12 @@ async def test_a_new_connection_gets_the_new_certificate_and_an_old_one_stays(
     secure, authority, issued
 ):
     ca = str(authority.root)
-    async with AsyncClient(secure, tls_ca=ca, timeout_s=10) as before:
+    async with AsyncClient(secure, tls=Tls(ca), timeout_s=10) as before:
         await before.status()
         authority.issue("elsewhere.example")
 
-        assert "is for another name" in str(await refusal(secure, tls_ca=ca))
-        assert await asked(secure, tls_ca=ca, tls_name="elsewhere.example") == 0
+        assert "is for another name" in str(await refusal(secure, tls=Tls(ca)))
+        assert await asked(secure, tls=Tls(ca, "elsewhere.example")) == 0
         await before.status()
 
 
@@ -143,11 +143,11 @@ async def test_files_that_cannot_be_used_leave_the_old_certificate_in_use(
     ca, right = str(authority.root), issued.key.read_bytes()
     with capture_logs() as logged:
         issued.key.write_bytes(right[: len(right) // 2])
-        assert await asked(secure, tls_ca=ca) == 0
+        assert await asked(secure, tls=Tls(ca)) == 0
         issued.key.unlink()
-        assert await asked(secure, tls_ca=ca) == 0
+        assert await asked(secure, tls=Tls(ca)) == 0
         authority.issue("elsewhere.example", days=(-9, -1))
-        assert await asked(secure, tls_ca=ca) == 0
+        assert await asked(secure, tls=Tls(ca)) == 0
     said = [line for line in logged if line["event"] == "certificate_not_replaced"]
     assert [next(part for part in PARTS if part in line["reason"]) for line in said] == [
         "no usable private key",
@@ -156,7 +156,7 @@ async def test_files_that_cannot_be_used_leave_the_old_certificate_in_use(
     ]
 
     authority.issue("elsewhere.example")
-    assert await asked(secure, tls_ca=ca, tls_name="elsewhere.example") == 0
+    assert await asked(secure, tls=Tls(ca, "elsewhere.example")) == 0
 
 
 PARTS = ("no usable private key", "cannot read", "expired at")

@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 from urllib.parse import unquote
@@ -44,6 +44,9 @@ from gateway.service.limits import Limiter
 REQUEST_ID = "x-request-id"
 AUTHORIZATION = "authorization"
 
+#: The property of a connection with the names in the certificate that the listener has verified.
+ALTERNATIVE_NAMES = "x509_subject_alternative_name"
+
 #: Request ids of callers go into the logs, so only short ones without control characters are used.
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
@@ -66,11 +69,17 @@ class Calls(aio.ServerInterceptor):
     """Wraps the handlers of our own services; `idle` is set while none of them is running."""
 
     def __init__(
-        self, access: GuardedAccess, limiter: Limiter, audit_log: AuditLog | None = None
+        self,
+        access: GuardedAccess,
+        limiter: Limiter,
+        audit_log: AuditLog | None = None,
+        *,
+        with_certificates: bool = False,
     ) -> None:
         self._access = access
         self._limiter = limiter
         self._audit_log = audit_log
+        self._with_certificates = with_certificates
         self._admission = Admission()
         self._running = 0
         self.idle = asyncio.Event()
@@ -100,9 +109,10 @@ class Calls(aio.ServerInterceptor):
         )
 
     def _unary(
-        self, behaviour: Callable[[Any, CallContext], Awaitable[Any]], about: _Call
+        self, behaviour: Callable[[Any, CallContext], Awaitable[Any]], received: _Call
     ) -> Callable[[bytes, CallContext], Awaitable[Any]]:
         async def call(request: bytes, context: CallContext) -> Any:
+            about = self._identified(received, context)
             with self._counted(), self._recorded(about, context) as outcome:
                 try:
                     principal = await self._authenticate(about, context, outcome)
@@ -117,9 +127,10 @@ class Calls(aio.ServerInterceptor):
         return call
 
     def _stream(
-        self, behaviour: Callable[[Any, CallContext], AsyncIterator[Any]], about: _Call
+        self, behaviour: Callable[[Any, CallContext], AsyncIterator[Any]], received: _Call
     ) -> Callable[[bytes, CallContext], AsyncIterator[Any]]:
         async def call(request: bytes, context: CallContext) -> AsyncIterator[Any]:
+            about = self._identified(received, context)
             with self._counted(), self._recorded(about, context) as outcome:
                 try:
                     principal = await self._authenticate(about, context, outcome)
@@ -133,6 +144,14 @@ class Calls(aio.ServerInterceptor):
                     await _abort(context, error, outcome)
 
         return call
+
+    def _identified(self, received: _Call, context: CallContext) -> _Call:
+        """Return the call with the names in the certificate of its connection, if it has one."""
+        if not self._with_certificates:  # asking takes 25 µs
+            return received
+        names = context.auth_context().get(ALTERNATIVE_NAMES, ())
+        certificate = tuple(name.decode("utf-8", "replace") for name in names)
+        return replace(received, credentials=replace(received.credentials, certificate=certificate))
 
     async def _authenticate(
         self, about: _Call, context: CallContext, outcome: _Outcome

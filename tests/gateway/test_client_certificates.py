@@ -1,0 +1,173 @@
+"""Callers who are known by a client certificate, over real TLS; and those who only pretend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from codelode.client import AsyncClient, Tls
+from codelode.errors import InvalidSettings, Unauthenticated, Unavailable
+from codelode.settings import Settings, require_private
+from codelode.v1 import index_pb2, index_pb2_grpc
+from gateway.app import Gateway
+from tests.authorities import Authority
+
+HOST = "127.0.0.1"
+
+
+@pytest.fixture
+def servers(tmp_path):
+    return Authority(tmp_path / "servers")
+
+
+@pytest.fixture
+def clients(tmp_path):
+    return Authority(tmp_path / "clients")
+
+
+@pytest.fixture
+def files(servers, clients):
+    own = servers.issue("search.example", HOST).settings
+    return {**own, "tls_client_ca": str(clients.root), "listen_mtls": f"{HOST}:0"}
+
+
+@pytest.fixture
+def token():
+    return ""
+
+
+@pytest.fixture
+async def gateway(dependencies, files, token, tmp_path):
+    given = Settings(listen=f"{HOST}:0", data=tmp_path, token=token, **files)
+    gateway = Gateway(replace(dependencies, settings=given))
+    await gateway.start()
+    yield gateway
+    await gateway.stop(grace_s=0)
+
+
+@pytest.fixture
+def ask(gateway, servers):
+    """Return a function that asks with a certificate and returns the principal that was seen."""
+
+    async def asked(issued=None, *, port=None, token=""):
+        own = () if issued is None else (str(issued.certificate), str(issued.key))
+        tls = Tls(str(servers.root), "", *own)
+        address = f"grpcs://{HOST}:{port or gateway.mtls_port}"
+        with capture_logs() as logged:
+            async with AsyncClient(address, timeout_s=10, token=token, tls=tls) as client:
+                await client.status()
+        return next(line["principal"] for line in logged if line["event"] == "rpc")
+
+    return asked
+
+
+@pytest.mark.parametrize("name", ["ci.example", "bob@example.com", "10.0.0.7"])
+async def test_a_caller_is_named_after_the_first_alternative_name(ask, clients, name):
+    issued = clients.issue(name, "other.example", common_name="admin")
+
+    assert await ask(issued) == f"certificate:{name}"
+
+
+async def test_a_client_finds_its_certificate_in_the_environment(ask, clients, monkeypatch):
+    issued = clients.issue("ci.example")
+    monkeypatch.setenv("CODELODE_TLS_CLIENT_CERTIFICATE", str(issued.certificate))
+    with pytest.raises(InvalidSettings, match="set both"):
+        await ask()
+    monkeypatch.setenv("CODELODE_TLS_CLIENT_KEY", str(issued.key))
+
+    assert await ask() == "certificate:ci.example"
+
+
+async def test_without_a_certificate_there_is_no_connection(ask):
+    with pytest.raises(Unavailable, match="set CODELODE_TLS_CLIENT_CERTIFICATE and"):
+        await ask()
+
+
+async def test_a_certificate_of_another_authority_is_refused(ask, servers, tmp_path):
+    for authority in (Authority(tmp_path / "stranger"), servers):
+        with pytest.raises(Unavailable, match="signed by an authority which it trusts"):
+            await ask(authority.issue("ci.example", file="client"))
+
+
+async def test_a_certificate_without_an_alternative_name_names_nobody(ask, clients):
+    with pytest.raises(Unauthenticated):
+        await ask(clients.issue(common_name="admin"))
+
+
+async def test_beside_client_certificates_nobody_is_anonymous(ask, clients, gateway):
+    with pytest.raises(Unauthenticated):
+        await ask(port=gateway.port)
+    with pytest.raises(Unauthenticated):  # that address does not verify certificates
+        await ask(clients.issue("ci.example"), port=gateway.port)
+
+
+@pytest.mark.parametrize("token", ["sesame"])
+async def test_a_token_counts_before_the_certificate(ask, clients, gateway):
+    issued = clients.issue("ci.example")
+
+    assert await ask(issued) == "certificate:ci.example"
+    assert await ask(issued, token="sesame") == "token"
+    assert await ask(port=gateway.port, token="sesame") == "token"
+    with pytest.raises(Unauthenticated):
+        await ask(issued, token="wrong")
+
+
+async def test_a_replaced_authority_counts_from_the_next_connection_on(ask, clients, tmp_path):
+    issued = clients.issue("ci.example")
+    assert await ask(issued) == "certificate:ci.example"
+    other = Authority(tmp_path / "next")
+    other.root.replace(clients.root)
+
+    with pytest.raises(Unavailable):
+        await ask(issued)
+    assert await ask(other.issue("ci.example")) == "certificate:ci.example"
+
+
+#: Headers in which proxies tell a server the certificate of the caller.
+FORGED = (
+    ("x-forwarded-client-cert", "By=x;Hash=0;Subject=CN=admin;URI=admin"),
+    ("x-client-cert", "admin"),
+    ("x-ssl-client-s-dn", "CN=admin"),
+    ("x509_subject_alternative_name", "admin"),
+    ("x-forwarded-for", HOST),
+    ("x-forwarded-user", "admin"),
+)
+
+
+async def test_headers_of_a_proxy_name_nobody(dependencies, tmp_path):
+    behind = Settings(
+        listen=f"{HOST}:0", data=tmp_path, token="sesame", tls_terminated_by_proxy=True
+    )
+    gateway = Gateway(replace(dependencies, settings=behind))
+    await gateway.start()
+    try:
+        async with grpc.aio.insecure_channel(f"{HOST}:{gateway.port}") as channel:
+            status = index_pb2_grpc.IndexServiceStub(channel).GetStatus
+            for header in FORGED:
+                with pytest.raises(grpc.RpcError) as refused:
+                    await status(index_pb2.GetStatusRequest(), metadata=(header,))
+                assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    finally:
+        await gateway.stop(grace_s=0)
+
+
+@pytest.mark.parametrize(
+    "missing", ["listen_mtls", "tls_client_ca", ("tls_certificate", "tls_key")]
+)
+def test_what_client_certificates_need_is_said(files, missing):
+    left = {name: value for name, value in files.items() if name not in missing}
+
+    with pytest.raises(InvalidSettings, match="client certificates need all of"):
+        require_private(Settings(**left))
+
+
+def test_a_malformed_address_for_client_certificates_is_named(files):
+    with pytest.raises(InvalidSettings, match="CODELODE_LISTEN_MTLS='50053' must have the form"):
+        require_private(Settings(**{**files, "listen_mtls": "50053"}))
+
+
+def test_the_address_for_client_certificates_may_be_reached_by_others(files):
+    require_private(Settings(**{**files, "listen_mtls": "0.0.0.0:50053"}))
