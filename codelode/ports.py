@@ -482,3 +482,10 @@ class ApiKeys(Protocol):
 
         Has no effect on a key that was removed.
         """
+
+
+class Documents(Protocol):
+    """JSON documents of servers that speak for themselves, such as issuers of tokens."""
+
+    def get(self, url: str) -> dict[str, object]:
+        """Return the JSON object at the URL. Raises Unavailable if it cannot be had."""

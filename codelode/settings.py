@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
@@ -35,6 +36,9 @@ _ALIKE = 0.75
 
 #: The settings that name a backend; the registry knows their values.
 BACKENDS = ("store", "embedder", "language_model", "derivations")
+
+#: Algorithms whose verifying key cannot sign; with others, an issuer's public key forges tokens.
+_ALGORITHMS = tuple(f"{kind}{bits}" for kind in ("RS", "PS", "ES") for bits in (256, 384, 512))
 
 _WEB, _REDIS = ("http", "https"), ("redis", "rediss", "unix")
 _REDIS_EXAMPLE = "redis://127.0.0.1:6379/0"
@@ -124,6 +128,45 @@ class Settings(BaseSettings):
     tls_client_key: str = Field(
         default="",
         description="PEM file with the private key of that certificate, without a passphrase.",
+    )
+    oidc_issuers: str = Field(
+        default="",
+        description="Issuers of OpenID Connect whose tokens the gateway accepts: their URLs, "
+        "separated by commas, exactly as the claim `iss` has them. Each is trusted for all names.",
+    )
+    oidc_audience: str = Field(
+        default="",
+        description="Value that the claim `aud` of these tokens must have, usually the client id "
+        "of codelode at the issuer. Required with CODELODE_OIDC_ISSUERS.",
+    )
+    oidc_algorithms: str = Field(
+        default="RS256,PS256,ES256",
+        description="Signature algorithms that are accepted, separated by commas; of "
+        f"{', '.join(_ALGORITHMS)}.",
+    )
+    oidc_skew_s: int = Field(
+        default=60,
+        ge=0,
+        le=600,
+        description="Difference between the clocks of issuer and gateway that is tolerated, "
+        "seconds.",
+    )
+    oidc_name_claim: str = Field(
+        default="email",
+        min_length=1,
+        description="Claim that names the caller. `email` counts only if it is verified.",
+    )
+    oidc_groups_claim: str = Field(
+        default="groups", min_length=1, description="Claim that lists the groups of the caller."
+    )
+    oidc_indexers: str = Field(
+        default="",
+        description="Groups whose members have the role indexer, separated by commas; others are "
+        "readers.",
+    )
+    oidc_admins: str = Field(
+        default="",
+        description="Groups whose members have the role admin, separated by commas.",
     )
     token_without_tls: bool = Field(
         default=False,
@@ -500,6 +543,24 @@ class Settings(BaseSettings):
         example = cls.model_fields[info.field_name or ""].default
         return _checked_url(url, schemes=_WEB, example=example)
 
+    @field_validator("oidc_issuers")
+    @classmethod
+    def _are_issuers(cls, text: str) -> str:
+        for url in listed(text):
+            _checked_url(url, schemes=_WEB, example="https://login.example.com/realms/main")
+            if url.startswith("http:") and not is_loopback(urlsplit(url).hostname or ""):
+                raise PydanticCustomError("issuer", "must start with https://")
+        return text
+
+    @field_validator("oidc_algorithms")
+    @classmethod
+    def _are_algorithms(cls, text: str) -> str:
+        if not listed(text) or not set(listed(text)) <= set(_ALGORITHMS):
+            raise PydanticCustomError(
+                "algorithms", "choose of {known}", {"known": ", ".join(_ALGORITHMS)}
+            )
+        return text
+
     @field_validator(*BACKENDS)
     @classmethod
     def _is_registered(cls, name: str, info: ValidationInfo) -> str:
@@ -545,6 +606,11 @@ class Settings(BaseSettings):
         """Return the environment of a child process that has these settings."""
         values = {f"{PREFIX}{name.upper()}": _plain(value) for name, value in self}
         return {**os.environ, **values}
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Return the values of a setting that are separated by commas."""
+    return tuple(one.strip() for one in text.split(",") if one.strip())
 
 
 def _checked_url(
@@ -611,6 +677,8 @@ def require_private(settings: Settings) -> None:
     if bool(settings.tls_certificate) != bool(settings.tls_key):
         raise InvalidSettings("set both CODELODE_TLS_CERTIFICATE and CODELODE_TLS_KEY, or neither")
     _require_mtls(settings)
+    if settings.oidc_issuers and not settings.oidc_audience:
+        raise InvalidSettings("CODELODE_OIDC_ISSUERS needs CODELODE_OIDC_AUDIENCE")
     if settings.health_listen:
         _listening_host("health_listen", settings.health_listen, example="127.0.0.1:50052")
     listen = settings.listen
@@ -649,10 +717,11 @@ def _require_mtls(settings: Settings) -> None:
 def _missing_for_others(settings: Settings) -> list[str]:
     """Return what the gateway needs before other machines may reach it."""
     missing = []
-    if not settings.shared_token():
+    if not settings.shared_token() and not settings.oidc_issuers:
         missing.append(
             "without authentication the gateway may listen on loopback only; set CODELODE_TOKEN to "
-            "a long random text, or CODELODE_TOKEN_FILE to a file with one"
+            "a long random text, or CODELODE_TOKEN_FILE to a file with one, or "
+            "CODELODE_OIDC_ISSUERS"
         )
     if not settings.tls_certificate and not settings.tls_terminated_by_proxy:
         missing.append(

@@ -65,6 +65,9 @@ MAX_REQUEST_BYTES = 1 << 19
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
+    # Tokens that list many groups are large; from the default of 8 kB on, gRPC refuses some calls.
+    ("grpc.max_metadata_size", 16 << 10),
+    ("grpc.absolute_max_metadata_size", 24 << 10),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     # Clients that ping more often are disconnected; the default of 5 minutes would do so to ours.
@@ -242,11 +245,18 @@ def _access(dependencies: Dependencies, file: AccessFile) -> GuardedAccess:
 
 
 def _authenticators(settings: Settings) -> list[Authenticator]:
-    """Return what establishes identities; nobody is anonymous beside client certificates."""
+    """Return what establishes identities; beside any credentials nobody is anonymous."""
     token = SharedToken(settings.shared_token())
-    if not settings.listen_mtls:
-        return [token]
-    return [token, ClientCertificates()] if token.token else [ClientCertificates()]
+    known: list[Authenticator] = []
+    if settings.oidc_issuers:
+        from gateway.access.openid import OpenIdConnect  # takes 0.2 s
+
+        known.append(OpenIdConnect.of(settings, registry.documents()))
+    if token.token:
+        known.append(token)
+    if settings.listen_mtls:
+        known.append(ClientCertificates())
+    return known or [token]
 
 
 def _bind(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+from structlog.testing import capture_logs
 
 #: Pauses between two looks, seconds. The pause is so many times as long as the look took, so that
 #: waiting leaves the processor to what is waited for.
@@ -30,3 +33,25 @@ def wait_until(
         now = time.monotonic()
         assert now < deadline, f"{what} did not happen within {seconds} s"
         time.sleep(min(max(shortest_s, PAUSE_PER_LOOK * (now - looked_at)), longest_s))
+
+
+async def until(condition: Callable[[], object], what: str, *, seconds: float = 60) -> None:
+    """Returns when the condition holds, while the event loop goes on; fails after the time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        await asyncio.sleep(0.01)
+
+
+async def logged_principal(call: Awaitable[object]) -> str:
+    """Makes the only call of a gateway in this process, and returns the principal that it logs."""
+
+    def principals() -> list[str]:
+        """Lines of calls that were refused, which may be late, have none."""
+        found = [line.get("principal", "") for line in logged if line["event"] == "rpc"]
+        return [name for name in found if name]
+
+    with capture_logs() as logged:
+        await call
+        await until(principals, "the log line of the call")
+    return principals()[-1]

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         CrossEncoder,
         DependencyGraph,
         Derivations,
+        Documents,
         Embedder,
         Inventory,
         LanguageModel,
@@ -487,6 +488,13 @@ def redis_keys(settings: Settings) -> RedisKeys:
     from codelode.backends.redis.dump import RedisKeys
 
     return RedisKeys(_redis(settings, timeout_s=SAVE_TIMEOUT_S))
+
+
+def documents() -> Documents:
+    """Return the JSON documents of web servers."""
+    from codelode.backends.documents import WebDocuments
+
+    return WebDocuments()
 
 
 def ping_redis(url: str) -> None:

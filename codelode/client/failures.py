@@ -22,6 +22,9 @@ _OWN_DEADLINE = "Deadline Exceeded"
 #: The details with which gRPC itself refuses a message that the gateway does not read.
 _TOO_LARGE = "SERVER: Received message larger than max"
 
+#: The same for the headers of a call; that of the token is the only one that grows.
+_TOO_LARGE_HEADERS = "received metadata size exceeds"
+
 
 def error(exc: grpc.RpcError, *, address: str, timeout_s: float) -> errors.CodelodeError:
     """Return the error for a failed call."""
@@ -40,6 +43,8 @@ def error(exc: grpc.RpcError, *, address: str, timeout_s: float) -> errors.Codel
         return errors.InvalidQuery(
             "request", f"is too large; give fewer or shorter values ({details})"
         )
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE_HEADERS in details:
+        return errors.Unauthenticated(f"the token is larger than the gateway accepts ({details})")
     kind = _KINDS.get(code, errors.Corrupt)
     return kind(details or f"the gateway at {address} answered {code.name} without a reason")
 

@@ -151,6 +151,7 @@ def test_every_setting_can_be_set_in_the_environment_file(services):
     of_the_gateway = {
         *("listen", "listen_mtls", "health_listen", "token", "access_file"),
         *("tls_certificate", "tls_key", "tls_client_ca", "tls_terminated_by_proxy"),
+        *(name for name in Settings.model_fields if name.startswith("oidc_")),
     }
     for name in set(Settings.model_fields) - decided_elsewhere:
         served_by = ["gateway"] if name in of_the_gateway else [*STAGE_NAMES, "beat", "gateway"]

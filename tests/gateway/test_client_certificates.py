@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import grpc
 import pytest
-from structlog.testing import capture_logs
 
 from codelode.client import AsyncClient, Tls
 from codelode.errors import InvalidSettings, Unauthenticated, Unavailable
@@ -14,6 +13,7 @@ from codelode.settings import Settings, require_private
 from codelode.v1 import index_pb2, index_pb2_grpc
 from gateway.app import Gateway
 from tests.authorities import Authority
+from tests.waiting import logged_principal
 
 HOST = "127.0.0.1"
 
@@ -56,10 +56,8 @@ def ask(gateway, servers):
         own = () if issued is None else (str(issued.certificate), str(issued.key))
         tls = Tls(str(servers.root), "", *own)
         address = f"grpcs://{HOST}:{port or gateway.mtls_port}"
-        with capture_logs() as logged:
-            async with AsyncClient(address, timeout_s=10, token=token, tls=tls) as client:
-                await client.status()
-        return next(line["principal"] for line in logged if line["event"] == "rpc")
+        async with AsyncClient(address, timeout_s=10, token=token, tls=tls) as client:
+            return await logged_principal(client.status())
 
     return asked
 

@@ -1,0 +1,50 @@
+"""JSON documents of web servers, such as those in which an issuer of tokens describes itself."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlsplit
+
+import httpx
+
+from codelode.errors import Unavailable
+from codelode.loopback import is_loopback
+
+#: Longest wait for a connection and between parts of an answer, and for the whole of it, seconds.
+TIMEOUT_S = 5.0
+#: Largest document; the keys of large issuers take about 20 kB.
+MAX_BYTES = 1 << 20
+
+
+class WebDocuments:
+    """Fetches documents by https; by http from this machine only. Follows no redirects."""
+
+    def get(self, url: str) -> dict[str, object]:
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (
+            parts.scheme == "http" and is_loopback(parts.hostname or "")
+        ):
+            raise Unavailable(f"{url} is not fetched: its URL must start with https://")
+        try:
+            content = _fetched(url)
+            found = json.loads(content)
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            raise Unavailable(f"{url} cannot be fetched: {exc or type(exc).__name__}") from exc
+        except (ValueError, RecursionError) as exc:
+            raise Unavailable(f"{url} is not a JSON document: {exc}") from exc
+        if not isinstance(found, dict):
+            raise Unavailable(f"{url} is not a JSON object")
+        return found
+
+
+def _fetched(url: str) -> bytes:
+    """Return the content, of which no more than the limit is read."""
+    content = bytearray()
+    with httpx.stream("GET", url, timeout=TIMEOUT_S, follow_redirects=False) as answer:
+        if answer.status_code != httpx.codes.OK:
+            raise Unavailable(f"{url} answers with status {answer.status_code}")
+        for part in answer.iter_bytes():
+            content += part
+            if len(content) > MAX_BYTES:
+                raise Unavailable(f"{url} is larger than {MAX_BYTES} bytes")
+    return bytes(content)

@@ -1,0 +1,173 @@
+"""Bearer tokens of OpenID Connect issuers: signed JSON Web Tokens that say who the caller is."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jws import JWSRegistry
+
+from codelode.access import Role
+from codelode.errors import Unauthenticated
+from codelode.ports import Documents
+from codelode.settings import Settings, listed
+from gateway.access.identity import Credentials, Identity
+from gateway.access.signing_keys import SigningKeys
+
+#: Longest token, characters. gRPC itself refuses headers of more than 16 kB together.
+MAX_TOKEN_CHARS = 12_000
+#: Longest name of a caller, characters.
+MAX_NAME_CHARS = 256
+
+#: Values of the header `typ` of tokens that identify a caller (RFC 9068 for the last two); tokens
+#: for other purposes, such as logout, have others.
+TYPES = ("jwt", "at+jwt", "application/at+jwt")
+
+_BEARER = "bearer "
+#: The beginning of every JSON object in base64url whose first key follows its brace directly.
+_OBJECT = "eyJ"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Says which tokens are accepted, and how their claims are read."""
+
+    audience: str
+    algorithms: tuple[str, ...]
+    skew_s: int
+    name_claim: str
+    groups_claim: str
+    indexers: frozenset[str]  # groups whose members may index
+    admins: frozenset[str]
+
+    @classmethod
+    def of(cls, settings: Settings) -> Rules:
+        """Return the rules in the settings."""
+        return cls(
+            audience=settings.oidc_audience,
+            algorithms=listed(settings.oidc_algorithms),
+            skew_s=settings.oidc_skew_s,
+            name_claim=settings.oidc_name_claim,
+            groups_claim=settings.oidc_groups_claim,
+            indexers=frozenset(listed(settings.oidc_indexers)),
+            admins=frozenset(listed(settings.oidc_admins)),
+        )
+
+
+class OpenIdConnect:
+    """Establishes identities from tokens of the issuers."""
+
+    def __init__(self, issuers: Mapping[str, SigningKeys], rules: Rules) -> None:
+        self._issuers, self._rules = dict(issuers), rules
+
+    @classmethod
+    def of(cls, settings: Settings, documents: Documents) -> OpenIdConnect:
+        """Return what accepts the tokens that the settings allow."""
+        issuers = {url: SigningKeys(url, documents) for url in listed(settings.oidc_issuers)}
+        return cls(issuers, Rules.of(settings))
+
+    async def identity(self, credentials: Credentials) -> Identity | None:
+        token = _token(credentials.authorization)
+        if token is None:
+            return None
+        try:
+            claims = await self._verified(token)
+            return _identity(claims, self._rules)
+        except _Refused as exc:
+            raise Unauthenticated(f"the token of this call is not accepted: {exc}") from exc
+        except JoseError as exc:
+            raise Unauthenticated(
+                f"the token of this call is not accepted: {exc.description or exc.error}"
+            ) from exc
+
+    async def _verified(self, token: str) -> Mapping[str, object]:
+        """Return the claims when signature, issuer, audience, and times are right."""
+        header, claims = _unverified(token)
+        issuer = claims.get("iss")
+        keys = self._issuers.get(issuer) if isinstance(issuer, str) else None
+        if keys is None:
+            raise _Refused("it is of an issuer that this gateway does not know")
+        _check_header(header, self._rules)
+        name = header.get("kid")
+        key = await keys.key(name if isinstance(name, str) else None)
+        verified = jwt.decode(
+            token, key, list(self._rules.algorithms), JWSRegistry(strict_check_header=False)
+        )
+        _registry(str(issuer), self._rules).validate(verified.claims)
+        return verified.claims
+
+
+class _Refused(Exception):
+    """The token cannot be accepted; the message says why."""
+
+
+def _token(authorization: str) -> str | None:
+    """Return the token of the header if it looks like a JSON Web Token."""
+    if authorization[: len(_BEARER)].lower() != _BEARER:
+        return None
+    token = authorization[len(_BEARER) :].strip()
+    return token if token.startswith(_OBJECT) and token.count(".") == 2 else None
+
+
+def _unverified(token: str) -> tuple[dict[str, object], dict[str, object]]:
+    """Return header and claims before anything is checked: they say which key to check with."""
+    if len(token) > MAX_TOKEN_CHARS:
+        raise _Refused(f"it is longer than {MAX_TOKEN_CHARS} characters")
+    header, claims, _ = token.split(".")
+    return _object(header), _object(claims)
+
+
+def _object(part: str) -> dict[str, object]:
+    try:
+        found = json.loads(base64.b64decode(part + "=" * (-len(part) % 4), "-_", validate=True))
+    except (ValueError, RecursionError) as exc:
+        raise _Refused("it is malformed") from exc
+    if not isinstance(found, dict):
+        raise _Refused("it is malformed")
+    return found
+
+
+def _check_header(header: Mapping[str, object], rules: Rules) -> None:
+    if header.get("alg") not in rules.algorithms:
+        raise _Refused(f"its algorithm is not one of {', '.join(rules.algorithms)}")
+    kind = header.get("typ", TYPES[0])
+    if not isinstance(kind, str) or kind.lower() not in TYPES:
+        raise _Refused("it is of a type that does not identify a caller")
+
+
+def _registry(issuer: str, rules: Rules) -> jwt.JWTClaimsRegistry:
+    return jwt.JWTClaimsRegistry(
+        leeway=rules.skew_s,
+        iss={"essential": True, "value": issuer},
+        aud={"essential": True, "value": rules.audience},
+        exp={"essential": True},
+    )
+
+
+def _identity(claims: Mapping[str, object], rules: Rules) -> Identity:
+    """Return the identity that verified claims give."""
+    name, groups = _name(claims, rules.name_claim), _groups(claims, rules.groups_claim)
+    if groups & rules.admins:
+        role = Role.ADMIN
+    else:
+        role = Role.INDEXER if groups & rules.indexers else Role.READER
+    return Identity(f"user:{name}", role, groups)
+
+
+def _name(claims: Mapping[str, object], claim: str) -> str:
+    name = claims.get(claim)
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable():
+        raise _Refused(f"it has no usable claim {claim!r} (CODELODE_OIDC_NAME_CLAIM)")
+    if claim == "email" and claims.get("email_verified", True) is not True:
+        raise _Refused("its issuer has not verified the e-mail address")
+    return name
+
+
+def _groups(claims: Mapping[str, object], claim: str) -> frozenset[str]:
+    found = claims.get(claim)
+    listed = [found] if isinstance(found, str) else found if isinstance(found, list) else []
+    return frozenset(one for one in listed if isinstance(one, str))

@@ -1,0 +1,91 @@
+"""An issuer of OpenID Connect on a free loopback port, with keys that are made for the test."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from joserfc import jwt
+from joserfc.jwk import ECKey, RSAKey
+from joserfc.jws import JWSRegistry
+
+AUDIENCE = "codelode"
+
+
+class Issuer:
+    """Serves its description and its keys, and counts how often it is asked for them."""
+
+    def __init__(self) -> None:
+        self.keys: list[RSAKey | ECKey] = [new_key("first")]
+        self.further: list[object] = []  # entries of the key set that are no good
+        self.description: dict[str, object] = {}
+        self.body: bytes | None = None  # takes the place of the keys
+        self.is_away = False
+        self.asked: list[str] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self._server.server_port}/realm"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    @property
+    def fetches(self) -> int:
+        """How often the keys were asked for."""
+        return self.asked.count("/realm/keys")
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def token(
+        self, *, key: Any = None, alg: str = "RS256", header: Any = None, **claims: Any
+    ) -> str:
+        """A token for Ann, with other claims where they are given; None leaves one out."""
+        signer = key or self.keys[0]
+        names = {"alg": alg, "kid": signer.kid, **(header or {})}
+        registry = JWSRegistry(algorithms=[alg], strict_check_header=False)
+        return jwt.encode(names, self.claims(**claims), signer, [alg], registry)
+
+    def claims(self, **given: Any) -> dict[str, Any]:
+        now = int(time.time())
+        usual = {
+            "iss": self.url,
+            "aud": AUDIENCE,
+            "sub": "248289761001",
+            "email": "ann@example.org",
+            "email_verified": True,
+            "groups": ["search", "payments"],
+            "iat": now,
+            "exp": now + 300,
+        }
+        return {name: one for name, one in {**usual, **given}.items() if one is not None}
+
+    def _answer(self, path: str) -> object:
+        if path == "/realm/.well-known/openid-configuration":
+            own = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+            return {**own, **self.description}
+        return {"keys": [*self.further, *(key.as_dict(private=False) for key in self.keys)]}
+
+    def _handler(issuer) -> type[BaseHTTPRequestHandler]:  # noqa: N805
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                issuer.asked.append(self.path)
+                body = json.dumps(issuer._answer(self.path)).encode()
+                if issuer.body is not None and self.path.endswith("/keys"):
+                    body = issuer.body
+                self.send_response(503 if issuer.is_away else 200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+def new_key(name: str, bits: int = 2048) -> RSAKey:
+    return RSAKey.generate_key(bits, {"kid": name, "use": "sig"})
