@@ -3,6 +3,7 @@
     run/up.json     the addresses of the cluster, while it is ready
     run/other.json  the addresses of a cluster with another folder
     run/token       the secret that its gateway asks for
+    run/login.json  the logins of this user at other gateways
 
 Only the user who runs the cluster can enter the folder `run`. A client therefore finds the clusters
 of its own user only.
@@ -46,6 +47,10 @@ def other_file(data: Path) -> Path:
 
 def token_file(data: Path) -> Path:
     return run_dir(data) / "token"
+
+
+def login_file(data: Path) -> Path:
+    return run_dir(data) / "login.json"
 
 
 def found_cluster(data: Path) -> Cluster | None:

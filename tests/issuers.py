@@ -7,12 +7,20 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 from joserfc.jws import JWSRegistry
 
 AUDIENCE = "codelode"
+
+ENDPOINTS = {
+    "jwks_uri": "keys",
+    "authorization_endpoint": "auth",
+    "token_endpoint": "token",
+    "revocation_endpoint": "revoke",
+}
 
 
 class Issuer:
@@ -24,6 +32,8 @@ class Issuer:
         self.description: dict[str, object] = {}
         self.body: bytes | None = None  # takes the place of the keys
         self.is_away = False
+        self.granted: dict[str, object] = {}  # the answer of the token endpoint; empty: a refusal
+        self.forms: list[dict[str, list[str]]] = []  # what was posted
         self.asked: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}/realm"
@@ -65,7 +75,10 @@ class Issuer:
 
     def _answer(self, path: str) -> object:
         if path == "/realm/.well-known/openid-configuration":
-            own = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+            own = {
+                "issuer": self.url,
+                **{name: f"{self.url}/{path}" for name, path in ENDPOINTS.items()},
+            }
             return {**own, **self.description}
         return {"keys": [*self.further, *(key.as_dict(private=False) for key in self.keys)]}
 
@@ -76,7 +89,18 @@ class Issuer:
                 body = json.dumps(issuer._answer(self.path)).encode()
                 if issuer.body is not None and self.path.endswith("/keys"):
                     body = issuer.body
-                self.send_response(503 if issuer.is_away else 200)
+                self._send(200, body)
+
+            def do_POST(self) -> None:
+                length = int(self.headers["Content-Length"])
+                issuer.forms.append(parse_qs(self.rfile.read(length).decode()))
+                if self.path.endswith("/revoke"):
+                    return self._send(200, b"")
+                answer = issuer.granted or {"error": "invalid_grant"}
+                return self._send(200 if issuer.granted else 400, json.dumps(answer).encode())
+
+            def _send(self, status: int, body: bytes) -> None:
+                self.send_response(503 if issuer.is_away else status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

@@ -90,6 +90,14 @@ SECTIONS = {
             "status",
             "Show repositories, parse results by language, recent runs, queues, and workers.",
         ),
+        "login": Subcommand(
+            "login",
+            "Log in at an OpenID Connect issuer in the browser, for a gateway that accepts its "
+            "tokens.",
+        ),
+        "logout": Subcommand(
+            "login", "Forget the login at a gateway, and have the issuer forget it too."
+        ),
         "settings": Subcommand(
             "settings", "List every setting: its environment variable, default, range, and meaning."
         ),

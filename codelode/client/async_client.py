@@ -55,7 +55,6 @@ class AsyncClient:
         """Connect on the first call; the arguments are those of `Client`."""
         self.address, self.timeout_s = address, timeout_s
         self._how = connection(address, token, tls)
-        self._metadata = self._how.metadata
 
     search = _method(calls.search)
     context = _method(calls.context)
@@ -167,15 +166,22 @@ class AsyncClient:
             return grpc.aio.insecure_channel(how.target, options=how.options)
         return grpc.aio.secure_channel(how.target, how.credentials, options=how.options)
 
+    async def _metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return the metadata of a call; the token of a login may have to be renewed first."""
+        if self._how.login is None:
+            return self._how.metadata()
+        return await asyncio.to_thread(self._how.metadata)
+
     async def _send(self, call: Call[Answer], timeout_s: float | None = None) -> Answer:
         send: Any = self._channel.unary_unary(
             call.method,
             request_serializer=type(call.request).SerializeToString,
             response_deserializer=call.response.FromString,
         )
+        metadata = () if call.is_anonymous else await self._metadata()
         with self._translated():
             answer = await send(
-                call.request, timeout=timeout_s or self.timeout_s, metadata=self._metadata
+                call.request, timeout=timeout_s or self.timeout_s, metadata=metadata
             )
         return call.read(answer)
 
@@ -185,8 +191,9 @@ class AsyncClient:
             request_serializer=type(call.request).SerializeToString,
             response_deserializer=call.response.FromString,
         )
+        metadata = await self._metadata()
         with self._translated():
-            stream = open_stream(call.request, metadata=self._metadata)
+            stream = open_stream(call.request, metadata=metadata)
             try:
                 async for message in stream:
                     yield call.read(message)

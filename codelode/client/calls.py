@@ -51,6 +51,7 @@ class Call(Generic[Answer]):
     request: Message
     response: type[Message]
     read: Callable[[Any], Answer]
+    is_anonymous: bool = False  # answered to everybody, so that no token is sent
 
 
 @encodable
@@ -352,7 +353,8 @@ def health() -> Call[bool]:
         return bool(message.status == health_pb2.HealthCheckResponse.SERVING)
 
     request = health_pb2.HealthCheckRequest()
-    return Call("/grpc.health.v1.Health/Check", request, health_pb2.HealthCheckResponse, is_serving)
+    method, response = "/grpc.health.v1.Health/Check", health_pb2.HealthCheckResponse
+    return Call(method, request, response, is_serving, is_anonymous=True)
 
 
 def _call(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from codelode.cluster import own_cluster, token_of
+from codelode.cluster import login_file, own_cluster, token_of
 from codelode.environment import DEFAULT_SERVER, ClientSettings, client_settings
 from codelode.errors import InvalidSettings
 from codelode.files import read_secret
@@ -58,7 +58,20 @@ class Connection:
     target: str  # HOST:PORT
     credentials: grpc.ChannelCredentials | None  # None: no TLS
     options: tuple[Option, ...]
-    metadata: tuple[tuple[str, str], ...]
+    token: str
+    login: tuple[str, Path] | None  # the address and the data folder; None: the token never changes
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return the metadata of a call that begins now: the token, if there is one.
+
+        With a login, it may be renewed, which waits for the issuer.
+        """
+        token = self.token
+        if self.login is not None:
+            from codelode.client.login import token_for
+
+            token = token_for(*self.login)
+        return (("authorization", f"Bearer {token}"),) if token else ()
 
 
 def is_host_and_port(address: str, *, least_port: int = 1) -> bool:
@@ -72,13 +85,23 @@ def is_host_and_port(address: str, *, least_port: int = 1) -> bool:
 def connection(address: str, token: str | None, tls: Tls) -> Connection:
     """Return how to connect; the arguments are those of `Client`. Raises InvalidSettings."""
     target, found = _target(address), client_settings()
-    token = _found_token(address, found) if token is None else token
+    login = None
+    if token is None:
+        token = _found_token(address, found)
+        login = _found_login(address, found) if not token else None
     if not address.startswith(TLS):
-        _check_plaintext(address, token, found)
-        return Connection(target, None, OPTIONS, _metadata(token))
+        if token or login is not None:
+            _check_plaintext(address, found)
+        return Connection(target, None, OPTIONS, token, login)
     tls = _completed(tls, address, found)
     name = (("grpc.ssl_target_name_override", tls.name),) if tls.name else ()
-    return Connection(target, _credentials(tls), (*OPTIONS, *name), _metadata(token))
+    return Connection(target, _credentials(tls), (*OPTIONS, *name), token, login)
+
+
+def checked(address: str) -> str:
+    """Return the address. Raises InvalidSettings if it is none."""
+    _target(address)
+    return address
 
 
 def _target(address: str) -> str:
@@ -93,13 +116,9 @@ def _target(address: str) -> str:
     return target
 
 
-def _metadata(token: str) -> tuple[tuple[str, str], ...]:
-    return (("authorization", f"Bearer {token}"),) if token else ()
-
-
-def _check_plaintext(address: str, token: str, found: ClientSettings) -> None:
-    """Raise InvalidSettings if the token would cross a network that others may listen to."""
-    if token and not found.token_without_tls and not is_on_loopback(address):
+def _check_plaintext(address: str, found: ClientSettings) -> None:
+    """Raise InvalidSettings if a token would cross a network that others may listen to."""
+    if not found.token_without_tls and not is_on_loopback(address):
         raise InvalidSettings(
             f"the token is not sent to {address} without TLS: write {TLS}{address}, or, if nobody "
             "can listen on the way, set CODELODE_TOKEN_WITHOUT_TLS=true"
@@ -127,6 +146,15 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
         )
     own = read_certificate(*(Path(file).expanduser() for file in (tls.certificate, tls.key)))
     return grpc.ssl_channel_credentials(roots, own.key, own.chain)
+
+
+def _found_login(address: str, found: ClientSettings) -> tuple[str, Path] | None:
+    """Return where the login of this user at the gateway is, or None if there is none."""
+    if not login_file(found.data).exists():
+        return None
+    from codelode.client.login import logins  # few users have one, and they wait for the issuer
+
+    return (address, found.data) if address in logins(found.data) else None
 
 
 def _found_token(address: str, found: ClientSettings) -> str:

@@ -188,10 +188,9 @@ class Client:
             request_serializer=type(call.request).SerializeToString,
             response_deserializer=call.response.FromString,
         )
+        metadata = () if call.is_anonymous else self._metadata()
         with self._translated():
-            answer = send(
-                call.request, timeout=timeout_s or self.timeout_s, metadata=self._metadata
-            )
+            answer = send(call.request, timeout=timeout_s or self.timeout_s, metadata=metadata)
         return call.read(answer)
 
     def _stream(self, call: Call[Answer]) -> Iterator[Answer]:
@@ -200,8 +199,9 @@ class Client:
             request_serializer=type(call.request).SerializeToString,
             response_deserializer=call.response.FromString,
         )
+        metadata = self._metadata()
         with self._translated():
-            stream = open_stream(call.request, metadata=self._metadata)
+            stream = open_stream(call.request, metadata=metadata)
             try:
                 yield from map(call.read, stream)
             finally:

@@ -14,7 +14,7 @@ REMEDY = (
     "`codelode up --data FOLDER`, set CODELODE_DATA to that folder "
     "(without codelode's client: the header `authorization: Bearer TOKEN`)"
 )
-NO_TOKEN = f"this gateway requires a token: {REMEDY}"
+NO_TOKEN = f"this gateway requires a token: {REMEDY}; for one of an issuer, run `codelode login`"
 WRONG_TOKEN = f"the token of this call is wrong: {REMEDY}"
 
 
