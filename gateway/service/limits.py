@@ -19,8 +19,8 @@ from uuid import uuid4
 import structlog
 
 from codelode.access import Principal
-from codelode.addresses import is_loopback
 from codelode.errors import Busy
+from codelode.loopback import is_loopback
 from codelode.ports import CallLimit, CallLimits
 from codelode.settings import Settings
 
