@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,7 +151,7 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
 
 def _found_login(address: str, found: ClientSettings) -> tuple[str, Path] | None:
     """Return where the login of this user at the gateway is, or None if there is none."""
-    if not login_file(found.data).exists():
+    if not os.access(login_file(found.data), os.R_OK):  # missing, or in another user's folder
         return None
     from codelode.client.login import logins  # few users have one, and they wait for the issuer
 

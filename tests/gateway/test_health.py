@@ -109,7 +109,14 @@ def children():
     """Return the ids of the processes that answer probes for this one."""
     lists = Path("/proc/self/task").glob("*/children")
     pids = {int(pid) for one in lists for pid in one.read_text().split()}
-    return {pid for pid in pids if b"gateway.probes" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    return {pid for pid in pids if b"gateway.probes" in command_of(pid)}
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended since
+        return b""
 
 
 async def test_a_process_that_dies_is_replaced_on_its_port(started, monkeypatch, wait_for):
