@@ -32,10 +32,14 @@ class Role(StrEnum):
     INDEXER = "indexer"  # start and cancel runs, and choose patterns and default refs
     ADMIN = "admin"  # register and remove repositories, and manage access
 
+    @property
+    def rank(self) -> int:
+        """Return a number that is higher for a role with more rights."""
+        return tuple(Role).index(self)
+
     def includes(self, other: Role) -> bool:
         """Return whether this role has all rights of the other one."""
-        ranks = tuple(Role)
-        return ranks.index(self) >= ranks.index(other)
+        return self.rank >= other.rank
 
 
 class Label(StrEnum):

@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from codelode.bounded import put
 from codelode.ports import Embedder, QuickEmbedder
 from codelode.vectors import Vector, Vectors
 
@@ -71,8 +72,5 @@ class CachingEmbedder:
     def _kept(self, text: str, vector: Vector) -> Vector:
         vector.setflags(write=False)  # callers share it from now on
         with self._lock:
-            self._known.pop(text, None)
-            self._known[text] = (self._clock() + self._life_s, vector)
-            while len(self._known) > self._entries:
-                self._known.popitem(last=False)
+            put(self._known, text, (self._clock() + self._life_s, vector), most=self._entries)
         return vector

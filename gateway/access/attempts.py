@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 
 from codelode.access import Principal
+from codelode.bounded import put
 from codelode.errors import Busy, Unauthenticated
 from codelode.ports import CallLimit, CallLimits
 from gateway.access import Access
@@ -43,7 +44,7 @@ class GuardedAccess:
         self._limit = limit
         self._clock = clock
         self._blocked_until: OrderedDict[str, float] = OrderedDict()  # by address
-        self._accepted: OrderedDict[str, float] = OrderedDict()  # when, by digest
+        self._accepted: OrderedDict[str, None] = OrderedDict()  # digests
 
     async def principal(self, credentials: Credentials, *, source: str) -> Principal:
         """Return the principal. Raises Unauthenticated, Unavailable, and Busy beyond the limit."""
@@ -59,7 +60,7 @@ class GuardedAccess:
             self._accepted.pop(digest, None)
             await self._count(self._counts, address)
             raise
-        _remember(self._accepted, digest, self._clock())
+        put(self._accepted, digest, None, most=MAX_REMEMBERED)
         return principal
 
     def rechecked(
@@ -80,7 +81,7 @@ class GuardedAccess:
     async def _count(self, counts: CallLimits, address: str) -> None:
         wait_s = await counts.take(f"wrong:{address}", "", self._limit)
         if wait_s:
-            _remember(self._blocked_until, address, self._clock() + wait_s)
+            put(self._blocked_until, address, self._clock() + wait_s, most=MAX_REMEMBERED)
 
 
 @lru_cache(maxsize=1_024)
@@ -95,10 +96,3 @@ def network(source: str) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(ipaddress.ip_network((address, IPV6_SITE_BITS), strict=False))
-
-
-def _remember(items: OrderedDict[str, float], key: str, value: float) -> None:
-    items[key] = value
-    items.move_to_end(key)
-    if len(items) > MAX_REMEMBERED:
-        items.popitem(last=False)

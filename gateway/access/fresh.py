@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 from codelode.access import FRESH_S
+from codelode.bounded import put
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -42,10 +43,8 @@ class FreshCache(Generic[K, V]):
         """Return the value of the key. Raises the errors of reading it."""
         held = self._held.get(key)
         if held is None or self._is_stale(held):
-            held = self._held[key] = self._started(key)
-        self._held.move_to_end(key)
-        while len(self._held) > self._entries:
-            self._held.popitem(last=False)
+            held = self._started(key)
+        put(self._held, key, held, most=self._entries)
         return await asyncio.shield(held.value)
 
     def _started(self, key: K) -> _Held[V]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from codelode.access import EVERYTHING, Bounds, Label, Role, Visibility
+from codelode.bounded import put
 from codelode.ledger import Catalog
 from codelode.model import RepositoryName
 from codelode.repository_globs import Within, literals, matcher
@@ -59,7 +60,7 @@ class Visibilities:
             return Role.ADMIN, EVERYTHING
         snapshot = await self._fresh.get(None)
         grants = tuple(snapshot.rules.of(identity))
-        role = max((identity.role, *(grant.role for grant in grants)), key=tuple(Role).index)
+        role = max((identity.role, *(grant.role for grant in grants)), key=lambda one: one.rank)
         globs = dict.fromkeys(glob for grant in grants for glob in grant.repositories)
         rights = _Rights(role is Role.ADMIN, identity.bounds, tuple(globs))
         if rights.is_admin and not rights.bounds:
@@ -72,10 +73,7 @@ class Visibilities:
         held = self._held
         if (visible := held.get(rights)) is None:
             visible = await asyncio.to_thread(_visibility, rights, snapshot.labels)
-            held[rights] = visible
-        held.move_to_end(rights)
-        while len(held) > VISIBILITIES_HELD:
-            held.popitem(last=False)
+        put(held, rights, visible, most=VISIBILITIES_HELD)
         return visible
 
     def _read(self, _: None) -> _Snapshot:

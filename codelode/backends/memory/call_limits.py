@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
 
+from codelode.bounded import put
 from codelode.ports import CALL_LEASE_S, CallLimit
 
 #: Most names that are counted; those used least recently are forgotten.
 MAX_NAMES = 10_000
-
-T = TypeVar("T")
 
 
 class MemoryCallLimits:
@@ -34,7 +32,7 @@ class MemoryCallLimits:
         if limit.at_once and not self._enter(name, call, limit.at_once, now):
             return None
         if interval:
-            _put(self._full_at, name, full_at + interval)
+            put(self._full_at, name, full_at + interval, most=MAX_NAMES)
         return 0.0
 
     async def release(self, name: str, call: str) -> None:
@@ -53,13 +51,5 @@ class MemoryCallLimits:
         if len(calls) >= at_once:
             return False
         calls[call] = now + CALL_LEASE_S
-        _put(self._calls, name, calls)
+        put(self._calls, name, calls, most=MAX_NAMES)
         return True
-
-
-def _put(items: OrderedDict[str, T], name: str, value: T) -> None:
-    """Store the value as the newest, and drop the oldest beyond the bound."""
-    items[name] = value
-    items.move_to_end(name)
-    if len(items) > MAX_NAMES:
-        items.popitem(last=False)
