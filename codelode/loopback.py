@@ -18,3 +18,11 @@ def is_loopback(host: str) -> bool:
 def is_on_loopback(address: str) -> bool:
     """Return whether HOST:PORT is on this machine; an IPv6 host is in brackets."""
     return is_loopback(address.rpartition(":")[0].strip("[]"))
+
+
+def is_unreadable_on_the_way(url: str) -> bool:
+    """Return whether nobody else can read what passes: by https, or by http to this machine."""
+    from urllib.parse import urlsplit  # every command imports this module, few call this
+
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))

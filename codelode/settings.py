@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
@@ -23,7 +22,7 @@ from codelode.backends import registry
 from codelode.environment import DEFAULT_DATA, DEFAULT_SERVER, PREFIX
 from codelode.errors import InvalidSettings
 from codelode.files import read_secret
-from codelode.loopback import is_loopback
+from codelode.loopback import is_loopback, is_unreadable_on_the_way
 
 #: Variables that are read by Compose, by `codelode up` for its processes, and by the tests.
 _READ_ELSEWHERE = ("bind", "port", "version", "cluster", "test_image")
@@ -548,7 +547,7 @@ class Settings(BaseSettings):
     def _are_issuers(cls, text: str) -> str:
         for url in listed(text):
             _checked_url(url, schemes=_WEB, example="https://login.example.com/realms/main")
-            if url.startswith("http:") and not is_loopback(urlsplit(url).hostname or ""):
+            if not is_unreadable_on_the_way(url):
                 raise PydanticCustomError("issuer", "must start with https://")
         return text
 

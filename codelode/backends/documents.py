@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import urlsplit
 
 import httpx
 
 from codelode.errors import Unavailable
-from codelode.loopback import is_loopback
+from codelode.loopback import is_unreadable_on_the_way
 
 #: Longest wait for a connection and between parts of an answer, and for the whole of it, seconds.
 TIMEOUT_S = 5.0
@@ -20,10 +19,7 @@ class WebDocuments:
     """Fetches documents by https; by http from this machine only. Follows no redirects."""
 
     def get(self, url: str) -> dict[str, object]:
-        parts = urlsplit(url)
-        if parts.scheme != "https" and not (
-            parts.scheme == "http" and is_loopback(parts.hostname or "")
-        ):
+        if not is_unreadable_on_the_way(url):
             raise Unavailable(f"{url} is not fetched: its URL must start with https://")
         try:
             content = _fetched(url)

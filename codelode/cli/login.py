@@ -171,8 +171,7 @@ def _code(answer: dict[str, str], issuer: str) -> str:
     if answer.get("iss", issuer) != issuer:
         raise Unauthenticated(f"the browser came back from another issuer, {answer['iss']!r}")
     if "code" not in answer:
-        reason = answer.get("error_description") or answer.get("error") or "no code came"
-        raise Unauthenticated(f"the issuer refuses the login: {reason}")
+        raise Unauthenticated(f"the issuer refuses the login: {logins.refusal(answer, 'code')}")
     return answer["code"]
 
 
@@ -180,8 +179,7 @@ def _tokens(answer: dict[str, object], issuer: str, nonce: str) -> tuple[str, st
     """Return the token and the refresh token; the gateway checks the signature of the first."""
     token = answer.get("id_token")
     if not isinstance(token, str):
-        reason = answer.get("error_description") or answer.get("error") or "no id token came"
-        raise Unauthenticated(f"the issuer refuses the login: {reason}")
+        raise Unauthenticated(f"the issuer refuses the login: {logins.refusal(answer, 'id token')}")
     said = logins.claims(token)
     if said.get("iss") != issuer or said.get("nonce") != nonce:
         raise Unauthenticated("the token that came is of another login; try again")

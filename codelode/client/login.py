@@ -22,7 +22,7 @@ from typing import Any
 from codelode.cluster import login_file, run_dir
 from codelode.errors import InvalidSettings, Unauthenticated, Unavailable
 from codelode.files import make_private, replace_text
-from codelode.loopback import is_loopback
+from codelode.loopback import is_unreadable_on_the_way
 
 #: A token is renewed when less than this is left, seconds.
 RENEW_S = 60.0
@@ -79,8 +79,9 @@ def _refreshed(address: str, login: Login | None) -> Login:
     }
     answer = post(login.token_endpoint, form)
     if "id_token" not in answer:
-        reason = answer.get("error_description") or answer.get("error") or "no id token came"
-        raise Unauthenticated(f"the login at {address} has ended ({reason}); {remedy}")
+        raise Unauthenticated(
+            f"the login at {address} has ended ({refusal(answer, 'id token')}); {remedy}"
+        )
     kept = str(answer.get("refresh_token") or login.refresh_token)
     return replace(login, token=str(answer["id_token"]), refresh_token=kept)
 
@@ -154,6 +155,11 @@ def post(url: str, form: Mapping[str, str]) -> dict[str, Any]:
     return _object(url, _answer(url, form))
 
 
+def refusal(answer: Mapping[str, object], missing: str) -> str:
+    """Return why an answer lacks what is `missing`, in the words of the issuer if it gives any."""
+    return str(answer.get("error_description") or answer.get("error") or f"no {missing} came")
+
+
 def tell(url: str, form: Mapping[str, str]) -> None:
     """Send a form to an endpoint that answers nothing of interest."""
     _answer(url, form)
@@ -162,12 +168,10 @@ def tell(url: str, form: Mapping[str, str]) -> None:
 def _answer(url: str, form: Mapping[str, str] | None = None) -> bytes:
     """Return what the issuer answers, with status 200 or with that of a refusal."""
     from urllib.error import HTTPError
-    from urllib.parse import urlencode, urlsplit
+    from urllib.parse import urlencode
     from urllib.request import Request, urlopen
 
-    parts = urlsplit(url)
-    is_near = parts.scheme == "http" and is_loopback(parts.hostname or "")
-    if parts.scheme != "https" and not is_near:
+    if not is_unreadable_on_the_way(url):
         raise InvalidSettings(f"{url!r} is not asked: the URL must start with https://")
     body = urlencode(form).encode() if form is not None else None
     try:

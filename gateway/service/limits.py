@@ -20,7 +20,7 @@ import structlog
 
 from codelode.access import Principal
 from codelode.errors import Busy
-from codelode.loopback import is_loopback
+from codelode.loopback import is_on_loopback
 from codelode.ports import CallLimit, CallLimits
 from codelode.settings import Settings
 
@@ -74,8 +74,7 @@ def are_on(settings: Settings) -> bool:
     """Return whether calls are limited: by default if other machines can call the gateway."""
     if settings.limits != "auto":
         return settings.limits == "on"
-    host = settings.listen.rpartition(":")[0].strip("[]")
-    return not settings.listen.startswith("unix:") and not is_loopback(host)
+    return not settings.listen.startswith("unix:") and not is_on_loopback(settings.listen)
 
 
 def limiter(settings: Settings, counts: CallLimits | None) -> Limiter:
