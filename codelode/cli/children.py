@@ -79,11 +79,11 @@ def gateway_child(settings: Settings) -> Child:
 
     Raises InvalidSettings if its certificate cannot be used.
     """
-    own_trust(settings)
+    address, trust = reachable(settings), own_trust(settings)
     return Child(
         name="gateway",
         command=_python("gateway"),
-        is_ready=lambda _: _is_serving(settings),
+        is_ready=lambda _: _is_serving(address, trust),
         stop=GATEWAY_STOP,
         stop_phase=FRONT,
         environment=dict,
@@ -177,12 +177,11 @@ def _redis_answers(url: str) -> bool:
     return True
 
 
-def _is_serving(settings: Settings) -> bool:
-    """Return whether the gateway with these settings, on this machine, says that it is ready."""
-    address = reachable(settings)
+def _is_serving(address: str, trust: Tls) -> bool:
+    """Return whether the gateway at the address says that it is ready."""
     if not _is_open(address.removeprefix(TLS)):  # a refused gRPC channel waits before it reconnects
         return False
-    with Client(address, token="", timeout_s=2.0, tls=own_trust(settings)) as client:
+    with Client(address, token="", timeout_s=2.0, tls=trust) as client:
         return client.is_serving()
 
 
