@@ -42,7 +42,7 @@ class Issuer:
 
     @property
     def fetches(self) -> int:
-        """How often the keys were asked for."""
+        """Return how often the keys were asked for."""
         return self.asked.count("/realm/keys")
 
     def stop(self) -> None:

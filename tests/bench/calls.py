@@ -1,4 +1,4 @@
-"""What the limits and the audit log cost per call, in processor time of the gateway.
+"""Measure what the limits and the audit log cost per call, in processor time of the gateway.
 
     python tests/bench/calls.py
 

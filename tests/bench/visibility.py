@@ -1,4 +1,4 @@
-"""What a search costs a caller who sees half of the repositories, relative to one who sees all.
+"""Compare searches of a caller who sees half of the repositories with those of one who sees all.
 
     python tests/bench/visibility.py --repositories 10,1000,10000
     . .services/env && python tests/bench/visibility.py --store weaviate --pid-file PID

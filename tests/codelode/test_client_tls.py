@@ -1,4 +1,4 @@
-"""What a client sends only over TLS, and how it says which address it wants."""
+"""A client sends its token to other machines only over TLS, and is told how to write addresses."""
 
 from __future__ import annotations
 

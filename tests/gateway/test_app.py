@@ -50,7 +50,7 @@ def test_without_tls_other_addresses_are_refused(listen):
 
 @pytest.mark.slow
 def test_the_program_takes_the_word_for_the_proxy(tmp_path):
-    """With it, the program gets as far as the port, which is taken."""
+    """The program then gets as far as the port, which is taken."""
     with socket.create_server(("0.0.0.0", 0)) as taken:
         listen = f"0.0.0.0:{taken.getsockname()[1]}"
         own = {"CODELODE_LISTEN": listen, "CODELODE_TOKEN": "sesame"}

@@ -1,4 +1,4 @@
-"""Nothing of a hidden repository comes back, whoever asks for what, while rights change.
+"""No answer holds anything of a hidden repository, whoever asks for what, while rights change.
 
 A generated organisation: 50 repositories, each with a word that occurs nowhere else in its name,
 paths, symbols, content, refs, and failures; 20 principals with keys, groups, and entries in the
@@ -498,7 +498,7 @@ def marks(text):
 
 
 def assert_hidden(made, caller, request, text, seen):
-    """Nothing of what the caller does not see is in the text, but what the request had."""
+    """Check that the text has no mark of a hidden repository, except those of the request."""
     hidden = {mark for one in made.repositories if one not in seen for mark in one.marks}
     leaked = marks(text) & hidden - marks(request)
     assert not leaked, (caller, request, text, leaked)

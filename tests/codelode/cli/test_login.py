@@ -87,7 +87,7 @@ def through_the_pages(url, *, name):
 
 
 def action(page):
-    """Where the form of the page goes."""
+    """Return the URL to which the form of the page goes."""
     (found,) = re.findall(r'<form[^>]* action="([^"]+)"', page.text)
     return page.url.join(found)
 
