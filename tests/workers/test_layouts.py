@@ -6,7 +6,9 @@ The cache keeps nothing here, so the store worker never finds what the pull has 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
+import signal
 import subprocess
 import threading
 
@@ -149,8 +151,11 @@ def test_files_of_others_are_stored_while_manifests_are_read_again(make, start, 
     (quick,) = start(own, "quick", {"q.py": "q = 1\n"}, ["q.py"])
     reading = threading.Thread(target=is_pending, args=(a,))
     reading.start()
-    wait_until(lambda: is_pending(b), "the manifests are being read", seconds=LONG_S)
+    wait_until(multiprocessing.active_children, "the manifests are being read", seconds=LONG_S)
+    (reader,) = multiprocessing.active_children()
+    os.kill(reader.pid, signal.SIGSTOP)  # however slow this test is, the reading takes longer
 
+    assert is_pending(b)
     assert is_pending(quick)
     store(quick)
 
