@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from tree_sitter import Node
 
 from codelode.model import Reference, ReferenceKind
 from workers.parse.grammars import Captures
-from workers.parse.renames import Renames
+from workers.parse.renames import Renamed, Renames
 
 #: Most distinct uses of one file; a file with more is a table of data.
 MAX_REFERENCES = 2_000
@@ -29,11 +28,15 @@ MAX_REFERENCES = 2_000
 MAX_LINES = 200
 
 _MAX_NAME_BYTES = 120
-_KINDS = {f"reference.{kind.value}": kind for kind in sorted(ReferenceKind)}
+#: By label. As plain text, a kind is hashed and compared in C.
+_KINDS = {f"reference.{kind.value}": kind.value for kind in sorted(ReferenceKind)}
+_CALL, _MEMBER, _OF_OWN = (
+    kind.value for kind in (ReferenceKind.CALL, ReferenceKind.MEMBER, ReferenceKind.OWN)
+)
 #: A name before parentheses among the loose tokens that a macro gets.
 _TOKEN = "reference.token"
 _LABELS = frozenset({*_KINDS, _TOKEN})
-_OBJECTS = (ReferenceKind.CALL, ReferenceKind.MEMBER)  # `Self::load()` is captured as a call
+_OBJECTS = (_CALL, _MEMBER)  # `Self::load()` is captured as a call
 
 #: What precedes a member of the object or class that the code belongs to: `self.`, `$this->`.
 _OWN = re.compile(rb"(?<![\w$.])(?:(?:self|Self|this|\$this|cls)(?:\.|->|::?|\?\.)|static::)\Z")
@@ -46,12 +49,8 @@ _COMMON = frozenset(
 )
 
 
-class _Use(NamedTuple):
-    """A use in the order of the answer: as the definition is named first, then by kind and name."""
-
-    written: bytes  # empty: as the definition is named
-    kind: ReferenceKind
-    name: bytes
+#: How a use is written (empty: as the definition is named), its kind, and the name.
+_Use = tuple[bytes, str, bytes]
 
 
 def distinct(
@@ -60,12 +59,14 @@ def distinct(
     """Return the distinct uses by kind and name, those under another name last."""
     lines: dict[_Use, set[int]] = defaultdict(set)
     for captures in captured:
-        for label, nodes in captures.items():
-            for node in nodes if label in _LABELS else ():
-                for use in _meanings(node, label, data, renames):
-                    lines[use].add(node.start_point.row + 1)
-    ordered = sorted(lines, key=lambda use: (bool(use.written), use.kind, use.name, use.written))
-    return tuple(_reference(use, lines[use]) for use in ordered if _is_kept(use))[:MAX_REFERENCES]
+        for label in _LABELS.intersection(captures):
+            for node in captures[label]:
+                kind = _kind(label, data, node.start_byte)
+                for name, written in _meanings(node, data, renames) if kind else ():
+                    lines[written, kind, name].add(node.start_point.row + 1)
+    ordered = sorted((bool(written), kind, name, written) for written, kind, name in lines)
+    uses = ((written, kind, name) for _, kind, name, written in ordered)
+    return tuple(_reference(use, lines[use]) for use in uses if _is_kept(use))[:MAX_REFERENCES]
 
 
 def joined(references: Iterable[Reference]) -> tuple[Reference, ...]:
@@ -76,38 +77,33 @@ def joined(references: Iterable[Reference]) -> tuple[Reference, ...]:
     return tuple(replace(use, lines=tuple(sorted(lines[use])[:MAX_LINES])) for use in lines)
 
 
-def _meanings(node: Node, label: str, data: bytes, renames: Renames | None) -> Iterator[_Use]:
-    """Yield what a captured name may mean."""
-    start = node.start_byte
-    kind = _kind(label, data[max(0, start - _MAX_BEFORE_BYTES) : start])
-    if kind is None:
-        return
+def _meanings(node: Node, data: bytes, renames: Renames | None) -> Iterable[Renamed]:
+    """Return what a captured name may mean."""
     if renames is None:
-        yield _Use(b"", kind, data[start : node.end_byte])
-        return
-    for name, written in renames.meanings(node):
-        yield _Use(written, kind, name)
+        return ((data[node.start_byte : node.end_byte], b""),)
+    return renames.meanings(node)
 
 
-def _kind(label: str, before: bytes) -> ReferenceKind | None:
-    """Return the kind of a captured name by the text before it; None if it is not a use."""
-    kind = _KINDS.get(label, ReferenceKind.CALL)
+def _kind(label: str, data: bytes, start: int) -> str:
+    """Return the kind of a captured name by the text before it; empty if it is not a use."""
+    kind = _KINDS.get(label, _CALL)
     if label == _TOKEN:
-        if before.endswith(b"fn "):
-            return None
-        kind = ReferenceKind.MEMBER if before.endswith(b".") else kind
-    is_member = kind in _OBJECTS and before.endswith((b".", b">", b":"))
-    return ReferenceKind.OWN if is_member and _OWN.search(before) else kind
+        if data.endswith(b"fn ", 0, start):
+            return ""
+        kind = _MEMBER if data.endswith(b".", 0, start) else kind
+    if kind in _OBJECTS and data.endswith((b".", b">", b":"), 0, start):
+        own = _OWN.search(data[max(0, start - _MAX_BEFORE_BYTES) : start])
+        return _OF_OWN if own else kind
+    return kind
 
 
 def _is_kept(use: _Use) -> bool:
+    written, _, name = use
     return (
-        1 < len(use.name) <= _MAX_NAME_BYTES
-        and len(use.written) <= _MAX_NAME_BYTES
-        and use.name not in _COMMON
+        1 < len(name) <= _MAX_NAME_BYTES and len(written) <= _MAX_NAME_BYTES and name not in _COMMON
     )
 
 
 def _reference(use: _Use, lines: set[int]) -> Reference:
-    name, written = use.name.decode("utf-8", "replace"), use.written.decode("utf-8", "replace")
-    return Reference(name, use.kind, written, tuple(sorted(lines)[:MAX_LINES]))
+    written, name = use[0].decode("utf-8", "replace"), use[2].decode("utf-8", "replace")
+    return Reference(name, ReferenceKind(use[1]), written, tuple(sorted(lines)[:MAX_LINES]))
