@@ -30,7 +30,7 @@ from codelode.errors import CodelodeError, Rejected, Unavailable
 WATCH_S = 1.0
 
 #: Modules that the server process imports once, for all children.
-PRELOADED = ("workers.planning",)
+PRELOADED = ("workers.planning", "codelode.backends.redis.ledger")
 
 T = TypeVar("T")
 
