@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import hmac
+import os
 import signal
 import sys
 from base64 import b64encode
@@ -30,6 +31,9 @@ from tornado.web import RequestHandler
 
 from codelode.settings import load
 from workers.delivery.configuration import configured
+
+#: Added to the niceness of the process: what shows the jobs must not slow them on busy processors.
+NICENESS = 10
 
 NO_LOGIN = (
     "flower: set a login: FLOWER_BASIC_AUTH=NAME:PASSWORD, or basic_auth = ['NAME:PASSWORD'] in a "
@@ -70,6 +74,7 @@ def is_admitted(authorization: str, logins: Sequence[str]) -> bool:
 
 
 def main() -> None:
+    os.nice(NICENESS)
     apply_env_options()
     apply_options("flower", sys.argv[1:])
     extract_settings()

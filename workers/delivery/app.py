@@ -36,6 +36,9 @@ log = structlog.get_logger("workers")
 #: Interval at which job events are published in batches; Celery publishes nearly every one alone.
 EVENTS_FLUSH_S = 0.2
 
+#: Events of a batch that is published before its time; by default 24, after about four files.
+MAX_EVENTS = 1000
+
 
 #: Longest wait of an ending worker for the ledger, seconds.
 RETIRE_S = 1.0
@@ -63,6 +66,7 @@ def _gather_events(sender: Any, **_: object) -> None:
         return
     sender.on_send_event_buffered = None  # for dispatchers made after a lost connection
     sender.event_dispatcher.on_send_buffered = None
+    sender.event_dispatcher.buffer_limit = MAX_EVENTS
     sender.timer.call_repeatedly(EVENTS_FLUSH_S, lambda: sender.event_dispatcher.flush())
 
 
