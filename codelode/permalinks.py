@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -33,14 +34,26 @@ def permalink(url: str, revision: str, path: str, start_line: int, end_line: int
     `("git@github.com:acme/http.git", "1a2b", "a b.py", 3, 5)` →
     `"https://github.com/acme/http/blob/1a2b/a%20b.py#L3-L5"`.
     """
+    found = _web_of(url)
+    if found is None or not revision:
+        return ""
+    link, web, repository = found
+    return link(_Source(web, repository, revision, quote(path), start_line, end_line))
+
+
+@lru_cache(maxsize=1024)
+def _web_of(url: str) -> tuple[Callable[[_Source], str], str, str] | None:
+    """Return how the host of a repository links, its web pages, and the repository there.
+
+    Cached, because every hit of a search asks.
+    """
     scheme, netloc, repository = _split(url)
     host = netloc.partition(":")[0]
-    made = next((link for name, link in _HOSTS if _is_of(host, name)), None)
-    if made is None or not revision or not repository:
-        return ""
+    link = next((link for name, link in _HOSTS if _is_of(host, name)), None)
+    if link is None or not repository:
+        return None
     web = f"{'http' if scheme == 'http' else 'https'}://{netloc}"
-    at = _Source(web, quote(repository, safe="/%~"), revision, quote(path), start_line, end_line)
-    return made(at)
+    return link, web, quote(repository, safe="/%~")
 
 
 def _split(url: str) -> tuple[str, str, str]:
