@@ -16,6 +16,7 @@ import asyncio
 import base64
 import json
 from dataclasses import asdict, fields, replace
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -65,9 +66,14 @@ def files(number):
     }
 
 
+@cache  # worlds are made for every example
+def settings_of(folder):
+    return Settings(data=folder, local_paths=str(folder), language_model="ollama")
+
+
 def world(folder, shown):
     """The repositories of these numbers. The same ones are indexed alike whatever others are."""
-    made = World(Settings(data=folder, local_paths=str(folder), language_model="ollama"))
+    made = World(settings_of(folder))
     made.runs = {
         number: made.index(
             NAMES[number],

@@ -11,6 +11,7 @@ import shutil
 import signal
 import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -548,22 +549,33 @@ async def test_candidates_have_their_vectors_if_requested(writer, search):
     assert {hit.vector for hit in await search.hybrid(QUERY)} == {None}
 
 
-@pytest.fixture
-async def large(writer, search):
+@pytest.fixture(scope="module")
+def large_index(tmp_path_factory):
     """2,000 chunks in 1,000 files of 50 folders, two languages and 4 names."""
-    writer.replace(
-        [
-            file(
-                f"src/d{number % 50}/f{number}.{('py', 'rb')[number % 2]}",
-                *("shared " * (number % 7 + 1) + f"pad{number} {line}" for line in range(2)),
-                language=("python", "ruby")[number % 2],
-                symbol=f"Class{number % 4}.run",
-                symbols=("run",),
-            )
-            for number in range(1_000)
-        ]
-    )
-    return search
+    folder = tmp_path_factory.mktemp("large") / "index"
+    with closing(opened_writer(folder)) as writer:
+        writer.replace(
+            [
+                file(
+                    f"src/d{number % 50}/f{number}.{('py', 'rb')[number % 2]}",
+                    *("shared " * (number % 7 + 1) + f"pad{number} {line}" for line in range(2)),
+                    language=("python", "ruby")[number % 2],
+                    symbol=f"Class{number % 4}.run",
+                    symbols=("run",),
+                )
+                for number in range(1_000)
+            ]
+        )
+    return folder
+
+
+@pytest.fixture
+async def large(large_index, folder):
+    """A searcher of a copy."""
+    shutil.copytree(large_index, folder)
+    opened = LocalChunkSearch(folder, dim=DIM, identity="test")
+    yield opened
+    await opened.close()
 
 
 FILTERS = {
@@ -626,10 +638,11 @@ def _admits(filters, chunk):
     )
 
 
-async def test_globs_match_files_that_were_added_after_their_first_use(large, writer):
+async def test_globs_match_files_that_were_added_after_their_first_use(large, folder):
     query = HybridQuery("shared", None, Filters(paths=("**/d7/*.txt",)), 10, visible=EVERYTHING)
     assert await large.hybrid(query) == []
-    writer.replace([file("src/d7/new.txt", "shared")])
+    with closing(opened_writer(folder)) as writer:
+        writer.replace([file("src/d7/new.txt", "shared")])
 
     assert await paths(large, query) == ["src/d7/new.txt"]
 
