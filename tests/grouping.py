@@ -27,12 +27,16 @@ SHARED = {
 
 #: Beginnings of paths, the slowest first; the rest is quick.
 SLOWEST = (
-    "tests/end_to_end/test_stage_boundaries",
-    "tests/end_to_end/test_bad_days",
-    "tests/end_to_end/test_reindex",
-    END_TO_END,
+    f"{END_TO_END}test_stage_boundaries",
+    f"{END_TO_END}test_reindex",
+    f"{END_TO_END}test_bad_days",
+    f"{END_TO_END}test_disks",  # and what shares its cluster
+    f"{END_TO_END}test_hostile",
     "tests/deploy/test_dockerfile",
+    "tests/gateway/test_leaks",
+    END_TO_END,
     "tests/codelode/cli/test_cluster",
+    "tests/gateway/test_api_keys",
     "tests/codelode/backends/",
     "tests/contracts/",
 )
