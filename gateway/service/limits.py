@@ -74,7 +74,8 @@ def are_on(settings: Settings) -> bool:
     """Return whether calls are limited: by default if other machines can call the gateway."""
     if settings.limits != "auto":
         return settings.limits == "on"
-    return not settings.listen.startswith("unix:") and not is_on_loopback(settings.listen)
+    addresses = filter(None, (settings.listen, settings.listen_mtls))
+    return not all(one.startswith("unix:") or is_on_loopback(one) for one in addresses)
 
 
 def limiter(settings: Settings, counts: CallLimits | None) -> Limiter:

@@ -168,6 +168,13 @@ def test_a_gateway_on_loopback_limits_nothing_unless_asked_to(chosen, listen, ex
     assert are_on(Settings(limits=chosen, listen=listen)) is expected
 
 
+@pytest.mark.parametrize(
+    ("listen_mtls", "expected"), [("0.0.0.0:50053", True), ("127.0.0.1:50053", False)]
+)
+def test_the_address_for_client_certificates_counts_as_well(listen_mtls, expected):
+    assert are_on(Settings(listen="127.0.0.1:50051", listen_mtls=listen_mtls)) is expected
+
+
 async def test_principals_do_not_use_up_each_others_limit():
     limiter = Limiter(MemoryCallLimits(), dict.fromkeys(Kind, CallLimit(per_minute=1, burst=1)))
     for name in ("ann", "ben"):
