@@ -38,8 +38,11 @@ def note(**facts: object) -> None:
         involve([str(name)])
 
 
-def involve(repositories: Iterable[str], *, query: str = "") -> None:
-    """Add repositories that the caller names or reads, and its query, to the audit record."""
+def involve(repositories: Iterable[str] = (), *, query: str = "") -> None:
+    """Add repositories that the caller names or reads, and its query, to the audit record.
+
+    A face adds those that a request names, before a service function may refuse it.
+    """
     facts = _facts.get(None)
     if facts is None:
         return

@@ -36,7 +36,6 @@ WATCH_S = (0.05, 0.2)
 @permitted
 async def start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
     """Start indexing a repository at a ref; register the repository if it is new."""
-    involve(filter(None, [request.name]))
     run = await asyncio.to_thread(_start, dependencies, principal, request)
     note(run=run.id, repository=run.repository)
     await settled(principal, request, run.repository)
@@ -78,7 +77,6 @@ async def retry_failures(
     dependencies: Dependencies, principal: Principal, repository: str
 ) -> tuple[Run, ...]:
     """Try the failed files of one or all visible repositories again, with a run for each ref."""
-    involve(filter(None, [repository]))
     runs = await asyncio.to_thread(_retry, dependencies, principal, repository)
     involve(run.repository for run in runs)
     note(runs=len(runs))
@@ -90,7 +88,6 @@ async def enrich(
     dependencies: Dependencies, principal: Principal, repository: str
 ) -> tuple[Run, ...]:
     """Write the summaries that earlier runs left out, with a run for each indexed ref."""
-    involve(filter(None, [repository]))
     runs = await asyncio.to_thread(_enrich, dependencies, principal, repository)
     involve(run.repository for run in runs)
     note(runs=len(runs))
@@ -102,7 +99,6 @@ async def set_default(
     dependencies: Dependencies, principal: Principal, repository: str, ref: str
 ) -> Run:
     """Start a run that indexes the ref and makes it the default one. Raises NotFound."""
-    involve([repository])
     run = await asyncio.to_thread(_set_default, dependencies, principal, repository, ref)
     note(run=run.id, repository=run.repository)
     return run

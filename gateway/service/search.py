@@ -113,7 +113,6 @@ async def similar(
     started = time.perf_counter()
     _renew_coverage(dependencies)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
-    involve(filter(None, (request.repository, *request.filters.repositories)))
     at = await asyncio.to_thread(queries.similar_location, request, catalog)
     query = await asyncio.to_thread(queries.similar_query, request, catalog)
     source = (
@@ -157,7 +156,7 @@ async def _query(
     for_context: bool = False,
 ) -> SearchQuery:
     """Return the checked query; names in filters are looked up in the ledger, in a thread."""
-    involve(request.filters.repositories, query=request.query)
+    involve(query=request.query)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     check = partial(queries.search_query, request, catalog, for_context=for_context)
     return check() if request.filters.is_empty else await asyncio.to_thread(check)

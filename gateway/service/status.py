@@ -10,7 +10,6 @@ from codelode import __version__, deadline
 from codelode.access import Principal, Role
 from codelode.model import FileRecord, FileState, RefName, RepositoryName
 from gateway.service import paging, queries
-from gateway.service.audit import involve
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies, Queue, reads_index
 from gateway.service.repositories import listed
@@ -55,7 +54,6 @@ async def failures(
     dependencies: Dependencies, principal: Principal, request: FailuresRequest
 ) -> Failures:
     """List files that are not in the index, each with its reason, a page at a time."""
-    involve(filter(None, [request.repository]))
     return await asyncio.to_thread(_failures, dependencies, principal, request)
 
 

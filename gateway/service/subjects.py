@@ -30,7 +30,7 @@ async def explain(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: ExplainRequest
 ) -> ExplainAnswer:
     """Describe a file or a symbol: what it is, its definitions, importers and tests."""
-    involve(filter(None, [request.repository]), query=request.subject)
+    involve(query=request.subject)
     subject = queries.subject(request.subject)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     names = await asyncio.to_thread(catalog.known_or_all, request.repository)
@@ -48,7 +48,7 @@ async def graph(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: GraphRequest
 ) -> GraphAnswer:
     """Follow the dependencies of a file or a symbol, also into other visible repositories."""
-    involve(filter(None, [request.repository]), query=request.subject)
+    involve(query=request.subject)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     query = await asyncio.to_thread(_query, request, catalog)
     found = await expand.graph(query, backends)

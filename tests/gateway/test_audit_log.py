@@ -16,6 +16,8 @@ from codelode.access import EVERYTHING, Principal, Role
 from codelode.errors import InvalidSettings, NotFound
 from codelode.settings import Settings
 from codelode.v1 import (
+    access_pb2,
+    access_pb2_grpc,
     graph_pb2,
     graph_pb2_grpc,
     index_pb2,
@@ -111,6 +113,68 @@ async def test_each_call_is_one_line_without_the_text_of_queries(tmp_path):
     assert {(one["principal"], one["outcome"]) for one in wrong} == {("", "Unauthenticated")}
     assert CANARY not in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+NOWHERE = "acme/nowhere"
+FILTERED = search_pb2.Filters(repositories=[NOWHERE])
+URL = "https://user:pass/word@host.example/acme/nowhere.git"
+
+
+@pytest.mark.parametrize(
+    ("stub", "method", "request_"),
+    [
+        (search_pb2_grpc.SearchServiceStub, name, request)
+        for name, request in (
+            ("Search", search_pb2.SearchRequest(query="x", filters=FILTERED)),
+            (
+                "Context",
+                search_pb2.ContextRequest(
+                    search=search_pb2.SearchRequest(query="x", filters=FILTERED)
+                ),
+            ),
+            ("Similar", search_pb2.SimilarRequest(snippet="x", filters=FILTERED)),
+            ("Similar", search_pb2.SimilarRequest(repository=NOWHERE, path="a.py", line=1)),
+            ("Explain", search_pb2.ExplainRequest(subject="x", repository=NOWHERE)),
+        )
+    ]
+    + [(graph_pb2_grpc.GraphServiceStub, "GetGraph", graph_pb2.GetGraphRequest(repository=NOWHERE))]
+    + [
+        (index_pb2_grpc.IndexServiceStub, name, request)
+        for name, request in (
+            ("StartRun", index_pb2.StartRunRequest(url="https://host/x/y", name=NOWHERE)),
+            ("StartRun", index_pb2.StartRunRequest(url=URL)),
+            ("SetDefaultRef", index_pb2.SetDefaultRefRequest(repository=NOWHERE, ref="main")),
+            ("SetLabel", index_pb2.SetLabelRequest(repository=NOWHERE, label="public")),
+            ("RemoveRepository", index_pb2.RemoveRepositoryRequest(name=NOWHERE)),
+            ("ListFailures", index_pb2.ListFailuresRequest(repository=NOWHERE)),
+            ("RetryFailures", index_pb2.RetryFailuresRequest(repository=NOWHERE)),
+            ("EnrichRepository", index_pb2.EnrichRepositoryRequest(repository=NOWHERE)),
+        )
+    ]
+    + [
+        (
+            access_pb2_grpc.AccessServiceStub,
+            "CreateKey",
+            access_pb2.CreateKeyRequest(name="ci", role="admin", repositories=[NOWHERE]),
+        )
+    ],
+)
+async def test_a_refused_call_is_recorded_with_what_the_caller_named(
+    tmp_path, stub, method, request_
+):
+    async with serving(tmp_path) as (channel, file):
+        keys = access_pb2_grpc.AccessServiceStub(channel)
+        create = access_pb2.CreateKeyRequest(name="reader", role="reader")
+        key = (await keys.CreateKey(create, metadata=RIGHT)).key
+        with pytest.raises(aio.AioRpcError):
+            await getattr(stub(channel), method)(
+                request_, metadata=(("authorization", f"Bearer {key}"),)
+            )
+    record = lines(file)[-1]
+    assert record["principal"] == "key:reader"
+    assert record["repositories"] == [NOWHERE]
+    assert record["outcome"] in ("Denied", "InvalidQuery", "NotFound")
+    assert "word" not in file.read_text()
 
 
 async def test_queries_are_recorded_if_asked_for(tmp_path):

@@ -36,6 +36,7 @@ from gateway.access.identity import Credentials
 from gateway.admission import Admission
 from gateway.api.rpc import status
 from gateway.api.rpc.functions import FUNCTIONS
+from gateway.api.rpc.named import repositories_in
 from gateway.service import audit
 from gateway.service.audit import note
 from gateway.service.audit_log import AuditLog, Call
@@ -157,8 +158,7 @@ class Calls(aio.ServerInterceptor):
         self, about: _Call, context: CallContext, outcome: _Outcome
     ) -> Principal:
         """Return the principal of the call. Raises Unauthenticated, Unavailable, TimedOut."""
-        source = _source(context.peer())
-        principal = await self._access.principal(about.credentials, source=source)
+        principal = await self._access.principal(about.credentials, source=outcome.source)
         outcome.principal = principal
         _caller.set(principal)
         note(principal=principal.name)
@@ -177,7 +177,7 @@ class Calls(aio.ServerInterceptor):
                 raise
             finally:
                 if self._audit_log is not None and not outcome.is_refused:
-                    self._audit_log.record(_audited(about, context, outcome, facts))
+                    self._audit_log.record(_audited(about, outcome, facts))
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -206,20 +206,23 @@ class _Call:
         return FUNCTIONS.get(self.method.rpartition("/")[2], "")
 
     def decoded(self, request: bytes) -> Any:
-        """Return the message. Raises InvalidQuery if the bytes are none."""
+        """Return the message, and record what it names. Raises InvalidQuery if it is none."""
         try:
-            return self.deserializer(request)
+            message = self.deserializer(request)
         except DecodeError as exc:
             raise InvalidQuery(
                 "request",
                 f"cannot be decoded as the request of {self.method} (texts must be valid UTF-8); "
                 "generate the client from the protos of this gateway's version",
             ) from exc
+        audit.involve(repositories_in(message, self.function))
+        return message
 
 
 @dataclass(slots=True)
 class _Outcome:
     request_id: str
+    source: str  # address of the caller
     code: grpc.StatusCode = grpc.StatusCode.OK
     is_refused: bool = False  # before it began to work
     principal: Principal | None = None
@@ -235,7 +238,7 @@ def _line(about: _Call, context: CallContext) -> Iterator[_Outcome]:
     structlog.contextvars.clear_contextvars()
     note(request_id=about.request_id)
     context.set_trailing_metadata(((REQUEST_ID, about.request_id),))
-    outcome = _Outcome(about.request_id)
+    outcome = _Outcome(about.request_id, _source(context.peer()))
     started = time.perf_counter()
     try:
         with deadline.calling(context.time_remaining()):
@@ -254,10 +257,10 @@ def _line(about: _Call, context: CallContext) -> Iterator[_Outcome]:
             asyncio.get_running_loop().call_soon(line, "rpc")
 
 
-def _audited(about: _Call, context: CallContext, outcome: _Outcome, facts: audit.CallFacts) -> Call:
+def _audited(about: _Call, outcome: _Outcome, facts: audit.CallFacts) -> Call:
     return Call(
         function=about.function,
-        source=_source(context.peer()),
+        source=outcome.source,
         request_id=about.request_id,
         principal=outcome.principal,
         facts=facts,
