@@ -32,7 +32,7 @@ from codelode.cli.options import Folder
 from codelode.cli.supervisor import Child, Supervisor
 from codelode.client.channel import is_host_and_port
 from codelode.cluster import Cluster, token_file
-from codelode.environment import client_settings
+from codelode.environment import PREFIX, client_settings
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings, load, require_private, unread
 
@@ -156,6 +156,8 @@ def up(
         )
         flower = "" if no_flower else f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
         require_private(settings)
+        for name in ("listen_mtls", "health_listen"):
+            _require_free(f"{PREFIX}{name.upper()}", getattr(settings, name))
         settings = _with_own_token(settings)
         redis = redis_child(settings, socket_path)
         rest = (
@@ -261,6 +263,18 @@ def _listen_address(listen: str, port: int | None) -> str:
 
 def _port(host: str, port: int, option: str) -> int:
     """Return the port, or a free one for 0. Raises InvalidSettings when it cannot be bound."""
+    remedy = f"choose another port with {option}, or any free one with {option} 0"
+    return _bindable(host, port, remedy)
+
+
+def _require_free(name: str, address: str) -> None:
+    """Raise InvalidSettings if the setting has an address that cannot be bound."""
+    host, _, port = address.rpartition(":")
+    if address and not address.startswith("unix:"):
+        _bindable(host, int(port), f"choose another port in {name}")
+
+
+def _bindable(host: str, port: int, remedy: str) -> int:
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -270,10 +284,7 @@ def _port(host: str, port: int, option: str) -> int:
             probe.bind(address)
             return int(probe.getsockname()[1])
     except OSError as exc:
-        raise InvalidSettings(
-            f"cannot listen on {host}:{port}: {exc.strerror}; "
-            f"choose another port with {option}, or any free one with {option} 0"
-        ) from exc
+        raise InvalidSettings(f"cannot listen on {host}:{port}: {exc.strerror}; {remedy}") from exc
 
 
 def _local_paths(settings: Settings, allowed: tuple[Path, ...]) -> str:

@@ -152,6 +152,25 @@ def test_a_taken_port_is_named_with_its_option_before_anything_starts(
     assert list((tmp_path / "data" / "logs").iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["CODELODE_LISTEN_MTLS", "CODELODE_HEALTH_LISTEN"])
+def test_a_taken_port_is_named_with_its_setting_before_anything_starts(
+    codelode, monkeypatch, tmp_path, taken_port, name
+):
+    clients = Authority(tmp_path / "clients")
+    own = Authority(tmp_path / "tls").issue("localhost").settings
+    given = {"tls_client_ca": str(clients.root), "listen_mtls": "127.0.0.1:0", **own}
+    for setting, value in given.items():
+        monkeypatch.setenv(f"CODELODE_{setting.upper()}", value)
+    monkeypatch.setenv(name, f"127.0.0.1:{taken_port}")
+
+    answer = codelode("up", "--port", "0", "--http-port", "0")
+
+    assert answer.status == 2
+    assert answer.err.startswith(f"codelode: cannot listen on 127.0.0.1:{taken_port}: ")
+    assert f"choose another port in {name}" in answer.err
+    assert list((tmp_path / "data" / "logs").iterdir()) == []
+
+
 def test_a_data_folder_in_use_is_refused_with_the_process_that_uses_it(codelode, tmp_path):
     with data_folder.locked(tmp_path / "data"):
         answer = codelode("up", "--port", "0", "--http-port", "0")
