@@ -1,15 +1,15 @@
 """End blocking work when the call that asked for it is over.
 
 A thread cannot be interrupted from outside. A face runs each call inside `calling`, and threads
-that `asyncio.to_thread` starts inherit it. Long-running work calls `check` between its steps, which
-does nothing outside of a call.
+that `asyncio.to_thread` starts inherit it. The store stage resolves the imports of each file inside
+it. Long-running work calls `check` between its steps, which does nothing outside of a call.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ from codelode.errors import TimedOut
 
 @dataclass(slots=True)
 class _Call:
-    ends_at: float  # on the monotonic clock
+    ends_at: float  # on its clock
+    clock: Callable[[], float]
     is_over: bool = False
 
 
@@ -27,12 +28,14 @@ _call: ContextVar[_Call | None] = ContextVar("call", default=None)
 
 
 @contextmanager
-def calling(remaining_s: float | None) -> Iterator[None]:
-    """Run a call that has this many seconds left; None: it has no deadline.
+def calling(
+    remaining_s: float | None, clock: Callable[[], float] = time.monotonic
+) -> Iterator[None]:
+    """Run a call that has this many seconds of the clock left; None: it has no deadline.
 
     The call is over when its deadline has passed or when the block is left, whatever the reason.
     """
-    call = _Call(math.inf if remaining_s is None else time.monotonic() + remaining_s)
+    call = _Call(math.inf if remaining_s is None else clock() + remaining_s, clock)
     before = _call.set(call)
     try:
         yield
@@ -45,5 +48,5 @@ def calling(remaining_s: float | None) -> Iterator[None]:
 def check() -> None:
     """Raise TimedOut if the current call is over."""
     call = _call.get()
-    if call is not None and (call.is_over or time.monotonic() >= call.ends_at):
+    if call is not None and (call.is_over or call.clock() >= call.ends_at):
         raise TimedOut("the deadline passed before the answer was complete; allow more time")

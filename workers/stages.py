@@ -8,6 +8,7 @@ Raises Unavailable if a server is unavailable; any other error fails the files.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -37,6 +38,10 @@ Parts: TypeAlias = Mapping[str, bytes]
 
 #: Parts of the stage outputs.
 PARSED, SUMMARIES, VECTORS = "parsed", "summaries", "vectors"
+
+#: Longest time of a call of the store stage after which imports are still resolved, seconds of
+#: processor time. Batches of real repositories take a second; files of others wait meanwhile.
+LINKING_S = 10.0
 
 log = structlog.get_logger("workers")
 
@@ -175,10 +180,11 @@ def store_files(run: Run, files: Sequence[File], services: Services) -> list[Out
     and the file starts over. Raises Unavailable if such vectors were made for this same index,
     because then the workers have different models.
     """
+    ends_at = time.thread_time() + LINKING_S
     index = services.index
     vectors = {file.path: _load_vectors(file, index, services) for file in files if file.blob}
     stored = [
-        _stored_file(run, file, vectors.get(file.path), services)
+        _stored_file(run, file, vectors.get(file.path), services, ends_at)
         for file in files
         if not file.blob or vectors[file.path] is not None
     ]
@@ -193,14 +199,18 @@ def store_files(run: Run, files: Sequence[File], services: Services) -> list[Out
     return [counted.get(file.path, Afresh()) for file in files]
 
 
-def _stored_file(run: Run, file: File, vectors: Vectors | None, services: Services) -> StoredFile:
+def _stored_file(
+    run: Run, file: File, vectors: Vectors | None, services: Services, ends_at: float
+) -> StoredFile:
+    """Return what is stored of a file. Its imports are resolved until `ends_at`, by the thread."""
     removed = StoredFile(file.repository, file.path, file.blob, services.refs(run))
     if vectors is None:
         return removed
     assert run.revision, "a run with files has a revision"
     parsed = _load_parsed(file)
     layout = layouts.of_commit(run.repository, run.revision, services)
-    links = imports.links(file.path, parsed, layout=layout)
+    left_s = ends_at - time.thread_time()
+    links = imports.links(file.path, parsed, layout=layout, time_s=left_s)
     return replace(
         removed,
         parsed=parsed,

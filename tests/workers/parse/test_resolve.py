@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import posixpath
 import sys
 import time
@@ -355,6 +356,64 @@ def test_imports_that_take_too_long_are_left_out_and_logged(monkeypatch):
     (line,) = logs
     assert (line["event"], line["path"]) == ("imports_left_out", "a.c")
     assert line["imports"] == 1_000 - len(found.edges)
+
+
+def test_a_single_import_that_takes_too_long_is_left_out_and_logged(monkeypatch):
+    monkeypatch.setattr(sys.modules["workers.parse.imports.links"], "RESOLVING_S", 0.2)
+    named = ",".join(f"D{n}" for n in range(3_000))
+    with structlog.testing.capture_logs() as logs:
+        found = linked(
+            "a.scala", f"import a.b.{{{named}}}\n", [f"x{n}/a/b/c{n}.kt" for n in range(2_000)]
+        )
+
+    assert found.edges == ()
+    assert [(line["event"], line["imports"]) for line in logs] == [("imports_left_out", 1)]
+
+
+def test_no_import_is_resolved_without_time_and_a_file_keeps_its_other_entries():
+    text = "import b\n\ndef test_a():\n    assert b.run()\n"
+    parsed = parse(text.encode(), path="test_b.py")
+    found = imports.links("test_b.py", parsed, layout=layout_of(["b.py"]), time_s=0)
+
+    assert found.edges == ()
+    assert any(name.startswith("m run") for name in found.names)
+
+
+def test_configurations_that_extend_each_other_are_read_once_each():
+    files = {
+        f"tsconfig.{n}.json": json.dumps({"extends": [f"./tsconfig.{m}.json" for m in range(30)]})
+        for n in range(29)
+    }
+    files["tsconfig.29.json"] = '{"compilerOptions": {"paths": {"@app/*": ["./src/*"]}}}'
+    files["tsconfig.json"] = '{"extends": "./tsconfig.0.json"}'
+    layout = layout_of({**files, "a.ts": "", "src/x.ts": ""})
+
+    found = imports.links("a.ts", parse(b"import x from '@app/x'\n", path="a.ts"), layout=layout)
+
+    assert [edge.target for edge in found.edges] == ["src/x.ts"]
+
+
+def test_an_import_of_a_file_in_a_thousand_folders_is_resolved():
+    path = "a/" * 1_500 + "x.ts"
+    files = {"tsconfig.json": '{"compilerOptions": {"baseUrl": "."}}', "src/x.ts": "", path: ""}
+    parsed = parse(b"import x from 'src/x'\n", path=path)
+
+    assert [e.target for e in imports.links(path, parsed, layout=layout_of(files)).edges] == [
+        "src/x.ts"
+    ]
+
+
+def test_autoload_rules_are_read_in_linear_time():
+    text = json.dumps({"autoload": {"psr-4": {"A\\": [f"src{n}" for n in range(1_000)]}}})
+    parsed = parse(b"<?php\nuse A\\B;\n", path="a.php")
+
+    def processor_s(manifests):
+        layout = layout_of({f"{n}/composer.json": text for n in range(manifests)})
+        started = time.thread_time()
+        imports.links("a.php", parsed, layout=layout)
+        return time.thread_time() - started
+
+    assert processor_s(32) < 24 * processor_s(4)
 
 
 TESTED = [

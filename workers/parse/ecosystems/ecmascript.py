@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from codelode.model import Import
 from codelode.references import DEFAULT, MODULE
-from workers.parse.ecosystems.layout import Layout, per_layout
+from workers.parse.ecosystems.layout import Layout, above, per_layout
 from workers.parse.ecosystems.manifests import Facts
 from workers.parse.ecosystems.resolution import Resolved, at, beside
 from workers.parse.ecosystems.statement import QUOTED, Statement, Statements, without_c_comments
@@ -207,17 +207,24 @@ def _config_of(layout: Layout, folder: str) -> _Config | None:
 
     Targets are paths from the repository's root.
     """
+    found = (_config_in(layout, around) for around in above(folder))
+    return next((config for config in found if config is not None), None)
+
+
+@per_layout
+def _config_in(layout: Layout, folder: str) -> _Config | None:
     for name in ("tsconfig.json", "jsconfig.json"):
         file = posixpath.join(folder, name)
         if file in layout.facts:
-            pairs, base = _extended(file, layout, depth=0)
+            pairs, base = _extended(layout, file, 0)
             if pairs or base is not None:
                 return tuple(sorted(pairs.items(), key=_specificity)), base
-    return _config_of(layout, posixpath.dirname(folder)) if folder else None
+    return None
 
 
+@per_layout
 def _extended(
-    file: str, layout: Layout, *, depth: int
+    layout: Layout, file: str, depth: int
 ) -> tuple[dict[str, tuple[str, ...]], str | None]:
     """Return the aliases and base folder of a configuration, with those it extends below."""
     facts = layout.facts.get(file)
@@ -227,7 +234,7 @@ def _extended(
     pairs: dict[str, tuple[str, ...]] = {}
     base: str | None = None
     for other in facts.extends:
-        more, below = _extended(_extends(folder, other, layout), layout, depth=depth + 1)
+        more, below = _extended(layout, _extends(folder, other, layout), depth + 1)
         pairs, base = {**pairs, **more}, below if below is not None else base
     own: dict[str, list[str]] = {}
     for key, to in facts.pairs:

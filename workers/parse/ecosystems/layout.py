@@ -1,7 +1,8 @@
 """The layout of one commit: its paths, indexed for lookup, and the facts of its manifests.
 
 Imports are resolved against the layout alone, so the result does not depend on what is indexed. A
-layout is built from one listing and the manifests in it, and takes about 250 bytes per path.
+layout is built from one listing and the manifests in it, and takes about 250 bytes per path. Each
+lookup checks `codelode.deadline`, so that the resolution of any import can be ended.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property, lru_cache, wraps
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
+from codelode import deadline
 from codelode.model import BlobId, SourceFile
 from workers.parse.ecosystems import manifests
 from workers.parse.ecosystems.manifests import Facts
@@ -41,6 +43,7 @@ class Layout:
         self.computed: dict[tuple[object, ...], object] = {}  # by functions that `per_layout` makes
 
     def __contains__(self, path: str) -> bool:
+        deadline.check()
         return path in self.paths
 
     @cached_property
@@ -84,6 +87,7 @@ class Layout:
 
     def _below(self, prefix: str) -> Iterator[str]:
         at = bisect_left(self._sorted, prefix)
+        deadline.check()
         while at < len(self._sorted) and self._sorted[at].startswith(prefix):
             path = self._sorted[at]
             yield path
@@ -94,6 +98,7 @@ class Layout:
 
     def ending(self, tail: str) -> list[str]:
         """Return the files whose path is `tail` or ends with `/tail`."""
+        deadline.check()
         return [
             path
             for path in self._by_name.get(tail.rpartition("/")[2], ())
@@ -102,6 +107,7 @@ class Layout:
 
     def folders_ending(self, tail: str) -> list[str]:
         """Return the folders whose path is `tail` or ends with `/tail`."""
+        deadline.check()
         return [
             folder
             for folder in self._folders.get(tail.rpartition("/")[2], ())
@@ -110,6 +116,7 @@ class Layout:
 
     def of_kind(self, kind: str) -> list[tuple[str, Facts]]:
         """Return the folder and facts of each manifest of a kind: `npm`, `cargo` …"""
+        deadline.check()
         return self._kinds.get(kind, [])
 
     @cached_property

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
+from codelode import deadline
 from codelode.model import Import
 from workers.parse.ecosystems.layout import Layout, likely, nearest_to, per_layout
 from workers.parse.ecosystems.resolution import Resolved, at, first, inside
@@ -54,6 +56,7 @@ def _psr(name: str, layout: Layout) -> Iterator[str]:
     for length in range(len(parts) - 1, -1, -1):
         prefix = "".join(f"{part}\\" for part in parts[:length])
         for folder in rules.get(prefix, ()):
+            deadline.check()
             place = posixpath.join(folder, *parts[length:])
             yield inside(f"{place}.php")
             if not parts[-1][:1].isupper():  # a function, which lies in a file of functions
@@ -61,14 +64,14 @@ def _psr(name: str, layout: Layout) -> Iterator[str]:
 
 
 @per_layout
-def _psr_rules(layout: Layout) -> dict[str, tuple[str, ...]]:
+def _psr_rules(layout: Layout) -> Mapping[str, Sequence[str]]:
     """Return the folders of each namespace prefix."""
-    rules: dict[str, tuple[str, ...]] = {}
+    rules: defaultdict[str, list[str]] = defaultdict(list)
     for folder, facts in layout.of_kind("composer"):
         for pair, to in facts.pairs:
             prefix = pair.rpartition(" ")[0]
-            rules[prefix] = (*rules.get(prefix, ()), posixpath.join(folder, to))
-    return rules
+            rules[prefix].append(posixpath.join(folder, to))
+    return dict(rules)
 
 
 def _file(written: str, path: str, layout: Layout) -> Resolved:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from codelode import modules
+from codelode import deadline, modules
+from codelode.errors import TimedOut
 from codelode.model import Category, Edge, EdgeKind, Import, ParsedFile
 from codelode.modules import Module
 from codelode.name_resolution import stem
@@ -30,7 +31,8 @@ from workers.parse.language_table import rules_of
 MAX_IMPORTED = 64
 
 #: Longest time for resolving the imports of a file, seconds of processor time. Files of real
-#: repositories take milliseconds; one import may be looked for among all files of its name.
+#: repositories take milliseconds, but one import may be looked for among all files of its name, or
+#: by thousands of rules in manifests.
 RESOLVING_S = 2.0
 
 log = structlog.get_logger("workers")
@@ -44,54 +46,74 @@ class Links:
     names: tuple[str, ...] = ()  # sorted, distinct
 
 
-def links(path: str, parsed: ParsedFile, *, layout: Layout) -> Links:
+def links(
+    path: str, parsed: ParsedFile, *, layout: Layout, time_s: float = RESOLVING_S
+) -> Links:
     """Return one edge per distinct target and kind. A file never depends on itself.
 
-    Imports that are not resolved in time are left out, which is logged.
+    What is not resolved within `time_s` of processor time is left out, which is logged.
     """
-    imported: dict[str, None] = {}
-    external: dict[str, None] = {}
-    names: set[str] = set()
-    sources: dict[str, str] = {}
-    for imp, found in _resolved(path, parsed, layout):
-        imported |= dict.fromkeys(found.targets)
-        if found.targets:
-            sources |= {own: _source(name, found.targets) for own, name in imp.renamed}
-        names.update(map(of_waiting, found.keys))
-        if not found.targets:
-            external[imp.module] = None
-            keys = packages(imp, language=parsed.language)
-            names.update(map(of_package, keys))
-            names.update(map(of_module, _modules(imp, keys)))
-    names.update(of_uses(parsed.references, sources))
-    if rules_of(parsed.language).packages:
-        names.update(map(of_place, modules.places(path)))
-    imported.pop(path, None)
-    subjects: tuple[str, ...] = ()
-    if parsed.category is Category.TEST:
-        subjects, missing = subjects_of(path, tuple(imported), layout)
-        names |= {of_waiting(f"b:{missing}")} if missing else set()
+    with deadline.calling(min(time_s, RESOLVING_S), time.thread_time):
+        resolved = _resolved(path, parsed, layout)
+        imported = {target: None for _, found in resolved for target in found.targets}
+        imported.pop(path, None)
+        subjects, missing = _subjects(path, parsed, tuple(imported), layout)
+    external = {imp.module for imp, found in resolved if not found.targets}
     edges = [Edge(path, target, EdgeKind.IMPORTS) for target in sorted(imported)]
     edges += [Edge(path, target, EdgeKind.TESTS) for target in sorted(subjects)]
     edges += [Edge(path, target, EdgeKind.IMPORTS, is_external=True) for target in sorted(external)]
-    return Links(tuple(edges), distinct_names(names))
+    waiting = {of_waiting(f"b:{missing}")} if missing else set()
+    return Links(tuple(edges), distinct_names(waiting | _names(path, parsed, resolved)))
 
 
-def _resolved(path: str, parsed: ParsedFile, layout: Layout) -> Iterator[tuple[Import, Resolved]]:
-    """Yield the imports of a file with what they mean, until the time for resolving is over."""
+_Resolved = Sequence[tuple[Import, Resolved]]
+
+
+def _resolved(path: str, parsed: ParsedFile, layout: Layout) -> _Resolved:
+    """Return the imports of a file with what they mean, until the time for resolving is over."""
     known: dict[tuple[str, tuple[str, ...]], Resolved] = {}
-    spent_s = 0.0
-    for number, imp in enumerate(parsed.imports):
-        if spent_s > RESOLVING_S:
-            left_out = len(parsed.imports) - number
-            log.warning("imports_left_out", path=path, imports=left_out, after_s=RESOLVING_S)
-            return
+    resolved: list[tuple[Import, Resolved]] = []
+    for imp in parsed.imports:
         key = (imp.module, imp.names)
-        if key not in known:
-            started = time.thread_time()
-            known[key] = resolve(imp, path=path, language=parsed.language, layout=layout)
-            spent_s += time.thread_time() - started
-        yield imp, known[key]
+        try:
+            if key not in known:
+                known[key] = resolve(imp, path=path, language=parsed.language, layout=layout)
+        except TimedOut:
+            left_out = len(parsed.imports) - len(resolved)
+            log.warning("imports_left_out", path=path, imports=left_out)
+            break
+        resolved.append((imp, known[key]))
+    return resolved
+
+
+def _subjects(
+    path: str, parsed: ParsedFile, imported: Sequence[str], layout: Layout
+) -> tuple[tuple[str, ...], str]:
+    """Return the files that a test is about, and the name of the missing file if there is none."""
+    if parsed.category is not Category.TEST:
+        return (), ""
+    try:
+        return subjects_of(path, imported, layout)
+    except TimedOut:
+        return (), ""
+
+
+def _names(path: str, parsed: ParsedFile, resolved: _Resolved) -> set[str]:
+    """Return the entries of the file's imports and uses in the reference index."""
+    names: set[str] = set()
+    sources: dict[str, str] = {}
+    for imp, found in resolved:
+        names.update(map(of_waiting, found.keys))
+        if found.targets:
+            sources |= {own: _source(name, found.targets) for own, name in imp.renamed}
+            continue
+        keys = packages(imp, language=parsed.language)
+        names.update(map(of_package, keys))
+        names.update(map(of_module, _modules(imp, keys)))
+    names.update(of_uses(parsed.references, sources))
+    if rules_of(parsed.language).packages:
+        names.update(map(of_place, modules.places(path)))
+    return names
 
 
 def _modules(imp: Import, keys: Sequence[str]) -> Iterator[Module]:
