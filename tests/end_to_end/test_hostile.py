@@ -98,13 +98,19 @@ def test_hosts_that_never_answer_delay_nobody_and_git_ends_with_its_run(
 
 
 def test_a_run_that_kills_its_worker_again_and_again_fails(hostile, make_git, wait_for):
-    """A git or a library can take its worker with it, and a restart does not help."""
+    """A git or a library can take its worker with it, and a restart does not help.
+
+    Git is killed with its helpers, which would hold the lock of the mirror for a minute.
+    """
     with hostile.client() as client, silent_host() as host:
         run = client.index(f"{host}/deadly", name="deadly", wait=False)
         for _ in range(hostile.settings().max_attempts):
             wait_for(lambda: hostile.pids("ls-remote"), "git to start", seconds=120)
-            for pid in (*hostile.pids("workers pull"), *hostile.pids("ls-remote")):
+            groups = {os.getpgid(pid) for pid in hostile.pids("ls-remote")}
+            for pid in hostile.pids("workers pull"):
                 os.kill(pid, signal.SIGKILL)
+            for group in groups:
+                os.killpg(group, signal.SIGKILL)
             wait_for(lambda: not hostile.pids("ls-remote"), "git to end")
         *_, end = client.watch(run.id)
     assert (end.state, end.error) == (RunState.FAILED, "its worker died 3 times at stage pull")
