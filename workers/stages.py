@@ -114,10 +114,12 @@ def _parsed(run: Run, file: File, services: Services) -> Outcome:
     (known,) = services.derivations.get([key])
     if known is None:
         data = services.blobs.read(file.repository, file.blob)
-        reason = guard(data, path=file.path, max_bytes=services.settings.max_file_bytes)
+        most = services.settings.max_file_bytes
+        reason = guard(data, path=file.path, max_bytes=most)
         if reason:
             return LeftOut(FileState.SKIPPED, reason)
-        known = wire.dump_parsed(parse(data, path=file.path, own=services.queries(run)))
+        parsed = parse(data, path=file.path, own=services.queries(run))
+        known = wire.dump_parsed(parsed, max_file_bytes=most)
         services.derivations.put({key: known})
     return Onward({PARSED: known})
 

@@ -30,6 +30,12 @@ _SUMMARIES = TypeAdapter(Summaries)
 
 #: Most decoded parsed files that a process caches; about as many as are in flight.
 LOADED = 256
+#: Bytes of JSON beyond which a parsed file is not cached. Those of usual files have 30 kB.
+MAX_CACHED_BYTES = 1 << 20
+
+#: Most bytes of JSON of a parsed file, per byte that a file may have. Real files have at most 6 per
+#: byte of their own; nested names and trees of imports can be written so that they multiply.
+PARSED_BYTES_PER_BYTE = 20
 
 
 def _without_prose(schema: Any) -> Any:
@@ -50,14 +56,29 @@ def parsed_by(queries: OwnQueries) -> str:
     return f"{PARSER_VERSION} {PARSED_SHAPE} {own_queries.digest(queries)}".rstrip()
 
 
-def dump_parsed(parsed: ParsedFile) -> bytes:
-    return zlib.compress(_PARSED.dump_json(parsed), 1)
+def dump_parsed(parsed: ParsedFile, *, max_file_bytes: int) -> bytes:
+    """Encode a parsed file. Raises Rejected if the stages after parse had too much to read.
+
+    Those run in processes that are not killed. `max_file_bytes` is the most that a file may have.
+    """
+    text, most = _PARSED.dump_json(parsed), PARSED_BYTES_PER_BYTE * max_file_bytes
+    if len(text) > most:
+        raise Rejected(
+            f"its names and imports take {len(text) / 1e6:,.0f} MB when they are written out, the "
+            f"limit is {most / 1e6:,.0f} MB; raise CODELODE_MAX_FILE_BYTES if it is not generated"
+        )
+    return zlib.compress(text, 1)
+
+
+def load_parsed(data: bytes) -> ParsedFile:
+    """Decode a parsed file. Cached: one process may need it to route a file and to store it."""
+    text = zlib.decompress(data)
+    return _PARSED.validate_json(text) if len(text) > MAX_CACHED_BYTES else _loaded(text)
 
 
 @lru_cache(maxsize=LOADED)
-def load_parsed(data: bytes) -> ParsedFile:
-    """Decode a parsed file. Cached: one process may need it to route a file and to store it."""
-    return _PARSED.validate_json(zlib.decompress(data))
+def _loaded(text: bytes) -> ParsedFile:
+    return _PARSED.validate_json(text)
 
 
 #: Identifies what an encoded layout consists of, and the rules by which manifests are read.

@@ -111,7 +111,7 @@ def measured(contents, layout, spent):  # noqa: C901 - one measurement after the
     bare = {path: replace(file, references=()) for path, file in parsed.items()}
     for name, some in (("without", bare), ("with", parsed)):
         with spent(f"wire {name} references"):
-            dumped = [wire.dump_parsed(file) for file in some.values()]
+            dumped = [wire.dump_parsed(file, max_file_bytes=1_000_000) for file in some.values()]
             for data in dumped:
                 wire.load_parsed(data)
         spent.bytes[f"wire {name} references"] = sum(map(len, dumped)) // len(dumped)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codelode.errors import Rejected
 from codelode.model import (
     Category,
     FileHealth,
@@ -19,6 +22,7 @@ from codelode.model import (
     Symbol,
 )
 from workers import wire
+from workers.parse import parse
 
 text = st.text(max_size=40)
 number = st.integers(0, 10**6)
@@ -42,7 +46,25 @@ parsed_files = st.builds(
 
 @given(parsed_files)
 def test_a_parsed_file_survives_the_round_trip(parsed: ParsedFile) -> None:
-    assert wire.load_parsed(wire.dump_parsed(parsed)) == parsed
+    assert wire.load_parsed(wire.dump_parsed(parsed, max_file_bytes=1_000_000)) == parsed
+
+
+#: Classes in one another, with names of 250 characters, and 3,000 methods in the last of them.
+NESTED = "".join(f"{' ' * depth}class {'C' * 250}{depth}:\n" for depth in range(30))
+NESTED += "".join(f"{' ' * 30}def f{number}(self): pass\n" for number in range(3_000))
+
+
+def test_a_file_whose_names_multiply_is_refused_with_the_setting() -> None:
+    parsed = parse(NESTED.encode(), path="a.py")
+    with pytest.raises(Rejected, match=r"take 2\d MB .* 20 MB; raise CODELODE_MAX_FILE_BYTES"):
+        wire.dump_parsed(parsed, max_file_bytes=1_000_000)
+
+
+def test_a_file_too_large_to_cache_is_loaded() -> None:
+    parsed = parse(NESTED[:60_000].encode(), path="a.py")
+    data = wire.dump_parsed(parsed, max_file_bytes=1_000_000)
+    assert len(zlib.decompress(data)) > wire.MAX_CACHED_BYTES
+    assert wire.load_parsed(data) == parsed
 
 
 def test_vectors_survive_the_round_trip_to_half_precision() -> None:

@@ -24,7 +24,7 @@ from workers.parse.own_queries import OwnQueries
 __all__ = ["PARSER_VERSION", "OwnQueries", "decode", "guard", "own_queries", "parse"]
 
 #: Part of every cache key of a parse; raise it whenever any input could parse differently.
-PARSER_VERSION = "10"
+PARSER_VERSION = "11"
 
 #: Larger files are cut as text, bytes: a tree takes about 30 times the memory of its text.
 MAX_TREE_BYTES = 4_000_000
@@ -72,7 +72,9 @@ def _with_grammar(
         ),
         pieces=pieces.build(spans, found.definitions, decoded, plain=Kind.BLOCK),
         symbols=tuple(d.symbol(lines) for d in found.definitions if d.kind),
-        imports=found.imports + imports.references(decoded.text, rules_of(language.name), family),
+        imports=imports.bounded(
+            found.imports + imports.references(decoded.text, rules_of(language.name), family)
+        ),
         references=found.references,
     )
 
@@ -88,7 +90,7 @@ def _as_text(
         health=_health_of_text(decoded, language),
         pieces=pieces.build(prose.spans(decoded.utf8), blocks, decoded, plain=Kind.TEXT),
         symbols=tuple(block.symbol(lines) for block in blocks) if lines else (),
-        imports=imports.references(decoded.text, rules_of(language.name), family),
+        imports=imports.bounded(imports.references(decoded.text, rules_of(language.name), family)),
     )
 
 

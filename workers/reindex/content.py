@@ -16,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 
-from codelode.errors import NotFound
+from codelode.errors import NotFound, Rejected
 from codelode.languages import QUERIES_FOLDER
 from codelode.model import (
     NO_SUMMARIES,
@@ -173,7 +173,7 @@ class Contents:
             self._pool = ProcessPoolExecutor(
                 PARSERS, mp_context=get_context("spawn"), initializer=bound_memory
             )
-        return self._pool.submit(_parse, data, file.path, own)
+        return self._pool.submit(_parse, data, file.path, own, self.max_file_bytes)
 
     def _summaries(self, files: Mapping[IndexedFile, ParsedFile]) -> dict[IndexedFile, Summaries]:
         if self.enricher is None or not files:
@@ -202,9 +202,12 @@ def is_query(record: FileRecord) -> bool:
     return is_file and record.path.startswith(QUERIES_FOLDER)
 
 
-def _parse(data: bytes, path: str, own: OwnQueries) -> bytes | str:
+def _parse(data: bytes, path: str, own: OwnQueries, max_file_bytes: int) -> bytes | str:
     try:
-        return wire.dump_parsed(parse(data, path=path, own=own))
+        parsed = parse(data, path=path, own=own)
+        return wire.dump_parsed(parsed, max_file_bytes=max_file_bytes)
+    except Rejected as exc:
+        return str(exc)
     except Exception as exc:  # noqa: BLE001 - whatever it is is the reason
         return f"{type(exc).__name__}: {exc}"
 

@@ -153,7 +153,7 @@ def test_halves_of_surrogate_pairs_in_a_notebook_are_replaced():
     text = notebook(cell("markdown", "# Half @"), cell("code", "S = '@'\n", "def f():\n", "  pass"))
     text = text.replace("@", r"\ud800")
     assert [row[:2] for row in found(text, "a.ipynb")] == [("constant", "S"), ("function", "f")]
-    wire.dump_parsed(parse(text.encode(), path="a.ipynb"))
+    wire.dump_parsed(parse(text.encode(), path="a.ipynb"), max_file_bytes=1_000_000)
 
 
 @pytest.mark.parametrize(

@@ -443,7 +443,7 @@ async def test_what_a_worker_has_parsed_with_the_queries_is_used(world):
     world.index({"a.py": ROUTED, QUERY: ROUTES})
     blob = world.blobs.add(ROUTED)
     key = derivations.of_parse(blob, "a.py", version=wire.parsed_by(own))
-    world.derivations.put({key: wire.dump_parsed(parsed)})
+    world.derivations.put({key: wire.dump_parsed(parsed, max_file_bytes=1_000_000)})
     del world.blobs[blob]
 
     world.build()(before="old")
@@ -607,12 +607,13 @@ def test_summaries_are_not_given_up_during_a_run_that_would_not_hear_of_it(world
 # Contents
 
 
-def _dies(data, path, own):
+def _dies(data, path, own, max_file_bytes):
     if path == "loops.py":
         multiprocessing.Event().wait()
     if path == "dies.py":
         os.kill(os.getpid(), signal.SIGKILL)
-    return wire.dump_parsed(parse(data, path=path, own=own))
+    parsed = parse(data, path=path, own=own)
+    return wire.dump_parsed(parsed, max_file_bytes=max_file_bytes)
 
 
 def test_a_parser_that_loops_or_dies_costs_its_own_file(world, monkeypatch):

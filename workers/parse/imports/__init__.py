@@ -10,13 +10,14 @@ from workers.parse.ecosystems.layout import read as read_layout
 from workers.parse.imports.dependents import Known, concerns_others, dependents
 from workers.parse.imports.links import Links, links
 from workers.parse.imports.published import published
-from workers.parse.imports.statements import read, references
+from workers.parse.imports.statements import bounded, read, references
 
 __all__ = [
     "Known",
     "Layout",
     "Layouts",
     "Links",
+    "bounded",
     "concerns_others",
     "dependents",
     "links",

@@ -46,9 +46,7 @@ class Links:
     names: tuple[str, ...] = ()  # sorted, distinct
 
 
-def links(
-    path: str, parsed: ParsedFile, *, layout: Layout, time_s: float = RESOLVING_S
-) -> Links:
+def links(path: str, parsed: ParsedFile, *, layout: Layout, time_s: float = RESOLVING_S) -> Links:
     """Return one edge per distinct target and kind. A file never depends on itself.
 
     What is not resolved within `time_s` of processor time is left out, which is logged.

@@ -6,16 +6,14 @@ from codelode.model import Import
 from workers.parse.ecosystems import dependencies
 from workers.parse.ecosystems.layout import Layout
 from workers.parse.ecosystems.resolution import EXTERNAL, Resolved
+from workers.parse.imports.statements import is_sound
 from workers.parse.language_table import rules_of
-
-#: A longer text is not the name of a module.
-MAX_MODULE_CHARS = 1_000
 
 
 def resolve(imp: Import, *, path: str, language: str, layout: Layout) -> Resolved:
     """Return the files that an import of the file at `path` means, possibly that file itself."""
     resolver = dependencies.resolve if _is_dependency(imp) else rules_of(language).resolve
-    if resolver is None or not _is_sound(imp):
+    if resolver is None or not is_sound(imp):
         return EXTERNAL
     return resolver(imp, path, layout)
 
@@ -28,7 +26,3 @@ def packages(imp: Import, *, language: str) -> tuple[str, ...]:
 
 def _is_dependency(imp: Import) -> bool:
     return imp.names[:1] == (dependencies.KIND,)
-
-
-def _is_sound(imp: Import) -> bool:
-    return 0 < len(imp.module) <= MAX_MODULE_CHARS and "\0" not in imp.module

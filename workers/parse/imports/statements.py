@@ -9,7 +9,8 @@ equal imports.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from tree_sitter import Node
 
@@ -21,6 +22,11 @@ from workers.parse.rules import Rules
 
 #: A longer import statement is not written by hand.
 MAX_IMPORT_BYTES = 20_000
+
+#: Most imports of one file; the rest of a file with more is left out.
+MAX_IMPORTS = 5_000
+#: A longer text is not the name of a module.
+MAX_MODULE_CHARS = 1_000
 
 #: Most references of one text; a text with more is generated.
 MAX_REFERENCES = 2_000
@@ -45,6 +51,15 @@ def read(nodes: Sequence[Node], rules: Rules, lines: Lines) -> tuple[Import, ...
         found = rules.statements(text.decode("utf-8", "ignore"))
         out += [Import(one.module, line, one.names, one.renamed) for one in found]
     return tuple(out)
+
+
+def bounded(found: Iterable[Import]) -> tuple[Import, ...]:
+    """Return the first imports whose modules may exist: nested statements multiply their prefix."""
+    return tuple(islice((one for one in found if is_sound(one)), MAX_IMPORTS))
+
+
+def is_sound(imp: Import) -> bool:
+    return 0 < len(imp.module) <= MAX_MODULE_CHARS and "\0" not in imp.module
 
 
 #: Imports that are expressions, to which a declaration around them gives names.
