@@ -69,6 +69,12 @@ class Settings(BaseSettings):
     listen: str = Field(
         default="127.0.0.1:50051", description="Address that the gRPC gateway listens on."
     )
+    published_host: str = Field(
+        default="",
+        description="Address of this machine at which a container engine publishes the port of "
+        "CODELODE_LISTEN. On loopback, the gateway may speak without TLS; empty: the address of "
+        "CODELODE_LISTEN decides. docker-compose.yml sets it to CODELODE_BIND.",
+    )
     health_listen: str = Field(
         default="",
         description="Address on which a process of its own answers health probes of the gateway, "
@@ -683,9 +689,10 @@ def require_private(settings: Settings) -> None:
     listen = settings.listen
     host = _listening_host("listen", listen, example="127.0.0.1:50051")
     if host is not None and not is_loopback(host) and (missing := _missing_for_others(settings)):
-        raise InvalidSettings(
-            f"CODELODE_LISTEN={listen!r}: {'; '.join(missing)}; or use 127.0.0.1:PORT"
-        )
+        published = settings.published_host
+        what = f"published at {published!r}" if published else f"CODELODE_LISTEN={listen!r}"
+        here = "CODELODE_BIND=127.0.0.1" if published else "127.0.0.1:PORT"
+        raise InvalidSettings(f"{what}: {'; '.join(missing)}; or use {here}")
 
 
 def _listening_host(name: str, listen: str, *, example: str) -> str | None:
@@ -722,7 +729,8 @@ def _missing_for_others(settings: Settings) -> list[str]:
             "a long random text, or CODELODE_TOKEN_FILE to a file with one, or "
             "CODELODE_OIDC_ISSUERS"
         )
-    if not settings.tls_certificate and not settings.tls_terminated_by_proxy:
+    is_readable = not is_loopback(settings.published_host.strip("[]"))
+    if is_readable and not settings.tls_certificate and not settings.tls_terminated_by_proxy:
         missing.append(
             "without TLS the gateway may listen on loopback only; set CODELODE_TLS_CERTIFICATE and "
             "CODELODE_TLS_KEY, or, if a proxy in front of it terminates TLS, give "

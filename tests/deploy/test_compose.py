@@ -151,6 +151,7 @@ def test_every_setting_can_be_set_in_the_environment_file(services):
     of_the_gateway = {
         *("listen", "listen_mtls", "health_listen", "token", "access_file"),
         *("tls_certificate", "tls_key", "tls_client_ca", "tls_terminated_by_proxy"),
+        "published_host",
         *(name for name in Settings.model_fields if name.startswith("oidc_")),
     }
     for name in set(Settings.model_fields) - decided_elsewhere:
@@ -262,19 +263,51 @@ def test_only_gateway_and_flower_can_be_reached_and_both_ask_who_it_is(services)
     assert services["flower"]["command"][:3] == ["python", "-m", "workers.flower"]
 
 
-def test_the_gateway_speaks_tls_or_says_that_a_proxy_does(services, tmp_path):
-    gateway = services["gateway"]
-    assert "${TLS_FOLDER:-tls}:/tls:ro" in gateway["volumes"]
-    given = {
-        name.removeprefix("CODELODE_").lower(): re.sub(r"\$\{\w+:[-?]([^}]*)\}", r"\1", value)
-        for name, value in gateway["environment"].items()
-        if value and name.startswith(("CODELODE_TLS_", "CODELODE_LISTEN", "CODELODE_TOKEN"))
-    }
-    require_private(Settings(**given))
-    with pytest.raises(InvalidSettings, match="without TLS"):
-        require_private(Settings(**{**given, "tls_terminated_by_proxy": "false"}))
+@pytest.fixture
+def settings_in(services, monkeypatch):
+    """Of the gateway's container, given the variables of `.env`."""
+
+    def rendered(**env):
+        for name, value in services["gateway"]["environment"].items():
+            if not name.startswith("CODELODE_"):
+                continue
+            given = env.get(name, "") if value is None else _interpolated(value, env)
+            if value is None and not given:
+                monkeypatch.delenv(name, raising=False)
+            else:
+                monkeypatch.setenv(name, given)
+        return load()
+
+    return rendered
+
+
+def _interpolated(text, env):
+    """Replace `${NAME:-default}` and `${NAME:?error}` as Compose does."""
+    return re.sub(
+        r"\$\{(\w+)(?::([-?])([^}]*))?\}",
+        lambda found: env.get(found[1]) or (found[3] or "" if found[2] == "-" else "sesame"),
+        str(text),
+    )
+
+
+def test_on_loopback_the_gateway_needs_no_tls(settings_in):
+    require_private(settings_in())
+    require_private(settings_in(CODELODE_BIND="[::1]"))
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "[::]", "10.0.0.7"])
+def test_elsewhere_the_gateway_speaks_tls_or_is_told_that_a_proxy_does(
+    settings_in, services, tmp_path, bind
+):
+    with pytest.raises(
+        InvalidSettings, match=r"without TLS.*CODELODE_TLS_TERMINATED_BY_PROXY=true"
+    ):
+        require_private(settings_in(CODELODE_BIND=bind))
+    require_private(settings_in(CODELODE_BIND=bind, CODELODE_TLS_TERMINATED_BY_PROXY="true"))
+    assert "${TLS_FOLDER:-tls}:/tls:ro" in services["gateway"]["volumes"]
     files = Authority(tmp_path).issue("search.example").settings
-    require_private(Settings(**{**given, **files, "tls_terminated_by_proxy": "false"}))
+    env = {f"CODELODE_{name.upper()}": value for name, value in files.items()}
+    require_private(settings_in(CODELODE_BIND=bind, **env))
 
 
 def test_secrets_come_from_the_environment_file_and_are_in_its_example():
