@@ -71,6 +71,9 @@ class Catalog(Protocol):
     def get_all(self, names: Sequence[RepositoryName]) -> tuple[Repository | None, ...]:
         """Return each named repository, in one round trip."""
 
+    def names(self) -> tuple[RepositoryName, ...]:
+        """Return the names of all repositories, in order, in one round trip."""
+
     def repositories(self) -> tuple[Repository, ...]:
         """Return all repositories, ordered by name."""
 
@@ -79,6 +82,9 @@ class Catalog(Protocol):
 
     def refs_of(self, names: Sequence[RepositoryName]) -> tuple[tuple[RefStatus, ...], ...]:
         """Return the refs of each repository, in two round trips; none for an unknown one."""
+
+    def ref_names(self, names: Sequence[RepositoryName]) -> frozenset[RefName]:
+        """Return the names of all refs of the repositories; of thousands of them within 0.1 s."""
 
     def unregister(self, name: RepositoryName) -> None:
         """Remove the repository with its refs, file records, and runs, if it is registered.

@@ -42,7 +42,8 @@ class VisibleCatalog:
         return tuple(one for one in found if one.name in self.visible)
 
     def names(self) -> list[RepositoryName]:
-        return [repository.name for repository in self.repositories()]
+        """Return the names of the visible repositories, in order."""
+        return [name for name in self.ledger.names() if name in self.visible]
 
     def refs_of(self, names: Sequence[RepositoryName]) -> tuple[tuple[RefStatus, ...], ...]:
         """Return the refs of each repository; none for a repository that is not visible."""
@@ -113,8 +114,8 @@ class VisibleCatalog:
         """
         if name in ("", DEFAULT_REF):
             return DEFAULT_REF
-        refs = self.refs_of(repositories or self.names())
-        known = sorted({status.ref for some in refs for status in some})
+        seen = [one for one in repositories or self.ledger.names() if one in self.visible]
+        known = sorted(self.ledger.ref_names(seen))
         if name in known:
             return RefName(name)
         commits = [ref for ref in known if COMMIT.fullmatch(ref) and ref.startswith(name)]

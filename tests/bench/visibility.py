@@ -38,6 +38,7 @@ from store import DIM, IDENTITY, Corpus, Query, load
 from codelode.access import EVERYTHING, Visibility
 from codelode.backends import registry
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
+from codelode.ledger import FileManifest
 from codelode.model import (
     FileChunks,
     Filters,
@@ -45,6 +46,7 @@ from codelode.model import (
     RefName,
     Repository,
     RepositoryName,
+    Revision,
     chunk_id,
 )
 from codelode.settings import Settings
@@ -221,15 +223,17 @@ def other_costs(repositories: int) -> Figures:
         for at in range(repositories):
             name = RepositoryName(f"team{at % 97}/r{at}")
             ledger.register(Repository(name, f"https://host/{name}", RefName("main")))
+            run = ledger.create(name, RefName("main"))
+            assert ledger.claim(run.id, worker="bench")
+            plan = FileManifest(Revision("1" * 40), ())
+            ledger.plan(run.id, plan, ref=RefName("main"), fingerprint="bench")
         named = {who: _first(visible, repositories) for who, visible in seen.items()}
         catalogs = {who: VisibleCatalog(ledger, visible) for who, visible in seen.items()}
         reads: dict[str, Callable[[str], Any]] = {
             "one named repository": lambda who: catalogs[who].known([named[who]]),
             "names of all (explain, graph)": lambda who: catalogs[who].names(),
             "recent runs (status)": lambda who: catalogs[who].recent(20),
-            "a ref of all (filter by ref alone)": lambda who: catalogs[who].refs_of(
-                catalogs[who].names()
-            ),
+            "a ref of all (filter by ref alone)": lambda who: catalogs[who].ref("main"),
         }
         for what, read in reads.items():
             found[what] = {who: _ms(partial(read, who), 5) for who in seen}

@@ -163,6 +163,10 @@ class MemoryLedger:
         return tuple(map(self._repositories.get, names))
 
     @_atomic
+    def names(self) -> tuple[RepositoryName, ...]:
+        return tuple(sorted(self._repositories))
+
+    @_atomic
     def repositories(self) -> tuple[Repository, ...]:
         return tuple(sorted(self._repositories.values(), key=lambda found: found.name))
 
@@ -176,6 +180,10 @@ class MemoryLedger:
     @_atomic
     def refs_of(self, names: Sequence[RepositoryName]) -> tuple[tuple[RefStatus, ...], ...]:
         return tuple(map(self.refs, names))
+
+    @_atomic
+    def ref_names(self, names: Sequence[RepositoryName]) -> frozenset[RefName]:
+        return frozenset(ref for name in names for ref in self._refs.get(name, {}))
 
     @_atomic
     def unregister(self, name: RepositoryName) -> None:

@@ -485,6 +485,19 @@ redis.call('DEL', key('worker:' .. ARGV[1]))
 redis.call('SET', key('worker:' .. ARGV[1]), 1, 'PX', ARGV[2])
 return 1
 
+--- ref_names
+-- names of repositories
+local seen, refs = {}, {}
+for _, name in ipairs(ARGV) do
+  for _, ref in ipairs(redis.call('HKEYS', key('refs:' .. name))) do
+    if not seen[ref] then
+      seen[ref] = true
+      refs[#refs + 1] = ref
+    end
+  end
+end
+return refs
+
 --- leave
 -- name
 redis.call('SREM', key('leaving'), ARGV[1])

@@ -132,6 +132,11 @@ class RedisLedger:
             for name, value, *rest in zip(names, *columns, strict=True)
         )
 
+    def names(self) -> tuple[RepositoryName, ...]:
+        with translated():
+            found = cast("list[bytes]", self._client.hkeys(self._key("repositories")))
+        return tuple(sorted(RepositoryName(name.decode()) for name in found))
+
     def repositories(self) -> tuple[Repository, ...]:
         with translated():
             pipe = self._client.pipeline()
@@ -159,6 +164,12 @@ class RedisLedger:
                     pipe.hgetall(self._key(f"counts:{name}:{ref.decode()}"))
             counts = iter(pipe.execute())
         return tuple(_refs(name, head, counts) for name, head in heads)
+
+    def ref_names(self, names: Sequence[RepositoryName]) -> frozenset[RefName]:
+        found: set[bytes] = set()
+        for some in _batches(names):
+            found.update(self._run_script("ref_names", *some))
+        return frozenset(RefName(ref.decode()) for ref in found)
 
     def unregister(self, name: RepositoryName) -> None:
         self._run_script("leave", name)
