@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager
 import structlog
 
 from codelode.errors import Busy
+from gateway.throttle import Throttle
 
 #: Calls that work at once. Each thread that computes makes the event loop wait 5 ms for the
 #: interpreter, so more of them delay health checks and answer no more calls; fewer would leave the
@@ -61,7 +62,7 @@ class Admission:
         self._queue: OrderedDict[asyncio.Future[None], float] = OrderedDict()  # with its deadline
         self._mean_s = 0.0  # of a call at work
         self._refused = 0  # since the last log event
-        self._logged_at = -math.inf
+        self._logging = Throttle(LOG_INTERVAL_S, clock)
         self._told_until = -math.inf  # when the last refused call was told to come back
 
     @asynccontextmanager
@@ -112,11 +113,10 @@ class Admission:
 
     def _refusal(self) -> Busy:
         self._refused += 1
-        now = self._clock()
-        if now - self._logged_at >= LOG_INTERVAL_S:
+        if self._logging.passes():
             _log.warning("calls_refused", calls=self._refused, waiting=len(self._queue))
-            self._refused, self._logged_at = 0, now
-        retry_s = self._retry_s(now)
+            self._refused = 0
+        retry_s = self._retry_s(self._clock())
         return Busy(
             f"the gateway has more calls than it can answer in time; try again in {retry_s:.1f} s, "
             "allow more time, or run more gateways",

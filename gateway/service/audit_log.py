@@ -10,7 +10,6 @@ import json
 import os
 import queue
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from codelode.errors import CodelodeError, InvalidSettings
 from codelode.settings import Settings
 from gateway.service.audit import CallFacts
 from gateway.service.limits import KINDS, Kind
+from gateway.throttle import Throttle
 
 #: Most records that wait to be written, about 10 MB; more are lost, and counted.
 MAX_WAITING = 20_000
@@ -123,7 +123,8 @@ class AuditLog:
         self._waiting: queue.SimpleQueue[Record | None] = queue.SimpleQueue()
         self.lost = 0  # records that could not be written, until the file says so
         self._counting = threading.Lock()
-        self._failed_at: float | None = None  # when the failure was last logged
+        self._is_failing = False
+        self._logging = Throttle(LOG_INTERVAL_S)
         self._thread = threading.Thread(target=self._write_all, name="audit", daemon=True)
         self._thread.start()
 
@@ -168,19 +169,19 @@ class AuditLog:
             self._report(exc)
             return
         self._lose(-lost)
-        if self._failed_at is not None:
+        if self._is_failing:
             _log.info("audit_log_recovered", lost=lost)
-            self._failed_at = None
+            self._is_failing = False
+            self._logging.reset()
 
     def _lose(self, count: int) -> None:
         with self._counting:
             self.lost += count
 
     def _report(self, error: OSError) -> None:
-        now = time.monotonic()
-        if self._failed_at is None or now - self._failed_at >= LOG_INTERVAL_S:
+        self._is_failing = True
+        if self._logging.passes():
             _log.error("audit_log_failed", error=str(error), lost=self.lost)
-            self._failed_at = now
 
 
 def _record(call: Call, *, with_query: bool) -> Record:

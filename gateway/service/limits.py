@@ -8,8 +8,6 @@ nobody is unlimited either. A refused call is told when to try again.
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -23,6 +21,7 @@ from codelode.errors import Busy
 from codelode.loopback import is_on_loopback
 from codelode.ports import CallLimit, CallLimits
 from codelode.settings import Settings
+from gateway.throttle import Throttle
 
 #: A full bucket has the tokens of so many seconds, so that a person or a script may begin fast.
 BURST_S = 10
@@ -108,7 +107,7 @@ class Limiter:
         self._by_kind = by_kind
         self._releasing: set[asyncio.Task[None]] = set()
         self._refused: Counter[str] = Counter()  # by principal, since the last log event
-        self._logged_at = -math.inf
+        self._logging = Throttle(LOG_INTERVAL_S)
 
     @asynccontextmanager
     async def admitted(self, principal: Principal, function: str) -> AsyncIterator[None]:
@@ -136,11 +135,9 @@ class Limiter:
 
     def _refusal(self, name: str, kind: Kind, limit: CallLimit, wait_s: float | None) -> Busy:
         self._refused[name] += 1
-        now = time.monotonic()
-        if now - self._logged_at >= LOG_INTERVAL_S:
+        if self._logging.passes():
             _log.warning("calls_limited", calls=dict(self._refused))
             self._refused.clear()
-            self._logged_at = now
         if wait_s is None:
             return Busy(
                 f"{name} has {limit.at_once} {kind} calls at work, which is its limit; try again "
