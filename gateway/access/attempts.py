@@ -1,8 +1,9 @@
-"""Limit wrong credentials per source address, so that nobody can guess or flood with them.
+"""Limit calls with wrong or without credentials per source address.
 
-Beyond the limit, unknown credentials from the address are refused without being checked. Others
-may call from the same address, behind a proxy or a router: credentials that were accepted before
-are still checked.
+So nobody can guess credentials, or flood the logs with refused calls. Beyond the limit, unknown
+credentials from the address are refused without being checked. Others may call from the same
+address, behind a proxy or a router: credentials that were accepted before are still checked. Calls
+without any credentials are counted apart, so they have no effect on calls that bring some.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from codelode.bounded import put
 from codelode.errors import Busy, Unauthenticated
 from codelode.ports import CallLimit, CallLimits
 from gateway.access import Access
-from gateway.access.identity import Credentials
+from gateway.access.identity import NO_CREDENTIALS, Credentials
 
 #: Most addresses, and most accepted credentials, that are remembered; the oldest are forgotten.
 MAX_REMEMBERED = 10_000
@@ -29,7 +30,7 @@ IPV6_SITE_BITS = 64
 
 
 class GuardedAccess:
-    """Finds the principal of a call. `counts` is None if wrong credentials are not limited."""
+    """Finds the principal of a call. `counts` is None if refused calls are not limited."""
 
     def __init__(
         self,
@@ -48,10 +49,12 @@ class GuardedAccess:
 
     async def principal(self, credentials: Credentials, *, source: str) -> Principal:
         """Return the principal. Raises Unauthenticated, Unavailable, and Busy beyond the limit."""
-        if self._counts is None or not credentials.authorization:
+        if self._counts is None:
             return await self._access.principal(credentials)
-        digest = hashlib.sha256(credentials.authorization.encode()).hexdigest()
+        digest = hashlib.sha256(repr(credentials).encode()).hexdigest()
         address = network(source)
+        if credentials == NO_CREDENTIALS:
+            address += " without credentials"
         if digest not in self._accepted:
             self._require_unblocked(address)
         try:
@@ -73,8 +76,8 @@ class GuardedAccess:
         wait_s = self._blocked_until.get(address, 0.0) - self._clock()
         if wait_s > 0:
             raise Busy(
-                f"too many calls from {address} had wrong credentials; correct them, and try again "
-                f"in {wait_s:.1f} s",
+                f"too many calls from {address} were refused; correct their credentials, and try "
+                f"again in {wait_s:.1f} s",
                 retry_s=wait_s,
             )
 

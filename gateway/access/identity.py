@@ -17,6 +17,10 @@ class Credentials:
     certificate: tuple[str, ...] = ()  # alternative names of a verified client certificate
 
 
+#: Presented by a call that brings nothing.
+NO_CREDENTIALS = Credentials()
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Names who is asking, and holds the rights that the credentials give."""

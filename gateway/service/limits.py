@@ -27,7 +27,7 @@ from gateway.throttle import Throttle
 BURST_S = 10
 #: Most open streams of a principal, which mostly wait.
 STREAMS = 100
-#: When a call is to be repeated if as many as allowed are at work, seconds.
+#: Time after which to repeat a call that was refused because too many were at work, seconds.
 RETRY_S = 0.5
 #: Time between two log events about refused calls, seconds.
 LOG_INTERVAL_S = 1.0

@@ -119,6 +119,19 @@ async def test_wrong_credentials_are_limited_and_right_ones_are_not(dependencies
         assert await asked(()) is CODE.UNAUTHENTICATED
 
 
+async def test_calls_without_credentials_are_limited_and_block_nobody_else(dependencies, tmp_path):
+    async with serving(dependencies, tmp_path, wrong_credentials_per_minute=18) as channel:
+        stub = search_pb2_grpc.SearchServiceStub(channel)
+
+        def asked(metadata):
+            return code_of(stub.Search(search_pb2.SearchRequest(query="load"), metadata=metadata))
+
+        codes = [await asked(()) for _ in range(6)]
+        assert codes == [CODE.UNAUTHENTICATED] * 4 + [CODE.RESOURCE_EXHAUSTED] * 2
+        assert await asked(WRONG) is CODE.UNAUTHENTICATED
+        assert await asked(RIGHT) is CODE.OK
+
+
 async def test_many_wrong_credentials_take_bounded_memory():
     access = GuardedAccess(
         Access([SharedToken("sesame")], Visibilities(MemoryLedger())),
