@@ -22,6 +22,7 @@ USE_INTERVAL_S = 60.0
 
 _ID_BYTES, _SECRET_BYTES = 8, 32
 _KEY = re.compile(r"codelode_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+_BEGINNING = re.compile(r"codelode_[0-9a-f]{16}_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,11 @@ def parts(key: str) -> tuple[str, str] | None:
     """Return the id and the secret of a key, or None if the text cannot be one."""
     found = _KEY.fullmatch(key)
     return (found[1], found[2]) if found else None
+
+
+def is_in(text: str) -> bool:
+    """Return whether the text holds a key, or the beginning of one with a part of its secret."""
+    return _BEGINNING.search(text) is not None
 
 
 def digest(secret: str) -> str:

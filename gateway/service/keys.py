@@ -58,6 +58,7 @@ async def list_keys(dependencies: Dependencies, principal: Principal) -> tuple[K
 @permitted
 async def revoke_key(dependencies: Dependencies, principal: Principal, name: str) -> None:
     """Revoke a key; when this returns, no gateway accepts it. Raises NotFound."""
+    _require_no_key(name)
     note(key=name[:100])
     keys = await asyncio.to_thread(_within, dependencies, principal)
     found = next((key for key in keys if key.name == name), None)
@@ -111,7 +112,14 @@ def _key(request: CreateKeyRequest, principal: Principal, *, id: str, digest: st
     )
 
 
+def _require_no_key(name: str) -> None:
+    """Raise InvalidQuery for a key in place of its name: its secret must be in no message."""
+    if api_keys.is_in(name):
+        raise InvalidQuery("name", "holds a key; give its name, which `codelode keys list` shows")
+
+
 def _name(name: str) -> str:
+    _require_no_key(name)
     if not _NAME.fullmatch(name):
         raise InvalidQuery(
             "name", f"{name[:100]!r} is not 1 to 64 letters, digits, and . _ -; rename the key"

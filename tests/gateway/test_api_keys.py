@@ -459,6 +459,17 @@ async def test_secrets_are_in_no_answer_log_line_error_job_or_store(
     assert not [text for text in told if secret in text]
 
 
+async def test_a_key_in_place_of_its_name_is_in_no_error_and_no_log_line(channel, keys):
+    given = stored(keys)
+    with structlog.testing.capture_logs() as lines:
+        errors = [await refusal(revoked(channel, given)), await refusal(made(channel, given[:-1]))]
+        errors.append(await refusal(made(channel, given)))
+        await asyncio.sleep(0)
+
+    assert all("holds a key" in str(error) for error in errors)
+    assert split(given)[1][:-1] not in f"{errors}{lines}"
+
+
 @pytest.mark.server
 def test_redis_holds_only_a_hash_of_a_key(redis):
     from codelode.backends.redis.api_keys import RedisApiKeys
