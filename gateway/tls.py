@@ -15,14 +15,14 @@ from codelode.certificates import Certificate, read_authorities, read_certificat
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings
 
-#: How often the files are looked at besides the look at every new connection, seconds.
+#: Interval at which the files are checked, besides the check at every new connection, seconds.
 LOOK_S = 60.0
 
 #: A certificate is reported when less than this is left, or less than a third of its whole time,
 #: because those that live for days are renewed in their last third.
 WARN_BEFORE = timedelta(days=14)
 WARN_FRACTION = 3
-#: How often it is reported.
+#: Shortest time between two reports of the same certificate.
 WARN_EVERY = timedelta(days=1)
 
 log = structlog.get_logger("gateway")
@@ -56,6 +56,7 @@ class ServerCertificate:
         self._stamps = self._stamped()
         self._current = self._read()
         self._warned_at: datetime | None = None
+        self._is_refused = False  # the files cannot be used, at least not yet
 
     def credentials(self, *, verify_clients: bool = False) -> grpc.ServerCredentials:
         """Return the credentials of a listener, which may require certificates of its clients."""
@@ -76,14 +77,16 @@ class ServerCertificate:
         )
 
     async def watch(self) -> None:
-        """Look at the files for ever, so that trouble is reported before someone connects."""
+        """Check the files at intervals, so that errors are reported before someone connects."""
         while True:
             await asyncio.to_thread(self.look)
             await asyncio.sleep(LOOK_S)
 
     def look(self) -> None:
-        """Read the files again if they have changed, and report a certificate that ends soon."""
+        """Read the files if they have changed or could not be used; report an end that is near."""
         with self._lock:
+            if self._is_refused:
+                self._stamps = ()
             self._reload()
             self._warn()
 
@@ -92,6 +95,7 @@ class ServerCertificate:
         if stamps == self._stamps:
             return
         self._stamps = stamps
+        self._is_refused = True
         try:
             self._current = self._read()
         except InvalidSettings as exc:
@@ -99,7 +103,7 @@ class ServerCertificate:
                 "certificate_not_replaced", reason=str(exc), until=_shown(self._current.own.ends)
             )
             return
-        self._warned_at = None
+        self._is_refused, self._warned_at = False, None
         log.info("certificate_replaced", until=_shown(self._current.own.ends))
 
     def _read(self) -> _Material:

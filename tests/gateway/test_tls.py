@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 from structlog.testing import capture_logs
 
+from codelode import certificates
 from codelode.client import AsyncClient, Client, Tls
 from codelode.errors import CodelodeError, InvalidSettings, Unauthenticated, Unavailable
 from codelode.settings import Settings
@@ -192,3 +194,26 @@ def test_a_replaced_certificate_is_noticed_before_anyone_connects(authority):
         found.look()
 
     assert [line["event"] for line in logged] == ["certificate_replaced"]
+
+
+def test_a_certificate_that_is_not_valid_yet_is_used_as_soon_as_it_is(authority, monkeypatch):
+    issued = authority.issue("search.example", days=(-80, 5))
+    found = ServerCertificate(issued.certificate, issued.key)
+    authority.issue("search.example", days=(0.5, 90))
+
+    with capture_logs() as logged:
+        found.look()
+        monkeypatch.setattr(certificates, "datetime", Tomorrow)
+        found.look()
+
+    events = [line["event"] for line in logged]
+    assert events[0] == "certificate_not_replaced"
+    assert events[-1] == "certificate_replaced"
+
+
+class Tomorrow(datetime):
+    """The clock, a day ahead."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + timedelta(days=1)
