@@ -1,4 +1,4 @@
-"""Collect what is told of the current call: fields of its log line and of its audit record."""
+"""Collect facts about the current call: fields of its log line and of its audit record."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ import structlog
 #: Most repositories of one record, and most characters of a name: callers choose what they name.
 MAX_REPOSITORIES = 50
 MAX_NAME_CHARS = 200
+#: Most characters of a query in a record, of which many may wait to be written. The service
+#: functions refuse longer queries.
+MAX_QUERY_CHARS = 8_192
+#: Most characters of a text in the log line: it may quote a request of 512 kB.
+MAX_FIELD_CHARS = 1_000
 
 
 @dataclass(slots=True)
@@ -33,7 +38,7 @@ def begin() -> CallFacts:
 
 def note(**facts: object) -> None:
     """Add fields to the log line of the current call: identifiers and counts, never source text."""
-    structlog.contextvars.bind_contextvars(**facts)
+    structlog.contextvars.bind_contextvars(**{name: _cut(fact) for name, fact in facts.items()})
     if name := facts.get("repository"):
         involve([str(name)])
 
@@ -46,8 +51,12 @@ def involve(repositories: Iterable[str] = (), *, query: str = "") -> None:
     facts = _facts.get(None)
     if facts is None:
         return
-    facts.query = query or facts.query
+    facts.query = query[:MAX_QUERY_CHARS] or facts.query
     for name in repositories:
         if len(facts.repositories) >= MAX_REPOSITORIES:
             return
         facts.repositories[name[:MAX_NAME_CHARS]] = None
+
+
+def _cut(fact: object) -> object:
+    return fact[:MAX_FIELD_CHARS] if isinstance(fact, str) else fact

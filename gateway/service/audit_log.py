@@ -25,7 +25,7 @@ from gateway.service.audit import CallFacts
 from gateway.service.limits import KINDS, Kind
 from gateway.throttle import Throttle
 
-#: Most records that wait to be written, about 10 MB; more are lost, and counted.
+#: Most records that wait to be written, usually about 10 MB; more are lost, and counted.
 MAX_WAITING = 20_000
 #: Most records in one write.
 MAX_BATCH = 1_000
@@ -93,9 +93,11 @@ class RotatedFile:
 
     def _opened(self) -> int:
         if self._file is None:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._file = os.open(self._path, flags, 0o600)
             os.fchmod(self._file, 0o600)
+            size = os.fstat(self._file).st_size
+            self._is_torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
         return self._file
 
     def _size(self) -> int:
@@ -107,7 +109,6 @@ class RotatedFile:
             with suppress(FileNotFoundError):
                 self._older(number).replace(self._older(number + 1))
         self._path.replace(self._older(1))
-        self._is_torn = False
 
     def _older(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")

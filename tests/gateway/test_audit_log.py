@@ -27,7 +27,15 @@ from codelode.v1 import (
 )
 from gateway.app import Gateway
 from gateway.service import audit_log
-from gateway.service.audit import MAX_REPOSITORIES, CallFacts, begin, involve
+from gateway.service.audit import (
+    MAX_FIELD_CHARS,
+    MAX_QUERY_CHARS,
+    MAX_REPOSITORIES,
+    CallFacts,
+    begin,
+    involve,
+    note,
+)
 from gateway.service.audit_log import AuditLog, Call, RotatedFile, opened
 from tests.waiting import wait_until
 from tests.worlds import World
@@ -218,6 +226,14 @@ def test_an_older_file_is_continued_and_closed_to_others(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_a_line_that_a_killed_gateway_left_incomplete_spoils_no_other(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    path.write_text('{}\n{"time": "20')
+    file = RotatedFile(path, max_bytes=1_000, kept=1)
+    file.write(b"[]\n")
+    assert path.read_text() == '{}\n{"time": "20\n[]\n'
+
+
 @pytest.mark.parametrize("place", ["missing/audit.jsonl", "."])
 def test_a_file_that_cannot_be_written_prevents_the_start(tmp_path, place):
     with pytest.raises(InvalidSettings, match=r"CODELODE_AUDIT_LOG=.*cannot be written"):
@@ -275,6 +291,18 @@ def test_outcomes_have_the_names_of_errors(tmp_path):
     log.close()
     assert [one["outcome"] for one in lines(path)] == ["ok", "NotFound", "defect", "cancelled"]
     assert "secret" not in path.read_text()
+
+
+def test_a_record_holds_a_bounded_part_of_a_query():
+    facts = begin()
+    involve([], query="x" * 500_000)
+    assert len(facts.query) == MAX_QUERY_CHARS
+
+
+def test_a_field_of_the_log_line_is_bounded():
+    structlog.contextvars.clear_contextvars()
+    note(run="x" * 500_000)
+    assert len(structlog.contextvars.get_contextvars()["run"]) == MAX_FIELD_CHARS
 
 
 def test_a_record_names_a_bounded_number_of_repositories():
