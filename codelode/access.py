@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 #: therefore holds on every gateway after this time.
 FRESH_S = 0.5
 
-#: Lists of globs over names of repositories; a name is within if it matches a glob of each list.
+#: Lists of globs over names of repositories; a name is within bounds if it matches a glob of each
+#: list.
 Bounds = tuple[tuple[str, ...], ...]
 
 
@@ -43,7 +44,7 @@ class Role(StrEnum):
 
 
 class Label(StrEnum):
-    """The visibility of a repository to callers who are no admins; one without a label has none."""
+    """The callers, besides admins, who see a repository; without a label there are none."""
 
     PUBLIC = "public"  # to every caller of the organisation
     INTERNAL = "internal"  # to callers with a glob that matches its name
@@ -74,7 +75,7 @@ class Visibility:
 
     @classmethod
     def of(cls, names: Iterable[RepositoryName]) -> Visibility:
-        """The visibility of exactly these repositories."""
+        """Return the visibility of exactly these repositories."""
         return cls(frozenset(names))
 
     @property
@@ -91,7 +92,7 @@ class Visibility:
         return other.names <= self.names
 
     def among(self, named: Sequence[RepositoryName]) -> tuple[RepositoryName, ...] | None:
-        """The visible ones of the named repositories; with no names all visible ones.
+        """Return those of the named repositories that are visible; without names, all that are.
 
         None means that nothing limits the read: no names, and everything is visible.
         """

@@ -37,7 +37,7 @@ SHARE = 0.5
 NEWEST = 0.1
 #: Least time after which a refused call is to be repeated, seconds.
 MIN_RETRY_S = 0.5
-#: Most of it; callers that ignore it would otherwise make it grow for the others without end.
+#: Longest such time, seconds; callers that ignore it would otherwise make it grow without end.
 MAX_RETRY_S = 30.0
 #: Time between two log events about refused calls, seconds.
 LOG_INTERVAL_S = 1.0

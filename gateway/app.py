@@ -245,7 +245,7 @@ def _access(dependencies: Dependencies, file: AccessFile) -> GuardedAccess:
 
 
 def _authenticators(settings: Settings) -> list[Authenticator]:
-    """Return what establishes identities; beside any credentials nobody is anonymous."""
+    """Return the authenticators; if one is configured, calls without credentials are refused."""
     token = SharedToken(settings.shared_token())
     known: list[Authenticator] = []
     if settings.oidc_issuers:

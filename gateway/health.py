@@ -1,9 +1,9 @@
 """Check whether the gateway is healthy, and report it where probes ask.
 
-The gateway is healthy only while the store is open, Redis answers, a thread is free to ask it, and
-the event loop runs. Its own health service answers on the port of the calls. With
-CODELODE_HEALTH_LISTEN, a process of its own (`probes`) answers as well, at once whatever the
-gateway works on.
+The gateway is healthy when the published index has answered once, and only while Redis answers, a
+thread is free to ask it, and the event loop runs. Its own health service answers on the port of
+the calls. With CODELODE_HEALTH_LISTEN, a process of its own (`probes`) answers as well, at once
+whatever the gateway works on.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def main() -> None:
 def changes(reports: int, *, silence_s: float) -> Iterator[bool]:
     """Yield whether the gateway is healthy whenever that changes, until `reports` is closed.
 
-    At first it is not. It is not either if no report can be read for so many seconds.
+    It counts as unhealthy at first, and while no report arrives for `silence_s` seconds.
     """
     was_healthy = False
     while True:

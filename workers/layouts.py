@@ -24,12 +24,12 @@ from workers.services import PARSE_MEMORY_BYTES, Services
 #: average in large repositories, and most of them have no manifest.
 BYTES_PER_PATH = 200
 
-#: Layouts that a worker has read at once; each takes a thread and a process.
+#: Layouts that a worker reads at once; each takes a thread and a process.
 _readings = confined.Slots(4)
 
 
 class Lost(Unavailable):
-    """The cache has no layout of the commit, or no longer."""
+    """The cache does not hold the layout of the commit."""
 
 
 def of_commit(repository: RepositoryName, revision: Revision, services: Services) -> imports.Layout:
@@ -50,7 +50,7 @@ def read(repository: RepositoryName, revision: Revision, services: Services) -> 
 
 
 def prepare(run: Run, services: Services) -> Callable[[Callable[[], bool]], None] | None:
-    """Return None if the layout of the run's commit is at hand, or else what reads it again."""
+    """Return None if the layout of the run's commit is kept, or else a call that reads it again."""
     if run.revision is None:
         return None  # not planned: none of its files is claimed
     try:

@@ -70,7 +70,7 @@ class Access:
     async def _lost(
         self, credentials: Credentials, principal: Principal
     ) -> tuple[CodelodeError, ...]:
-        """Return why the call may not go on; nothing while that cannot be found out."""
+        """Return why the call must end; nothing while the rights cannot be checked."""
         try:
             now = await self.principal(credentials)
         except Unauthenticated as error:

@@ -7,7 +7,7 @@ from gateway.access.identity import Credentials, Identity
 
 
 class ClientCertificates:
-    """Names a caller after the first alternative name in its certificate."""
+    """Names a caller after the first subject alternative name of its certificate."""
 
     async def identity(self, credentials: Credentials) -> Identity | None:
         if not credentials.certificate:

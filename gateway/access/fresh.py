@@ -1,4 +1,4 @@
-"""A cache of values that were read a moment ago."""
+"""Cache values for FRESH_S, and read them in threads."""
 
 from __future__ import annotations
 

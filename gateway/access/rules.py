@@ -90,7 +90,7 @@ class AccessFile:
             return self._rules
 
     async def follow(self) -> None:
-        """Read the file again and again, so that the log tells soon what is wrong with it."""
+        """Read the file at intervals, so that the log soon says what is wrong with it."""
         while self._path:
             await asyncio.sleep(FOLLOW_INTERVAL_S)
             await asyncio.to_thread(self.current)

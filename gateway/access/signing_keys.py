@@ -1,9 +1,9 @@
 """The keys with which an issuer signs its tokens: found by discovery, cached, and refreshed.
 
 The keys are fetched again every few minutes while calls come, and when a token names a key that is
-not among them. Tokens name keys before anything in them can be checked, so that forged ones could
-cause a fetch each: such fetches are far apart. If the issuer does not answer, the last keys are
-used for a bounded time, and the pauses between the attempts grow.
+not among them. Tokens name keys before anything in them can be checked, so each forged token could
+cause a fetch; the gateway therefore pauses between such fetches. If the issuer does not answer, the
+last keys are used for a bounded time, and the pauses between the attempts grow.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ log = structlog.get_logger("workers")
 #: Interval at which job events are published in batches; Celery publishes nearly every one alone.
 EVENTS_FLUSH_S = 0.2
 
-#: Events of a batch that is published before its time; by default 24, after about four files.
+#: Events with which a batch is published before the interval ends. Celery's default is 24, which
+#: four files reach.
 MAX_EVENTS = 1000
 
 

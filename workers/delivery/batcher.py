@@ -49,10 +49,10 @@ class Batcher(Generic[T]):
     """Calls `work` with items of one group.
 
     A batch is complete with `max_items` items or a total of `max_size`, when no item arrived for
-    `lull_s`, or `max_wait_s` after its first item. A lone item is so processed soon, and a stream
+    `lull_s`, or `max_wait_s` after its first item. So a lone item is processed soon, and a stream
     in large calls. After a lull, `expects_more` may return true to keep the batch open. Late items
-    are taken only when there are no others. A batch is of all groups, so that many small ones need
-    no lull each; `work` is called for each group in it.
+    are taken only when there are no others. A batch holds items of all groups, so that many small
+    groups do not each wait for a lull; `work` is called for each group in it.
 
     Right before `work`, `admit` checks the items of the call and is told whether they are late:
     true admits an item, false drops it, and an error fails it. Both functions run in `at_once`

@@ -67,7 +67,7 @@ class Job:
 
 
 class Pending(Unavailable):
-    """The stage is getting what it lacks of the run's commit; the file is retried until then."""
+    """The stage still reads data of the run's commit; the file is retried until it has them."""
 
 
 class RunFailed(CodelodeError):
@@ -130,9 +130,9 @@ class Delivery:
     def prepare(self, stage: Stage, job: Job) -> None:
         """Return when the stage has what it needs of the run's commit.
 
-        What is missing is got in the thread of one file of the run. For that file and the others,
+        The thread of one file of the run reads what is missing. For that file and the others,
         Pending is raised, so that they wait in no thread, and files of other runs are processed.
-        Raises RunFailed if it cannot be got.
+        Raises RunFailed if it cannot be read.
         """
         get = self._to_get(stage, job)
         if get is None or self.claim(stage, [job]) != [True]:
@@ -352,7 +352,7 @@ class Delivery:
     def _skip_known(self, run: RunId, jobs: Sequence[Job]) -> list[Job]:
         """Send files past stages whose output is cached; return the files for the first stage.
 
-        A copy of an indexed file so needs one message instead of three.
+        So a copy of an indexed file needs one message instead of three.
         """
         planned = self._planned(run)
         files = {job: File(job.repository, job.path, job.blob) for job in jobs}

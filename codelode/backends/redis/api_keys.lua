@@ -11,7 +11,7 @@ redis.call('HSET', keys, ARGV[1], ARGV[3])
 return 1
 
 --- remove
--- id. It begins with a command that frees memory, so it works at the server's memory limit.
+-- id. Its first write frees memory, so it works at the server's memory limit.
 local stored = redis.call('HGET', keys, ARGV[1])
 redis.call('HDEL', keys, ARGV[1])
 redis.call('HDEL', used, ARGV[1])

@@ -3,9 +3,9 @@
 This is one interceptor and not several, because each adds about 15 µs to every call and all of them
 need the same outcome. Requests are decoded here, because gRPC itself answers what it cannot decode
 with UNKNOWN and the name of a Python class, and because a refused call need not be decoded. Streams
-are not admitted one by one: they last for minutes and mostly wait. The service layer adds fields of
-its own (`hits`, `run`) to the log line with `note`. Health checks and reflection are not
-intercepted: probes would flood the log.
+count against the limits of their principal, but take no turn of `gateway.admission`, because they
+last for minutes and mostly wait. The service layer adds fields of its own (`hits`, `run`) to the
+log line with `note`. Health checks and reflection are not intercepted: probes would flood the log.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Calls(aio.ServerInterceptor):
 
     @contextmanager
     def _recorded(self, about: _Call, context: CallContext) -> Iterator[_Outcome]:
-        """Log the call, and record it in the audit log, unless it was not admitted."""
+        """Log the call, and record it in the audit log, unless a limit refused it."""
         facts = audit.begin()
         with _line(about, context) as outcome:
             try:
@@ -231,9 +231,9 @@ class _Outcome:
 
 @contextmanager
 def _line(about: _Call, context: CallContext) -> Iterator[_Outcome]:
-    """Log one line when the call is over, however it ends, unless it was not admitted.
+    """Log one line when the call is over, however it ends, unless a limit refused it.
 
-    Refused calls come by the thousand; `admission` counts them in one line a second.
+    Refused calls come by the thousand; `admission` and `limits` count them in one line a second.
     """
     structlog.contextvars.clear_contextvars()
     note(request_id=about.request_id)
