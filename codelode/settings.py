@@ -17,6 +17,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from codelode import api_keys
 from codelode.addresses import is_server_url
 from codelode.backends import registry
 from codelode.environment import DEFAULT_DATA, DEFAULT_SERVER, PREFIX
@@ -681,6 +682,11 @@ def require_private(settings: Settings) -> None:
     """
     if bool(settings.tls_certificate) != bool(settings.tls_key):
         raise InvalidSettings("set both CODELODE_TLS_CERTIFICATE and CODELODE_TLS_KEY, or neither")
+    if settings.shared_token().startswith(api_keys.PREFIX):
+        raise InvalidSettings(
+            f"the token of a gateway must not begin with {api_keys.PREFIX!r}, as API keys do: give "
+            "it another long random text in CODELODE_TOKEN or CODELODE_TOKEN_FILE"
+        )
     _require_mtls(settings)
     if settings.oidc_issuers and not settings.oidc_audience:
         raise InvalidSettings("CODELODE_OIDC_ISSUERS needs CODELODE_OIDC_AUDIENCE")

@@ -71,6 +71,11 @@ def test_all_that_is_missing_is_said_at_once():
         require_private(Settings(listen="0.0.0.0:50051"))
 
 
+def test_a_token_that_would_be_taken_for_an_api_key_is_refused():
+    with pytest.raises(InvalidSettings, match="must not begin with 'codelode_'"):
+        require_private(Settings(token="codelode_of-the-whole-team"))
+
+
 @pytest.mark.parametrize("given", ["tls_certificate", "tls_key"])
 def test_a_certificate_needs_its_key(given):
     with pytest.raises(InvalidSettings, match="set both"):
