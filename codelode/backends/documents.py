@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 
 import httpx
 
 from codelode.errors import Unavailable
 from codelode.loopback import is_unreadable_on_the_way
 
-#: Longest wait for a connection and between parts of an answer, and for the whole of it, seconds.
+#: Longest wait for a connection and for each part of an answer, and, checked at each part, for the
+#: whole content, seconds.
 TIMEOUT_S = 5.0
 #: Largest document; the keys of large issuers take about 20 kB.
 MAX_BYTES = 1 << 20
@@ -35,7 +37,7 @@ class WebDocuments:
 
 def _fetched(url: str) -> bytes:
     """Return the content, of which no more than the limit is read."""
-    content = bytearray()
+    content, ends_at = bytearray(), time.monotonic() + TIMEOUT_S
     with httpx.stream("GET", url, timeout=TIMEOUT_S, follow_redirects=False) as answer:
         if answer.status_code != httpx.codes.OK:
             raise Unavailable(f"{url} answers with status {answer.status_code}")
@@ -43,4 +45,6 @@ def _fetched(url: str) -> bytes:
             content += part
             if len(content) > MAX_BYTES:
                 raise Unavailable(f"{url} is larger than {MAX_BYTES} bytes")
+            if time.monotonic() > ends_at:
+                raise Unavailable(f"{url} takes longer than {TIMEOUT_S:g} s")
     return bytes(content)
