@@ -64,11 +64,24 @@ async def bases(query: SubjectQuery, backends: Backends) -> list[Link]:
     if not query.definitions:
         return list(found)[: query.limit]
     defined = await defined_in(query.repository, query.ref, query.paths, backends)
+    return (await asyncio.to_thread(_of_definitions, query, found, defined))[: query.limit]
+
+
+def _of_definitions(
+    query: SubjectQuery,
+    found: Mapping[Link, Collection[int]],
+    defined: Mapping[str, Sequence[LocatedSymbol]],
+) -> list[Link]:
+    """Return the links on lines of the subject's definitions, with these as their sources."""
+    places = ((link.source.path, line) for link, lines in found.items() for line in lines)
+    around = innermost(places, defined)
+    order = {at: number for number, at in enumerate(query.definitions)}
     links: list[Link] = []
     for link, lines in found.items():
-        around = {innermost(line, defined[link.source.path]) for line in lines}
-        links += [replace(link, source=node_of(at)) for at in query.definitions if at in around]
-    return links[: query.limit]
+        inside = {around.get((link.source.path, line)) for line in lines}
+        own = sorted((at for at in inside if at in order), key=lambda at: order[at])
+        links += [replace(link, source=node_of(at)) for at in own]
+    return links
 
 
 async def _uses_of_files(
@@ -141,8 +154,16 @@ async def _called(
     resolved = await asyncio.to_thread(
         resolve_uses, query.repository, query.ref, paths, CALLS, backends
     )
+    return await asyncio.to_thread(_inside, level, resolved)
+
+
+def _inside(
+    level: Sequence[LocatedSymbol], resolved: Resolved
+) -> list[tuple[LocatedSymbol, ResolvedUse]]:
+    """Return the resolved uses within the lines of each definition."""
     found: list[tuple[LocatedSymbol, ResolvedUse]] = []
     for at in level:
+        deadline.check()
         some = [
             one
             for use, meanings in resolved[at.path].items()

@@ -61,11 +61,13 @@ async def _users(
         defined_in(query.repository, query.ref, paths, backends),
         asyncio.to_thread(lines_in, query.repository, query.ref, paths, kinds, backends.references),
     )
+    places = ((path, line) for (path, _), at in lines.items() for line in at[:MAX_LINES])
+    around = await asyncio.to_thread(innermost, places, defined)
     links: dict[tuple[GraphNode, GraphNode], Link] = {}
     for one in (one for one in found if held[one.path]):
         target = node_of(one.of)
         at = lines.get((one.path, one.use), ())
-        for source in _nodes(query.repository, one.path, at, defined[one.path]):
+        for source in _nodes(query.repository, one.path, at, around):
             links.setdefault((source, target), Link(relation, source, target, 1, one.confidence))
         if len(links) >= query.limit:
             break
@@ -144,12 +146,14 @@ def _is_of(at: LocatedSymbol, own: Iterable[LocatedSymbol]) -> bool:
 
 
 def _nodes(
-    repository: RepositoryName, path: str, lines: Sequence[int], defined: Sequence[LocatedSymbol]
+    repository: RepositoryName,
+    path: str,
+    lines: Sequence[int],
+    around: Mapping[tuple[str, int], LocatedSymbol],
 ) -> list[GraphNode]:
     """Return a node for each line, with the definition around it; the file if there are none."""
     nodes: list[GraphNode] = []
     for line in lines[:MAX_LINES]:
-        around = innermost(line, defined)
-        name = around.symbol.qualified_name if around else ""
-        nodes.append(GraphNode(repository, path, name, line))
+        at = around.get((path, line))
+        nodes.append(GraphNode(repository, path, at.symbol.qualified_name if at else "", line))
     return nodes or [GraphNode(repository, path)]

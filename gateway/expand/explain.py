@@ -138,23 +138,25 @@ def _cut(definitions: Sequence[LocatedSymbol]) -> tuple[str, ...]:
     return (f"the first {MAX_DEFINITIONS} of {len(definitions):,} definitions are listed",)
 
 
-def _definitions(chunks: Iterable[Chunk]) -> Iterable[LocatedSymbol]:
+def _definitions(chunks: Sequence[Chunk]) -> Iterable[LocatedSymbol]:
     """Yield the main definition of each chunk; the parts of a long definition count once."""
     seen: set[str] = set()
+    ends: dict[str, int] = {}
+    for chunk in chunks:
+        ends[chunk.symbol] = max(chunk.end_line, ends.get(chunk.symbol, 0))
     for chunk in chunks:
         at = definition(chunk)
         if at is None or chunk.symbol in seen or chunk.kind in (Kind.BLOCK, Kind.TEXT):
             continue
         seen.add(chunk.symbol)
         last = chunk.symbol.rpartition(".")[2]
-        end = max(other.end_line for other in chunks if other.symbol == chunk.symbol)
         symbol = Symbol(
             name=last,
             qualified_name=chunk.symbol,
             kind=chunk.kind,
             signature=at.signature,
             start_line=at.line,
-            end_line=end,
+            end_line=ends[chunk.symbol],
             is_exported=not last.startswith("_"),
         )
         yield LocatedSymbol(chunk.repository, chunk.path, symbol)

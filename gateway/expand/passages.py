@@ -6,6 +6,7 @@ text agree. Lines between chunks are blank, because chunks leave out only blank 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -68,12 +69,12 @@ def enclosing(chunk: Chunk, file: Sequence[Chunk]) -> tuple[int, int]:
 
 def lines(chunks: Sequence[Chunk]) -> dict[int, str]:
     """Map line numbers to text, over chunks of one file; chunks that share a line are joined."""
-    found: dict[int, str] = {}
+    found: defaultdict[int, list[str]] = defaultdict(list)
     for chunk in chunks:
         text = chunk.content.replace("\r\n", "\n").removesuffix("\n").split("\n")
         for number, line in enumerate(text, chunk.start_line):
-            found[number] = found.get(number, "") + line
-    return found
+            found[number].append(line)
+    return {number: "".join(parts) for number, parts in found.items()}
 
 
 def _belongs(chunk: Chunk, other: Chunk) -> bool:

@@ -8,9 +8,11 @@ every path is checked against the index.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from codelode import deadline
 from codelode.errors import NotFound
 from codelode.model import (
     Chunk,
@@ -134,10 +136,30 @@ async def defined_in(
     )
 
 
-def innermost(line: int, defined: Sequence[LocatedSymbol]) -> LocatedSymbol | None:
-    """Return the innermost definition around a line; `defined` is ordered by first line."""
-    around = [at for at in defined if at.symbol.start_line <= line <= at.symbol.end_line]
-    return around[-1] if around else None
+def innermost(
+    lines: Iterable[tuple[str, int]], defined: Mapping[str, Sequence[LocatedSymbol]]
+) -> dict[tuple[str, int], LocatedSymbol]:
+    """Return the innermost definition around each line of a path, if there is one.
+
+    `defined`: the definitions by path, ordered by first line. Each is visited once, because a file
+    may have ten thousand of them and as many lines that are asked for.
+    """
+    by_path: defaultdict[str, set[int]] = defaultdict(set)
+    for path, line in lines:
+        by_path[path].add(line)
+    around: dict[tuple[str, int], LocatedSymbol] = {}
+    for path, some in by_path.items():
+        deadline.check()
+        waiting = deque(defined[path])
+        begun: list[LocatedSymbol] = []
+        for line in sorted(some):
+            while waiting and waiting[0].symbol.start_line <= line:
+                begun.append(waiting.popleft())
+            while begun and begun[-1].symbol.end_line < line:
+                begun.pop()
+            if begun:
+                around[path, line] = begun[-1]
+    return around
 
 
 def symbol_key(at: LocatedSymbol) -> tuple[str, str, int]:

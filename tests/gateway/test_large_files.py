@@ -1,0 +1,54 @@
+"""Questions about a file of thousands of definitions are answered in linear time."""
+
+from __future__ import annotations
+
+import time
+
+from codelode.access import EVERYTHING, Principal, Role
+from codelode.model import Kind, LocatedSymbol, RepositoryName, Symbol
+from gateway import service
+from gateway.expand.subject import innermost
+from gateway.service.requests import GraphRequest
+from tests.worlds import World
+
+HERE = "acme/app"
+ASKING = Principal("ann", Role.READER, EVERYTHING)
+
+
+def at(name, first, last):
+    symbol = Symbol(name, name, Kind.CLASS, name, first, last, is_exported=True)
+    return LocatedSymbol(RepositoryName(HERE), "a.py", symbol)
+
+
+def test_the_innermost_definition_around_each_line_is_found():
+    defined = [at("Outer", 1, 20), at("Inner", 2, 5), at("deep", 3, 3), at("Across", 4, 8)]
+    found = innermost([("a.py", line) for line in (1, 2, 3, 4, 6, 9, 20, 21)], {"a.py": defined})
+
+    assert {line: one.symbol.name for (_, line), one in found.items()} == {
+        1: "Outer", 2: "Inner", 3: "deep", 4: "Across", 6: "Across", 9: "Outer", 20: "Outer",
+    }  # fmt: skip
+
+
+def test_lines_are_looked_up_among_definitions_in_linear_time():
+    def processor_s(count):
+        defined = [at("A", number, number) for number in range(count)]
+        started = time.thread_time()
+        innermost((("a.py", number) for number in range(count)), {"a.py": defined})
+        return time.thread_time() - started
+
+    processor_s(1_000)
+    assert processor_s(8_000) < 24 * processor_s(1_000)
+
+
+async def test_the_bases_of_a_class_among_thousands_are_those_on_its_lines(settings):
+    world = World(settings)
+    bases = "".join(f"class B{number}: pass\n" for number in range(500))
+    classes = "".join(f"class A{number}(B{number % 500}): pass\n" for number in range(3_000))
+    world.index(HERE, {"app.py": bases + classes})
+
+    request = GraphRequest(subject="A1234", relations=("inherits",), depth=1)
+    answer = await service.graph(world.dependencies, ASKING, request)
+
+    assert [(link.source.symbol, link.target.symbol) for link in answer.links] == [
+        ("A1234", "B234")
+    ]
