@@ -76,3 +76,12 @@ def test_the_health_of_each_language_is_in_the_status(cluster, git):
         ]
         assert partial.state == "partial"
         assert "syntax error" in partial.reason
+
+
+def test_a_file_that_the_parser_does_not_finish_fails_alone(cluster, git):
+    git.commit({"a.py": "x(y);" * 190_000, "b.py": ROUTED})
+    with cluster.client() as client:
+        client.index(str(git.folder), name="stalled")
+        (failed,) = client.failures("stalled")
+        assert (failed.path, failed.reason) == ("a.py", "stage parse took longer than 5 s")
+        assert client.search("list_uploads", repositories=["stalled"]).hits[0].path == "b.py"
