@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from codelode.backends import registry
 from codelode.errors import SchemaMismatch, Unavailable
-from codelode.languages import QUERIES_FOLDER
 from codelode.ledger import Ledger
 from codelode.model import EdgeKind, RefName, RepositoryName, Run
 from codelode.ports import (
@@ -205,8 +204,11 @@ class Services:
         """Return the queries that replace built-in ones: the repository's, then the operator's."""
         if run.revision is None:
             return self.operators_queries
-        files = self.blobs.folder(
-            run.repository, run.revision, QUERIES_FOLDER, max_bytes=own_queries.MAX_QUERY_BYTES
+        files = self.blobs.files(
+            run.repository,
+            run.revision,
+            own_queries.PATHS,
+            max_bytes=own_queries.MAX_QUERY_BYTES,
         )
         return own_queries.of_repository(
             files, operators=self.operators_queries, name=run.repository

@@ -57,7 +57,7 @@ class Blobs(dict):
             raise NotFound(f"no blob {blob}")
         return self[blob]
 
-    def folder(self, repository, revision, prefix, *, max_bytes):
+    def files(self, repository, revision, paths, *, max_bytes):
         return ()
 
     def listing(self, repository, revision):

@@ -27,6 +27,9 @@ from workers.parse.grammars import Matches
 
 SUFFIX = ".scm"
 
+#: Where a repository may have queries. Nothing else in that folder is read, however much it holds.
+PATHS = tuple(f"{QUERIES_FOLDER}{language}{SUFFIX}" for language in BY_NAME)
+
 #: Largest query file, bytes. Built-in queries have at most 3 kB.
 MAX_QUERY_BYTES = 64_000
 
@@ -112,7 +115,8 @@ def of_repository(
     files: Iterable[tuple[str, bytes]], *, operators: OwnQueries, name: str
 ) -> OwnQueries:
     """Return the queries of a repository's files over those of the operator."""
-    queries = {**operators, **load(files, origin=QUERIES_FOLDER)}
+    named = ((path.removeprefix(QUERIES_FOLDER), data) for path, data in files)
+    queries = {**operators, **load(named, origin=QUERIES_FOLDER)}
     return {language: replace(query, repository=name) for language, query in queries.items()}
 
 

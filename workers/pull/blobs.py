@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from codelode.errors import NotFound, Unavailable
 from codelode.model import BlobId, RepositoryName, Revision, SourceFile
@@ -58,15 +58,20 @@ class GitBlobs:
     def listing(self, repository: RepositoryName, revision: Revision) -> Iterator[SourceFile]:
         return tree.listing(self._mirrors.existing(repository), revision)
 
-    def folder(
-        self, repository: RepositoryName, revision: Revision, folder: str, *, max_bytes: int
+    def files(
+        self,
+        repository: RepositoryName,
+        revision: Revision,
+        paths: Sequence[str],
+        *,
+        max_bytes: int,
     ) -> Iterator[tuple[str, bytes]]:
-        """Read the files below a folder; a too large one is replaced by `max_bytes` + 1 blanks."""
-        for file in tree.listing(self._mirrors.existing(repository), revision, folder):
+        """Read the files among the paths; a too large one is replaced by `max_bytes` + 1 blanks."""
+        for file in tree.listing(self._mirrors.existing(repository), revision, only=paths):
             if file.mode & 0o170000 == REGULAR:
                 is_large = file.size_bytes > max_bytes
                 content = b" " * (max_bytes + 1) if is_large else self.read(repository, file.blob)
-                yield file.path.removeprefix(folder), content
+                yield file.path, content
 
     def close(self) -> None:
         """Close all readers. Later reads start new ones."""

@@ -7,7 +7,7 @@ instead of 80, a diff 20 ms instead of 450.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,17 +38,19 @@ class Change:
 
 
 def listing(
-    mirror: Path, revision: Revision, folder: str = "", *, max_paths: int = MAX_PATHS
+    mirror: Path, revision: Revision, *, only: Sequence[str] = (), max_paths: int = MAX_PATHS
 ) -> Iterator[SourceFile]:
     """Yield every entry of the commit's tree, in git's order. A submodule's size is 0.
 
-    `folder`, with `/` at its end: the entries below it only. Raises Rejected if there are more than
-    `max_paths`.
+    `only`: the entries at these paths, and nothing below them. Raises Rejected if there are more
+    than `max_paths`.
     """
-    below = ("--", folder) if folder else ()
+    which = ("--", *only) if only else ()
     out = _run(
         mirror,
-        *("ls-tree", "-r", "-z", "-l", "--full-tree", checked(revision), *below),
+        *("ls-tree", "-z", "-l", "--full-tree"),
+        *(() if only else ("-r",)),
+        *(checked(revision), *which),
         output_bytes=max_paths * _ENTRY_BYTES,
     )
     require_few(out.count(b"\0"), max_paths)

@@ -2,6 +2,7 @@
 
 from codelode.languages import QUERIES_FOLDER
 from codelode.model import FileRecord, FileState
+from workers.parse import own_queries
 from workers.pull import plan
 
 QUERY = f"{QUERIES_FOLDER}python.scm"
@@ -42,10 +43,12 @@ def test_after_a_forced_push_the_queries_are_compared_too(source):
     assert sorted(changed(source, other, indexed=gone, known=records)) == sorted(FILES)
 
 
-def test_the_files_of_a_folder_are_read_at_a_commit(source, mirrors, repository, blobs):
-    commit = source.commit({**FILES, f"{QUERIES_FOLDER}go.scm": "x" * 50})
+def test_the_queries_of_languages_are_read_at_a_commit(source, mirrors, repository, blobs):
+    large = f"{QUERIES_FOLDER}go.scm"
+    others = {f"{QUERIES_FOLDER}{at}.scm": "x" for at in ("mine", "sub/python", "rust.scm/c")}
+    commit = source.commit({**FILES, **others, large: "x" * 50})
     source.commit({QUERY: "(module) @later"})
     mirrors.sync(repository)
-    found = dict(blobs.folder(repository.name, commit, QUERIES_FOLDER, max_bytes=20))
-    assert found == {"python.scm": b"(module) @x", "go.scm": b" " * 21}
-    assert list(blobs.folder(repository.name, commit, "nothing/", max_bytes=20)) == []
+    found = dict(blobs.files(repository.name, commit, own_queries.PATHS, max_bytes=20))
+    assert found == {QUERY: b"(module) @x", large: b" " * 21}
+    assert list(blobs.files(repository.name, commit, ["nothing"], max_bytes=20)) == []
