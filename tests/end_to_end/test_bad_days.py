@@ -161,6 +161,7 @@ def look_for(folder, pattern):
         assert time.monotonic() < deadline, f"no {pattern} within a minute"
 
 
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # a server would live on
 def test_the_cluster_killed_in_a_run_goes_on_where_it_was(cluster, library, undisturbed, wait_for):
     with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
@@ -173,14 +174,9 @@ def test_the_cluster_killed_in_a_run_goes_on_where_it_was(cluster, library, undi
     assert_same(read(cluster, "library"), undisturbed)
 
 
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # no store has a part in it
 @pytest.mark.parametrize(
-    ("store", "end"),
-    [
-        pytest.param("local", signal.SIGKILL, id="local-killed"),
-        pytest.param("local", signal.SIGTERM, id="local-shut-down"),
-        pytest.param("weaviate", signal.SIGKILL, id="weaviate-killed"),
-    ],
-    indirect=["store"],
+    "end", [pytest.param(signal.SIGKILL, id="killed"), pytest.param(signal.SIGTERM, id="shut-down")]
 )
 def test_redis_that_ends_in_a_run_and_starts_again_costs_nothing(
     cluster, library, undisturbed, wait_for, end

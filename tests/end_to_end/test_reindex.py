@@ -133,6 +133,10 @@ def static(indexed):
     if registry.published(indexed.settings()).settings.embedder != "static":
         status, said = Rebuild(indexed, "--embedder", "static").end()
         assert status == 0, said
+        assert others(indexed) == []
+        with indexed.client() as client:
+            assert "static" in client.status().embedder
+            assert client.search("load_7", repositories=["app"]).hits
     return indexed
 
 
@@ -265,15 +269,17 @@ def test_an_embedder_that_is_away_leaves_all_as_it_was(static, served):
 
 
 @with_any_store
-def test_killed_half_way_it_goes_on_after_a_reindex_to_what_is_published(
+async def test_killed_half_way_it_goes_on_after_a_reindex_to_what_is_published(
     static, served, model, wait_for
 ):
+    before = await stored(static)
     gate = Gate(served, 2)
     rebuild = Rebuild(static, *to(model))
     wait_for(gate.reached.is_set, "the rebuild to be half through")
     rebuild.kill()
     gate.opened.set()
     served.always = None
+    assert await stored(static) == before
     half_built = others(static)
     assert len(half_built) == 1
     asked = len(texts_asked(served))
@@ -287,6 +293,7 @@ def test_killed_half_way_it_goes_on_after_a_reindex_to_what_is_published(
     status, said = Rebuild(static, *to(model)).end()
     assert (status, model in said) == (0, True), said
     assert 0 < len(texts_asked(served)[asked:]) <= len(FILES) - 128
+    assert len(await stored(static)) == len(before)
 
 
 async def test_the_new_index_is_the_one_that_indexing_anew_would_make(indexed, served, git, model):
@@ -328,6 +335,7 @@ def counts(cluster, name):
     return {record.path: record.chunks for record in ledger.all(name, status.ref)}
 
 
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)  # the local one: see above
 async def test_killed_half_way_it_goes_on_where_it_was(indexed, served, model, wait_for):
     before = await stored(indexed)
     gate = Gate(served, 2)
@@ -380,7 +388,14 @@ main()
 """
 
 
-@pytest.mark.parametrize("is_dropping", [False, True], ids=["again", "drop"])
+@pytest.mark.parametrize(
+    ("store", "is_dropping"),
+    [
+        pytest.param("local", False, id="local-again"),
+        pytest.param("weaviate", True, id="weaviate-drop"),
+    ],
+    indirect=["store"],
+)
 def test_killed_right_after_publishing_no_file_is_indexed_again(indexed, git, model, is_dropping):
     choice = {"embedder": "openai", "embedding_model": model}
     settings = indexed.settings().model_copy(update=choice)
@@ -512,6 +527,7 @@ def refuses_another_embedder(settings):
         list(store.ids(APP, DEFAULT_REF))
 
 
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)  # the local one: see `static`
 def test_there_and_back_leaves_one_index(indexed, served, model):
     for options, said in ((to(model), model), (("--embedder", "static"), "static")):
         status, told = Rebuild(indexed, *options).end()

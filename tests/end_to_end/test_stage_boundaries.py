@@ -177,6 +177,7 @@ def assert_same_after_a_later_file(mortal, cluster, git, name):
     assert_same(read(mortal, name), read(cluster, name))
 
 
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 @pytest.mark.parametrize("moment", ["before done", "after done"])
 def test_a_worker_that_dies_as_it_completes_a_run_costs_nothing_and_the_next_run_begins(
     mortal, cluster, make_git, order, wait_for, moment
