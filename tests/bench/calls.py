@@ -1,10 +1,11 @@
-"""Measure what the limits and the audit log cost per call, in processor time of the gateway.
+"""Measure what authentication, limits, and the audit log cost per call, in processor time.
 
     python tests/bench/calls.py
 
-The limiter counts in a Redis of its own, as the gateway does. Each part runs alone, many times; the
-figures are microseconds of processor time of this process (all of its threads), and for the
-limits also the time that a call waits for them.
+The limiter counts in a Redis of its own, as the gateway does, and API keys are kept there. At last
+keys are revoked, and the time is told until another gateway refuses them. Each part runs alone,
+many times; the figures are microseconds of processor time of this process (all of its threads), and
+the time that a call waits.
 """
 
 from __future__ import annotations
@@ -16,27 +17,39 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 from embedded import machine
 
-from codelode.access import EVERYTHING, Principal, Role
+from codelode import api_keys
+from codelode.access import EVERYTHING, FRESH_S, Principal, Role
+from codelode.api_keys import ApiKey
 from codelode.backends import registry
 from codelode.backends.memory.call_limits import MemoryCallLimits
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.cli import redis_server
+from codelode.errors import Unauthenticated
+from codelode.ports import ApiKeys
 from codelode.settings import Settings
 from gateway.access import Access
+from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
 from gateway.access.identity import Credentials
+from gateway.access.openid import OpenIdConnect
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
 from gateway.service.audit import begin, involve
 from gateway.service.audit_log import Call, opened
 from gateway.service.limits import Limiter, limiter, wrong_credentials
+from tests.issuers import AUDIENCE, Issuer
 
 WHO = Principal("user:ann@example.org", Role.READER, EVERYTHING)
+#: Keys that are revoked, and the time between two calls with each, seconds.
+REVOCATIONS = 40
+POLL_S = 0.005
 REPOSITORIES = [f"acme/r{number}" for number in range(10)]
 
 
@@ -55,7 +68,7 @@ def redis(folder: Path) -> Iterator[str]:
             server.wait()
 
 
-async def microseconds(call: Callable[[], Awaitable[None]], times: int) -> dict[str, float]:
+async def microseconds(call: Callable[[], Awaitable[object]], times: int) -> dict[str, float]:
     for _ in range(times // 10):
         await call()
     started, used = time.perf_counter(), time.process_time()
@@ -101,6 +114,54 @@ async def limits(url: str, times: int) -> dict[str, object]:
     return found
 
 
+async def authentication(url: str, times: int) -> dict[str, object]:
+    """Return the cost of the kinds of credentials, on calls that repeat them as clients do."""
+    issuer = Issuer()
+    settings = Settings(redis_url=url, oidc_issuers=issuer.url, oidc_audience=AUDIENCE)
+    keys, nobody = registry.api_keys(settings), Visibilities(MemoryLedger())
+    try:
+        sides = {
+            "API key": (KeyAuthenticator(keys), created(keys, "bench")),
+            "OpenID Connect, RS256": (
+                OpenIdConnect.of(settings, registry.documents()),
+                issuer.token(),
+            ),
+        }
+        found: dict[str, object] = {}
+        for name, (side, credentials) in sides.items():
+            access, given = Access([side], nobody), Credentials(f"Bearer {credentials}")
+            found[name] = await microseconds(partial(access.principal, given), times)
+    finally:
+        issuer.stop()
+    return {**found, "from revocation to refusal, ms": await revocations(keys, nobody)}
+
+
+def created(keys: ApiKeys, name: str) -> str:
+    """Store a key; return what its owner sends."""
+    id, secret = api_keys.generate()
+    assert keys.add(
+        ApiKey(id, name, api_keys.digest(secret), Role.READER, (), time.time(), "bench")
+    )
+    return api_keys.text(id, secret)
+
+
+async def revocations(keys: ApiKeys, visibilities: Visibilities) -> dict[str, float]:
+    """Revoke keys while another gateway is called with them all the time."""
+    other, taken = Access([KeyAuthenticator(keys)], visibilities), []
+    for number in range(REVOCATIONS):
+        text = created(keys, f"revoked{number}")
+        given, (id, _) = Credentials(f"Bearer {text}"), api_keys.parts(text) or ("", "")
+        await other.principal(given)
+        await asyncio.sleep(number / REVOCATIONS * FRESH_S)  # at all ages of what is cached
+        started = time.perf_counter()
+        await asyncio.to_thread(keys.remove, id)
+        with suppress(Unauthenticated):
+            while await other.principal(given):
+                await asyncio.sleep(POLL_S)
+        taken.append((time.perf_counter() - started) * 1e3)
+    return {"median": round(median(taken), 1), "longest": round(max(taken), 1)}
+
+
 async def recording(folder: Path, times: int) -> dict[str, object]:
     log = opened(Settings(audit_log=str(folder / "audit.jsonl"), audit_queries=True))
     assert log is not None
@@ -120,7 +181,11 @@ async def recording(folder: Path, times: int) -> dict[str, object]:
 
 async def measured(folder: Path, times: int) -> dict[str, object]:
     with redis(folder) as url:
-        return {**await limits(url, times), **await recording(folder, times)}
+        return {
+            **await authentication(url, times),
+            **await limits(url, times),
+            **await recording(folder, times),
+        }
 
 
 def main() -> None:
