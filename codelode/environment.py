@@ -60,6 +60,11 @@ def client_settings(environment: Mapping[str, str] = os.environ) -> ClientSettin
     )
 
 
+def variable(name: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Return a variable that a configuration file names; empty if it is not set."""
+    return environment.get(name, "")
+
+
 def without_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the environment for a program that is not ours: settings hold tokens and keys."""
     return {

@@ -66,6 +66,9 @@ class Catalog(Protocol):
     def labels(self) -> Mapping[RepositoryName, Label | None]:
         """Return the label of each registered repository, in one round trip."""
 
+    def urls(self) -> Mapping[RepositoryName, str]:
+        """Return the URL of each registered repository, in one round trip."""
+
     def get(self, name: RepositoryName) -> Repository | None: ...
 
     def get_all(self, names: Sequence[RepositoryName]) -> tuple[Repository | None, ...]:

@@ -15,6 +15,12 @@ from typing import NewType, Protocol, runtime_checkable
 
 from codelode.access import Visibility
 from codelode.api_keys import ApiKey
+from codelode.host_permissions import (
+    HostPermissions,
+    SyncDeclaration,
+    SyncOutcome,
+    SyncState,
+)
 from codelode.model import (
     BlobId,
     Candidate,
@@ -489,3 +495,45 @@ class Documents(Protocol):
 
     def get(self, url: str) -> dict[str, object]:
         """Return the JSON object at the URL. Raises Unavailable if it cannot be had."""
+
+
+class PermissionStates(Protocol):
+    """The permissions of code hosts, and the state of their sync. Its methods block.
+
+    One worker at a time reads a connection: the one that holds it.
+    """
+
+    def declare(self, declared: Sequence[SyncDeclaration]) -> None:
+        """Replace what the sources file says.
+
+        Connections that it no longer has, or that now are another place, lose all that is stored.
+        """
+
+    def report(self, problem: str) -> None:
+        """Store why the sources file cannot be used; empty: it can."""
+
+    def problem(self) -> str:
+        """Return the problem that was reported last."""
+
+    def states(self) -> tuple[SyncState, ...]:
+        """Return the state of each declared connection, by name, in one round trip."""
+
+    def permissions(self, name: str) -> HostPermissions | None:
+        """Return the stored permissions of a connection, or None."""
+
+    def want(self, name: str) -> None:
+        """Have the permissions of a declared connection read soon, also if that goes on now."""
+
+    def hold(self, name: str, owner: str, *, for_s: float) -> bool:
+        """Take a connection, or keep it; return False if another owner holds it."""
+
+    def release(self, name: str, owner: str) -> None:
+        """Give up a connection; has no effect if another owner holds it."""
+
+    def finish(
+        self, name: str, owner: str, outcome: SyncOutcome, permissions: bytes | None
+    ) -> bool:
+        """Store an outcome and, unless they are None, packed permissions.
+
+        Returns False, and changes nothing, if the owner does not hold the connection.
+        """

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Inventory,
         LanguageModel,
         PackageIndex,
+        PermissionStates,
         QueryCache,
         ReferenceIndex,
         SemanticQueryCache,
@@ -392,6 +393,13 @@ def api_keys(settings: Settings) -> ApiKeys:
     from codelode.backends.redis.api_keys import RedisApiKeys
 
     return RedisApiKeys(_redis(settings))
+
+
+def permission_states(settings: Settings) -> PermissionStates:
+    """Return the permissions of code hosts."""
+    from codelode.backends.redis.permissions import RedisPermissionStates
+
+    return RedisPermissionStates(_redis(settings))
 
 
 def index_swap(settings: Settings) -> RedisIndexSwap:

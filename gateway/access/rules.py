@@ -7,6 +7,10 @@
     people:
       user:ann@example.org:
         repositories: [legal/contracts]
+        accounts: {work: "17"}
+
+`accounts` names the account of a person, or of an API key, at the code host of a connection: the id
+that the host has given to it, which it never gives to another account.
 
 The file is read again by everyone who asks for the rules, and parsed when its text has changed. A
 version that cannot be used is reported, and the last good one stays in force.
@@ -23,13 +27,11 @@ from pathlib import Path
 import structlog
 import yaml
 
-from codelode import repository_globs
+from codelode import declarations, repository_globs
 from codelode.access import Role
+from codelode.declarations import Wrong, items, line, sequence, text
 from codelode.errors import InvalidSettings
 from gateway.access.identity import Identity
-
-#: Largest file, bytes: parsing takes about a second for each MB.
-MAX_BYTES = 1_000_000
 
 #: Interval at which a gateway looks for changes when nobody calls it, seconds.
 FOLLOW_INTERVAL_S = 1.0
@@ -39,6 +41,8 @@ _KEY_IDENTITY = "key:"
 
 _SECTIONS = ("groups", "people")
 _FIELDS = ("repositories", "role")
+_FIELDS_OF_PEOPLE = (*_FIELDS, "accounts")
+_FIELDS_OF_KEYS = ("accounts",)
 
 log = structlog.get_logger("gateway")
 
@@ -49,6 +53,7 @@ class Grant:
 
     repositories: tuple[str, ...] = ()  # globs
     role: Role = Role.READER
+    accounts: tuple[tuple[str, str], ...] = ()  # name of a connection, and id of the account there
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +82,10 @@ class AccessFile:
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser() if path else None
         self._lock = threading.Lock()
-        self._rules, self._text, self._problem = NO_RULES, "", ""
+        self._rules, self.text, self._problem = NO_RULES, "", ""
         if self._path:
-            self._text = _read(self._path)
-            self._rules = parse(self._text, file=str(self._path))
+            self.text = declarations.read_text(self._path, what="access file")
+            self._rules = parse(self.text, file=str(self._path))
 
     def current(self) -> Rules:
         """Return the rules of the file, or while it cannot be used, those of its last version."""
@@ -105,10 +110,10 @@ class AccessFile:
     def _follow(self, path: Path) -> None:
         problem = ""
         try:
-            text = _read(path)
-            if text != self._text:
+            text = declarations.read_text(path, what="access file")
+            if text != self.text:
                 self._rules = parse(text, file=str(path))
-                self._text = text
+                self.text = text
                 log.info("access_file_followed", file=str(path))
         except InvalidSettings as exc:
             problem = str(exc)
@@ -119,92 +124,55 @@ class AccessFile:
 
 def parse(text: str, *, file: str) -> Rules:
     """Return the rules. Raises InvalidSettings with the line of what is wrong."""
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        if root is None:
-            raise _Wrong(1, "is empty; write `groups:` or `people:`")
-        sections = dict(_items(root, "the file", known=_SECTIONS))
-        return Rules(**{name: _grants(name, node) for name, node in sections.items()})
-    except _Wrong as exc:
-        raise InvalidSettings(f"{file}:{exc.line}: {exc}") from None
-    except yaml.MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
-        raise InvalidSettings(f"{file}:{mark.line + 1 if mark else 1}: {exc.problem}") from None
-    except (yaml.YAMLError, RecursionError) as exc:
-        raise InvalidSettings(f"{file}: is not YAML: {exc}") from None
+    return declarations.parsed(text, _rules, file=file, sections=_SECTIONS)
 
 
-class _Wrong(Exception):
-    def __init__(self, line: int, message: str) -> None:
-        super().__init__(message)
-        self.line = line
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as opened:
-            raw = opened.read(MAX_BYTES + 1)
-        text = raw.decode()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise InvalidSettings(f"cannot read the access file {path}: {exc}") from exc
-    if len(raw) > MAX_BYTES:
-        raise InvalidSettings(f"the access file {path} is larger than {MAX_BYTES:,} bytes")
-    return text
-
-
-def _items(
-    node: yaml.Node, what: str, *, known: tuple[str, ...] = ()
-) -> Iterator[tuple[str, yaml.Node]]:
-    """Yield the entries of a mapping. Raises _Wrong for unknown and repeated names."""
-    if not isinstance(node, yaml.MappingNode):
-        raise _Wrong(_line(node), f"{what} must be a mapping: lines of the form `name: …`")
-    seen: set[str] = set()
-    for key, value in node.value:
-        name = _text(key)
-        if known and name not in known:
-            raise _Wrong(_line(key), f"{what} has {name!r}; it may have {' and '.join(known)}")
-        if name in seen:
-            raise _Wrong(_line(key), f"{what} has {name!r} twice; write one entry")
-        seen.add(name)
-        yield name, value
+def _rules(root: yaml.Node) -> Rules:
+    sections = dict(items(root, "the file", known=_SECTIONS))
+    return Rules(**{name: _grants(name, node) for name, node in sections.items()})
 
 
 def _grants(section: str, node: yaml.Node) -> dict[str, Grant]:
-    found = {}
-    for name, value in _items(node, section):
-        if section == "people" and name.startswith(_KEY_IDENTITY):
-            raise _Wrong(_line(value), f"{name!r} is an API key, which has the rights it was given")
-        found[name] = _grant(name, value)
-    return found
+    return {
+        name: _grant(name, value, known=_fields(section, name))
+        for name, value in items(node, section)
+    }
 
 
-def _grant(name: str, node: yaml.Node) -> Grant:
-    fields = dict(_items(node, repr(name), known=_FIELDS))
+def _fields(section: str, name: str) -> tuple[str, ...]:
+    if section != "people":
+        return _FIELDS
+    return _FIELDS_OF_KEYS if name.startswith(_KEY_IDENTITY) else _FIELDS_OF_PEOPLE
+
+
+def _grant(name: str, node: yaml.Node, *, known: tuple[str, ...]) -> Grant:
+    try:
+        fields = dict(items(node, repr(name), known=known))
+    except Wrong as exc:
+        if known is not _FIELDS_OF_KEYS:
+            raise
+        raise Wrong(
+            exc.line, f"{name!r} is an API key, which has the rights it was given: {exc}"
+        ) from None
     globs = _globs(fields["repositories"]) if "repositories" in fields else ()
-    return Grant(globs, _role(fields["role"]) if "role" in fields else Role.READER)
+    role = _role(fields["role"]) if "role" in fields else Role.READER
+    return Grant(globs, role, _accounts(fields["accounts"]) if "accounts" in fields else ())
+
+
+def _accounts(node: yaml.Node) -> tuple[tuple[str, str], ...]:
+    return tuple((name, text(value)) for name, value in items(node, "accounts"))
 
 
 def _globs(node: yaml.Node) -> tuple[str, ...]:
-    if not isinstance(node, yaml.SequenceNode):
-        raise _Wrong(_line(node), "repositories must be a list of globs: [payments/*]")
-    globs = [_text(one) for one in node.value]
+    form = "repositories must be a list of globs: [payments/*]"
+    globs = [text(one) for one in sequence(node, form)]
     if problem := repository_globs.problem(globs):
-        raise _Wrong(_line(node), f"repositories {problem}")
+        raise Wrong(line(node), f"repositories {problem}")
     return tuple(globs)
 
 
 def _role(node: yaml.Node) -> Role:
-    role = _text(node)
+    role = text(node)
     if role not in tuple(Role):
-        raise _Wrong(_line(node), f"there is no role {role!r}; there are: {', '.join(Role)}")
+        raise Wrong(line(node), f"there is no role {role!r}; there are: {', '.join(Role)}")
     return Role(role)
-
-
-def _text(node: yaml.Node) -> str:
-    if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str":
-        raise _Wrong(_line(node), "expected a text; write it in quotes")
-    return str(node.value)
-
-
-def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1

@@ -155,6 +155,10 @@ class MemoryLedger:
         return {name: repository.label for name, repository in self._repositories.items()}
 
     @_atomic
+    def urls(self) -> Mapping[RepositoryName, str]:
+        return {name: repository.url for name, repository in self._repositories.items()}
+
+    @_atomic
     def get(self, name: RepositoryName) -> Repository | None:
         return self._repositories.get(name)
 

@@ -23,7 +23,10 @@ from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt, InvalidSettings
 
 #: Key prefixes, after our own, that are left out of a backup.
-TRANSIENT = ("broker:", "handover:", "worker:", "workers:", "reindex:", "{cache}", "{derivations}")
+TRANSIENT = (
+    *("broker:", "handover:", "worker:", "workers:", "reindex:", "{cache}", "{derivations}"),
+    "{permissions}:synced",  # a restored one could bring back rights that were revoked meanwhile
+)
 
 #: Keys per round trip, and keys per SCAN step.
 _STEP = 500

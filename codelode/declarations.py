@@ -1,0 +1,90 @@
+"""Read YAML files that operators write, and say in which line something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+
+from codelode.errors import InvalidSettings
+
+#: Largest file, bytes: parsing takes about a second for each MB.
+MAX_BYTES = 1_000_000
+
+T = TypeVar("T")
+
+
+class Wrong(Exception):
+    """A node of a file is wrong; the message says how to mend it."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def read_text(path: Path, *, what: str) -> str:
+    """Return the content of a file. Raises InvalidSettings if it cannot be read or is too large."""
+    try:
+        with path.open("rb") as opened:
+            raw = opened.read(MAX_BYTES + 1)
+        text = raw.decode()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InvalidSettings(f"cannot read the {what} {path}: {exc}") from exc
+    if len(raw) > MAX_BYTES:
+        raise InvalidSettings(f"the {what} {path} is larger than {MAX_BYTES:,} bytes")
+    return text
+
+
+def parsed(text: str, build: Callable[[yaml.Node], T], *, file: str, sections: Sequence[str]) -> T:
+    """Return what `build` makes of a document. Raises InvalidSettings with file and line."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is None:
+            example = " or ".join(f"`{name}:`" for name in sections)
+            raise Wrong(1, f"is empty; write {example}")
+        return build(root)
+    except Wrong as exc:
+        raise InvalidSettings(f"{file}:{exc.line}: {exc}") from None
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        raise InvalidSettings(f"{file}:{mark.line + 1 if mark else 1}: {exc.problem}") from None
+    except (yaml.YAMLError, RecursionError) as exc:
+        raise InvalidSettings(f"{file}: is not YAML: {exc}") from None
+
+
+def items(
+    node: yaml.Node, what: str, *, known: Sequence[str] = ()
+) -> Iterator[tuple[str, yaml.Node]]:
+    """Yield the entries of a mapping. Raises Wrong for unknown and repeated names."""
+    if not isinstance(node, yaml.MappingNode):
+        raise Wrong(line(node), f"{what} must be a mapping: lines of the form `name: …`")
+    seen: set[str] = set()
+    for key, value in node.value:
+        name = text(key)
+        if known and name not in known:
+            raise Wrong(line(key), f"{what} has {name!r}; it may have {' and '.join(known)}")
+        if name in seen:
+            raise Wrong(line(key), f"{what} has {name!r} twice; write one entry")
+        seen.add(name)
+        yield name, value
+
+
+def sequence(node: yaml.Node, what: str) -> list[yaml.Node]:
+    """Return the entries of a list. Raises Wrong if it is none; `what` describes it."""
+    if not isinstance(node, yaml.SequenceNode):
+        raise Wrong(line(node), what)
+    return list(node.value)
+
+
+def text(node: yaml.Node) -> str:
+    """Return the text of a node. Raises Wrong for numbers, which must be in quotes, and others."""
+    if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str":
+        raise Wrong(line(node), "expected a text; write it in quotes")
+    return str(node.value)
+
+
+def line(node: yaml.Node) -> int:
+    """Return the number of the line in which the node begins, from 1."""
+    return int(node.start_mark.line) + 1

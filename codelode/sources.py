@@ -1,0 +1,208 @@
+"""The sources file: the code hosts of an organisation, and what codelode takes from each.
+
+    connections:
+      - name: work
+        kind: gitea
+        url: https://git.example.com
+        token: {env: GITEA_TOKEN}
+        permissions:
+          every: 5m
+          max_age: 24h
+          emails: true
+          claim: gitea_id
+
+Credentials are never in the file: it names an environment variable or a file that holds them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from codelode import declarations, environment
+from codelode.addresses import is_server_url
+from codelode.declarations import Wrong, items, line, sequence, text
+from codelode.errors import InvalidSettings
+from codelode.files import read_secret
+from codelode.loopback import is_unreadable_on_the_way
+
+_SECTIONS = ("connections",)
+_FIELDS = ("name", "kind", "url", "organisation", "token", "permissions")
+_PERMISSIONS = ("every", "max_age", "emails", "claim")
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_ORGANISATION = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+_TIME = re.compile(r"(\d{1,6})([smhd])")
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+#: Bounds of the interval and of the age limit of permissions, seconds.
+MAX_TIME_S = 30 * 86_400
+
+
+class HostKind(StrEnum):
+    """The kinds of code hosts."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    GITEA = "gitea"
+
+
+#: Addresses of the hosts that are services; others need a URL.
+_URLS = {HostKind.GITHUB: "https://github.com", HostKind.GITLAB: "https://gitlab.com"}
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Says where a secret is: in an environment variable, or in a file."""
+
+    env: str = ""
+    file: str = ""
+
+    def value(self) -> str:
+        """Return the secret as it is now. Raises InvalidSettings that names where it should be."""
+        if self.file:
+            return read_secret(Path(self.file).expanduser())
+        found = environment.variable(self.env).strip()
+        if not found:
+            raise InvalidSettings(f"the environment variable {self.env} is not set: put a token in")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionSync:
+    """Says how the permissions of a host are read, and how accounts are matched with callers."""
+
+    every_s: int = 300
+    max_age_s: int = 86_400
+    emails: bool = False  # match verified e-mail addresses
+    claim: str = ""  # of a token, which holds the id of the caller's account; empty: none
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A code host, or one organisation on it."""
+
+    name: str
+    kind: HostKind
+    url: str  # without a slash at the end
+    token: Secret = field(repr=False)
+    organisation: str = ""  # a group of GitLab may have several parts
+    permissions: PermissionSync | None = None  # None: not synchronised
+
+
+def read(path: Path) -> tuple[Connection, ...]:
+    """Return the connections in a file. Raises InvalidSettings with the line of what is wrong."""
+    return parse(declarations.read_text(path, what="sources file"), file=str(path))
+
+
+def parse(content: str, *, file: str) -> tuple[Connection, ...]:
+    """Return the connections. Raises InvalidSettings with the line of what is wrong."""
+    return declarations.parsed(content, _connections, file=file, sections=_SECTIONS)
+
+
+def _connections(root: yaml.Node) -> tuple[Connection, ...]:
+    found: dict[str, Connection] = {}
+    listed = dict(items(root, "the file", known=_SECTIONS)).get("connections")
+    form = "connections must be a list: `- name: …`"
+    for node in sequence(listed, form) if listed is not None else ():
+        one = _connection(node)
+        if one.name in found:
+            raise Wrong(line(node), f"two connections have the name {one.name!r}; rename one")
+        found[one.name] = one
+    return tuple(found.values())
+
+
+def _connection(node: yaml.Node) -> Connection:
+    fields = dict(items(node, "a connection", known=_FIELDS))
+    if missing := [one for one in ("name", "kind", "token") if one not in fields]:
+        raise Wrong(line(node), f"the connection lacks {' and '.join(missing)}")
+    kind = _kind(fields["kind"])
+    organisation = _organisation(fields.get("organisation"))
+    if kind is HostKind.GITHUB and not organisation:
+        raise Wrong(line(node), "a connection of kind github needs its organisation")
+    return Connection(
+        name=_name(fields["name"]),
+        kind=kind,
+        url=_url(fields["url"]) if "url" in fields else _default_url(kind, node),
+        token=_secret(fields["token"]),
+        organisation=organisation,
+        permissions=_permissions(fields["permissions"]) if "permissions" in fields else None,
+    )
+
+
+def _name(node: yaml.Node) -> str:
+    name = text(node)
+    if not NAME.fullmatch(name):
+        raise Wrong(line(node), f"the name {name!r} is not 1 to 32 of a-z, 0-9, and -; rename it")
+    return name
+
+
+def _kind(node: yaml.Node) -> HostKind:
+    kind = text(node)
+    if kind not in tuple(HostKind):
+        raise Wrong(line(node), f"there is no kind {kind!r}; there are: {', '.join(HostKind)}")
+    return HostKind(kind)
+
+
+def _organisation(node: yaml.Node | None) -> str:
+    organisation = text(node).strip("/") if node is not None else ""
+    if node is not None and not _ORGANISATION.fullmatch(organisation):
+        raise Wrong(line(node), "the organisation must be its name in the URLs of the host")
+    return organisation
+
+
+def _default_url(kind: HostKind, node: yaml.Node) -> str:
+    if kind not in _URLS:
+        raise Wrong(line(node), f"a connection of kind {kind} needs the url of the host")
+    return _URLS[kind]
+
+
+def _url(node: yaml.Node) -> str:
+    url = text(node).rstrip("/")
+    if not is_server_url(url, ("http", "https")) or urlsplit(url).username is not None:
+        raise Wrong(line(node), "the url must be that of a host: https://git.example.com")
+    if not is_unreadable_on_the_way(url):
+        raise Wrong(line(node), "the url must start with https://, because a token is sent to it")
+    return url
+
+
+def _secret(node: yaml.Node) -> Secret:
+    form = "write token: {env: VARIABLE} or token: {file: PATH}; the file never holds the token"
+    if isinstance(node, yaml.ScalarNode):
+        raise Wrong(line(node), form)
+    given = {name: text(value) for name, value in items(node, "token", known=("env", "file"))}
+    if len(given) != 1 or not all(given.values()):
+        raise Wrong(line(node), form)
+    return Secret(**given)
+
+
+def _permissions(node: yaml.Node) -> PermissionSync:
+    fields = dict(items(node, "permissions", known=_PERMISSIONS))
+    usual = PermissionSync()
+    found = PermissionSync(
+        every_s=_time(fields["every"]) if "every" in fields else usual.every_s,
+        max_age_s=_time(fields["max_age"]) if "max_age" in fields else usual.max_age_s,
+        emails=_flag(fields["emails"]) if "emails" in fields else usual.emails,
+        claim=text(fields["claim"]) if "claim" in fields else usual.claim,
+    )
+    if found.max_age_s <= found.every_s:
+        raise Wrong(line(node), "max_age must be longer than every, or all of it closes in between")
+    return found
+
+
+def _time(node: yaml.Node) -> int:
+    found = _TIME.fullmatch(node.value) if isinstance(node, yaml.ScalarNode) else None
+    seconds = int(found[1]) * _UNITS_S[found[2]] if found else 0
+    if not 0 < seconds <= MAX_TIME_S:
+        raise Wrong(line(node), "write a time such as 30s, 5m, or 24h, at most 30d")
+    return seconds
+
+
+def _flag(node: yaml.Node) -> bool:
+    if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:bool":
+        raise Wrong(line(node), "write true or false")
+    return node.value.lower() in ("true", "yes", "on")
