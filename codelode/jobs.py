@@ -30,6 +30,8 @@ FORGET_REF_TASK = "workers.forget_ref"
 DROP_MIRROR_TASK = "workers.drop_mirror"
 REAP_TASK = "workers.reap"
 MAINTAIN_TASK = "workers.maintain"
+PERMISSIONS_TASK = "workers.permissions"  # find the code hosts whose permissions are due
+READ_PERMISSIONS_TASK = "workers.read_permissions"  # of one code host
 
 #: Priority of the messages that workers take last; 0 is the priority of all others.
 LATE = 9

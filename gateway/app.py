@@ -38,6 +38,7 @@ from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
 from gateway.access.certificates import ClientCertificates
+from gateway.access.hosts import HostReader
 from gateway.access.identity import Authenticator
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
@@ -104,6 +105,7 @@ def connected(settings: Settings) -> Dependencies:
         settings=settings,
         coverage=CoverageReader(ledger),
         keys=registry.api_keys(settings),
+        permissions=registry.permission_states(settings),
         call_limits=registry.call_limits(settings) if limits.are_on(settings) else None,
         audit_log=audit_log.opened(settings),
     )
@@ -158,11 +160,14 @@ class Gateway:
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._access_file = AccessFile(dependencies.settings.access_file)
-        self._dependencies = replace(dependencies, problems=self._access_file.problems)
+        hosts = HostReader(dependencies.permissions)
+        self._dependencies = replace(
+            dependencies, problems=lambda: (*self._access_file.problems(), *hosts.problems())
+        )
         self._settings = dependencies.settings
         self._health = Health(self._dependencies, SERVICES)
         self._calls = Calls(
-            _access(dependencies, self._access_file),
+            _access(dependencies, self._access_file, hosts),
             limits.limiter(self._settings, dependencies.call_limits),
             dependencies.audit_log,
             with_certificates=bool(self._settings.listen_mtls),
@@ -237,10 +242,10 @@ class Gateway:
         reflection.enable_server_reflection(names, self._server)
 
 
-def _access(dependencies: Dependencies, file: AccessFile) -> GuardedAccess:
+def _access(dependencies: Dependencies, file: AccessFile, hosts: HostReader) -> GuardedAccess:
     settings = dependencies.settings
     authenticators = [KeyAuthenticator(dependencies.keys), *_authenticators(settings)]
-    access = Access(authenticators, Visibilities(dependencies.ledger, file.current))
+    access = Access(authenticators, Visibilities(dependencies.ledger, file.current, hosts))
     return GuardedAccess(access, dependencies.call_limits, limits.wrong_credentials(settings))
 
 

@@ -51,6 +51,10 @@ class CeleryJobs:
         names = {"repository": repository, "ref": ref}
         self._send(jobs.FORGET_REF_TASK, jobs.STORE, names, label=f"{repository}@{ref}")
 
+    def read_permissions(self, connection: str) -> None:
+        names = {"connection": connection}
+        self._send(jobs.READ_PERMISSIONS_TASK, jobs.CONTROL, names, label=connection)
+
     def queues(self) -> tuple[Queue, ...]:
         with self._translated(), self._app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=0, timeout=_TIMEOUT_S)

@@ -15,6 +15,7 @@ from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.packages import MemoryPackageIndex
+from codelode.backends.memory.permissions import MemoryPermissionStates
 from codelode.backends.memory.references import MemoryReferences
 from codelode.backends.memory.semantic_cache import MemorySemanticQueryCache
 from codelode.backends.memory.symbols import MemorySymbols
@@ -81,6 +82,10 @@ class ListedJobs:
         self._answer()
         self.sent.append(("remove", repository, ref))
 
+    def read_permissions(self, connection):
+        self._answer()
+        self.sent.append(("permissions", connection))
+
     def queues(self):
         self._answer()
         return (Queue("pull", len(self.sent), 1),)
@@ -125,6 +130,7 @@ class World:
             settings=settings,
             coverage=CoverageReader(self.ledger),
             keys=MemoryApiKeys(),
+            permissions=MemoryPermissionStates(),
         )
 
     def index(self, name, files, *, ref="main", failed=None, skipped=None):

@@ -102,6 +102,9 @@ SECTIONS = {
             "settings", "List every setting: its environment variable, default, range, and meaning."
         ),
         "keys": Subcommand("keys", "Create, list, and revoke the API keys of a gateway."),
+        "permissions": Subcommand(
+            "permissions", "Show the permissions that are read from code hosts, or read them now."
+        ),
         "doctor": Subcommand(
             "doctor",
             "Compare ledger, chunk index, graph, symbol table, and mirrors; report differences.",

@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codelode.client.access import CreatedKey, Key
+    from codelode.client.access import ConnectionPermissions, CreatedKey, Key, Permissions
     from codelode.client.async_client import AsyncClient
     from codelode.client.channel import DEFAULT_ADDRESS, Tls
     from codelode.client.client import Client
@@ -46,6 +46,7 @@ __all__ = [
     "About",
     "AsyncClient",
     "Client",
+    "ConnectionPermissions",
     "Context",
     "Coverage",
     "CreatedKey",
@@ -62,6 +63,7 @@ __all__ = [
     "IndexedRepository",
     "Key",
     "Passage",
+    "Permissions",
     "Queue",
     "Related",
     "SearchResult",
@@ -74,7 +76,7 @@ _MODULES = {
     "AsyncClient": "async_client",
     "Client": "client",
     **dict.fromkeys(("DEFAULT_ADDRESS", "Tls"), "channel"),
-    **dict.fromkeys(("CreatedKey", "Key"), "access"),
+    **dict.fromkeys(("ConnectionPermissions", "CreatedKey", "Key", "Permissions"), "access"),
     **dict.fromkeys(("Graph", "GraphLink", "GraphNode"), "graph"),
     **dict.fromkeys(("FileFailure", "IndexedRepository", "Queue", "Status"), "index"),
 }

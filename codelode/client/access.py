@@ -1,8 +1,8 @@
-"""API keys, read from the messages of AccessService."""
+"""API keys and permissions of code hosts, read from the messages of AccessService."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from codelode.v1 import access_pb2
 
@@ -29,6 +29,43 @@ class CreatedKey:
     text: str = field(repr=False)
     key: Key
     notices: tuple[str, ...] = ()  # which repositories it does not see although its globs match
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionPermissions:
+    """The permission sync of a code host. Times are seconds since the epoch; 0: never."""
+
+    connection: str
+    kind: str
+    #: The URLs of the repositories under permission sync begin with it, without their scheme.
+    prefix: str
+    synced_at: float  # when the last successful attempt began
+    attempted_at: float
+    every_s: int
+    max_age_s: int
+    repositories: int
+    accounts: int
+    requests: int  # of the last attempt
+    error: str  # likewise
+    closed_because: str  # why only admins see the repositories; empty: their readers do
+    is_due: bool  # a sync was asked for, or is due, and is not done yet
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """The permission sync of all code hosts, by name."""
+
+    connections: tuple[ConnectionPermissions, ...]
+    problem: str  # why the sources file cannot be used; empty: it can
+
+
+def permissions(message: access_pb2.ListPermissionsResponse) -> Permissions:
+    return Permissions(tuple(map(_connection, message.connections)), message.problem)
+
+
+def _connection(message: access_pb2.ConnectionPermissions) -> ConnectionPermissions:
+    names = (one.name for one in fields(ConnectionPermissions))
+    return ConnectionPermissions(**{name: getattr(message, name) for name in names})
 
 
 def created_key(message: access_pb2.CreateKeyResponse) -> CreatedKey:

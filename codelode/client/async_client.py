@@ -72,6 +72,8 @@ class AsyncClient:
     create_key = _method(calls.create_key)
     keys = _method(calls.keys)
     revoke_key = _method(calls.revoke_key)
+    permissions = _method(calls.permissions)
+    sync_permissions = _method(calls.sync_permissions)
 
     async def index(
         self,

@@ -28,7 +28,7 @@ from codelode.v1 import search_pb2
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from codelode.client.access import CreatedKey, Key
+    from codelode.client.access import CreatedKey, Key, Permissions
     from codelode.client.graph import Graph
     from codelode.client.index import FileFailure, IndexedRepository, Status
     from codelode.model import Run
@@ -342,6 +342,28 @@ def revoke_key(name: str) -> Call[None]:
         access_pb2.RevokeKeyRequest(name=name),
         access_pb2.RevokeKeyResponse,
         lambda _: None,
+    )
+
+
+def permissions() -> Call[Permissions]:
+    """Return the state of the permission sync of each code host."""
+    from codelode.client import access
+    from codelode.v1 import access_pb2
+
+    request, response = access_pb2.ListPermissionsRequest(), access_pb2.ListPermissionsResponse
+    return _call("AccessService/ListPermissions", request, response, access.permissions)
+
+
+@encodable
+def sync_permissions(connection: str | None = None) -> Call[tuple[str, ...]]:
+    """Have the permissions of a code host read now, or of all; return the connections, at once."""
+    from codelode.v1 import access_pb2
+
+    return _call(
+        "AccessService/SyncPermissions",
+        access_pb2.SyncPermissionsRequest(connection=connection or ""),
+        access_pb2.SyncPermissionsResponse,
+        lambda message: tuple(message.connections),
     )
 
 

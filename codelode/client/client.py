@@ -83,6 +83,8 @@ class Client:
     create_key = _method(calls.create_key)
     keys = _method(calls.keys)
     revoke_key = _method(calls.revoke_key)
+    permissions = _method(calls.permissions)
+    sync_permissions = _method(calls.sync_permissions)
 
     def index(
         self,

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x63odelode/v1/access.proto\x12\x0b\x63odelode.v1\"Z\n\x10\x43reateKeyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x14\n\x0crepositories\x18\x03 \x03(\t\x12\x14\n\x0c\x65xpires_in_s\x18\x04 \x01(\x01\"W\n\x11\x43reateKeyResponse\x12\x0b\n\x03key\x18\x01 \x01(\t\x12$\n\x07\x63reated\x18\x02 \x01(\x0b\x32\x13.codelode.v1.ApiKey\x12\x0f\n\x07notices\x18\x03 \x03(\t\"\xa1\x01\n\x06\x41piKey\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\"\n\x06\x62ounds\x18\x04 \x03(\x0b\x32\x12.codelode.v1.Bound\x12\x12\n\ncreated_at\x18\x05 \x01(\x01\x12\x12\n\ncreated_by\x18\x06 \x01(\t\x12\x12\n\nexpires_at\x18\x07 \x01(\x01\x12\x0f\n\x07used_at\x18\x08 \x01(\x01\"\x16\n\x05\x42ound\x12\r\n\x05globs\x18\x01 \x03(\t\"\x11\n\x0fListKeysRequest\"5\n\x10ListKeysResponse\x12!\n\x04keys\x18\x01 \x03(\x0b\x32\x13.codelode.v1.ApiKey\" \n\x10RevokeKeyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x13\n\x11RevokeKeyResponse2\xf0\x01\n\rAccessService\x12J\n\tCreateKey\x12\x1d.codelode.v1.CreateKeyRequest\x1a\x1e.codelode.v1.CreateKeyResponse\x12G\n\x08ListKeys\x12\x1c.codelode.v1.ListKeysRequest\x1a\x1d.codelode.v1.ListKeysResponse\x12J\n\tRevokeKey\x12\x1d.codelode.v1.RevokeKeyRequest\x1a\x1e.codelode.v1.RevokeKeyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x63odelode/v1/access.proto\x12\x0b\x63odelode.v1\"Z\n\x10\x43reateKeyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x14\n\x0crepositories\x18\x03 \x03(\t\x12\x14\n\x0c\x65xpires_in_s\x18\x04 \x01(\x01\"W\n\x11\x43reateKeyResponse\x12\x0b\n\x03key\x18\x01 \x01(\t\x12$\n\x07\x63reated\x18\x02 \x01(\x0b\x32\x13.codelode.v1.ApiKey\x12\x0f\n\x07notices\x18\x03 \x03(\t\"\xa1\x01\n\x06\x41piKey\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\"\n\x06\x62ounds\x18\x04 \x03(\x0b\x32\x12.codelode.v1.Bound\x12\x12\n\ncreated_at\x18\x05 \x01(\x01\x12\x12\n\ncreated_by\x18\x06 \x01(\t\x12\x12\n\nexpires_at\x18\x07 \x01(\x01\x12\x0f\n\x07used_at\x18\x08 \x01(\x01\"\x16\n\x05\x42ound\x12\r\n\x05globs\x18\x01 \x03(\t\"\x11\n\x0fListKeysRequest\"5\n\x10ListKeysResponse\x12!\n\x04keys\x18\x01 \x03(\x0b\x32\x13.codelode.v1.ApiKey\" \n\x10RevokeKeyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x13\n\x11RevokeKeyResponse\"\x18\n\x16ListPermissionsRequest\"c\n\x17ListPermissionsResponse\x12\x37\n\x0b\x63onnections\x18\x01 \x03(\x0b\x32\".codelode.v1.ConnectionPermissions\x12\x0f\n\x07problem\x18\x02 \x01(\t\"\x87\x02\n\x15\x43onnectionPermissions\x12\x12\n\nconnection\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0e\n\x06prefix\x18\x03 \x01(\t\x12\x11\n\tsynced_at\x18\x04 \x01(\x01\x12\x14\n\x0c\x61ttempted_at\x18\x05 \x01(\x01\x12\x0f\n\x07\x65very_s\x18\x06 \x01(\x03\x12\x11\n\tmax_age_s\x18\x07 \x01(\x03\x12\x14\n\x0crepositories\x18\x08 \x01(\x03\x12\x10\n\x08\x61\x63\x63ounts\x18\t \x01(\x03\x12\x10\n\x08requests\x18\n \x01(\x03\x12\r\n\x05\x65rror\x18\x0b \x01(\t\x12\x16\n\x0e\x63losed_because\x18\x0c \x01(\t\x12\x0e\n\x06is_due\x18\r \x01(\x08\",\n\x16SyncPermissionsRequest\x12\x12\n\nconnection\x18\x01 \x01(\t\".\n\x17SyncPermissionsResponse\x12\x13\n\x0b\x63onnections\x18\x01 \x03(\t2\xac\x03\n\rAccessService\x12J\n\tCreateKey\x12\x1d.codelode.v1.CreateKeyRequest\x1a\x1e.codelode.v1.CreateKeyResponse\x12G\n\x08ListKeys\x12\x1c.codelode.v1.ListKeysRequest\x1a\x1d.codelode.v1.ListKeysResponse\x12J\n\tRevokeKey\x12\x1d.codelode.v1.RevokeKeyRequest\x1a\x1e.codelode.v1.RevokeKeyResponse\x12\\\n\x0fListPermissions\x12#.codelode.v1.ListPermissionsRequest\x1a$.codelode.v1.ListPermissionsResponse\x12\\\n\x0fSyncPermissions\x12#.codelode.v1.SyncPermissionsRequest\x1a$.codelode.v1.SyncPermissionsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,6 +47,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REVOKEKEYREQUEST']._serialized_end=516
   _globals['_REVOKEKEYRESPONSE']._serialized_start=518
   _globals['_REVOKEKEYRESPONSE']._serialized_end=537
-  _globals['_ACCESSSERVICE']._serialized_start=540
-  _globals['_ACCESSSERVICE']._serialized_end=780
+  _globals['_LISTPERMISSIONSREQUEST']._serialized_start=539
+  _globals['_LISTPERMISSIONSREQUEST']._serialized_end=563
+  _globals['_LISTPERMISSIONSRESPONSE']._serialized_start=565
+  _globals['_LISTPERMISSIONSRESPONSE']._serialized_end=664
+  _globals['_CONNECTIONPERMISSIONS']._serialized_start=667
+  _globals['_CONNECTIONPERMISSIONS']._serialized_end=930
+  _globals['_SYNCPERMISSIONSREQUEST']._serialized_start=932
+  _globals['_SYNCPERMISSIONSREQUEST']._serialized_end=976
+  _globals['_SYNCPERMISSIONSRESPONSE']._serialized_start=978
+  _globals['_SYNCPERMISSIONSRESPONSE']._serialized_end=1024
+  _globals['_ACCESSSERVICE']._serialized_start=1027
+  _globals['_ACCESSSERVICE']._serialized_end=1455
 # @@protoc_insertion_point(module_scope)

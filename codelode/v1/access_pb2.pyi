@@ -219,3 +219,149 @@ class RevokeKeyResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RevokeKeyResponse: _TypeAlias = RevokeKeyResponse  # noqa: Y015
+
+@_typing.final
+class ListPermissionsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPermissionsRequest: _TypeAlias = ListPermissionsRequest  # noqa: Y015
+
+@_typing.final
+class ListPermissionsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONNECTIONS_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    problem: _builtins.str
+    """Why the file that declares them cannot be used; empty: it can."""
+    @_builtins.property
+    def connections(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConnectionPermissions]:
+        """By name."""
+
+    def __init__(
+        self,
+        *,
+        connections: _abc.Iterable[Global___ConnectionPermissions] | None = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connections", b"connections", "problem", b"problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPermissionsResponse: _TypeAlias = ListPermissionsResponse  # noqa: Y015
+
+@_typing.final
+class ConnectionPermissions(_message.Message):
+    """The permissions of a code host, as the last attempts to read them left them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONNECTION_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    PREFIX_FIELD_NUMBER: _builtins.int
+    SYNCED_AT_FIELD_NUMBER: _builtins.int
+    ATTEMPTED_AT_FIELD_NUMBER: _builtins.int
+    EVERY_S_FIELD_NUMBER: _builtins.int
+    MAX_AGE_S_FIELD_NUMBER: _builtins.int
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    ACCOUNTS_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    CLOSED_BECAUSE_FIELD_NUMBER: _builtins.int
+    IS_DUE_FIELD_NUMBER: _builtins.int
+    connection: _builtins.str
+    kind: _builtins.str
+    """"github", "gitlab", "gitea"."""
+    prefix: _builtins.str
+    """Repositories whose URLs begin with it are under permission sync: "git.example.com/"."""
+    synced_at: _builtins.float
+    """Seconds since the epoch, when the last successful attempt began; 0: none was successful."""
+    attempted_at: _builtins.float
+    """When the last attempt began; 0: there was none."""
+    every_s: _builtins.int
+    max_age_s: _builtins.int
+    repositories: _builtins.int
+    """That the host lists, and accounts that may read some of them."""
+    accounts: _builtins.int
+    requests: _builtins.int
+    """Of the last attempt."""
+    error: _builtins.str
+    closed_because: _builtins.str
+    """Why nobody but admins sees the repositories now; empty: they are open to their readers."""
+    is_due: _builtins.bool
+    """A sync was asked for, or is due, and is not done yet."""
+    def __init__(
+        self,
+        *,
+        connection: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        prefix: _builtins.str = ...,
+        synced_at: _builtins.float = ...,
+        attempted_at: _builtins.float = ...,
+        every_s: _builtins.int = ...,
+        max_age_s: _builtins.int = ...,
+        repositories: _builtins.int = ...,
+        accounts: _builtins.int = ...,
+        requests: _builtins.int = ...,
+        error: _builtins.str = ...,
+        closed_because: _builtins.str = ...,
+        is_due: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "attempted_at", b"attempted_at", "closed_because", b"closed_because", "connection", b"connection", "error", b"error", "every_s", b"every_s", "is_due", b"is_due", "kind", b"kind", "max_age_s", b"max_age_s", "prefix", b"prefix", "repositories", b"repositories", "requests", b"requests", "synced_at", b"synced_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConnectionPermissions: _TypeAlias = ConnectionPermissions  # noqa: Y015
+
+@_typing.final
+class SyncPermissionsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONNECTION_FIELD_NUMBER: _builtins.int
+    connection: _builtins.str
+    """Empty: all."""
+    def __init__(
+        self,
+        *,
+        connection: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connection", b"connection"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SyncPermissionsRequest: _TypeAlias = SyncPermissionsRequest  # noqa: Y015
+
+@_typing.final
+class SyncPermissionsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONNECTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def connections(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        connections: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connections", b"connections"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SyncPermissionsResponse: _TypeAlias = SyncPermissionsResponse  # noqa: Y015

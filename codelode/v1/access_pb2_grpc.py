@@ -50,6 +50,16 @@ class AccessServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_access__pb2.RevokeKeyRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_access__pb2.RevokeKeyResponse.FromString,
                 _registered_method=True)
+        self.ListPermissions = channel.unary_unary(
+                '/codelode.v1.AccessService/ListPermissions',
+                request_serializer=codelode_dot_v1_dot_access__pb2.ListPermissionsRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_access__pb2.ListPermissionsResponse.FromString,
+                _registered_method=True)
+        self.SyncPermissions = channel.unary_unary(
+                '/codelode.v1.AccessService/SyncPermissions',
+                request_serializer=codelode_dot_v1_dot_access__pb2.SyncPermissionsRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_access__pb2.SyncPermissionsResponse.FromString,
+                _registered_method=True)
 
 
 class AccessServiceServicer(object):
@@ -76,6 +86,20 @@ class AccessServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListPermissions(self, request, context):
+        """Lists the code hosts whose permissions decide who sees a repository.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SyncPermissions(self, request, context):
+        """Has the workers read the permissions of code hosts now, and returns at once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AccessServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -93,6 +117,16 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.RevokeKey,
                     request_deserializer=codelode_dot_v1_dot_access__pb2.RevokeKeyRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_access__pb2.RevokeKeyResponse.SerializeToString,
+            ),
+            'ListPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPermissions,
+                    request_deserializer=codelode_dot_v1_dot_access__pb2.ListPermissionsRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_access__pb2.ListPermissionsResponse.SerializeToString,
+            ),
+            'SyncPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.SyncPermissions,
+                    request_deserializer=codelode_dot_v1_dot_access__pb2.SyncPermissionsRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_access__pb2.SyncPermissionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -177,6 +211,60 @@ class AccessService(object):
             '/codelode.v1.AccessService/RevokeKey',
             codelode_dot_v1_dot_access__pb2.RevokeKeyRequest.SerializeToString,
             codelode_dot_v1_dot_access__pb2.RevokeKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.AccessService/ListPermissions',
+            codelode_dot_v1_dot_access__pb2.ListPermissionsRequest.SerializeToString,
+            codelode_dot_v1_dot_access__pb2.ListPermissionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SyncPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.AccessService/SyncPermissions',
+            codelode_dot_v1_dot_access__pb2.SyncPermissionsRequest.SerializeToString,
+            codelode_dot_v1_dot_access__pb2.SyncPermissionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -38,6 +38,10 @@ class AccessServiceStub:
     ListKeys: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListKeysRequest, _access_pb2.ListKeysResponse]
     RevokeKey: _grpc.UnaryUnaryMultiCallable[_access_pb2.RevokeKeyRequest, _access_pb2.RevokeKeyResponse]
     """Revokes a key. No gateway accepts it when the call has returned; open streams end soon after."""
+    ListPermissions: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListPermissionsRequest, _access_pb2.ListPermissionsResponse]
+    """Lists the code hosts whose permissions decide who sees a repository."""
+    SyncPermissions: _grpc.UnaryUnaryMultiCallable[_access_pb2.SyncPermissionsRequest, _access_pb2.SyncPermissionsResponse]
+    """Has the workers read the permissions of code hosts now, and returns at once."""
 
 @_typing.type_check_only
 class AccessServiceAsyncStub(AccessServiceStub):
@@ -49,6 +53,10 @@ class AccessServiceAsyncStub(AccessServiceStub):
     ListKeys: _aio.UnaryUnaryMultiCallable[_access_pb2.ListKeysRequest, _access_pb2.ListKeysResponse]  # type: ignore[assignment]
     RevokeKey: _aio.UnaryUnaryMultiCallable[_access_pb2.RevokeKeyRequest, _access_pb2.RevokeKeyResponse]  # type: ignore[assignment]
     """Revokes a key. No gateway accepts it when the call has returned; open streams end soon after."""
+    ListPermissions: _aio.UnaryUnaryMultiCallable[_access_pb2.ListPermissionsRequest, _access_pb2.ListPermissionsResponse]  # type: ignore[assignment]
+    """Lists the code hosts whose permissions decide who sees a repository."""
+    SyncPermissions: _aio.UnaryUnaryMultiCallable[_access_pb2.SyncPermissionsRequest, _access_pb2.SyncPermissionsResponse]  # type: ignore[assignment]
+    """Has the workers read the permissions of code hosts now, and returns at once."""
 
 class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
     """Manages who may call the gateway. All of it requires the role admin."""
@@ -75,5 +83,21 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.RevokeKeyResponse, _abc.Awaitable[_access_pb2.RevokeKeyResponse]]:
         """Revokes a key. No gateway accepts it when the call has returned; open streams end soon after."""
+
+    @_abc_1.abstractmethod
+    def ListPermissions(
+        self,
+        request: _access_pb2.ListPermissionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.ListPermissionsResponse, _abc.Awaitable[_access_pb2.ListPermissionsResponse]]:
+        """Lists the code hosts whose permissions decide who sees a repository."""
+
+    @_abc_1.abstractmethod
+    def SyncPermissions(
+        self,
+        request: _access_pb2.SyncPermissionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.SyncPermissionsResponse, _abc.Awaitable[_access_pb2.SyncPermissionsResponse]]:
+        """Has the workers read the permissions of code hosts now, and returns at once."""
 
 def add_AccessServiceServicer_to_server(servicer: AccessServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -30,6 +30,8 @@ class Identity:
     groups: frozenset[str] = frozenset()
     bounds: Bounds = ()  # of what is visible; empty: the credentials set none
     expires_at: float = math.inf  # of the credentials, seconds since the epoch
+    email: str = ""  # if the issuer says that it has verified the address
+    claims: tuple[tuple[str, str], ...] = ()  # of a token: those that are texts or whole numbers
 
 
 class Authenticator(Protocol):

@@ -155,7 +155,21 @@ def _identity(claims: Mapping[str, object], rules: Rules) -> Identity:
         role = Role.ADMIN
     else:
         role = Role.INDEXER if groups & rules.indexers else Role.READER
-    return Identity(f"user:{name}", role, groups)
+    return Identity(f"user:{name}", role, groups, email=_email(claims), claims=_plain(claims))
+
+
+def _email(claims: Mapping[str, object]) -> str:
+    """Return the e-mail address if the token states that it is verified."""
+    email = claims.get("email")
+    return email if isinstance(email, str) and claims.get("email_verified") is True else ""
+
+
+def _plain(claims: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (name, str(value))
+        for name, value in claims.items()
+        if isinstance(value, str | int) and not isinstance(value, bool)
+    )
 
 
 def _name(claims: Mapping[str, object], claim: str) -> str:

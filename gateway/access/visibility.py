@@ -1,11 +1,12 @@
 """Find the role of an identity, and the repositories that it may see.
 
 The rule, which docs/security.md explains: a caller sees a repository if its name is within the
-bounds of the caller's key, and the caller is an admin or the repository's label admits it. A label
-asks for globs, which come from the key and from the access file.
+bounds of the caller's key, and the caller is an admin, or both the repository's label and its code
+host admit it. A label asks for globs, which come from the key and from the access file. A code host
+asks for an account, if the repository is under permission sync; it then needs no label.
 
-Labels and rules are read again after FRESH_S. What follows from them is computed once for all
-callers with the same rights.
+Labels, rules, and permissions are read again after FRESH_S. What follows from them is computed once
+for all callers with the same rights.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from codelode.ledger import Catalog
 from codelode.model import RepositoryName
 from codelode.repository_globs import Within, literals, matcher
 from gateway.access.fresh import FreshCache
+from gateway.access.hosts import NO_HOSTS, Accounts, HostReader, Hosts
 from gateway.access.identity import Identity
 from gateway.access.rules import NO_RULES, Rules
 
@@ -32,6 +34,7 @@ VISIBILITIES_HELD = 256
 class _Snapshot:
     labels: Mapping[RepositoryName, Label | None]
     rules: Rules
+    hosts: Hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +44,22 @@ class _Rights:
     is_admin: bool
     bounds: Bounds
     globs: tuple[str, ...]  # of the access file
+    accounts: Accounts
 
 
 class Visibilities:
     """Applies the rule to identities. `rules` returns the present rules of the access file."""
 
-    def __init__(self, catalog: Catalog, rules: Callable[[], Rules] = lambda: NO_RULES) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        rules: Callable[[], Rules] = lambda: NO_RULES,
+        hosts: HostReader | None = None,
+    ) -> None:
         self._catalog = catalog
         self._rules = rules
-        self._latest = _Snapshot({}, NO_RULES)
+        self._hosts = hosts
+        self._latest = _Snapshot({}, NO_RULES, NO_HOSTS)
         self._fresh: FreshCache[None, _Snapshot] = FreshCache(self._read)
         self._held: OrderedDict[_Rights, Visibility] = OrderedDict()
         self._held_of = self._latest
@@ -62,7 +72,8 @@ class Visibilities:
         grants = tuple(snapshot.rules.of(identity))
         role = max((identity.role, *(grant.role for grant in grants)), key=lambda one: one.rank)
         globs = dict.fromkeys(glob for grant in grants for glob in grant.repositories)
-        rights = _Rights(role is Role.ADMIN, identity.bounds, tuple(globs))
+        accounts = snapshot.hosts.accounts(identity, grants)
+        rights = _Rights(role is Role.ADMIN, identity.bounds, tuple(globs), accounts)
         if rights.is_admin and not rights.bounds:
             return role, EVERYTHING
         return role, await self._visible(rights, snapshot)
@@ -72,32 +83,49 @@ class Visibilities:
             self._held_of, self._held = snapshot, OrderedDict()
         held = self._held
         if (visible := held.get(rights)) is None:
-            visible = await asyncio.to_thread(_visibility, rights, snapshot.labels)
+            visible = await asyncio.to_thread(_visibility, rights, snapshot)
         put(held, rights, visible, most=VISIBILITIES_HELD)
         return visible
 
     def _read(self, _: None) -> _Snapshot:
         """Return the present snapshot: the same object while nothing has changed."""
-        now = _Snapshot(self._catalog.labels(), self._rules())
+        labels = self._catalog.labels()
+        hosts = self._hosts.read(self._catalog.urls) if self._hosts else NO_HOSTS
+        now = _Snapshot(labels, self._rules(), hosts)
         if now != self._latest:
             self._latest = now
         return self._latest
 
 
-def _visibility(rights: _Rights, labels: Mapping[RepositoryName, Label | None]) -> Visibility:
-    return Visibility.of(_seen(rights, labels))
+def _visibility(rights: _Rights, snapshot: _Snapshot) -> Visibility:
+    return Visibility.of(_seen(rights, snapshot))
 
 
-def _seen(
-    rights: _Rights, labels: Mapping[RepositoryName, Label | None]
-) -> Iterator[RepositoryName]:
-    within, is_granted = Within(rights.bounds), matcher(rights.globs)
+def _seen(rights: _Rights, snapshot: _Snapshot) -> Iterator[RepositoryName]:
+    within = Within(rights.bounds)
+    names = (name for name in snapshot.labels if name in within)
+    if rights.is_admin:
+        yield from names
+        return
+    is_labelled, is_readable = _label_test(rights, snapshot), _host_test(rights, snapshot.hosts)
+    yield from (name for name in names if is_labelled(name) and is_readable(name))
+
+
+def _label_test(rights: _Rights, snapshot: _Snapshot) -> Callable[[RepositoryName], bool]:
+    """Return a test whether the label of a repository admits the caller."""
+    is_granted, governed = matcher(rights.globs), snapshot.hosts.governed
     named = literals((*rights.globs, *(glob for globs in rights.bounds for glob in globs)))
-    for name, label in labels.items():
-        if name not in within:
-            continue
+
+    def admits(name: RepositoryName) -> bool:
+        label = snapshot.labels[name]
+        if label is None:
+            return name in governed
         is_matched = bool(rights.bounds) or is_granted(name)
-        if rights.is_admin or (
-            label is not None and label.admits(is_matched=is_matched, is_named=name in named)
-        ):
-            yield name
+        return label.admits(is_matched=is_matched, is_named=name in named)
+
+    return admits
+
+
+def _host_test(rights: _Rights, hosts: Hosts) -> Callable[[RepositoryName], bool]:
+    """Return a test whether the code host of a repository, if it has one, admits the caller."""
+    return hosts.reads(rights.accounts) if hosts.connections else lambda _: True

@@ -8,6 +8,7 @@ once for all faces.
 
 from gateway.service.dependencies import Dependencies
 from gateway.service.keys import create_key, list_keys, revoke_key
+from gateway.service.permissions import permissions, sync_permissions
 from gateway.service.repositories import label, register, remove, repositories
 from gateway.service.runs import cancel, enrich, retry_failures, set_default, start, watch
 from gateway.service.search import context, search, similar
@@ -25,6 +26,7 @@ __all__ = [
     "graph",
     "label",
     "list_keys",
+    "permissions",
     "register",
     "remove",
     "repositories",
@@ -35,5 +37,6 @@ __all__ = [
     "similar",
     "start",
     "status",
+    "sync_permissions",
     "watch",
 ]

@@ -10,7 +10,13 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from codelode.ledger import Ledger
 from codelode.model import RefName, RepositoryName, Run
-from codelode.ports import ApiKeys, CallLimits, QueryCache, SemanticQueryCache
+from codelode.ports import (
+    ApiKeys,
+    CallLimits,
+    PermissionStates,
+    QueryCache,
+    SemanticQueryCache,
+)
 from codelode.settings import Settings
 from gateway.service.audit_log import AuditLog
 from gateway.service.coverage import CoverageReader
@@ -49,6 +55,9 @@ class Jobs(Protocol):
     def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
         """Remove a removed ref from the index."""
 
+    def read_permissions(self, connection: str) -> None:
+        """Read the permissions of a code host that are due."""
+
     def queues(self) -> tuple[Queue, ...]:
         """Return every queue, in pipeline order."""
 
@@ -72,6 +81,7 @@ class Dependencies:
     settings: Settings
     coverage: CoverageReader
     keys: ApiKeys
+    permissions: PermissionStates
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
     problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks

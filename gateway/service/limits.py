@@ -65,6 +65,8 @@ KINDS: Mapping[str, Kind] = {
     "create_key": Kind.WRITE,
     "list_keys": Kind.SEARCH,
     "revoke_key": Kind.WRITE,
+    "permissions": Kind.SEARCH,
+    "sync_permissions": Kind.WRITE,
     "watch": Kind.STREAM,
 }
 

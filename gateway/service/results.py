@@ -220,6 +220,33 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionPermissions:
+    """The permission sync of a code host. Times are seconds since the epoch; 0: never."""
+
+    connection: str
+    kind: str
+    prefix: str  # of the addresses of its repositories
+    synced_at: float  # when the last successful attempt began
+    attempted_at: float
+    every_s: int
+    max_age_s: int
+    repositories: int
+    accounts: int
+    requests: int  # of the last attempt
+    error: str  # likewise
+    closed_because: str  # empty: the repositories are open to their readers
+    is_due: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """The permission sync of all code hosts, by name."""
+
+    connections: tuple[ConnectionPermissions, ...]
+    problem: str  # why the file that declares them cannot be used; empty: it can
+
+
+@dataclass(frozen=True, slots=True)
 class CreatedKey:
     """A new API key, with the text that callers send."""
 

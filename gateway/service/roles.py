@@ -39,6 +39,8 @@ ROLES: Mapping[str, Role] = {
     "create_key": Role.ADMIN,
     "list_keys": Role.ADMIN,
     "revoke_key": Role.ADMIN,
+    "permissions": Role.ADMIN,
+    "sync_permissions": Role.ADMIN,
 }
 
 

@@ -636,6 +636,7 @@ def test_there_is_a_call_for_every_method_of_the_api():
         calls.failures(None, "", include_skipped=False, include_partial=False),
         *(calls.retry(), calls.enrich(), calls.label("n", "public")),
         *(calls.create_key("k"), calls.keys(), calls.revoke_key("k")),
+        *(calls.permissions(), calls.sync_permissions()),
     )
 
     assert {

@@ -12,6 +12,7 @@ from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
+from codelode.backends.memory.permissions import MemoryPermissionStates
 from codelode.backends.memory.semantic_cache import MemorySemanticQueryCache
 from codelode.backends.memory.symbols import MemorySymbols
 from codelode.errors import Unavailable
@@ -162,6 +163,7 @@ def dependencies(backends, ledger, jobs, settings):
         settings=settings,
         coverage=CoverageReader(ledger),
         keys=MemoryApiKeys(),
+        permissions=MemoryPermissionStates(),
     )
 
 

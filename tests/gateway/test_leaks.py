@@ -467,6 +467,8 @@ KINDS = {
         lambda a, _: access_pb2.CreateKeyRequest(name="k1", role="reader"),
     ),
     "AccessService/ListKeys": (4, lambda a, _: access_pb2.ListKeysRequest()),
+    "AccessService/ListPermissions": (1, lambda a, _: access_pb2.ListPermissionsRequest()),
+    "AccessService/SyncPermissions": (1, lambda a, _: access_pb2.SyncPermissionsRequest()),
     "AccessService/RevokeKey": (2, lambda a, _: access_pb2.RevokeKeyRequest(name="k99")),
 }
 

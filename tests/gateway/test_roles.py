@@ -54,6 +54,8 @@ ARGUMENTS = {
     "create_key": (CreateKeyRequest("ci", "reader"),),
     "list_keys": (),
     "revoke_key": ("ci",),
+    "permissions": (),
+    "sync_permissions": (),
 }
 SECURITY = Path(__file__).parents[2] / "docs/security.md"
 

@@ -24,4 +24,6 @@ FUNCTIONS: Mapping[str, str] = {
     "CreateKey": "create_key",
     "ListKeys": "list_keys",
     "RevokeKey": "revoke_key",
+    "ListPermissions": "permissions",
+    "SyncPermissions": "sync_permissions",
 }

@@ -176,3 +176,15 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
     ) -> access_pb2.RevokeKeyResponse:
         await service.revoke_key(self.dependencies, caller(), request.name)
         return access_pb2.RevokeKeyResponse()
+
+    async def ListPermissions(
+        self, request: access_pb2.ListPermissionsRequest, context: CallContext
+    ) -> access_pb2.ListPermissionsResponse:
+        found = await service.permissions(self.dependencies, caller())
+        return message(found, access_pb2.ListPermissionsResponse)
+
+    async def SyncPermissions(
+        self, request: access_pb2.SyncPermissionsRequest, context: CallContext
+    ) -> access_pb2.SyncPermissionsResponse:
+        names = await service.sync_permissions(self.dependencies, caller(), request.connection)
+        return access_pb2.SyncPermissionsResponse(connections=names)

@@ -1,0 +1,86 @@
+"""Show the permission sync of code hosts, and ask for it. For admins who see every repository."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from codelode.access import Principal
+from codelode.errors import Denied, NotFound
+from codelode.host_permissions import SyncState
+from gateway.service.audit import note
+from gateway.service.catalog import unknown
+from gateway.service.dependencies import Dependencies
+from gateway.service.results import ConnectionPermissions, Permissions
+from gateway.service.roles import permitted
+
+NONE = (
+    "no connection has permission sync: declare one with `permissions:` in the file that "
+    "CODELODE_SOURCES names"
+)
+
+
+@permitted
+async def permissions(dependencies: Dependencies, principal: Principal) -> Permissions:
+    """Return the state of each connection with permission sync, by name."""
+    _require_everything(principal)
+    return await asyncio.to_thread(_permissions, dependencies)
+
+
+@permitted
+async def sync_permissions(
+    dependencies: Dependencies, principal: Principal, connection: str = ""
+) -> tuple[str, ...]:
+    """Have the permissions of a connection, or of all, read now; return which, at once.
+
+    Raises NotFound. A job that is lost is sent again, because the connection stays due.
+    """
+    _require_everything(principal)
+    note(connection=connection[:100])
+    return await asyncio.to_thread(_sync, dependencies, connection)
+
+
+def _require_everything(principal: Principal) -> None:
+    """Raise Denied for admins with bounds: a connection serves repositories outside of them."""
+    if not principal.visible.is_everything:
+        raise Denied(
+            "the permissions of code hosts concern every repository; ask an admin whose key has no "
+            "globs"
+        )
+
+
+def _permissions(dependencies: Dependencies) -> Permissions:
+    states = dependencies.permissions.states()
+    return Permissions(tuple(map(_shown, states)), dependencies.permissions.problem())
+
+
+def _sync(dependencies: Dependencies, connection: str) -> tuple[str, ...]:
+    known = [state.declared.name for state in dependencies.permissions.states()]
+    if not known:
+        raise NotFound(NONE)
+    if connection and connection not in known:
+        raise NotFound(unknown("connection", connection, known))
+    names = (connection,) if connection else tuple(known)
+    for name in names:
+        dependencies.permissions.want(name)
+        dependencies.jobs.read_permissions(name)
+    return names
+
+
+def _shown(state: SyncState) -> ConnectionPermissions:
+    now, declared, outcome = time.time(), state.declared, state.outcome
+    return ConnectionPermissions(
+        connection=declared.name,
+        kind=declared.kind,
+        prefix=declared.prefix,
+        synced_at=outcome.synced_at,
+        attempted_at=outcome.attempted_at,
+        every_s=declared.every_s,
+        max_age_s=declared.max_age_s,
+        repositories=outcome.repositories,
+        accounts=outcome.accounts,
+        requests=outcome.requests,
+        error=outcome.error,
+        closed_because=state.closed_because(now),
+        is_due=state.is_due(now),
+    )

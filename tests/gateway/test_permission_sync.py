@@ -1,0 +1,259 @@
+"""What callers see of repositories under permission sync."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from codelode.access import FRESH_S, Label, Role
+from codelode.backends.memory.ledger import MemoryLedger
+from codelode.backends.memory.permissions import MemoryPermissionStates
+from codelode.errors import Denied, InvalidSettings, NotFound
+from codelode.host_permissions import (
+    PermissionsBuilder,
+    SyncDeclaration,
+    SyncOutcome,
+    version_of,
+)
+from codelode.model import Repository
+from gateway import service
+from gateway.access.hosts import HostReader
+from gateway.access.identity import Identity
+from gateway.access.rules import NO_RULES, Grant, Rules, parse
+from gateway.access.visibility import Visibilities
+from tests.gateway.conftest import ListedJobs
+
+WORK = SyncDeclaration("work", "gitea", "git.example/", 300, 3600, emails=True, claim="gitea_id")
+ANN = Identity("user:ann@example.org", Role.READER, email="ann@example.org")
+NOW = 10_000.0
+
+
+class World:
+    """A catalog, permissions of a host, rules, and a clock that tests move."""
+
+    def __init__(self):
+        self.catalog, self.states = MemoryLedger(), MemoryPermissionStates()
+        self.rules, self.now = NO_RULES, NOW
+        self.hosts = HostReader(self.states, now=lambda: self.now)
+        self._visibilities = Visibilities(self.catalog, lambda: self.rules, self.hosts)
+        self.states.declare([WORK])
+        for name in ("app", "lib", "gone"):
+            self.catalog.register(Repository(f"acme/{name}", f"https://git.example/acme/{name}"))
+        self.catalog.register(Repository("else", "https://other.example/acme/app"))
+
+    def grant(self, *, name="work", **readers):
+        """Store who reads what: account → repositories that the host lists."""
+        built = PermissionsBuilder()
+        for short in ("app", "lib"):
+            built.repository(short, [f"https://git.example/Acme/{short}.git"])
+        for account, repositories in readers.items():
+            built.account(account, [f"{account}@example.org"])
+            built.grant(account, repositories)
+        packed = built.built().packed()
+        self.store(SyncOutcome(version_of(packed), self.now, self.now), packed, name=name)
+
+    def store(self, outcome, packed=None, *, name="work"):
+        self.states.hold(name, "test", for_s=60)
+        assert self.states.finish(name, "test", outcome, packed)
+
+    async def sees(self, identity):
+        _, visible = await self._visibilities.of(identity)
+        return set(visible.ordered)
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """A world in which changes hold at once."""
+    monkeypatch.setattr("gateway.access.fresh.FRESH_S", 0.0)
+    return World()
+
+
+async def test_a_caller_sees_what_its_account_reads_at_the_host(world):
+    world.grant(ann=["app"], bob=["app", "lib"])
+
+    assert await world.sees(ANN) == {"acme/app"}
+    bob = replace(ANN, name="user:bob", email="BOB@example.org")
+    assert await world.sees(bob) == {"acme/app", "acme/lib"}
+    world.grant(bob=["lib"])
+    assert await world.sees(ANN) == set()
+    assert await world.sees(bob) == {"acme/lib"}
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        replace(ANN, email=""),  # nothing verified: the name alone proves no account
+        replace(ANN, email="ann@example.com"),
+        Identity("user:ann", Role.READER, claims=(("name", "ann"), ("preferred_username", "ann"))),
+        Identity("key:ann", Role.READER),
+        Identity("certificate:ann@example.org", Role.INDEXER),
+    ],
+    ids=lambda identity: identity.name,
+)
+async def test_names_match_no_account(world, identity):
+    world.grant(ann=["app"])
+
+    assert await world.sees(identity) == set()
+
+
+async def test_the_access_file_goes_before_a_claim_and_a_claim_before_an_address(world):
+    world.grant(ann=["app"], **{"7": ["lib"], "8": ["app", "lib"]})
+    claimed = replace(ANN, claims=(("gitea_id", "7"),))
+
+    assert await world.sees(claimed) == {"acme/lib"}
+    world.rules = Rules(people={ANN.name: Grant(accounts=(("work", "8"), ("other", "7")))})
+    assert await world.sees(claimed) == {"acme/app", "acme/lib"}
+    world.rules = Rules(people={ANN.name: Grant(accounts=(("work", "none"),))})
+    assert await world.sees(claimed) == set()
+
+
+async def test_a_key_sees_what_an_account_reads_that_the_access_file_gives_it(world):
+    world.grant(ann=["app", "lib"])
+    world.rules = parse('people: {"key:ci": {accounts: {work: ann}}}', file="f")
+
+    assert await world.sees(Identity("key:ci", Role.READER)) == {"acme/app", "acme/lib"}
+    bounded = Identity("key:ci", Role.READER, bounds=(("acme/l*",),))
+    assert await world.sees(bounded) == {"acme/lib"}
+    with pytest.raises(InvalidSettings, match="is an API key"):
+        parse('people: {"key:ci": {accounts: {work: ann}, role: admin}}', file="f")
+
+
+async def test_a_label_narrows_what_the_host_allows_and_never_widens_it(world):
+    world.grant(ann=["app"])
+    world.catalog.set_label("acme/lib", Label.PUBLIC)
+    world.catalog.set_label("else", Label.PUBLIC)
+
+    assert await world.sees(ANN) == {"acme/app", "else"}
+    world.catalog.set_label("acme/app", Label.INTERNAL)
+    assert await world.sees(ANN) == {"else"}
+    world.rules = Rules(people={ANN.name: Grant(("acme/**",))})
+    assert await world.sees(ANN) == {"acme/app", "else"}
+    world.catalog.set_label("acme/app", Label.PRIVATE)
+    assert await world.sees(ANN) == {"else"}
+
+
+async def test_what_the_host_does_not_list_is_closed_whatever_its_label(world):
+    world.catalog.set_label("acme/gone", Label.PUBLIC)
+    world.grant(ann=["app"])
+
+    assert await world.sees(ANN) == {"acme/app"}
+    assert "acme/gone" in await world.sees(Identity("root", Role.ADMIN, bounds=(("acme/*",),)))
+
+
+async def test_a_repository_is_closed_from_its_registration_on(world):
+    world.grant(ann=["app"])
+    for number, url in enumerate(("git@git.example:acme/new", "ssh://git@git.example:22/a/b")):
+        world.catalog.register(Repository(f"new{number}", url))
+        world.catalog.set_label(f"new{number}", Label.PUBLIC)
+    world.catalog.register(Repository("same", "git@git.example:acme/app.git"))
+
+    assert await world.sees(ANN) == {"acme/app", "same"}
+
+
+@pytest.mark.parametrize(("age_s", "seen"), [(3599.0, {"acme/app"}), (3600.0, set())])
+async def test_permissions_close_at_the_age_limit(world, age_s, seen):
+    world.catalog.set_label("acme/app", Label.PUBLIC)
+    world.grant(ann=["app"])
+    world.now += age_s
+
+    assert await world.sees(ANN) == seen
+    assert bool(world.hosts.problems()) == (not seen)
+    world.grant(ann=["app"])
+    assert await world.sees(ANN) == {"acme/app"}
+
+
+async def test_nothing_is_open_before_the_first_reading(world):
+    world.catalog.set_label("acme/app", Label.PUBLIC)
+
+    assert await world.sees(ANN) == set()
+    assert "have not been read yet" in world.hosts.problems()[0]
+
+
+async def test_a_refusal_closes_also_what_has_another_address(world):
+    """As worker do: the addresses stay, so that no label opens what is listed under them."""
+    built = PermissionsBuilder()
+    built.repository("app", ["https://git.example/acme/app", "git@ssh.example:acme/app"])
+    built.account("ann", ["ann@example.org"])
+    built.grant("ann", ["app"])
+    packed = built.built().packed()
+    world.catalog.register(Repository("app2", "git@ssh.example:acme/app"))
+    world.catalog.set_label("app2", Label.PUBLIC)
+    world.store(SyncOutcome(version_of(packed), NOW, NOW), packed)
+    assert await world.sees(ANN) == {"acme/app", "app2"}
+
+    emptied = replace(built.built(), readers={}, accounts={}).packed()
+    world.store(SyncOutcome(version_of(emptied), 0.0, NOW, "401"), emptied)
+
+    assert await world.sees(ANN) == set()
+
+
+async def test_a_connection_that_is_no_longer_declared_governs_nothing(world):
+    world.grant(ann=["app"])
+    world.catalog.set_label("acme/lib", Label.PUBLIC)
+    assert await world.sees(ANN) == {"acme/app"}
+
+    world.states.declare([])
+
+    assert await world.sees(ANN) == {"acme/lib"}
+
+
+async def test_permissions_that_are_replaced_while_they_are_read_open_nothing(world):
+    world.grant(ann=["app"])
+    states = world.states.states()
+    world.grant(ann=["lib"])
+    world.states.states = lambda: states  # as read before they were replaced
+
+    assert await world.sees(ANN) == set()
+
+
+async def test_unchanged_permissions_are_read_once(world):
+    world.grant(ann=["app"])
+    read, given = [], world.states.permissions
+    world.states.permissions = lambda name: (read.append(name), given(name))[1]
+    for _ in range(3):
+        await world.sees(ANN)
+    world.grant(ann=["app"])
+    await world.sees(ANN)
+    assert read == ["work"]
+    world.grant(ann=["lib"])
+
+    assert await world.sees(ANN) == {"acme/lib"}
+    assert read == ["work", "work"]
+
+
+# For admins
+
+
+def principal(visible):
+    from codelode.access import Principal
+
+    return Principal("root", Role.ADMIN, visible)
+
+
+async def test_admins_who_see_everything_are_shown_the_state_and_ask_for_a_sync(dependencies):
+    from codelode.access import EVERYTHING, Visibility
+
+    jobs = ListedJobs()
+    given = replace(dependencies, jobs=jobs)
+    with pytest.raises(NotFound, match="CODELODE_SOURCES"):
+        await service.sync_permissions(given, principal(EVERYTHING))
+    given.permissions.declare([WORK, replace(WORK, name="other")])
+    given.permissions.report("sources.yaml:1: wrong")
+
+    shown = await service.permissions(given, principal(EVERYTHING))
+    assert [one.connection for one in shown.connections] == ["other", "work"]
+    assert shown.problem == "sources.yaml:1: wrong"
+    assert all(one.closed_because and one.is_due for one in shown.connections)
+    assert await service.sync_permissions(given, principal(EVERYTHING), "work") == ("work",)
+    assert await service.sync_permissions(given, principal(EVERYTHING)) == ("other", "work")
+    assert jobs.sent == [("permissions", name) for name in ("work", "other", "work")]
+    with pytest.raises(NotFound, match="did you mean 'work'"):
+        await service.sync_permissions(given, principal(EVERYTHING), "wrok")
+    for call in (service.permissions, service.sync_permissions):
+        with pytest.raises(Denied, match="no globs"):
+            await call(given, principal(Visibility.of(["acme/app"])))
+
+
+def test_rights_that_were_read_are_used_for_less_than_a_second():
+    assert FRESH_S < 1
