@@ -97,6 +97,11 @@ class Settings(BaseSettings):
         description="YAML file that says which repositories groups and people may see, and their "
         "roles; the gateway follows its changes; empty: none. docs/security.md has the format.",
     )
+    sources: str = Field(
+        default="",
+        description="YAML file with the code hosts of the organisation, read by the pull workers, "
+        "which follow its changes; empty: none. docs/operations.md has the format.",
+    )
     tls_certificate: str = Field(
         default="",
         description="PEM file with the certificate of the gateway, followed by those of the "

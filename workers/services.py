@@ -38,6 +38,7 @@ from workers.store import refs_of
 
 if TYPE_CHECKING:
     from codelode.backends.redis.index_swap import RedisIndexSwap
+    from workers.sources.permissions import PermissionSync
 
 #: How long a worker relies on which index is published before it asks again, seconds. If a stage
 #: embeds for a superseded index, the store stage notices and sends the file back.
@@ -257,6 +258,14 @@ class Services:
     @cached_property
     def ledger(self) -> Ledger:
         return registry.ledger(self.settings)
+
+    @cached_property
+    def permission_sync(self) -> PermissionSync:
+        from workers.sources.permissions import (
+            PermissionSync,
+        )  # of the other workers, none needs it
+
+        return PermissionSync(self.settings.sources, registry.permission_states(self.settings))
 
     @cached_property
     def stage_outputs(self) -> StageOutputs:

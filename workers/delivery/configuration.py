@@ -44,6 +44,7 @@ def configured(
         beat_schedule_filename=str(settings.data_dir / "run" / "beat"),
         beat_schedule={
             "reap": _every(settings.reap_interval_s, jobs.REAP_TASK, jobs.CONTROL),
+            "permissions": _every(settings.reap_interval_s, jobs.PERMISSIONS_TASK, jobs.CONTROL),
             "maintain": _every(settings.maintain_interval_s, jobs.MAINTAIN_TASK, jobs.STORE),
         },
     )

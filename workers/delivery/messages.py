@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from codelode import addresses
+from codelode import addresses, sources
 from codelode.errors import InvalidQuery, Rejected
 from codelode.model import BlobId, RefName, RepositoryName, RunId
 from workers.delivery.files import Job
@@ -81,6 +81,13 @@ def ref(given: object) -> RefName:
         return addresses.check_ref(given)
     except InvalidQuery as exc:
         raise Rejected(f"{_shown(given)} is not the name of a ref") from exc
+
+
+def connection(given: object) -> str:
+    """Return the name of a connection. Raises Rejected."""
+    if isinstance(given, str) and sources.NAME.fullmatch(given):
+        return given
+    raise Rejected(f"{_shown(given)} is not the name of a connection")
 
 
 def _path(given: object) -> str:

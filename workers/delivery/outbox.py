@@ -21,6 +21,9 @@ from workers.delivery.files import Job
 #: An index optimisation that waited longer expires, because the next one follows, seconds.
 MAINTAIN_EXPIRES_S = 60
 
+#: A message to read permissions that waited longer expires: they are still due, seconds.
+PERMISSIONS_EXPIRE_S = 10
+
 #: Messages in one round trip at most.
 BATCH_MESSAGES = 1000
 
@@ -60,6 +63,12 @@ class CeleryOutbox:
         """Have the workers delete the stored data of a removed ref."""
         names: dict[str, object] = {"repository": name, "ref": ref}
         self._send(jobs.FORGET_REF_TASK, jobs.STORE, names, f"{name}@{ref}")
+
+    def read_permissions(self, connection: str) -> None:
+        """Have the workers read the permissions of a code host."""
+        names: dict[str, object] = {"connection": connection}
+        expires = PERMISSIONS_EXPIRE_S
+        self._send(jobs.READ_PERMISSIONS_TASK, jobs.CONTROL, names, connection, expires=expires)
 
     def drop_mirror(self, name: RepositoryName) -> None:
         """Have the workers delete the mirror of a removed repository."""

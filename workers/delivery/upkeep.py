@@ -1,4 +1,7 @@
-"""Periodic and clean-up tasks: resend lost work, optimise indexes, delete removed repositories."""
+"""Periodic and clean-up tasks: resend lost work, optimise indexes, delete removed repositories.
+
+They also read the permissions of code hosts.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,21 @@ def maintain() -> None:
     index = services().index
     with index.in_use():
         index.store.maintain()
+
+
+@app.task(name=jobs.PERMISSIONS_TASK)
+def permissions() -> None:
+    """Send a job for each code host whose permissions are due."""
+    for connection in services().permission_sync.due():
+        outbox.read_permissions(connection)
+
+
+@app.task(name=jobs.READ_PERMISSIONS_TASK)
+def read_permissions(connection: str) -> None:
+    """Read the permissions of a code host, unless another worker does."""
+    name = messages.accepted(jobs.READ_PERMISSIONS_TASK, messages.connection, connection)
+    if name is not None:
+        services().permission_sync.run(name)
 
 
 @app.task(name=jobs.FORGET_TASK)

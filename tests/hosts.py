@@ -1,0 +1,244 @@
+"""Servers that speak a part of the interfaces of GitHub and GitLab, as their documents describe it.
+
+Lists have pages with links to the next one, pages have ETags, and a test may put answers before the
+next ones: rate limits, errors of the server, refusals.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+TOKEN = "canary-token-of-the-tests"
+
+
+class CodeHost:
+    """A server of a test's own. `asked`: methods and paths; `answers`: what to give first."""
+
+    PAGE = 2  # of GraphQL
+
+    def __init__(self):
+        self.asked = []
+        self.unchanged = 0  # answers with 304
+        self.answers = []  # (status, headers, value), taken from the front
+        self.always = None  # the same, for every request
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        self.url = f"http://{self.address}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+    def is_known(self, headers):
+        return headers.get("Authorization") == f"Bearer {TOKEN}"
+
+    def value(self, path, parameters, body):
+        """The document at a path; a list is given in pages. Raises KeyError for what is missing."""
+        raise NotImplementedError
+
+    def answer(self, method, path, parameters, headers, body):
+        with self._lock:
+            self.asked.append(f"{method} {path}")
+            given = self.always or (self.answers.pop(0) if self.answers else None)
+        if given:
+            return given
+        if not self.is_known(headers):
+            return 401, {}, {"message": "Bad credentials"}
+        try:
+            found = self.value(path, parameters, body)
+        except KeyError:
+            return 404, {}, {"message": "Not Found"}
+        if not isinstance(found, list):
+            return 200, {}, found
+        return 200, *self._page(path, parameters, found)
+
+    def _page(self, path, parameters, rows):
+        number = int(parameters.get("page", 1))
+        size = min(100, int(parameters["per_page"]))
+        first, last = (number - 1) * size, number * size
+        headers = {}
+        if last < len(rows):
+            # As behind a proxy, the link has another address than the request.
+            query = urlencode({**parameters, "page": number + 1})
+            headers["Link"] = f'<https://elsewhere.example{path}?{query}>; rel="next"'
+        return headers, rows[first:last]
+
+    def _handler(outer):  # noqa: N805 - `self` is the handler's
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                self.answered("GET", None)
+
+            def do_POST(self):
+                raw = self.rfile.read(int(self.headers["Content-Length"]))
+                self.answered("POST", json.loads(raw))
+
+            def answered(self, method, body):
+                parts = urlsplit(self.path)
+                parameters = dict(parse_qsl(parts.query))
+                status, headers, value = outer.answer(
+                    method, unquote(parts.path), parameters, self.headers, body
+                )
+                content = value if isinstance(value, bytes) else json.dumps(value).encode()
+                etag = f'W/"{hashlib.sha256(content).hexdigest()}"'
+                if status == 200 and method == "GET":
+                    headers = {**headers, "ETag": etag}
+                    if self.headers.get("If-None-Match") == etag:
+                        outer.unchanged += 1
+                        status, content = 304, b""
+                self.send_response(status)
+                for name, text in {**headers, "Content-Length": str(len(content))}.items():
+                    self.send_header(name, text)
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_):
+                pass
+
+        return Handler
+
+
+class GitHub(CodeHost):
+    """An Enterprise server with the organisation `acme`."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = "none"
+        self.members = {1: "ADMIN", 2: "MEMBER", 3: "MEMBER", 4: "MEMBER"}
+        self.repositories = {  # id: name, visibility, direct collaborators or None: not shown
+            11: ("secret", "PRIVATE", []),
+            12: ("tools", "PRIVATE", [3, 9]),
+            13: ("open", "PUBLIC", []),
+            14: ("inner", "INTERNAL", None),
+        }
+        self.teams = {"readers": ([2, 4], [11]), "leads": ([4], [12, 11])}
+
+    def value(self, path, parameters, body):
+        if path == "/api/graphql":
+            return self._graphql(body["query"], body["variables"])
+        if path == "/api/v3/orgs/acme":
+            return {"login": "acme", "default_repository_permission": self.base}
+        if path == "/api/v3/orgs/acme/teams":
+            return [{"slug": slug} for slug in self.teams]
+        if found := re.fullmatch(r"/api/v3/orgs/acme/teams/(\w+)/(members|repos)", path):
+            return [{"id": id} for id in self.teams[found[1]][found[2] == "repos"]]
+        found = re.fullmatch(r"/api/v3/repos/acme/(\w+)/collaborators", path)
+        if found and parameters["affiliation"] == "direct":
+            by_name = {name: direct for name, _, direct in self.repositories.values()}
+            return [{"id": id} for id in by_name[found[1]]]
+        raise KeyError(path)
+
+    def _graphql(self, query, variables):
+        if variables["login"] != "acme":
+            error = {"type": "NOT_FOUND", "path": ["organization"], "message": "Could not resolve"}
+            return {"data": {"organization": None}, "errors": [error]}
+        if "membersWithRole" in query:
+            rows = [
+                {
+                    "role": role,
+                    "node": {
+                        "databaseId": id,
+                        "organizationVerifiedDomainEmails": [f"user{id}@acme.example"],
+                    },
+                }
+                for id, role in self.members.items()
+            ]
+            return {"data": {"organization": {"page": self._cut("edges", rows, variables)}}}
+        rows = [self._repository(id, *one) for id, one in self.repositories.items()]
+        answer = {"data": {"organization": {"page": self._cut("nodes", rows, variables)}}}
+        if any(
+            row["collaborators"] is None for row in answer["data"]["organization"]["page"]["nodes"]
+        ):
+            path = ["organization", "page", "nodes", 0, "collaborators"]
+            answer["errors"] = [{"type": "FORBIDDEN", "path": path, "message": "push access"}]
+        return answer
+
+    def _repository(self, id, name, visibility, direct):
+        shown = (
+            direct
+            if direct is None
+            else self._cut("nodes", [{"databaseId": one} for one in direct], {})
+        )
+        return {
+            "databaseId": id,
+            "nameWithOwner": f"acme/{name}",
+            "url": f"{self.url}/acme/{name}",
+            "sshUrl": f"git@127.0.0.1:acme/{name}.git",
+            "visibility": visibility,
+            "collaborators": shown,
+        }
+
+    def _cut(self, field, rows, variables):
+        first = int(variables.get("cursor") or 0)
+        last = first + self.PAGE
+        info = {"hasNextPage": last < len(rows), "endCursor": str(last)}
+        return {"pageInfo": info, field: rows[first:last]}
+
+
+class GitLab(CodeHost):
+    """A server with nested groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.users = {  # id: state, is external, is confirmed
+            1: ("active", False, True),
+            2: ("active", True, True),
+            3: ("blocked", False, True),
+            4: ("active", False, False),
+        }
+        self.projects = {  # id: path, visibility, who reads the repository, members with levels
+            21: ("acme/secret", "private", "enabled", {1: 20, 2: 10, 3: 40}),
+            22: ("acme/sub/inner", "internal", "enabled", {2: 30}),
+            23: ("other/open", "public", "enabled", {}),
+            24: ("acme/docs", "public", "private", {4: 50}),
+            25: ("acme/off", "public", "disabled", {4: 50}),
+        }
+        self.hidden = set()  # projects whose members the token may not see
+
+    def is_known(self, headers):
+        return headers.get("PRIVATE-TOKEN") == TOKEN
+
+    def value(self, path, parameters, body):
+        if path == "/api/v4/projects":
+            return [self._project(id) for id in self.projects]
+        if path == "/api/v4/groups/acme/projects" and parameters["include_subgroups"] == "true":
+            below = [id for id, one in self.projects.items() if one[0].startswith("acme/")]
+            return [self._project(id) for id in below]
+        if path == "/api/v4/users":
+            return [self._user(id) for id in self.users]
+        if found := re.fullmatch(r"/api/v4/projects/(\d+)/members/all", path):
+            if int(found[1]) in self.hidden:
+                raise KeyError(path)
+            members = self.projects[int(found[1])][3]
+            return [
+                {"id": id, "state": self.users[id][0], "access_level": level}
+                for id, level in members.items()
+            ]
+        raise KeyError(path)
+
+    def _project(self, id):
+        path, visibility, access, _ = self.projects[id]
+        return {
+            "id": id,
+            "path_with_namespace": path,
+            "http_url_to_repo": f"https://shown.example/{path}.git",
+            "ssh_url_to_repo": f"git@shown.example:{path}.git",
+            "visibility": visibility,
+            "repository_access_level": access,
+        }
+
+    def _user(self, id):
+        state, is_external, is_confirmed = self.users[id]
+        confirmed_at = "2026-01-01T00:00:00Z" if is_confirmed else None
+        email = f"user{id}@acme.example"
+        fields = {"id": id, "state": state, "external": is_external}
+        return {**fields, "email": email, "confirmed_at": confirmed_at, "name": "ann"}

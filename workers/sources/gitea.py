@@ -1,0 +1,101 @@
+"""The permissions of a Gitea or Forgejo server, read with the token of an administrator.
+
+The server itself says what each account may read: the token acts for the account (`Sudo`). Rights
+by team, unit, organisation, and collaboration are therefore its own. The permission of a single
+collaborator, which it also offers, is wrong for those who read through a team of some units.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codelode.host_permissions import HostPermissions, PermissionsBuilder
+from codelode.sources import Connection
+from workers.sources.http import Host, Missing, Pages, Params, Refused
+
+#: Rows per page: the largest that the server allows by default.
+_PAGE: Params = {"limit": 50}
+_SEARCH: Params = {**_PAGE, "sort": "id", "order": "asc"}
+
+
+def host(connection: Connection, token: str, pages: Pages) -> Host:
+    """Return the interface of the server."""
+    return Host(f"{connection.url}/api/v1", {"Authorization": f"token {token}"}, pages)
+
+
+async def permissions(asked: Host, connection: Connection) -> HostPermissions:
+    """Return who may read the code of which repositories."""
+    built = PermissionsBuilder()
+    public, has_hidden_public = await _repositories(asked, connection, built)
+    emails = await _verified_emails(asked)
+    users = [user async for user in asked.rows("/admin/users", _PAGE) if _may_log_in(user)]
+    await _check_sudo(asked, users)
+    async with asyncio.TaskGroup() as group:
+        for user in users:
+            account = str(user["id"])
+            built.account(account, emails[account])
+            # Restricted users do not see what is public, and not everyone sees the public
+            # repositories of a private organisation.
+            needs_all = user["restricted"] or has_hidden_public
+            params = _SEARCH if needs_all else {**_SEARCH, "is_private": "true"}
+            if not needs_all:
+                built.grant(account, public)
+            group.create_task(_grant(asked, built, account, user["login"], params))
+    return built.built()
+
+
+def _may_log_in(user: Mapping[str, Any]) -> bool:
+    return bool(user["active"] and not user["prohibit_login"])
+
+
+async def _check_sudo(asked: Host, users: Sequence[Mapping[str, Any]]) -> None:
+    """Raise Refused if the server does not act for others, for whom it would answer wrongly.
+
+    A proxy that drops the header would let everyone read what the administrator reads.
+    """
+    login = next((user["login"] for user in users if not user["is_admin"]), None)
+    if login is None:
+        return
+    found = await asked.get("/user", headers={"Sudo": login})
+    if found["login"] != login:
+        raise Refused("the server ignores the header Sudo; let proxies in front of it pass it on")
+
+
+async def _repositories(
+    asked: Host, connection: Connection, built: PermissionsBuilder
+) -> tuple[list[str], bool]:
+    """Add all repositories; return those that are public, and whether some are only called so."""
+    public, has_hidden_public = [], False
+    async for row in asked.rows("/repos/search", _SEARCH, within="data"):
+        if connection.organisation.lower() not in ("", row["owner"]["login"].lower()):
+            continue
+        urls = [f"{connection.url}/{row['full_name']}", row["clone_url"], row["ssh_url"]]
+        built.repository(str(row["id"]), urls)
+        has_hidden_public = has_hidden_public or row["internal"]
+        if not row["private"] and not row["internal"] and row["has_code"]:
+            public.append(str(row["id"]))
+    return public, has_hidden_public
+
+
+async def _verified_emails(asked: Host) -> dict[str, list[str]]:
+    """Return the e-mail addresses that the server says are verified, by account."""
+    found: dict[str, list[str]] = defaultdict(list)
+    async for row in asked.rows("/admin/emails", _PAGE):
+        if row["verified"]:
+            found[str(row["user_id"])].append(row["email"])
+    return found
+
+
+async def _grant(
+    asked: Host, built: PermissionsBuilder, account: str, login: str, params: Params
+) -> None:
+    """Add what an account may read; nothing if the account is gone or may not be asked for."""
+    seen = asked.rows("/repos/search", params, headers={"Sudo": login}, within="data")
+    try:
+        readable = [str(row["id"]) async for row in seen if row["permissions"]["pull"]]
+    except (Refused, Missing):
+        return
+    built.grant(account, readable)

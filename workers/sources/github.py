@@ -1,0 +1,170 @@
+"""The permissions of an organisation on GitHub, or on an Enterprise server.
+
+Few requests, because they are limited to 5,000 an hour: repositories with their direct
+collaborators and members with their verified addresses come in pages of 100 over GraphQL, the
+repositories and members of teams over REST, with conditional requests. With a base permission of
+the organisation every member reads every repository, so teams are not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from codelode.errors import CodelodeError, Unavailable
+from codelode.host_permissions import HostPermissions, PermissionsBuilder
+from codelode.sources import Connection
+from workers.sources.http import Host, Missing, Pages, Params, Refused
+
+_CLOUD = "https://github.com"
+_PAGE: Params = {"per_page": 100}
+
+_REPOSITORIES = """
+query($login: String!, $cursor: String) { organization(login: $login) {
+  page: repositories(first: 100, after: $cursor) { pageInfo { hasNextPage endCursor } nodes {
+    databaseId nameWithOwner url sshUrl visibility
+    collaborators(affiliation: DIRECT, first: 100) { pageInfo { hasNextPage } nodes { databaseId } }
+} } } }
+"""
+_MEMBERS = """
+query($login: String!, $cursor: String) { organization(login: $login) {
+  page: membersWithRole(first: 100, after: $cursor) { pageInfo { hasNextPage endCursor }
+    edges { role node { databaseId organizationVerifiedDomainEmails(login: $login) } }
+} } }
+"""
+
+
+def host(connection: Connection, token: str, pages: Pages) -> Host:
+    """Return the interface of the server, without the version of REST."""
+    headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
+    is_cloud = connection.url == _CLOUD
+    return Host("https://api.github.com" if is_cloud else f"{connection.url}/api", headers, pages)
+
+
+async def permissions(asked: Host, connection: Connection) -> HostPermissions:
+    """Return who may read which repositories of the organisation."""
+    read = _Reading(asked, connection, PermissionsBuilder())
+    return await read()
+
+
+class _Reading:
+    """One reading of an organisation."""
+
+    def __init__(self, asked: Host, connection: Connection, built: PermissionsBuilder) -> None:
+        self._asked, self._built = asked, built
+        self._login = connection.organisation
+        self._url = connection.url
+        self._rest = "" if connection.url == _CLOUD else "/v3"
+        self._path = f"{self._rest}/orgs/{quote(self._login, safe='')}"
+
+    async def __call__(self) -> HostPermissions:
+        members, owners = await self._members()
+        public, internal, listed = [], [], []
+        direct: dict[str, list[str]] = {}
+        async for row in self._pages(_REPOSITORIES, "nodes"):
+            id = str(row["databaseId"])
+            urls = [f"{self._url}/{row['nameWithOwner']}", row["url"], row["sshUrl"]]
+            self._built.repository(id, urls)
+            listed.append(id)
+            direct[id] = await self._collaborators(row)
+            if row["visibility"] != "PRIVATE":
+                (public if row["visibility"] == "PUBLIC" else internal).append(id)
+        outside = {account for accounts in direct.values() for account in accounts}
+        for account in outside - set(members):
+            self._built.account(account)
+        for id, accounts in direct.items():
+            self._grant(accounts, [id])
+        self._grant({*members, *outside}, public)
+        self._grant(members, internal)
+        has_base = await self._has_base_permission()
+        self._grant(members if has_base else owners, listed)
+        if not has_base:
+            await self._teams()
+        return self._built.built()
+
+    async def _members(self) -> tuple[list[str], list[str]]:
+        """Add the members with their verified addresses; return them, and those who are owners."""
+        members, owners = [], []
+        async for edge in self._pages(_MEMBERS, "edges"):
+            account = str(edge["node"]["databaseId"])
+            self._built.account(account, edge["node"]["organizationVerifiedDomainEmails"])
+            members.append(account)
+            if edge["role"] == "ADMIN":
+                owners.append(account)
+        return members, owners
+
+    async def _collaborators(self, row: Mapping[str, Any]) -> list[str]:
+        """Return the direct collaborators; none if the token may not see them."""
+        found = row["collaborators"]
+        if found is None:
+            return []
+        if not found["pageInfo"]["hasNextPage"]:
+            return [str(one["databaseId"]) for one in found["nodes"]]
+        path = f"{self._rest}/repos/{row['nameWithOwner']}/collaborators"
+        return await self._ids(path, {**_PAGE, "affiliation": "direct"})
+
+    async def _has_base_permission(self) -> bool:
+        """Return whether every member may read every repository; the token may not see it."""
+        found = await self._asked.get(self._path)
+        return found.get("default_repository_permission") not in (None, "none")
+
+    async def _teams(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            async for team in self._asked.rows(f"{self._path}/teams", _PAGE):
+                group.create_task(self._team(f"{self._path}/teams/{quote(team['slug'], safe='')}"))
+
+    async def _team(self, path: str) -> None:
+        """Add what a team reads; its list of members has those of the teams below it too."""
+        members = await self._ids(f"{path}/members", _PAGE)
+        self._grant(members, await self._ids(f"{path}/repos", _PAGE))
+
+    async def _ids(self, path: str, params: Params) -> list[str]:
+        """Return the ids of a list; none if it is gone or hidden from the token."""
+        try:
+            return [str(row["id"]) async for row in self._asked.rows(path, params)]
+        except (Refused, Missing):
+            return []
+
+    def _grant(self, accounts: Any, repositories: list[str]) -> None:
+        for account in accounts:
+            self._built.grant(account, repositories)
+
+    async def _pages(self, query: str, field: str) -> AsyncIterator[Any]:
+        """Yield what a paged GraphQL query returns."""
+        cursor = None
+        while True:
+            variables = {"login": self._login, "cursor": cursor}
+            answer = await self._asked.post("/graphql", {"query": query, "variables": variables})
+            page = _page(answer)
+            for row in page[field]:
+                yield row
+            if not page["pageInfo"]["hasNextPage"]:
+                return
+            cursor = page["pageInfo"]["endCursor"]
+
+
+def _page(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the page in an answer of GraphQL, which tells of errors with status 200.
+
+    That the token may not see the collaborators of a repository concerns that repository alone.
+    """
+    errors = [
+        one
+        for one in answer.get("errors") or ()
+        if not (one.get("type") == "FORBIDDEN" and "collaborators" in one.get("path", ()))
+    ]
+    if errors:
+        raise _failure(errors[0])
+    page: Mapping[str, Any] = answer["data"]["organization"]["page"]
+    return page
+
+
+def _failure(error: Mapping[str, Any]) -> CodelodeError:
+    kind, message = error.get("type"), f"GraphQL: {str(error.get('message'))[:200]}"
+    if kind == "NOT_FOUND":
+        return Missing(message)
+    return (
+        Refused(message) if kind in ("FORBIDDEN", "INSUFFICIENT_SCOPES") else Unavailable(message)
+    )

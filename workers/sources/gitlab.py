@@ -1,0 +1,95 @@
+"""The permissions of a GitLab server, or of one group on it.
+
+The members of each project, inherited and invited ones included, cost a request per project.
+Accounts, with their verified addresses, are listed for the whole server, which requires the token
+of an administrator, unless the connection names a group and matches no addresses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from codelode.host_permissions import HostPermissions, PermissionsBuilder
+from codelode.sources import Connection
+from workers.sources.http import Host, Missing, Pages, Params, Refused
+
+_PAGE: Params = {"per_page": 100}
+_BY_ID: Params = {**_PAGE, "pagination": "keyset", "order_by": "id", "sort": "asc"}
+
+#: The least access level of members that read the code of a project: Reporter.
+_READS_CODE = 20
+
+
+def host(connection: Connection, token: str, pages: Pages) -> Host:
+    """Return the interface of the server."""
+    return Host(f"{connection.url}/api/v4", {"PRIVATE-TOKEN": token}, pages)
+
+
+async def permissions(asked: Host, connection: Connection) -> HostPermissions:
+    """Return who may read the code of which projects."""
+    built = PermissionsBuilder()
+    everyone, insiders = await _accounts(asked, connection, built)
+    projects = [row async for row in _projects(asked, connection)]
+    for row in projects:
+        urls = [f"{connection.url}/{row['path_with_namespace']}"]
+        built.repository(str(row["id"]), [*urls, row["http_url_to_repo"], row["ssh_url_to_repo"]])
+    async with asyncio.TaskGroup() as group:
+        for row in projects:
+            if row["repository_access_level"] != "disabled":
+                group.create_task(_add_members(asked, built, str(row["id"])))
+    for accounts, visibility in ((everyone, "public"), (insiders, "internal")):
+        granted = [str(row["id"]) for row in projects if _is_open(row, visibility)]
+        for account in accounts:
+            built.grant(account, granted)
+    return built.built()
+
+
+def _projects(asked: Host, connection: Connection) -> Any:
+    if not connection.organisation:
+        return asked.rows("/projects", _BY_ID)
+    path = f"/groups/{quote(connection.organisation, safe='')}/projects"
+    return asked.rows(path, {**_PAGE, "include_subgroups": "true", "with_shared": "false"})
+
+
+async def _accounts(
+    asked: Host, connection: Connection, built: PermissionsBuilder
+) -> tuple[list[str], list[str]]:
+    """Add the accounts of the server; return them, and those that are no external users.
+
+    External users see no internal projects.
+    """
+    wanted = connection.permissions
+    everyone: list[str] = []
+    insiders: list[str] = []
+    if connection.organisation and not (wanted and wanted.emails):
+        return everyone, insiders
+    async for row in asked.rows("/users", _BY_ID):
+        if row["state"] != "active":
+            continue
+        account = str(row["id"])
+        emails = [row["email"]] if row.get("confirmed_at") and row.get("email") else []
+        built.account(account, emails)
+        everyone.append(account)
+        if row.get("external") is False:
+            insiders.append(account)
+    return everyone, insiders
+
+
+async def _add_members(asked: Host, built: PermissionsBuilder, project: str) -> None:
+    """Add who reads the code of a project as its member; nobody if the token does not reach it."""
+    try:
+        members = [row async for row in asked.rows(f"/projects/{project}/members/all", _PAGE)]
+    except (Refused, Missing):
+        return
+    for row in members:
+        if row["state"] == "active" and row["access_level"] >= _READS_CODE:
+            built.account(str(row["id"]))
+            built.grant(str(row["id"]), [project])
+
+
+def _is_open(row: Mapping[str, Any], visibility: str) -> bool:
+    """Return whether all accounts that the visibility admits read the code of a project."""
+    return bool(row["visibility"] == visibility and row["repository_access_level"] == "enabled")

@@ -1,0 +1,306 @@
+"""Ask the REST and GraphQL interfaces of code hosts, over one connection pool per host.
+
+Lists are followed to their end, requests are repeated after the pauses that the host asks for,
+unchanged pages are answered with 304, answers and requests have bounds, and the token goes to no
+other address than that of the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+
+from codelode.errors import CodelodeError, Denied, NotFound, Unavailable
+from codelode.loopback import is_loopback
+
+#: Requests at once; hosts limit clients that send more.
+AT_ONCE = 8
+#: Longest wait for a connection and between parts of an answer, seconds.
+TIMEOUT_S = 30.0
+#: Largest answer: a page of 100 repositories takes up to 1 MB.
+MAX_BYTES = 16 << 20
+#: Attempts per request, and the first and longest pause between them, seconds.
+ATTEMPTS = 5
+FIRST_PAUSE_S = 0.5
+MAX_PAUSE_S = 30.0
+#: Longest pause that a host may ask for; beyond it the sync fails and begins again later, seconds.
+MAX_ASKED_PAUSE_S = 120.0
+#: Requests of one sync, repeated ones included. Reading 10,000 repositories takes up to 20,000.
+MAX_REQUESTS = 200_000
+#: Unchanged pages that are held in memory for conditional requests, and their size together, bytes.
+PAGES_HELD = 5_000
+MAX_HELD_BYTES = 64 << 20
+
+#: Part of a refusal that is quoted: it is the host's own text.
+_QUOTED_CHARS = 200
+
+Params = Mapping[str, str | int]
+
+
+class Refused(Denied):
+    """The host refuses the token or its rights: 401, 403."""
+
+
+class Missing(NotFound):
+    """The host has no such thing, or hides it from the token: 404."""
+
+
+class Page(NamedTuple):
+    """One page of a list."""
+
+    rows: Any
+    following: Params | None  # parameters of the next page; None: it is the last
+
+
+class _Answer(NamedTuple):
+    status: int
+    headers: httpx.Headers
+    content: bytes
+
+
+class _HeldPage(NamedTuple):
+    etag: str
+    page: Page
+    size: int
+
+
+class Pages:
+    """The pages that a host may say are unchanged, of one process; those used last are kept."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[object, _HeldPage] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: object) -> _HeldPage | None:
+        if key in self._held:
+            self._held.move_to_end(key)
+        return self._held.get(key)
+
+    def put(self, key: object, held: _HeldPage) -> None:
+        self._bytes += held.size - self._size(self._held.pop(key, None))
+        self._held[key] = held
+        while self._held and (len(self._held) > PAGES_HELD or self._bytes > MAX_HELD_BYTES):
+            self._bytes -= self._size(self._held.popitem(last=False)[1])
+
+    @staticmethod
+    def _size(held: _HeldPage | None) -> int:
+        return held.size if held else 0
+
+
+@dataclass(eq=False)
+class Host:
+    """The interface of one host, as an asynchronous context manager.
+
+    Raises Refused and Missing for what the host refuses, and Unavailable for everything that may
+    work later.
+    """
+
+    url: str  # of the interface, without a slash at the end
+    headers: Mapping[str, str] = field(repr=False)
+    pages_held: Pages
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    requests: int = 0  # that were sent
+
+    async def __aenter__(self) -> Host:
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._name = urlsplit(self.url).netloc
+        self._client = httpx.AsyncClient(
+            headers=dict(self.headers),
+            timeout=TIMEOUT_S,
+            follow_redirects=False,
+            trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
+            limits=httpx.Limits(max_connections=AT_ONCE),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._client.aclose()
+
+    async def rows(
+        self,
+        path: str,
+        params: Params | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        within: str = "",
+    ) -> AsyncIterator[Any]:
+        """Yield the rows of a list, page by page. `within`: the field of a page that holds them."""
+        following: Params | None = params or {}
+        while following is not None:
+            page = await self._page(path, following, headers or {})
+            found = page.rows.get(within) if within and isinstance(page.rows, dict) else page.rows
+            if not isinstance(found, list):
+                raise Unavailable(f"{self._name} answers {path} with something else than a list")
+            for row in found:
+                yield row
+            following = page.following
+
+    async def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Any:
+        """Return a JSON document."""
+        return (await self._page(path, {}, headers or {})).rows
+
+    async def post(self, path: str, body: object) -> Any:
+        """Send a JSON document that only asks, as GraphQL does; return the answer."""
+        return _json(await self._sent("POST", path, {}, {}, body), self._name)
+
+    async def _page(self, path: str, params: Params, headers: Mapping[str, str]) -> Page:
+        key = self.url, path, tuple(sorted(params.items())), tuple(sorted(headers.items()))
+        held = self.pages_held.get(key)
+        conditional = {**headers, "If-None-Match": held.etag} if held else headers
+        answer = await self._sent("GET", path, params, conditional)
+        if held and answer.status == httpx.codes.NOT_MODIFIED:
+            return held.page
+        page = Page(_json(answer, self._name), _following(answer.headers))
+        etag = answer.headers.get("etag")
+        if etag and not _may_grow(page, params):
+            self.pages_held.put(key, _HeldPage(etag, page, len(answer.content)))
+        return page
+
+    async def _sent(
+        self,
+        method: str,
+        path: str,
+        params: Params,
+        headers: Mapping[str, str],
+        body: object = None,
+    ) -> _Answer:
+        """Send a request until it is answered or refused for good."""
+        for attempt in range(1, ATTEMPTS + 1):
+            failure: CodelodeError
+            try:
+                answer = await self._once(method, path, params, headers, body)
+            except (httpx.HTTPError, httpx.InvalidURL) as exc:
+                failure, pause_s = Unavailable(f"{self._name} does not answer: {_kind(exc)}"), None
+            else:
+                if answer.status in (httpx.codes.OK, httpx.codes.NOT_MODIFIED):
+                    return answer
+                failure, pause_s = _failure(answer, self._name, path), asked_pause(answer.headers)
+            if not isinstance(failure, Unavailable) or attempt == ATTEMPTS:
+                raise failure
+            await self._pause(attempt, pause_s, failure)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _once(
+        self,
+        method: str,
+        path: str,
+        params: Params,
+        headers: Mapping[str, str],
+        body: object,
+    ) -> _Answer:
+        async with self._slots:
+            self.requests += 1
+            if self.requests > MAX_REQUESTS:
+                raise Unavailable(f"{self._name} would need more than {MAX_REQUESTS:,} requests")
+            sending = self._client.stream(
+                method, self.url + path, params=dict(params), headers=dict(headers), json=body
+            )
+            async with sending as answer:
+                content = bytearray()
+                async for part in answer.aiter_bytes():
+                    content += part
+                    if len(content) > MAX_BYTES:
+                        raise Unavailable(f"{self._name} answers with more than {MAX_BYTES} bytes")
+                return _Answer(answer.status_code, answer.headers, bytes(content))
+
+    async def _pause(self, attempt: int, asked_s: float | None, failure: Unavailable) -> None:
+        """Wait as long as the host asks, or longer after each attempt, by a random part of it."""
+        if asked_s is not None and asked_s > MAX_ASKED_PAUSE_S:
+            raise Unavailable(f"{failure}; it asks to wait for {asked_s:.0f} s") from failure
+        longest_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**attempt)
+        jitter_s = random.uniform(longest_s / 2, longest_s)
+        await self.sleep(jitter_s if asked_s is None else asked_s + random.random())
+
+
+def asked_pause(
+    headers: Mapping[str, str], *, now: Callable[[], float] = time.time
+) -> float | None:
+    """Return for how long the host asks to wait, seconds; None if it does not."""
+    after = headers.get("retry-after", "")
+    if after.isdecimal():
+        return float(after)
+    if after:
+        try:
+            return max(0.0, parsedate_to_datetime(after).timestamp() - now())
+        except ValueError:
+            return None
+    for left, until in _LIMITS:
+        if headers.get(left) == "0" and headers.get(until, "").isdecimal():
+            return max(0.0, float(headers[until]) - now())
+    return None
+
+
+#: Headers with the requests that are left and with the time from which on there are more.
+_LIMITS = (
+    ("x-ratelimit-remaining", "x-ratelimit-reset"),  # GitHub
+    ("ratelimit-remaining", "ratelimit-reset"),  # GitLab
+)
+
+
+def _failure(answer: _Answer, name: str, path: str) -> CodelodeError:
+    status = answer.status
+    is_limited = status == httpx.codes.FORBIDDEN and asked_pause(answer.headers) is not None
+    what = f"{name} answers {path} with {status} {_quoted(answer)}".rstrip()
+    if status == httpx.codes.NOT_FOUND:
+        return Missing(what)
+    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) and not is_limited:
+        return Refused(what)
+    return Unavailable(what)
+
+
+def _quoted(answer: _Answer) -> str:
+    """Return the host's own message, if it is printable."""
+    try:
+        found = json.loads(answer.content)
+    except (ValueError, RecursionError):
+        return ""
+    message = found.get("message") or found.get("error") if isinstance(found, dict) else ""
+    text = message[:_QUOTED_CHARS] if isinstance(message, str) else ""
+    return f"({text})" if text and text.isprintable() else ""
+
+
+def _json(answer: _Answer, name: str) -> Any:
+    try:
+        return json.loads(answer.content)
+    except (ValueError, RecursionError) as exc:
+        raise Unavailable(f"{name} answers with something else than JSON") from exc
+
+
+def _following(headers: httpx.Headers) -> Params | None:
+    """Return the parameters of the next page.
+
+    Only the parameters are taken from the link: its address may be another spelling of the host's,
+    or that of another server, which must not get the token.
+    """
+    links = httpx.Response(200, headers=headers).links
+    url = links.get("next", {}).get("url")
+    return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True)) if url else None
+
+
+def _may_grow(page: Page, params: Params) -> bool:
+    """Return whether a page can get a following one while its own content stays the same.
+
+    The ETag of the last page of a list, if it is full, does not tell that there are more rows now.
+    """
+    is_last = isinstance(page.rows, list) and page.following is None
+    return is_last and len(page.rows) >= int(params.get("per_page", 0))
+
+
+def _kind(exc: Exception) -> str:
+    return str(exc) or type(exc).__name__

@@ -1,0 +1,197 @@
+"""Read the permissions of code hosts, so that everyone finds what they may read at the host.
+
+- 401, 403, and 404 revoke: nobody but admins sees the repositories of the connection.
+- 429, 5xx, and a host that does not answer change nothing, until the age limit closes them.
+- The state is replaced as a whole, and only by the worker that holds the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+import structlog
+
+from codelode import sources
+from codelode.errors import InvalidSettings, Unavailable
+from codelode.host_permissions import (
+    HostPermissions,
+    SyncDeclaration,
+    SyncState,
+    address,
+    version_of,
+)
+from codelode.ports import PermissionStates
+from codelode.sources import Connection, HostKind
+from workers.sources import gitea, github, gitlab
+from workers.sources.http import Host, Missing, Pages, Refused
+
+log = structlog.get_logger("workers")
+
+#: How long a worker holds a connection without renewing it, and how often it does, seconds.
+HOLD_S, RENEW_S = 30.0, 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """Reads one kind of host."""
+
+    host: Callable[[Connection, str, Pages], Host]
+    permissions: Callable[[Host, Connection], Awaitable[HostPermissions]]
+
+
+CONNECTORS: Mapping[HostKind, Connector] = {
+    HostKind.GITHUB: Connector(github.host, github.permissions),
+    HostKind.GITLAB: Connector(gitlab.host, gitlab.permissions),
+    HostKind.GITEA: Connector(gitea.host, gitea.permissions),
+}
+
+
+class PermissionSync:
+    """The permission sync of the connections in the sources file; an empty path: there are none."""
+
+    def __init__(
+        self, path: str, states: PermissionStates, *, now: Callable[[], float] = time.time
+    ) -> None:
+        self._path = Path(path).expanduser() if path else None
+        self._states = states
+        self._now = now
+        self._pages = Pages()
+        self._connections: tuple[Connection, ...] | None = None
+
+    def due(self) -> tuple[str, ...]:
+        """Follow the sources file, and return the connections that are to be read now."""
+        known, now = self._followed(), self._now()
+        return tuple(
+            state.declared.name
+            for state in self._states.states()
+            if state.declared.name in known and state.is_due(now)
+        )
+
+    def run(self, name: str) -> None:
+        """Read the permissions of a connection, if they are due and no other worker does."""
+        connection, owner = self._followed().get(name), uuid4().hex
+        if connection is None or not self._states.hold(name, owner, for_s=HOLD_S):
+            return
+        try:
+            state = next(one for one in self._states.states() if one.declared.name == name)
+            if state.is_due(self._now()):
+                self._run(connection, state, owner)
+        finally:
+            self._states.release(name, owner)
+
+    def _followed(self) -> Mapping[str, Connection]:
+        """Return the connections to sync, as the file has them; the last good ones if it is bad."""
+        problem = ""
+        try:
+            self._connections = sources.read(self._path) if self._path else ()
+            self._states.declare([_declared(one) for one in self._connections if one.permissions])
+        except InvalidSettings as exc:
+            problem = f"{exc}; its last good version stays in force"
+            log.error("sources_file_rejected", error=str(exc))
+        self._states.report(problem)
+        return {one.name: one for one in self._connections or () if one.permissions}
+
+    def _run(self, connection: Connection, state: SyncState, owner: str) -> None:
+        name, started = connection.name, self._now()
+        attempt = replace(state.outcome, attempted_at=started, wanted=state.wanted, error="")
+        counted: list[Host] = []
+        packed: bytes | None = None
+        try:
+            found = asyncio.run(self._read(connection, owner, counted))
+            packed = found.packed()
+            outcome = replace(
+                attempt,
+                version=version_of(packed),
+                synced_at=started,
+                repositories=len(found.addresses),
+                accounts=len(found.readers),
+            )
+        except (Refused, Missing) as exc:
+            packed = self._emptied(name).packed()
+            outcome = replace(
+                attempt, version=version_of(packed), synced_at=0.0, accounts=0, error=str(exc)
+            )
+        except (Unavailable, InvalidSettings) as exc:
+            outcome = replace(attempt, error=str(exc))
+        outcome = replace(outcome, requests=sum(host.requests for host in counted))
+        is_stored = self._states.finish(name, owner, outcome, packed)
+        tell = log.warning if outcome.error else log.info
+        tell(
+            "permissions_read",
+            connection=name,
+            stored=is_stored,
+            error=outcome.error,
+            repositories=outcome.repositories,
+            accounts=outcome.accounts,
+            requests=outcome.requests,
+            seconds=round(self._now() - started, 3),
+        )
+
+    async def _read(
+        self, connection: Connection, owner: str, counted: list[Host]
+    ) -> HostPermissions:
+        """Read the permissions while the connection is held."""
+        reading = asyncio.create_task(self._asked(connection, counted))
+        keeping = asyncio.create_task(self._keep(connection.name, owner))
+        await asyncio.wait({reading, keeping}, return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            reading.cancel()
+            raise Unavailable("the worker lost the connection to another one")
+        keeping.cancel()
+        return reading.result()
+
+    async def _asked(self, connection: Connection, counted: list[Host]) -> HostPermissions:
+        connector = CONNECTORS[connection.kind]
+        try:
+            async with connector.host(connection, connection.token.value(), self._pages) as host:
+                counted.append(host)
+                return await connector.permissions(host, connection)
+        except ExceptionGroup as group:
+            raise _translated(_first(group)) from group
+        except _MALFORMED as exc:
+            raise _translated(exc) from exc
+
+    def _emptied(self, name: str) -> HostPermissions:
+        """Return the permissions without readers: the gateways keep the repositories closed."""
+        known = self._states.permissions(name) or HostPermissions()
+        return HostPermissions(known.addresses)
+
+    async def _keep(self, name: str, owner: str) -> None:
+        """Renew the hold until another worker has the connection."""
+        while await asyncio.to_thread(self._states.hold, name, owner, for_s=HOLD_S):
+            await asyncio.sleep(RENEW_S)
+
+
+def _declared(connection: Connection) -> SyncDeclaration:
+    found = connection.permissions
+    assert found is not None
+    place = address(f"{connection.url}/{connection.organisation}")
+    return SyncDeclaration(
+        name=connection.name,
+        kind=connection.kind,
+        prefix=f"{place.rstrip('/')}/",
+        every_s=found.every_s,
+        max_age_s=found.max_age_s,
+        emails=found.emails,
+        claim=found.claim,
+    )
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first
+
+
+def _translated(exc: Exception) -> Exception:
+    if isinstance(exc, _MALFORMED):
+        return Unavailable(f"the host answers in an unknown form: {exc!r}")
+    return exc
+
+
+#: What reading an answer raises that lacks a field, or has it in another form.
+_MALFORMED = (KeyError, TypeError, AttributeError)
