@@ -129,8 +129,14 @@ class PermissionsBuilder:
 
     def grant(self, account: str, repositories: Iterable[str]) -> None:
         """Let a known account read repositories; ids that are not known change nothing."""
-        if account in self._readers:
-            self._readers[account] |= self._bitmap(repositories)
+        self.grant_all([account], repositories)
+
+    def grant_all(self, accounts: Iterable[str], repositories: Iterable[str]) -> None:
+        """Let each of the accounts read the repositories."""
+        bits = self._bitmap(repositories)
+        for account in accounts:
+            if account in self._readers:
+                self._readers[account] |= bits
 
     def _bitmap(self, repositories: Iterable[str]) -> int:
         raw = bytearray((len(self._addresses) + 7) // 8)

@@ -159,7 +159,8 @@ class GitHub(CodeHost):
             row["collaborators"] is None for row in answer["data"]["organization"]["page"]["nodes"]
         ):
             path = ["organization", "page", "nodes", 0, "collaborators"]
-            answer["errors"] = [{"type": "FORBIDDEN", "path": path, "message": "push access"}]
+            error = {"type": "FORBIDDEN", "path": path, "message": "push access"}
+            return {**answer, "errors": [error]}
         return answer
 
     def _repository(self, id, name, visibility, direct):

@@ -129,3 +129,29 @@ def test_a_new_key_is_told_what_it_does_not_see(codelode):
 
     assert "1 of the 1 matching repositories: they have no label" in created.err
     codelode("keys", "revoke", "web")
+
+
+def test_the_permissions_of_hosts_are_listed_and_asked_for(running, codelode):
+    from codelode.host_permissions import SyncDeclaration
+
+    assert "see CODELODE_SOURCES" in codelode("permissions", "list").err
+    asked = codelode("permissions", "sync")
+    assert (asked.status, "declare one with `permissions:`" in asked.err) == (2, True)
+    states = running.dependencies.permissions
+    declared = SyncDeclaration("work", "gitea", "h.example/", 300, 3600, emails=True, claim="")
+    states.declare([declared])
+    states.report("/etc/sources.yaml:3: there is no kind 'gitee'")
+    try:
+        shown = codelode("permissions", "list")
+        assert (shown.status, shown.err) == (0, "")
+        assert "h.example/" in shown.out
+        assert "work: only admins see its repositories, because its permissions" in shown.out
+        assert "work: a reading is due or going on" in shown.out
+        assert "problem: /etc/sources.yaml:3: there is no kind" in shown.out
+        (one,) = json.loads(codelode("permissions", "list", "--json").out)["connections"]
+        assert (one["connection"], one["max_age_s"], one["synced_at"]) == ("work", 3600, 0)
+        assert "reading the permissions of work" in codelode("permissions", "sync", "work").err
+        assert "there is no connection 'x'" in codelode("permissions", "sync", "x").err
+    finally:
+        states.declare([])
+        states.report("")

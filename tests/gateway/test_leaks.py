@@ -2,9 +2,10 @@
 
 A generated organisation: 50 repositories, each with a word that occurs nowhere else in its name,
 paths, symbols, content, refs, and failures; 20 principals with keys, groups, and entries in the
-access file. A seeded sequence of requests goes through gRPC, and some of it through the command
-line; labels, keys, and the access file change meanwhile. An oracle that shares no code with the
-product says what each principal sees, and filters the answers that an admin gets.
+access file; one team's repositories are under permission sync. A seeded sequence of requests goes
+through gRPC, and some of it through the command line; labels, keys, the access file, and the
+permissions of the host change meanwhile. An oracle that shares no code with the product says what
+each principal sees, and filters the answers that an admin gets.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import random
 import re
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -30,6 +32,12 @@ from codelode import api_keys
 from codelode.access import Label, Role
 from codelode.api_keys import ApiKey
 from codelode.cli import main
+from codelode.host_permissions import (
+    PermissionsBuilder,
+    SyncDeclaration,
+    SyncOutcome,
+    version_of,
+)
 from codelode.settings import Settings
 from codelode.v1 import (
     access_pb2,
@@ -44,6 +52,7 @@ from codelode.v1 import (
 from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
+from gateway.access.hosts import HostReader
 from gateway.access.identity import Identity
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
@@ -62,6 +71,10 @@ STEADY = 20
 
 TEAMS, REPOSITORIES_OF_A_TEAM = 5, 10
 ADMIN = "admin-token"
+
+#: The team whose repositories are under permission sync.
+SYNCED = "team0/"
+HOST = SyncDeclaration("work", "gitea", f"host.example/{SYNCED}", 300, 3600, emails=False, claim="")
 
 #: The words that occur in one repository each, and the ids of runs.
 CANARY = re.compile(r"zq[a-z]{8}qz|\b[0-9a-f]{16}\b", re.IGNORECASE)
@@ -127,6 +140,7 @@ class Organisation:
     repositories: list[Repo] = field(default_factory=list)
     callers: list[Caller] = field(default_factory=list)
     entries: dict[str, dict[str, dict]] = field(default_factory=dict)
+    host: dict[str, set[str]] = field(default_factory=dict)  # who reads which repositories there
 
     def visible(self, caller):
         """The repositories that the caller sees, by the words of docs/security.md."""
@@ -144,10 +158,19 @@ class Organisation:
     def _sees(self, caller, one):
         if not all(any(covers(glob, one.name) for glob in globs) for globs in caller.bounds):
             return False
-        if self.role(caller) == "admin" or one.label == "public":
+        if self.role(caller) == "admin":
+            return True
+        if one.name.startswith(SYNCED):
+            if one.name not in self.host.get(caller.name, ()):
+                return False
+            if one.label is None:
+                return True
+        if one.label == "public":
             return True
         own = [glob for globs in caller.bounds for glob in globs]
-        given = own + [glob for entry in self._entries(caller) for glob in entry["repositories"]]
+        given = own + [
+            glob for entry in self._entries(caller) for glob in entry.get("repositories", ())
+        ]
         if one.label == "internal":
             return any(covers(glob, one.name) for glob in given)
         return one.label == "private" and one.name in given
@@ -155,7 +178,7 @@ class Organisation:
     # Changes
 
     def change(self):
-        self.dice.choice([self.relabel, self.relabel, self.rekey, self.rewrite])()
+        self.dice.choice([self.relabel, self.relabel, self.rekey, self.rewrite, self.regrant])()
 
     def relabel(self):
         one = self.dice.choice(self.repositories)
@@ -185,11 +208,36 @@ class Organisation:
             return {"repositories": list(self.globs()), **roles}
 
         people = [one.name for one in self.callers if not one.key]
+        some = set(self.dice.sample(people, 5))
         self.entries = {
             "groups": {f"g{number}": entry() for number in range(4)},
-            "people": {name: entry() for name in self.dice.sample(people, 5)},
+            "people": {
+                one.name: {
+                    "accounts": {"work": one.name},
+                    **(entry() if one.name in some else {}),
+                }
+                for one in self.callers
+            },
         }
         self.path.write_text(yaml.safe_dump(self.entries))
+
+    def regrant(self):
+        """Let the host grant other rights, or refuse everything."""
+        built, names = PermissionsBuilder(), [one.name for one in self.repositories]
+        names = [name for name in names if name.startswith(SYNCED)]
+        for name in names:
+            built.repository(name, [f"https://host.example/{name}.git"])
+        self.host = {}
+        is_refused = self.dice.random() < 0.2
+        for caller in () if is_refused else self.callers:
+            self.host[caller.name] = set(self.dice.sample(names, self.dice.randint(0, len(names))))
+            built.account(caller.name)
+            built.grant(caller.name, self.host[caller.name])
+        packed, now = built.built().packed(), time.time()
+        outcome = SyncOutcome(version_of(packed), 0.0 if is_refused else now, now, "401")
+        states = self.world.dependencies.permissions
+        states.hold("work", "test", for_s=60)
+        assert states.finish("work", "test", outcome, packed)
 
     def globs(self):
         team, one = self.dice.randrange(TEAMS), self.dice.choice(self.repositories)
@@ -232,6 +280,8 @@ def organisation(folder):
         )
         for number in range(10)
     ]
+    world.dependencies.permissions.declare([HOST])
+    made.regrant()
     made.rewrite()
     for _ in range(60):
         made.relabel()
@@ -276,7 +326,8 @@ class Served:
         return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(60)
 
     async def _start(self, given, path):
-        visibilities = Visibilities(given.ledger, AccessFile(path).current)
+        hosts = HostReader(given.permissions)
+        visibilities = Visibilities(given.ledger, AccessFile(path).current, hosts)
         known = [People(), KeyAuthenticator(given.keys), SharedToken(ADMIN)]
         guarded = GuardedAccess(
             Access(known, visibilities), None, limits.wrong_credentials(given.settings)
@@ -532,7 +583,9 @@ def test_no_answer_holds_anything_hidden_while_rights_change(served):
         if unseen and method in BY_NAME:
             assert_absent(made, gateway, caller, method, request, text)
 
+    # No caller is an admin without globs, and hence none is told of permissions.
     refused = WRITES | {"AccessService/CreateKey", "AccessService/RevokeKey"}
+    refused |= {"AccessService/ListPermissions", "AccessService/SyncPermissions"}
     assert {method for method, is_answer in answered if is_answer} == KINDS.keys() - refused
 
 

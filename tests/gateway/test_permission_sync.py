@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from codelode.access import FRESH_S, Label, Role
+from codelode.access import EVERYTHING, FRESH_S, Label, Principal, Role, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.permissions import MemoryPermissionStates
 from codelode.errors import Denied, InvalidSettings, NotFound
@@ -22,7 +22,6 @@ from gateway.access.hosts import HostReader
 from gateway.access.identity import Identity
 from gateway.access.rules import NO_RULES, Grant, Rules, parse
 from gateway.access.visibility import Visibilities
-from tests.gateway.conftest import ListedJobs
 
 WORK = SyncDeclaration("work", "gitea", "git.example/", 300, 3600, emails=True, claim="gitea_id")
 ANN = Identity("user:ann@example.org", Role.READER, email="ann@example.org")
@@ -171,7 +170,7 @@ async def test_nothing_is_open_before_the_first_reading(world):
 
 
 async def test_a_refusal_closes_also_what_has_another_address(world):
-    """As worker do: the addresses stay, so that no label opens what is listed under them."""
+    """The workers keep the addresses, so that no label opens what is listed under them."""
     built = PermissionsBuilder()
     built.repository("app", ["https://git.example/acme/app", "git@ssh.example:acme/app"])
     built.account("ann", ["ann@example.org"])
@@ -226,16 +225,11 @@ async def test_unchanged_permissions_are_read_once(world):
 
 
 def principal(visible):
-    from codelode.access import Principal
-
     return Principal("root", Role.ADMIN, visible)
 
 
-async def test_admins_who_see_everything_are_shown_the_state_and_ask_for_a_sync(dependencies):
-    from codelode.access import EVERYTHING, Visibility
-
-    jobs = ListedJobs()
-    given = replace(dependencies, jobs=jobs)
+async def test_admins_who_see_everything_are_shown_the_state_and_ask_for_a_sync(dependencies, jobs):
+    given = dependencies
     with pytest.raises(NotFound, match="CODELODE_SOURCES"):
         await service.sync_permissions(given, principal(EVERYTHING))
     given.permissions.declare([WORK, replace(WORK, name="other")])

@@ -9,6 +9,7 @@ the organisation every member reads every repository, so teams are not read.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -61,25 +62,23 @@ class _Reading:
 
     async def __call__(self) -> HostPermissions:
         members, owners = await self._members()
-        public, internal, listed = [], [], []
+        by_visibility: dict[str, list[str]] = defaultdict(list)
         direct: dict[str, list[str]] = {}
         async for row in self._pages(_REPOSITORIES, "nodes"):
             id = str(row["databaseId"])
             urls = [f"{self._url}/{row['nameWithOwner']}", row["url"], row["sshUrl"]]
             self._built.repository(id, urls)
-            listed.append(id)
+            by_visibility[row["visibility"]].append(id)
             direct[id] = await self._collaborators(row)
-            if row["visibility"] != "PRIVATE":
-                (public if row["visibility"] == "PUBLIC" else internal).append(id)
         outside = {account for accounts in direct.values() for account in accounts}
         for account in outside - set(members):
             self._built.account(account)
         for id, accounts in direct.items():
-            self._grant(accounts, [id])
-        self._grant({*members, *outside}, public)
-        self._grant(members, internal)
+            self._built.grant_all(accounts, [id])
+        self._built.grant_all({*members, *outside}, by_visibility["PUBLIC"])
+        self._built.grant_all(members, by_visibility["INTERNAL"])
         has_base = await self._has_base_permission()
-        self._grant(members if has_base else owners, listed)
+        self._built.grant_all(members if has_base else owners, list(direct))
         if not has_base:
             await self._teams()
         return self._built.built()
@@ -118,7 +117,7 @@ class _Reading:
     async def _team(self, path: str) -> None:
         """Add what a team reads; its list of members has those of the teams below it too."""
         members = await self._ids(f"{path}/members", _PAGE)
-        self._grant(members, await self._ids(f"{path}/repos", _PAGE))
+        self._built.grant_all(members, await self._ids(f"{path}/repos", _PAGE))
 
     async def _ids(self, path: str, params: Params) -> list[str]:
         """Return the ids of a list; none if it is gone or hidden from the token."""
@@ -126,10 +125,6 @@ class _Reading:
             return [str(row["id"]) async for row in self._asked.rows(path, params)]
         except (Refused, Missing):
             return []
-
-    def _grant(self, accounts: Any, repositories: list[str]) -> None:
-        for account in accounts:
-            self._built.grant(account, repositories)
 
     async def _pages(self, query: str, field: str) -> AsyncIterator[Any]:
         """Yield what a paged GraphQL query returns."""

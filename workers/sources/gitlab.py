@@ -41,9 +41,7 @@ async def permissions(asked: Host, connection: Connection) -> HostPermissions:
             if row["repository_access_level"] != "disabled":
                 group.create_task(_add_members(asked, built, str(row["id"])))
     for accounts, visibility in ((everyone, "public"), (insiders, "internal")):
-        granted = [str(row["id"]) for row in projects if _is_open(row, visibility)]
-        for account in accounts:
-            built.grant(account, granted)
+        built.grant_all(accounts, [str(row["id"]) for row in projects if _is_open(row, visibility)])
     return built.built()
 
 

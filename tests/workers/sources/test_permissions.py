@@ -65,7 +65,7 @@ def _quick(monkeypatch):
         monkeypatch.setitem(module._PAGE, "per_page", 2)
     monkeypatch.setitem(gitlab_._BY_ID, "per_page", 2)
     monkeypatch.setattr(http, "FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(http.random, "random", lambda: 0.0)
+    monkeypatch.setattr("random.random", lambda: 0.0)
 
 
 @pytest.fixture
