@@ -4,7 +4,8 @@
 #   deploy/services.sh up [weaviate] [ollama]    start both, or the named ones
 #   deploy/services.sh down                      stop them and remove all their data
 #   deploy/services.sh status
-#   deploy/services.sh binary weaviate|ollama    print the program's path; install it if necessary
+#   deploy/services.sh binary weaviate|ollama|gitea
+#                                                print the program's path; install it if necessary
 #   deploy/services.sh versions
 #
 # A server comes from the first of these sources that works: an address in the environment, Docker
@@ -13,7 +14,7 @@
 # Weaviate are written to .services/env, which a shell can source. A second `up` uses running servers.
 # SERVICES_STATE sets another state folder than .services, new or empty; `down` removes it.
 # Versions are those of the images in docker-compose.yml. deploy/test_models.py creates models for
-# tests in a running Ollama.
+# tests in a running Ollama. Gitea, the code host of the tests, is only installed: tests start it.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,6 +27,7 @@ ways=${SERVICES_WAYS:-configured compose path cache release go}
 version() { sed -n "s|^ *image: .*/$1:\([0-9.]*\)\$|\1|p" "$root/docker-compose.yml" | head -1; }
 weaviate_version=$(version weaviate)
 ollama_version=$(version ollama)
+gitea_version=1.26.0 # later ones have another module name, under which none can be had
 
 say() { echo "services: $*" >&2; }
 quietly() { "$@" >>"$state/log" 2>&1; }
@@ -58,7 +60,7 @@ refuse() {
 
 # --- sources of a program; each prints its path, or fails --------------------------------------
 
-program() { case $1 in weaviate) echo weaviate-server ;; ollama) echo ollama ;; esac }
+program() { case $1 in weaviate) echo weaviate-server ;; ollama | gitea) echo "$1" ;; esac }
 cached() { local v="$1_version"; echo "$cache/$1-${!v}/$(program "$1")"; }
 
 from_path() { command -v "$(program "$1")"; }
@@ -74,6 +76,7 @@ from_release() {
     weaviate:darwin) base=weaviate/weaviate file=weaviate-v${!v}-darwin-all.zip ;;
     ollama:linux) base=ollama/ollama file=ollama-linux-$arch.tgz ;;
     ollama:darwin) base=ollama/ollama file=ollama-darwin.tgz ;;
+    gitea:linux) base=go-gitea/gitea file=gitea-${!v}-linux-$arch ;;
     *) return 1 ;;
   esac
   local url=https://github.com/$base/releases/download/v${!v}/$file folder=$state/$1-release
@@ -81,6 +84,7 @@ from_release() {
   curl --fail --silent --show-error --location --connect-timeout 5 --speed-limit 10000 \
     --speed-time 20 --output "$folder/$file" "$url" 2>>"$state/log" || return 1
   case $file in
+    gitea-*) keep gitea "$folder/$file"; return ;; # the program itself, with its assets
     *.zip) quietly unzip -q -d "$folder" "$folder/$file" ;;
     *) quietly tar -xzf "$folder/$file" -C "$folder" ;;
   esac || return 1
@@ -91,18 +95,19 @@ from_release() {
 from_go() {
   local v="$1_version" folder=$state/$1-build
   has_go "$1" || return 1
-  say "$1: building from source takes about 4 minutes"
+  say "$1: building from source takes about $([ "$1" = gitea ] && echo 15 || echo 4) minutes"
   case $1 in
     weaviate) quietly built "$folder" "github.com/weaviate/weaviate/cmd/weaviate-server@v${!v}" ;;
     # Without these flags Ollama is four times as slow. -U__AMX_INT8__: `go install` does not build
     # Ollama's code for AMX, so a build on a processor with AMX would not link.
     ollama) local flags="-O3 -march=native -U__AMX_INT8__ -D_GNU_SOURCE"
       CGO_ENABLED=1 CGO_CFLAGS=$flags CGO_CXXFLAGS=$flags quietly built "$folder" "github.com/ollama/ollama@v${!v}" ;;
+    gitea) quietly built_gitea "$folder" ;;
   esac || return 1
   keep "$1" "$folder/$(program "$1")"
 }
 
-has_go() { command -v go >/dev/null && { [ "$1" != weaviate ] || go_at_least 1 26; }; }
+has_go() { command -v go >/dev/null && { [ "$1" = ollama ] || go_at_least 1 26; }; }
 
 go_at_least() {
   local major minor
@@ -111,6 +116,21 @@ go_at_least() {
 }
 
 built() { mkdir -p "$1" && GOBIN=$1 nice -n 10 go install "$2"; }
+
+# `go install` refuses a module with `replace` lines, so a module of our own repeats them. The assets,
+# which a release has in the program, are put beside it.
+built_gitea() {
+  local module=code.gitea.io/gitea sources go_mod place
+  place=$(dirname "$(cached gitea)")
+  mkdir -p "$1" "$place" && cd "$1" || return 1
+  printf 'module codelode.test/gitea\n\ngo 1.26\n' >go.mod
+  go mod download "$module@v$gitea_version" && go_mod=$(go list -m -f '{{.GoMod}}' "$module@v$gitea_version") || return 1
+  { echo "require $module v$gitea_version"; grep '^replace' "$go_mod"; echo "tool $module"; } >>go.mod
+  nice -n 10 go mod tidy && CGO_ENABLED=1 nice -n 10 \
+    go build -tags 'sqlite sqlite_unlock_notify' -o "$1/gitea" "$module" || return 1
+  sources=$(go list -m -f '{{.Dir}}' "$module")
+  cp -R "$sources/templates" "$sources/options" "$sources/public" "$place/" && chmod -R u+w "$place"
+}
 
 # `keep SERVER FILE`: moves the program into the cache atomically, so that an interrupted build or
 # copy never counts as a program.
@@ -137,7 +157,7 @@ binary() {
 nothing_worked() {
   local way reasons="" v="$1_version" needed log="" limit="" tried="${*:2}"
   for way in $tried; do reasons="$reasons${reasons:+; }$way: $(reason "$1" "$way")"; done
-  case $1 in weaviate) needed="Go 1.26" ;; ollama) needed="Go and a C compiler" ;; esac
+  case $1 in weaviate) needed="Go 1.26" ;; ollama) needed="Go and a C compiler" ;; gitea) needed="Go 1.26 and a C compiler" ;; esac
   [ -z "${SERVICES_WAYS:-}" ] || limit=" and add that source to SERVICES_WAYS"
   [ ! -s "$state/log" ] || log=" (more in $state/log)"
   say "$1: no source of this server worked ($tried): $reasons$log." \
@@ -386,5 +406,5 @@ case $command in
     # shellcheck disable=SC2046
     binary "$1" || { nothing_worked "$1" $(tr ' ' '\n' <<<"$ways" | grep -vx -e configured -e compose); exit 1; }
     ;;
-  *) sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,19s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

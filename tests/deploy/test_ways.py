@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -788,3 +789,17 @@ def test_a_build_that_fails_leaves_nothing_in_the_cache_and_is_done_again(machin
     (machine.folder / "breaks").unlink()
     assert machine.run("binary", server, SERVICES_WAYS="cache go").returncode == 0
     assert machine.cached(server).read_text() == SERVER
+
+
+def test_the_release_of_gitea_is_the_program_itself(machine):
+    version = re.search(r"^gitea_version=(\S+)", SCRIPT.read_text(), re.MULTILINE)[1]
+    (machine.folder / "released").write_text(SERVER)
+    where = {"PLATFORM": "Linux x86_64", "SERVICES_WAYS": "cache release"}
+
+    first, second = (machine.run("binary", "gitea", **where) for _ in range(2))
+
+    path = machine.folder / f"cache/codelode/servers/gitea-{version}/gitea"
+    assert first.stdout == second.stdout == f"{path}\n"
+    assert path.read_text() == SERVER
+    releases = f"https://github.com/go-gitea/gitea/releases/download/v{version}"
+    assert machine.asked("curl") == [f"{releases}/gitea-{version}-linux-amd64"]

@@ -1,0 +1,169 @@
+"""A real Gitea server, with what an administrator does over its interface."""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import httpx
+
+from tests.guardian import GUARDIAN
+from tests.waiting import wait_until
+
+SETTINGS = """
+APP_NAME = tests
+RUN_MODE = prod
+WORK_PATH = {folder}
+I_AM_BEING_UNSAFE_RUNNING_AS_ROOT = {is_root}
+[server]
+HTTP_ADDR = 127.0.0.1
+HTTP_PORT = {port}
+ROOT_URL = http://127.0.0.1:{port}/
+DISABLE_SSH = true
+OFFLINE_MODE = true
+{assets}
+[database]
+DB_TYPE = sqlite3
+PATH = {folder}/gitea.db
+[security]
+INSTALL_LOCK = true
+SECRET_KEY = of-the-tests
+INTERNAL_TOKEN = {internal}
+PASSWORD_HASH_ALGO = argon2$2$8192$1$50
+[oauth2]
+JWT_SECRET = {jwt}
+[service]
+DISABLE_REGISTRATION = true
+[log]
+LEVEL = Warn
+[cron]
+ENABLED = false
+[indexer]
+ISSUE_INDEXER_TYPE = db
+[repository]
+DEFAULT_BRANCH = main
+"""
+
+PASSWORD = "a-password-of-the-tests"
+
+
+class Gitea:
+    """A server of a test's own, which can be stopped and started again at the same address."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self._program = program
+        self._folder = folder
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._settings = folder / "app.ini"
+        # A program that was built without its assets has them beside it.
+        beside = Path(program).parent
+        self._settings.write_text(
+            SETTINGS.format(
+                folder=folder,
+                port=self.port,
+                is_root=str(os.geteuid() == 0).lower(),
+                assets=f"STATIC_ROOT_PATH = {beside}" if (beside / "templates").is_dir() else "",
+                internal=self._run("generate", "secret", "INTERNAL_TOKEN", is_set=False),
+                jwt=self._run("generate", "secret", "JWT_SECRET", is_set=False),
+            )
+        )
+        self._run("migrate")
+        self.admin_token = self._user("root", "--admin")
+
+    def start(self):
+        with (self._folder / "log").open("ab") as log:
+            self._process = GUARDIAN.popen(
+                self._command("web"), stdout=log, stderr=log, env=self._environment()
+            )
+        wait_until(self._is_ready, f"Gitea ({self._folder}/log) to be ready")
+
+    def stop(self):
+        self._process.terminate()
+        self._process.wait(30)
+
+    def call(self, method, path, *, sudo="", **body):
+        """The answer to a call of the administrator, perhaps in the name of another user."""
+        answer = httpx.request(
+            method,
+            f"{self.url}/api/v1{path}",
+            headers={
+                "Authorization": f"token {self.admin_token}",
+                **({"Sudo": sudo} if sudo else {}),
+            },
+            json=body or None,
+            trust_env=False,
+            timeout=60,
+        )
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+    def user(self, name, email="", **fields):
+        """Create a user and return its id."""
+        email = email or f"{name}@example.org"
+        given = {"username": name, "email": email, "password": PASSWORD}
+        found = self.call("POST", "/admin/users", **given, must_change_password=False)
+        if fields:
+            self.call("PATCH", f"/admin/users/{name}", login_name=name, source_id=0, **fields)
+        return str(found["id"])
+
+    def repository(self, name, *, private=True, content="def draw():\n    return 1\n"):
+        """Create a repository of an organisation, with one file; return its clone URL."""
+        owner, _, short = name.partition("/")
+        path = f"/orgs/{owner}/repos"
+        made = self.call("POST", path, name=short, private=private, auto_init=True)
+        encoded = base64.b64encode(content.encode()).decode()
+        self.call("POST", f"/repos/{name}/contents/draw.py", content=encoded, message="add")
+        return made["clone_url"]
+
+    def team(self, organisation, name, *, units=("repo.code",), repositories=(), members=()):
+        """Create a team that reads, and return its id."""
+        made = self.call(
+            "POST", f"/orgs/{organisation}/teams", name=name, permission="read", units=list(units)
+        )
+        for repository in repositories:
+            self.call("PUT", f"/teams/{made['id']}/repos/{repository}")
+        for member in members:
+            self.call("PUT", f"/teams/{made['id']}/members/{member}")
+        return made["id"]
+
+    def token_of(self, user):
+        """A token for everything that the user may do."""
+        scopes = ("--scopes", "all", "--raw")
+        name = ("--token-name", f"t{os.urandom(4).hex()}")
+        return self._run("admin", "user", "generate-access-token", "-u", user, *name, *scopes)
+
+    def _user(self, name, *options):
+        given = ("--username", name, "--email", f"{name}@example.org", "--password", PASSWORD)
+        self._run("admin", "user", "create", *given, "--must-change-password=false", *options)
+        return self.token_of(name)
+
+    def _run(self, *arguments, is_set=True):
+        command = self._command(*arguments) if is_set else [self._program, *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=self._environment()
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+
+    def _command(self, *arguments):
+        return [self._program, "--config", str(self._settings), *arguments]
+
+    def _environment(self):
+        own = {"HOME": str(self._folder), "GITEA_WORK_DIR": str(self._folder), "USER": "root"}
+        return {**os.environ, **own}
+
+    def _is_ready(self):
+        try:
+            return httpx.get(f"{self.url}/api/healthz", trust_env=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
