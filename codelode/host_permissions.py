@@ -69,9 +69,8 @@ def email_key(email: str) -> str:
 class HostPermissions:
     """Holds what the accounts of a host may read, at one moment.
 
-    An account that is missing from `readers` reads nothing. After a refusal, there are no accounts.
-    An e-mail address that several accounts have verified is in `accounts` with an empty id, and
-    matches none of them.
+    An account that is missing from `readers` reads nothing. An e-mail address that several accounts
+    have verified is in `accounts` with an empty id, and matches none of them.
     """
 
     addresses: tuple[tuple[str, ...], ...] = ()  # of each repository, by its clone URLs

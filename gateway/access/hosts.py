@@ -1,8 +1,8 @@
 """Decide which repositories are under permission sync, and which of them an account may read.
 
 A repository is under the permission sync of a connection if its URL is below the address of the
-connection, or if the host lists its URL, as it does for a server of ssh with another name. One
-below the address that the host does not list, because it was deleted for example, is closed.
+connection. One that the host does not list, because it was deleted for example, is closed. What a
+host lists beyond its own address is ignored, so that it cannot open the repositories of others.
 """
 
 from __future__ import annotations
@@ -72,16 +72,24 @@ class Hosts:
     @cached_property
     def governed(self) -> Mapping[RepositoryName, Governed]:
         """Return the repositories under permission sync."""
-        found: dict[RepositoryName, Governed] = {}
-        for one in self.connections:
-            numbers = self._numbers(one)
-            for name, url in self.urls.items():
-                if name in found:
-                    continue
-                number = numbers.get(address(url))
-                if number is not None or has_prefix(url, one.declared.prefix):
-                    found[name] = Governed(one.declared.name, number)
+        numbers = {one.declared.name: self._numbers(one) for one in self.connections}
+        found = {}
+        for name, url in self.urls.items():
+            owners = self._owners(url)
+            if owners:
+                connection = owners[0].declared.name
+                number = numbers[connection].get(address(url)) if len(owners) == 1 else None
+                found[name] = Governed(connection, number)
         return found
+
+    def _owners(self, url: str) -> list[Connected]:
+        """Return the connections with the longest prefix; with several, it is unclear whose it is.
+
+        That happens to URLs of ssh, if several servers share a host name.
+        """
+        found = [one for one in self.connections if has_prefix(url, one.declared.prefix)]
+        depths = [one.declared.prefix.count("/") for one in found]
+        return [one for one, depth in zip(found, depths, strict=True) if depth == max(depths)]
 
     def accounts(self, identity: Identity, grants: Sequence[Grant]) -> Accounts:
         """Return the accounts of a caller: by the access file, a claim, or a verified address.

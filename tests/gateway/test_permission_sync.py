@@ -169,22 +169,35 @@ async def test_nothing_is_open_before_the_first_reading(world):
     assert "have not been read yet" in world.hosts.problems()[0]
 
 
-async def test_a_refusal_closes_also_what_has_another_address(world):
-    """The workers keep the addresses, so that no label opens what is listed under them."""
+async def test_a_host_opens_nothing_beyond_its_own_address(world):
+    """Neither what belongs to nobody, nor what belongs to another connection."""
+    other = replace(WORK, name="another", prefix="evil.example/")
+    world.states.declare([WORK, other])
+    world.grant(ann=["lib"])
     built = PermissionsBuilder()
-    built.repository("app", ["https://git.example/acme/app", "git@ssh.example:acme/app"])
+    for number, url in enumerate(world.catalog.urls().values()):
+        built.repository(str(number), [url])
     built.account("ann", ["ann@example.org"])
-    built.grant("ann", ["app"])
+    built.grant("ann", map(str, range(9)))
     packed = built.built().packed()
-    world.catalog.register(Repository("app2", "git@ssh.example:acme/app"))
-    world.catalog.set_label("app2", Label.PUBLIC)
-    world.store(SyncOutcome(version_of(packed), NOW, NOW), packed)
-    assert await world.sees(ANN) == {"acme/app", "app2"}
+    world.store(SyncOutcome(version_of(packed), NOW, NOW), packed, name="another")
 
-    emptied = replace(built.built(), readers={}, accounts={}).packed()
-    world.store(SyncOutcome(version_of(emptied), 0.0, NOW, "401"), emptied)
+    assert await world.sees(ANN) == {"acme/lib"}
 
-    assert await world.sees(ANN) == set()
+
+async def test_the_longer_address_decides_and_of_equal_ones_neither(world):
+    inner = replace(WORK, name="inner", prefix="git.example/acme/")
+    world.states.declare([WORK, inner])
+    world.grant(ann=["app"])
+    world.grant(ann=["lib"], name="inner")
+    assert await world.sees(ANN) == {"acme/lib"}
+
+    second = replace(WORK, name="second", prefix="git.example:8443/")
+    world.states.declare([WORK, second])
+    world.grant(ann=["app", "lib"])
+    world.grant(ann=["app", "lib"], name="second")
+    world.catalog.register(Repository("ssh", "git@git.example:acme/app"))
+    assert await world.sees(ANN) == {"acme/app", "acme/lib"}
 
 
 async def test_a_connection_that_is_no_longer_declared_governs_nothing(world):

@@ -37,8 +37,8 @@ async def permissions(asked: Host, connection: Connection) -> HostPermissions:
         for user in users:
             account = str(user["id"])
             built.account(account, emails[account])
-            # Restricted users do not see what is public, and not everyone sees the public
-            # repositories of a private organisation.
+            # The server decides what restricted users see of what is public, and not everyone sees
+            # the public repositories of a private organisation.
             needs_all = user["restricted"] or has_hidden_public
             params = _SEARCH if needs_all else {**_SEARCH, "is_private": "true"}
             if not needs_all:

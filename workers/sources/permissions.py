@@ -112,7 +112,7 @@ class PermissionSync:
                 accounts=len(found.readers),
             )
         except (Refused, Missing) as exc:
-            packed = self._emptied(name).packed()
+            packed = HostPermissions().packed()
             outcome = replace(
                 attempt, version=version_of(packed), synced_at=0.0, accounts=0, error=str(exc)
             )
@@ -155,11 +155,6 @@ class PermissionSync:
             raise _translated(_first(group)) from group
         except _MALFORMED as exc:
             raise _translated(exc) from exc
-
-    def _emptied(self, name: str) -> HostPermissions:
-        """Return the permissions without readers: the gateways keep the repositories closed."""
-        known = self._states.permissions(name) or HostPermissions()
-        return HostPermissions(known.addresses)
 
     async def _keep(self, name: str, owner: str) -> None:
         """Renew the hold until another worker has the connection."""
