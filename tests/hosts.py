@@ -159,8 +159,8 @@ class GitHub(CodeHost):
             row["collaborators"] is None for row in answer["data"]["organization"]["page"]["nodes"]
         ):
             path = ["organization", "page", "nodes", 0, "collaborators"]
-            error = {"type": "FORBIDDEN", "path": path, "message": "push access"}
-            return {**answer, "errors": [error]}
+            errors = [{"type": "FORBIDDEN", "path": path, "message": "push access"}]
+            return {"data": answer["data"], "errors": errors}
         return answer
 
     def _repository(self, id, name, visibility, direct):

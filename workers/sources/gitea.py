@@ -14,7 +14,8 @@ from typing import Any
 
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
 from codelode.sources import Connection
-from workers.sources.http import Host, Missing, Pages, Params, Refused
+from workers.sources.http import Host, Missing, Refused
+from workers.sources.pages import Pages, Params
 
 #: Rows per page: the largest that the server allows by default.
 _PAGE: Params = {"limit": 50}

@@ -17,7 +17,8 @@ from urllib.parse import quote
 from codelode.errors import CodelodeError, Unavailable
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
 from codelode.sources import Connection
-from workers.sources.http import Host, Missing, Pages, Params, Refused
+from workers.sources.http import Host, Missing, Refused
+from workers.sources.pages import Pages, Params
 
 _CLOUD = "https://github.com"
 _PAGE: Params = {"per_page": 100}

@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
 from codelode.sources import Connection
-from workers.sources.http import Host, Missing, Pages, Params, Refused
+from workers.sources.http import Host, Missing, Refused
+from workers.sources.pages import Pages, Params
 
 _PAGE: Params = {"per_page": 100}
 _BY_ID: Params = {**_PAGE, "pagination": "keyset", "order_by": "id", "sort": "asc"}

@@ -11,7 +11,6 @@ import asyncio
 import json
 import random
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -23,6 +22,7 @@ import httpx
 
 from codelode.errors import CodelodeError, Denied, NotFound, Unavailable
 from codelode.loopback import is_loopback
+from workers.sources.pages import HeldPage, Page, Pages, Params
 
 #: Requests at once; hosts limit clients that send more.
 AT_ONCE = 8
@@ -38,14 +38,8 @@ MAX_PAUSE_S = 30.0
 MAX_ASKED_PAUSE_S = 120.0
 #: Requests of one sync, repeated ones included. Reading 10,000 repositories takes up to 20,000.
 MAX_REQUESTS = 200_000
-#: Unchanged pages that are held in memory for conditional requests, and their size together, bytes.
-PAGES_HELD = 5_000
-MAX_HELD_BYTES = 64 << 20
-
 #: Part of a refusal that is quoted: it is the host's own text.
 _QUOTED_CHARS = 200
-
-Params = Mapping[str, str | int]
 
 
 class Refused(Denied):
@@ -56,46 +50,10 @@ class Missing(NotFound):
     """The host has no such thing, or hides it from the token: 404."""
 
 
-class Page(NamedTuple):
-    """One page of a list."""
-
-    rows: Any
-    following: Params | None  # parameters of the next page; None: it is the last
-
-
 class _Answer(NamedTuple):
     status: int
     headers: httpx.Headers
     content: bytes
-
-
-class _HeldPage(NamedTuple):
-    etag: str
-    page: Page
-    size: int
-
-
-class Pages:
-    """The pages that a host may say are unchanged, of one process; those used last are kept."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[object, _HeldPage] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, key: object) -> _HeldPage | None:
-        if key in self._held:
-            self._held.move_to_end(key)
-        return self._held.get(key)
-
-    def put(self, key: object, held: _HeldPage) -> None:
-        self._bytes += held.size - self._size(self._held.pop(key, None))
-        self._held[key] = held
-        while self._held and (len(self._held) > PAGES_HELD or self._bytes > MAX_HELD_BYTES):
-            self._bytes -= self._size(self._held.popitem(last=False)[1])
-
-    @staticmethod
-    def _size(held: _HeldPage | None) -> int:
-        return held.size if held else 0
 
 
 @dataclass(eq=False)
@@ -165,11 +123,11 @@ class Host:
         conditional = {**headers, "If-None-Match": held.etag} if held else headers
         answer = await self._sent("GET", path, params, conditional)
         if held and answer.status == httpx.codes.NOT_MODIFIED:
-            return held.page
+            return Page(json.loads(held.content), held.following)
         page = Page(_json(answer, self._name), _following(answer.headers))
         etag = answer.headers.get("etag")
         if etag and not _may_grow(page, params):
-            self.pages_held.put(key, _HeldPage(etag, page, len(answer.content)))
+            self.pages_held.put(key, HeldPage(etag, answer.content, page.following))
         return page
 
     async def _sent(

@@ -28,7 +28,8 @@ from codelode.host_permissions import (
 from codelode.ports import PermissionStates
 from codelode.sources import Connection, HostKind
 from workers.sources import gitea, github, gitlab
-from workers.sources.http import Host, Missing, Pages, Refused
+from workers.sources.http import Host, Missing, Refused
+from workers.sources.pages import Pages
 
 log = structlog.get_logger("workers")
 
