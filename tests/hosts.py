@@ -16,6 +16,15 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 TOKEN = "canary-token-of-the-tests"
 
 
+class Quiet(ThreadingHTTPServer):
+    """A server that says nothing of clients that break off."""
+
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        pass
+
+
 class CodeHost:
     """A server of a test's own. `asked`: methods and paths; `answers`: what to give first."""
 
@@ -27,8 +36,7 @@ class CodeHost:
         self.answers = []  # (status, headers, value), taken from the front
         self.always = None  # the same, for every request
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = Quiet(("127.0.0.1", 0), self._handler())
         self.address = f"127.0.0.1:{self._server.server_port}"
         self.url = f"http://{self.address}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
