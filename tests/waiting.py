@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from structlog.testing import capture_logs
+
+from codelode.errors import Unavailable
+
+T = TypeVar("T")
 
 #: Pauses between two looks, seconds. The pause is so many times as long as the look took, so that
 #: waiting leaves the processor to what is waited for.
@@ -41,6 +46,21 @@ async def until(condition: Callable[[], object], what: str, *, seconds: float = 
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
         await asyncio.sleep(0.01)
+
+
+async def answered(ask: Callable[[], Awaitable[T]], *, seconds: float = 60) -> T:
+    """Returns the answer of a server, which may take longer than a search waits for it.
+
+    Where other work takes all processors, a server may not answer a probe within its second.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return await ask()
+        except Unavailable:
+            if time.monotonic() >= deadline:
+                raise
+        await asyncio.sleep(PAUSE_S[1])
 
 
 async def logged_principal(call: Awaitable[object]) -> str:

@@ -22,6 +22,7 @@ from codelode.model import (
     RepositoryName,
 )
 from codelode.vectors import Vector
+from tests.waiting import answered
 
 #: Chunks that one search by vector brings at most: of all of them, that is how vectors are read.
 MOST_CHUNKS = 10_000
@@ -109,8 +110,8 @@ async def _found(search, model, name, paths):
         visible=EVERYTHING,
     )
     try:
-        held = await search.files([(name, path) for path in paths], DEFAULT_REF)
-        near = await search.hybrid(query)
+        held = await answered(lambda: search.files([(name, path) for path in paths], DEFAULT_REF))
+        near = await answered(lambda: search.hybrid(query))
     finally:
         await search.close()
     vectors = {hit.chunk.id: hit.vector for hit in near if hit.vector is not None}

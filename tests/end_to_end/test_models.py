@@ -14,6 +14,7 @@ from codelode.access import EVERYTHING
 from codelode.backends import registry
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
 from tests.end_to_end.runs import command, ended
+from tests.waiting import answered
 from workers.enrich.priority import CENTRAL_IMPORTERS
 
 FILES = 12
@@ -109,7 +110,8 @@ async def stored_sentences(cluster, name):
     """What is stored beside the chunks that hold a word of SOURCES."""
     search = registry.chunk_search(cluster.settings())
     filters = Filters(repositories=(RepositoryName(name),))
-    found = await search.hybrid(HybridQuery("rows", None, filters, limit=100, visible=EVERYTHING))
+    query = HybridQuery("rows", None, filters, limit=100, visible=EVERYTHING)
+    found = await answered(lambda: search.hybrid(query))
     await search.close()
     return {candidate.chunk.summary for candidate in found}
 

@@ -16,6 +16,7 @@ from codelode.backends.weaviate import Address
 from codelode.backends.weaviate.connection import connect as connect_weaviate
 from codelode.cli import main
 from codelode.model import DEFAULT_REF, FileChunks, RefName, RepositoryName, RunState
+from tests.waiting import answered
 
 APP = RepositoryName("operated")
 REFS = (RefName("main"), DEFAULT_REF)
@@ -165,7 +166,8 @@ def _files(cluster, *paths):
 
     async def read():
         search = registry.chunk_search(cluster.settings())
-        found = await search.files([(APP, path) for path in paths], DEFAULT_REF)
+        places = [(APP, path) for path in paths]
+        found = await answered(lambda: search.files(places, DEFAULT_REF))
         await search.close()
         return found
 

@@ -24,6 +24,7 @@ from codelode.backends.weaviate.connection import connect as weaviate_client
 from codelode.errors import CodelodeError, SchemaMismatch
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
 from tests.own_query import QUERY, ROUTED, ROUTES
+from tests.waiting import answered
 
 APP = RepositoryName("app")
 AWAY = "http://127.0.0.1:9"
@@ -188,7 +189,7 @@ async def stored(cluster, repository=APP):
     query = HybridQuery(
         "load", np.ones(dim, np.float32), filters, 5_000, with_vectors=True, visible=EVERYTHING
     )
-    found = await search.hybrid(query)
+    found = await answered(lambda: search.hybrid(query))
     await search.close()
     return {one.chunk: np.round(one.vector, 2).tolist() for one in found}
 
