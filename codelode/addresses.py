@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from codelode import local_repositories
@@ -30,6 +30,8 @@ _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:.]+")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 _SCP = re.compile(r"(?P<user>[^@/:]*)@(?P<host>[^@/:]+):(?P<path>.+)")
+#: What hosts give as such addresses; the user may be missing.
+_REMOTE_SCP = re.compile(r"(?:[^@/]+@)?(?P<host>[^@:/]+):(?P<path>.+)")
 #: Account names of ssh hosts: `git`, `org-123`, and the key ids of AWS CodeCommit.
 _ACCOUNT = re.compile(r"[a-z_][a-z0-9._+-]{0,23}|APKA[A-Z0-9]{12,28}")
 #: The beginnings of access tokens of code hosts.
@@ -58,6 +60,26 @@ def check_url(url: str, *, local_paths: str) -> str:
 def is_local(url: str) -> bool:
     """Return whether a checked URL is the path of a repository on this machine."""
     return url.startswith("/")
+
+
+class Remote(NamedTuple):
+    """The parts of the URL of a repository on a host."""
+
+    scheme: str
+    host: str  # in lower case
+    port: int | None
+    path: str
+
+
+def remote(url: str) -> Remote | None:
+    """Return the parts of a repository's URL; None if it is none, such as a local path."""
+    if is_local(url):
+        return None
+    if "://" not in url:
+        scp = _REMOTE_SCP.fullmatch(url)
+        return Remote("ssh", scp["host"].lower(), None, scp["path"]) if scp else None
+    parts = urlsplit(url)
+    return Remote(parts.scheme, parts.hostname or "", parts.port, parts.path)
 
 
 def default_name(url: str) -> RepositoryName:

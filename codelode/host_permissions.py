@@ -10,16 +10,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
+
+from codelode.addresses import remote
 
 #: Longest time after a failed attempt until the next one, seconds.
 RETRY_S = 60
 
-_SCP = re.compile(r"(?:[^@/]+@)?(?P<host>[^:/]+):(?P<path>.+)")
 _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22}
 
 
@@ -29,19 +29,12 @@ def address(url: str) -> str:
     `"https://Host/Acme/App.git/"` and `"git@host:acme/app"` → `"host/acme/app"`. A port that is
     not the usual one of the scheme stays: `"host:3000/acme/app"`. Empty for a local path.
     """
-    if url.startswith("/"):
+    found = remote(url)
+    if found is None:
         return ""
-    if "://" in url:
-        parts = urlsplit(url)
-        port = parts.port
-        shown = f":{port}" if port and port != _DEFAULT_PORTS.get(parts.scheme) else ""
-        host, path = f"{(parts.hostname or '').lower()}{shown}", parts.path
-    else:
-        found = _SCP.fullmatch(url)
-        if found is None:
-            return ""
-        host, path = found["host"].lower(), found["path"]
-    return f"{host}/{unquote(path).strip('/').removesuffix('.git').lower()}"
+    is_usual = found.port in (None, 0, _DEFAULT_PORTS.get(found.scheme))
+    shown = "" if is_usual else f":{found.port}"
+    return f"{found.host}{shown}/{unquote(found.path).strip('/').removesuffix('.git').lower()}"
 
 
 def has_prefix(of: str, prefix: str) -> bool:

@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-_SCP = re.compile(r"[^@/:]+@([^@/:]+):(.+)")
+from codelode.addresses import remote
+
 _AZURE_SSH = "ssh.dev.azure.com"
 
 
@@ -47,28 +48,17 @@ def _web_of(url: str) -> tuple[Callable[[_Source], str], str, str] | None:
 
     Cached, because every hit of a search asks.
     """
-    scheme, netloc, repository = _split(url)
-    host = netloc.partition(":")[0]
-    link = next((link for name, link in _HOSTS if _is_of(host, name)), None)
+    found = remote(url)
+    if found is None:
+        return None
+    link = next((link for name, link in _HOSTS if _is_of(found.host, name)), None)
+    repository = found.path.strip("/").removesuffix(".git")
     if link is None or not repository:
         return None
-    web = f"{'http' if scheme == 'http' else 'https'}://{netloc}"
+    # The port of ssh is not that of the web pages.
+    port = f":{found.port}" if found.port and found.scheme != "ssh" else ""
+    web = f"{'http' if found.scheme == 'http' else 'https'}://{found.host}{port}"
     return link, web, quote(repository, safe="/%~")
-
-
-def _split(url: str) -> tuple[str, str, str]:
-    """Return the scheme, the host with the port of its web pages, and the repository."""
-    scp = _SCP.fullmatch(url)
-    if scp:
-        return "ssh", scp[1].lower(), _named(scp[2])
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    port = f":{parts.port}" if parts.port and parts.scheme != "ssh" else ""
-    return parts.scheme, f"{host}{port}", _named(parts.path)
-
-
-def _named(path: str) -> str:
-    return path.strip("/").removesuffix(".git")
 
 
 def _is_of(host: str, name: str) -> bool:
