@@ -82,10 +82,10 @@ class AccessFile:
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser() if path else None
         self._lock = threading.Lock()
-        self._rules, self.text, self._problem = NO_RULES, "", ""
+        self._rules, self._text, self._problem = NO_RULES, "", ""
         if self._path:
-            self.text = declarations.read_text(self._path, what="access file")
-            self._rules = parse(self.text, file=str(self._path))
+            self._text = declarations.read_text(self._path, what="access file")
+            self._rules = parse(self._text, file=str(self._path))
 
     def current(self) -> Rules:
         """Return the rules of the file, or while it cannot be used, those of its last version."""
@@ -111,9 +111,9 @@ class AccessFile:
         problem = ""
         try:
             text = declarations.read_text(path, what="access file")
-            if text != self.text:
+            if text != self._text:
                 self._rules = parse(text, file=str(path))
-                self.text = text
+                self._text = text
                 log.info("access_file_followed", file=str(path))
         except InvalidSettings as exc:
             problem = str(exc)
