@@ -261,9 +261,8 @@ class Services:
 
     @cached_property
     def permission_sync(self) -> PermissionSync:
-        from workers.sources.permissions import (
-            PermissionSync,
-        )  # of the other workers, none needs it
+        # Imported here, because it brings an HTTP client that the workers of files do not need.
+        from workers.sources.permissions import PermissionSync
 
         return PermissionSync(self.settings.sources, registry.permission_states(self.settings))
 

@@ -45,12 +45,10 @@ def listing(
     `only`: the entries at these paths, and nothing below them. Raises Rejected if there are more
     than `max_paths`.
     """
-    which = ("--", *only) if only else ()
+    depth, which = ((), ("--", *only)) if only else (("-r",), ())
     out = _run(
         mirror,
-        *("ls-tree", "-z", "-l", "--full-tree"),
-        *(() if only else ("-r",)),
-        *(checked(revision), *which),
+        *("ls-tree", *depth, "-z", "-l", "--full-tree", checked(revision), *which),
         output_bytes=max_paths * _ENTRY_BYTES,
     )
     require_few(out.count(b"\0"), max_paths)
