@@ -265,7 +265,7 @@ def test_only_gateway_and_flower_can_be_reached_and_both_ask_who_it_is(services)
 
 @pytest.fixture
 def settings_in(services, monkeypatch):
-    """Of the gateway's container, given the variables of `.env`."""
+    """Return the settings of the gateway's container, given the variables of `.env`."""
 
     def rendered(**env):
         for name, value in services["gateway"]["environment"].items():

@@ -29,7 +29,7 @@ def gitea(tmp_path_factory, program_of):
 
 @pytest.fixture
 def reset(gitea):
-    """What all accounts may read, as each test finds it."""
+    """Reset what all accounts may read, before each test."""
     made = World(gitea)
     yield made
     made.remove()

@@ -1,4 +1,4 @@
-"""What callers see of repositories under permission sync."""
+"""Callers see repositories under permission sync as their code hosts allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of events that recur, the first of each interval is logged."""
+"""A throttle lets the first event of each interval pass."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class World:
         return state.outcome
 
     def readers(self):
-        """Who reads what: account → names of repositories."""
+        """Return the names of the repositories that each account reads."""
         found = self.states.permissions("work")
         names = [one[0].partition("/")[2] for one in found.addresses]
         return {
