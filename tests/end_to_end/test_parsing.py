@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
+
 from tests.own_query import QUERY, ROUTED, ROUTES
 
 TERRAFORM = """\
@@ -18,6 +22,12 @@ jobs:
     steps:
       - run: make publish uploads
 """
+
+#: Parsing it takes seconds of processor time.
+LONG = "x(y);" * 190_000
+
+#: Processor time after which a process of the pool must be parsing LONG, in seconds.
+AT_WORK_S = 0.3
 
 
 def test_blocks_of_infrastructure_are_found_by_hierarchy_and_by_type(cluster, git):
@@ -78,10 +88,37 @@ def test_the_health_of_each_language_is_in_the_status(cluster, git):
         assert "syntax error" in partial.reason
 
 
-def test_a_file_that_the_parser_does_not_finish_fails_alone(cluster, git):
-    git.commit({"a.py": "x(y);" * 190_000, "b.py": ROUTED})
+def test_a_file_that_the_parser_does_not_finish_fails_alone(cluster, git, wait_for):
+    git.commit({"a.py": LONG, "b.py": ROUTED})
+    before = pool_times(cluster)
+
+    def at_work():
+        now = pool_times(cluster)
+        return [pid for pid, used_s in now.items() if used_s - before.get(pid, 0) > AT_WORK_S]
+
     with cluster.client() as client:
-        client.index(str(git.folder), name="stalled")
+        run = client.index(str(git.folder), name="stalled", wait=False)
+        wait_for(at_work, "a process to parse the long file")
+        for pid in at_work():
+            os.kill(pid, signal.SIGSTOP)  # on no machine, however quick, is the file finished
+        *_, end = client.watch(run.id)
         (failed,) = client.failures("stalled")
         assert (failed.path, failed.reason) == ("a.py", "stage parse took longer than 5 s")
+        assert (end.total, end.failed) == (2, 1)
         assert client.search("list_uploads", repositories=["stalled"]).hits[0].path == "b.py"
+
+
+def pool_times(cluster):
+    """Return the processor time, in seconds, of each process of the parse worker's pool, by id."""
+    parents = {pid: stat(pid) for pid in cluster.pids("-m workers parse")}
+    ticks = os.sysconf("SC_CLK_TCK")
+    return {
+        pid: (int(fields[11]) + int(fields[12])) / ticks
+        for pid, fields in parents.items()
+        if int(fields[1]) in parents
+    }
+
+
+def stat(pid):
+    """Return the fields of `/proc/PID/stat` behind the command: state, parent, and so on."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -23,20 +23,22 @@ from tests.end_to_end.stored import assert_same, differences, read
 #: Files in flight, fewer than a run has: storing some hands out others.
 WINDOW = 8
 
-#: Questions to the language model in a run, for the first batch of files already.
-SUMMARIES = 4
+#: The same where a language model writes summaries of a few files.
+WINDOW_OF_FEW = 3
 
 
-def sources(mark):
-    """Content by path: three languages with imports. Each has the mark, so nothing is known of it
-    from the repositories of other tests."""
+def sources(mark, count=6):
+    """Return content by path: three languages with imports, `count` files of a language.
+
+    Each file has the mark, so no repository of another test has the same content.
+    """
     files = {
         "README.md": f"# {mark}\n\nReads rows, shows them and serves them.\n",
         "go.mod": f"module example.org/{mark}\n\ngo 1.22\n",
         "app/__init__.py": f'"""The application {mark}."""\n',
     }
-    for n in range(6):
-        after = (n + 1) % 6
+    for n in range(count):
+        after = (n + 1) % count
         files[f"app/part_{n}.py"] = (
             f"from app.part_{after} import load_{after}\n\n\n"
             f'def load_{n}(path, limit):\n    """Read part {n} of {mark}."""\n'
@@ -48,7 +50,7 @@ def sources(mark):
             f"export function show{n}(rows: string[]): string {{\n"
             f'  return rows.length ? show{after}(rows.slice(1)) : "";\n}}\n'
         )
-    for n in range(5):
+    for n in range(count - 1):
         files[f"serve{n}/serve.go"] = (
             f"// Package serve{n} answers for {mark}.\npackage serve{n}\n\n"
             f'import "example.org/{mark}/serve{n + 1}"\n\n'
@@ -72,7 +74,7 @@ def make_mortal(make_cluster, deaths):
             hook = str(Path(__file__).parent / "deaths")
             environment.setenv("PYTHONPATH", hook, prepend=os.pathsep)
             environment.setenv("DEATHS", str(deaths))
-            return make_cluster(window=str(WINDOW), **settings)
+            return make_cluster(**{"window": str(WINDOW), **settings})
 
     return make
 
@@ -89,7 +91,7 @@ def mortal_with_model(make_mortal, ollama_url):
         ollama_url=ollama_url,
         ollama_threads="1",
         summary_model="smollm2",
-        summaries_per_run=str(SUMMARIES),
+        window=str(WINDOW_OF_FEW),
     )
 
 
@@ -199,14 +201,6 @@ def test_a_worker_that_dies_as_it_completes_a_run_costs_nothing_and_the_next_run
     assert_sound(mortal, end, wait_for)
 
 
-@pytest.fixture(scope="module")
-def missing(mortal_with_model, make_git):
-    """Return how many summaries the budget leaves out in an undisturbed run."""
-    git = make_git()
-    git.commit(sources("in-peace"))
-    return summaries(mortal_with_model, indexed(mortal_with_model, git, "in-peace"))[1]
-
-
 def summaries(cluster, end):
     """Return the numbers of summaries made and missing."""
     run = registry.ledger(cluster.settings()).run(end.id)
@@ -228,16 +222,16 @@ def assert_same_but_for_summaries(found, expected):
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 @pytest.mark.parametrize("moment", PASSES_ON)
 def test_an_enrich_worker_that_dies_as_it_hands_over_costs_nothing_and_no_summary(
-    mortal_with_model, missing, cluster, make_git, order, wait_for, moment
+    mortal_with_model, cluster, make_git, order, wait_for, moment
 ):
     name = f"enrich {moment}".replace(" ", "-")
     git = make_git()
-    git.commit(sources(name))
+    git.commit(sources(name, count=2))
     indexed(cluster, git, name)
     who = order("enrich", moment)
     end = indexed(mortal_with_model, git, name)
     assert_died(mortal_with_model, who, wait_for)
-    made, lacking = summaries(mortal_with_model, end)
-    assert (made > 0, lacking) == (True, missing)
+    made, missing = summaries(mortal_with_model, end)
+    assert (made > 0, missing) == (True, 0)
     assert_same_but_for_summaries(read(mortal_with_model, name), read(cluster, name))
     assert_sound(mortal_with_model, end, wait_for)
