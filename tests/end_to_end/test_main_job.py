@@ -53,6 +53,9 @@ func ListenAndRetry(handler http.Handler, address string) error {
 
 STUB = "def generated_stub_name():\n    return 1\n"
 
+#: The address of a repository at a host that does not answer, as that of a mistyped host.
+AWAY = "https://127.0.0.1:1/away"
+
 
 class Answer(NamedTuple):
     returncode: int
@@ -298,6 +301,9 @@ def test_what_was_mistyped_at_first_is_reported_and_leaves_nothing(cluster, git,
         names = {found.repository.name for found in client.repositories()}
         assert not names & {"slip", "slip/host"}
     assert "slip" not in codelode(cluster, "failures").stderr
+    away = codelode(cluster, "index", AWAY, "--name", "away", "--wait")
+    assert (away.returncode, "it is not kept" in away.stderr) == (2, True)
+    assert "away" not in codelode(cluster, "failures").stderr
     right = codelode(cluster, "index", str(git.folder), "--name", "slip", "--wait")
     assert (right.returncode, right.stderr.count("codelode:")) == (0, 0)
     short = codelode(

@@ -193,7 +193,7 @@ def _pull(task: Task, run: RunId) -> None:
             in_s = backoff(retries)
             _pull_again(run, in_s=in_s, retries=retries + 1, reason=str(exc))
         else:
-            _end(run, str(exc))
+            _end_unreached(run, str(exc))
             raise JobFailed(str(exc)) from exc
     except Abandoned:
         log.info("pull_dropped", run=run, reason="its run is over")
@@ -241,10 +241,21 @@ def _pull_again(run: RunId, *, in_s: float, retries: int, reason: str) -> None:
         raise Reject(str(exc), requeue=True) from exc
 
 
-def _end(run: RunId, reason: str, *, withdraws: bool = False) -> None:
-    """End the run as failed. `withdraws`: the caller must mend its URL, name, ref, or patterns.
+def _end_unreached(run: RunId, reason: str) -> None:
+    """End a run whose source, or a server, was unavailable each time."""
+    found = services().ledger.run(run)  # None: its repository was removed
+    if found is None or services().mirrors.git_dir(found.repository).is_dir():
+        _end(run, reason)
+    else:
+        remedy = "check its URL, or index it again later"
+        _end(run, f"{reason}; nothing was pulled, so it is not kept: {remedy}", withdraws=True)
 
-    A new repository is unregistered then: most likely, its URL or its ref was mistyped.
+
+def _end(run: RunId, reason: str, *, withdraws: bool = False) -> None:
+    """End the run as failed. `withdraws`: a new repository is unregistered.
+
+    Its URL, ref, or patterns must be mended, or its host, whose name may be mistyped, never
+    answered.
     """
     found = services().ledger.run(run)  # None: its repository was removed
     log.warning("run_failed", run=run, repository=found and found.repository, reason=reason)
