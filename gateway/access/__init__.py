@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from codelode.access import Principal
 from codelode.errors import CodelodeError, Unauthenticated, Unavailable
@@ -44,37 +44,39 @@ class Access:
     ) -> AsyncIterator[None]:
         """Check the rights of the caller while the block runs, and end it when they are reduced.
 
-        The block then raises Unauthenticated, or Unavailable if a repeated call is admitted.
+        The block then raises Unauthenticated, or Unavailable if a repeated call is admitted. An
+        unexpected error of the check ends the block too: nothing goes on unchecked.
         """
-        lost: list[CodelodeError] = []
 
-        async def check() -> None:
-            while not lost:
+        async def check() -> CodelodeError:
+            while True:
                 await asyncio.sleep(RECHECK_S)
-                lost.extend(await self._lost(credentials, principal))
-            limit.reschedule(0)
+                if lost := await self._lost(credentials, principal):
+                    return lost
 
-        checking = None
+        def end_block(check: asyncio.Task[CodelodeError]) -> None:
+            if not check.cancelled():
+                with suppress(RuntimeError):  # the block has just ended by itself
+                    limit.reschedule(0)
+
+        checking = asyncio.create_task(check())
         try:
             async with asyncio.timeout(None) as limit:
-                checking = asyncio.create_task(check())
+                checking.add_done_callback(end_block)
                 yield
         except TimeoutError:
-            if not lost:
+            if not checking.done():
                 raise
-            raise lost[0] from None
+            raise checking.result() from None
         finally:
-            if checking is not None:
-                checking.cancel()
+            checking.cancel()
 
-    async def _lost(
-        self, credentials: Credentials, principal: Principal
-    ) -> tuple[CodelodeError, ...]:
-        """Return why the call must end; nothing while the rights cannot be checked."""
+    async def _lost(self, credentials: Credentials, principal: Principal) -> CodelodeError | None:
+        """Return why the call must end; None while the rights cannot be checked."""
         try:
             now = await self.principal(credentials)
         except Unauthenticated as error:
-            return (error,)
+            return error
         except CodelodeError:
-            return ()
-        return () if now.includes(principal) else (Unavailable(REDUCED),)
+            return None
+        return None if now.includes(principal) else Unavailable(REDUCED)

@@ -247,6 +247,28 @@ async def test_a_stream_ends_when_rights_shrink_but_not_while_they_cannot_be_che
             await asyncio.Event().wait()
 
 
+async def test_a_stream_ends_when_the_check_of_its_rights_fails_unexpectedly(ledger, monkeypatch):
+    class Broken(MemoryApiKeys):
+        is_broken = False
+
+        def get(self, id):
+            if self.is_broken:
+                raise RuntimeError("a defect")
+            return super().get(id)
+
+    monkeypatch.setattr(access, "RECHECK_S", 0.01)
+    monkeypatch.setattr(fresh, "FRESH_S", 0.0)
+    keys = Broken()
+    given = Access([KeyAuthenticator(keys)], Visibilities(ledger))
+    credentials = Credentials(f"Bearer {stored(keys, role=Role.ADMIN)}")
+    principal = await given.principal(credentials)
+
+    keys.is_broken = True
+    with pytest.raises(RuntimeError, match="a defect"):
+        async with given.rechecked(credentials, principal):
+            await asyncio.Event().wait()
+
+
 # What a creator may give
 
 
