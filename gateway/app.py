@@ -69,6 +69,8 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     # Tokens that list many groups are large; from the default of 8 kB on, gRPC refuses some calls.
     ("grpc.max_metadata_size", 16 << 10),
     ("grpc.absolute_max_metadata_size", 24 << 10),
+    # Of one connection; a client that calls more at once waits. The default is unlimited.
+    ("grpc.max_concurrent_streams", 1_000),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     # Clients that ping more often are disconnected; the default of 5 minutes would do so to ours.
