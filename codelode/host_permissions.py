@@ -168,6 +168,7 @@ class SyncOutcome:
     synced_at: float = 0.0  # when the last successful attempt began; 0: none since a refusal
     attempted_at: float = 0.0
     error: str = ""  # of the last attempt
+    notice: str = ""  # what a successful attempt could not read
     repositories: int = 0
     accounts: int = 0
     requests: int = 0  # of the last attempt

@@ -76,6 +76,8 @@ def _remarks(connections: tuple[ConnectionPermissions, ...]) -> Iterator[str]:
         if one.error:
             tried = printing.moment(one.attempted_at)
             yield f"{one.connection}: the attempt at {tried} failed: {one.error}"
+        if one.notice:
+            yield f"{one.connection}: {one.notice}"
         if one.closed_because and one.closed_because != one.error:
             reason = one.closed_because
             yield f"{one.connection}: only admins see its repositories, because {reason}"

@@ -47,6 +47,7 @@ class ConnectionPermissions:
     accounts: int
     requests: int  # of the last attempt
     error: str  # likewise
+    notice: str  # what the last attempt could not read although it was successful
     closed_because: str  # why only admins see the repositories; empty: their readers do
     is_due: bool  # a sync was asked for, or is due, and is not done yet
 

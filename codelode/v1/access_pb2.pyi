@@ -280,6 +280,7 @@ class ConnectionPermissions(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     CLOSED_BECAUSE_FIELD_NUMBER: _builtins.int
     IS_DUE_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     connection: _builtins.str
     kind: _builtins.str
     """"github", "gitlab", "gitea"."""
@@ -301,6 +302,8 @@ class ConnectionPermissions(_message.Message):
     """Why nobody but admins sees the repositories now; empty: they are open to their readers."""
     is_due: _builtins.bool
     """A sync was asked for, or is due, and is not done yet."""
+    notice: _builtins.str
+    """What the last attempt could not read although it was successful; empty: it read everything."""
     def __init__(
         self,
         *,
@@ -317,10 +320,11 @@ class ConnectionPermissions(_message.Message):
         error: _builtins.str = ...,
         closed_because: _builtins.str = ...,
         is_due: _builtins.bool = ...,
+        notice: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "attempted_at", b"attempted_at", "closed_because", b"closed_because", "connection", b"connection", "error", b"error", "every_s", b"every_s", "is_due", b"is_due", "kind", b"kind", "max_age_s", b"max_age_s", "prefix", b"prefix", "repositories", b"repositories", "requests", b"requests", "synced_at", b"synced_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "attempted_at", b"attempted_at", "closed_because", b"closed_because", "connection", b"connection", "error", b"error", "every_s", b"every_s", "is_due", b"is_due", "kind", b"kind", "max_age_s", b"max_age_s", "notice", b"notice", "prefix", b"prefix", "repositories", b"repositories", "requests", b"requests", "synced_at", b"synced_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

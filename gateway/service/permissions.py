@@ -81,6 +81,7 @@ def _shown(state: SyncState) -> ConnectionPermissions:
         accounts=outcome.accounts,
         requests=outcome.requests,
         error=outcome.error,
+        notice=outcome.notice,
         closed_because=state.closed_because(now),
         is_due=state.is_due(now),
     )

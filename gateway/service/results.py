@@ -234,6 +234,7 @@ class ConnectionPermissions:
     accounts: int
     requests: int  # of the last attempt
     error: str  # likewise
+    notice: str  # what the last attempt could not read although it was successful
     closed_because: str  # empty: the repositories are open to their readers
     is_due: bool
 

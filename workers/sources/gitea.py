@@ -97,6 +97,7 @@ async def _grant(
     seen = asked.rows("/repos/search", params, headers={"Sudo": login}, within="data")
     try:
         readable = [str(row["id"]) async for row in seen if row["permissions"]["pull"]]
-    except (Refused, Missing):
+    except (Refused, Missing) as exc:
+        asked.withheld.append(str(exc))
         return
     built.grant(account, readable)

@@ -121,10 +121,11 @@ class _Reading:
         self._built.grant_all(members, await self._ids(f"{path}/repos", _PAGE))
 
     async def _ids(self, path: str, params: Params) -> list[str]:
-        """Return the ids of a list; none if it is gone or hidden from the token."""
+        """Return the ids of a list; none, with a note, if it is gone or hidden from the token."""
         try:
             return [str(row["id"]) async for row in self._asked.rows(path, params)]
-        except (Refused, Missing):
+        except (Refused, Missing) as exc:
+            self._asked.withheld.append(str(exc))
             return []
 
     async def _pages(self, query: str, field: str) -> AsyncIterator[Any]:

@@ -81,7 +81,8 @@ async def _add_members(asked: Host, built: PermissionsBuilder, project: str) -> 
     """Add who reads the code of a project as its member; nobody if the token does not reach it."""
     try:
         members = [row async for row in asked.rows(f"/projects/{project}/members/all", _PAGE)]
-    except (Refused, Missing):
+    except (Refused, Missing) as exc:
+        asked.withheld.append(str(exc))
         return
     for row in members:
         if row["state"] == "active" and row["access_level"] >= _READS_CODE:

@@ -69,6 +69,7 @@ class Host:
     pages_held: Pages
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     requests: int = 0  # that were sent
+    withheld: list[str] = field(default_factory=list)  # why lists of readers could not be read
 
     async def __aenter__(self) -> Host:
         self._slots = asyncio.Semaphore(AT_ONCE)

@@ -36,6 +36,11 @@ log = structlog.get_logger("workers")
 #: How long a worker holds a connection without renewing it, and how often it does, seconds.
 HOLD_S, RENEW_S = 30.0, 8.0
 
+NO_FILE = (
+    "a worker runs without CODELODE_SOURCES, so it reads no permissions; set it for all workers, "
+    "or name a file without connections to end the permission sync"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Connector:
@@ -86,10 +91,17 @@ class PermissionSync:
             self._states.release(name, owner)
 
     def _followed(self) -> Mapping[str, Connection]:
-        """Return the connections to sync, as the file has them; the last good ones if it is bad."""
+        """Return the connections to sync, as the file has them; the last good ones if it is bad.
+
+        Without a file, what is declared stays declared: if only this worker lacks the setting,
+        the repositories of a connection must not fall back to their labels.
+        """
+        if self._path is None:
+            self._states.report(NO_FILE if self._states.states() else "")
+            return {}
         problem = ""
         try:
-            self._connections = sources.read(self._path) if self._path else ()
+            self._connections = sources.read(self._path)
             self._states.declare([_declared(one) for one in self._connections if one.permissions])
         except InvalidSettings as exc:
             problem = f"{exc}; its last good version stays in force"
@@ -99,7 +111,9 @@ class PermissionSync:
 
     def _run(self, connection: Connection, state: SyncState, owner: str) -> None:
         name, started = connection.name, self._now()
-        attempt = replace(state.outcome, attempted_at=started, wanted=state.wanted, error="")
+        attempt = replace(
+            state.outcome, attempted_at=started, wanted=state.wanted, error="", notice=""
+        )
         counted: list[Host] = []
         packed: bytes | None = None
         try:
@@ -111,6 +125,7 @@ class PermissionSync:
                 synced_at=started,
                 repositories=len(found.addresses),
                 accounts=len(found.readers),
+                notice=_notice([reason for host in counted for reason in host.withheld]),
             )
         except (Refused, Missing) as exc:
             packed = HostPermissions().packed()
@@ -127,6 +142,7 @@ class PermissionSync:
             connection=name,
             stored=is_stored,
             error=outcome.error,
+            notice=outcome.notice,
             repositories=outcome.repositories,
             accounts=outcome.accounts,
             requests=outcome.requests,
@@ -176,6 +192,13 @@ def _declared(connection: Connection) -> SyncDeclaration:
         emails=found.emails,
         claim=found.claim,
     )
+
+
+def _notice(withheld: list[str]) -> str:
+    if not withheld:
+        return ""
+    lists = "1 list" if len(withheld) == 1 else f"{len(withheld)} lists"
+    return f"{lists} of readers could not be read, so nobody has rights from them: {withheld[0]}"
 
 
 def _first(group: ExceptionGroup[Exception]) -> Exception:

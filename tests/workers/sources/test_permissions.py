@@ -192,9 +192,15 @@ def test_gitlab_for_a_group_lists_no_accounts_of_the_server_unless_addresses_mat
 def test_gitlab_members_that_the_token_may_not_see_are_nobody(tmp_path, gitlab):
     world = World(tmp_path, gitlab, "gitlab", organisation="")
     gitlab.hidden = {21}
-    assert world.run().error == ""
+    outcome = world.run()
 
+    assert outcome.error == ""
+    assert "1 list of readers could not be read" in outcome.notice
+    assert "/projects/21/members/all with 404" in outcome.notice
     assert "acme/secret" not in world.readers()["1"]
+    gitlab.hidden = set()
+    assert world.run().notice == ""
+    assert "acme/secret" in world.readers()["1"]
 
 
 # What a host refuses, and when it is away
@@ -404,11 +410,21 @@ def test_a_broken_file_keeps_the_last_good_version(world):
     assert world.states.problem() == ""
 
 
-def test_without_a_file_nothing_is_declared(world):
+def test_a_worker_without_a_file_declares_nothing_and_says_so(world):
+    PermissionSync("", world.states).due()
+    assert (world.states.states(), world.states.problem()) == ((), "")
     world.run()
-    other = PermissionSync("", world.states)
 
-    assert other.due() == ()
+    assert PermissionSync("", world.states).due() == ()
+    assert [one.declared.name for one in world.states.states()] == ["work"]
+    assert "without CODELODE_SOURCES" in world.states.problem()
+
+
+def test_a_file_without_connections_ends_the_permission_sync(world):
+    world.run()
+    world.path.write_text("connections: []\n")
+
+    assert world.sync.due() == ()
     assert world.states.states() == ()
 
 
