@@ -43,9 +43,10 @@ from gateway.access.identity import Authenticator
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
-from gateway.api.rpc.interceptors import Calls
+from gateway.api.rpc.interceptors import Interceptor
 from gateway.api.rpc.services import AccessService, GraphService, IndexService, SearchService
 from gateway.caching_embedder import CachingEmbedder
+from gateway.calls import Calls
 from gateway.health import Health
 from gateway.jobs import CeleryJobs
 from gateway.service import Dependencies, audit_log, limits
@@ -172,10 +173,10 @@ class Gateway:
             _access(dependencies, self._access_file, hosts),
             limits.limiter(self._settings, dependencies.call_limits),
             dependencies.audit_log,
-            with_certificates=bool(self._settings.listen_mtls),
         )
         self._following: asyncio.Task[None] | None = None  # of the access file
-        self._server = aio.server(interceptors=[self._calls], options=OPTIONS)
+        interceptor = Interceptor(self._calls, with_certificates=bool(self._settings.listen_mtls))
+        self._server = aio.server(interceptors=[interceptor], options=OPTIONS)
         self._renewal: asyncio.Task[None] | None = None  # of the certificate
         self.port = 0  # the bound port, also when `listen` asked for any
         self.mtls_port = 0  # that of `listen_mtls`

@@ -22,7 +22,7 @@ from codelode.access import Principal
 from codelode.errors import CodelodeError, InvalidSettings
 from codelode.settings import Settings
 from gateway.service.audit import CallFacts
-from gateway.service.limits import KINDS, Kind
+from gateway.service.capabilities import CAPABILITIES, Kind
 from gateway.throttle import Throttle
 
 #: Most records that wait to be written, usually about 10 MB; more are lost, and counted.
@@ -131,7 +131,7 @@ class AuditLog:
 
     def record(self, call: Call) -> None:
         """Record a call: always one that changes something, or without a principal."""
-        is_read = KINDS.get(call.function, Kind.WRITE) is not Kind.WRITE
+        is_read = CAPABILITIES[call.function].kind is not Kind.WRITE
         if is_read and not self._reads and call.principal is not None:
             return
         if self._waiting.qsize() >= MAX_WAITING:

@@ -18,11 +18,11 @@ from codelode.api_keys import ApiKey
 from codelode.errors import Denied, InvalidQuery, NotFound
 from codelode.repository_globs import Within, literals
 from gateway.service.audit import note
+from gateway.service.capabilities import permitted
 from gateway.service.catalog import unknown
 from gateway.service.dependencies import Dependencies
 from gateway.service.requests import CreateKeyRequest
 from gateway.service.results import CreatedKey, Key, key_of
-from gateway.service.roles import permitted
 
 #: Longest life of a key, seconds: ten years.
 MAX_LIFE_S = 10 * 365 * 86_400

@@ -1,8 +1,8 @@
 """Limit how often each principal may call, and how many of its calls work at once.
 
-Every face admits a call here before it calls the service function. All gateways count together,
-in Redis; while it is away each counts by itself, so that nobody is refused for that reason, and
-nobody is unlimited either. A refused call is told when to try again.
+`gateway.calls` admits the calls of every face here. All gateways count together, in Redis; while it
+is away each counts by itself, so that nobody is refused for that reason, and nobody is unlimited
+either. A refused call is told when to try again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from enum import StrEnum
 from uuid import uuid4
 
 import structlog
@@ -21,6 +20,7 @@ from codelode.errors import Busy
 from codelode.loopback import is_on_loopback
 from codelode.ports import CallLimit, CallLimits
 from codelode.settings import Settings
+from gateway.service.capabilities import CAPABILITIES, Kind
 from gateway.throttle import Throttle
 
 #: A full bucket has the tokens of so many seconds, so that a person or a script may begin fast.
@@ -33,42 +33,6 @@ RETRY_S = 0.5
 LOG_INTERVAL_S = 1.0
 
 _log = structlog.get_logger("gateway")
-
-
-class Kind(StrEnum):
-    """The kinds of calls, each with a limit of its own."""
-
-    SEARCH = "search"
-    CONTEXT = "context"  # calls that read a lot for one answer
-    WRITE = "write"
-    STREAM = "stream"
-
-
-#: The kind of each service function.
-KINDS: Mapping[str, Kind] = {
-    "search": Kind.SEARCH,
-    "similar": Kind.SEARCH,
-    "repositories": Kind.SEARCH,
-    "failures": Kind.SEARCH,
-    "status": Kind.SEARCH,
-    "context": Kind.CONTEXT,
-    "explain": Kind.CONTEXT,
-    "graph": Kind.CONTEXT,
-    "register": Kind.WRITE,
-    "remove": Kind.WRITE,
-    "start": Kind.WRITE,
-    "cancel": Kind.WRITE,
-    "enrich": Kind.WRITE,
-    "retry_failures": Kind.WRITE,
-    "set_default": Kind.WRITE,
-    "label": Kind.WRITE,
-    "create_key": Kind.WRITE,
-    "list_keys": Kind.SEARCH,
-    "revoke_key": Kind.WRITE,
-    "permissions": Kind.SEARCH,
-    "sync_permissions": Kind.WRITE,
-    "watch": Kind.STREAM,
-}
 
 
 def are_on(settings: Settings) -> bool:
@@ -114,7 +78,7 @@ class Limiter:
     @asynccontextmanager
     async def admitted(self, principal: Principal, function: str) -> AsyncIterator[None]:
         """Count the call of a service function while it works. Raises Busy beyond a limit."""
-        kind = KINDS.get(function, Kind.WRITE)
+        kind = CAPABILITIES[function].kind
         limit = self._by_kind[kind]
         if self._counts is None:
             yield

@@ -9,10 +9,10 @@ from codelode.access import Principal
 from codelode.errors import Denied, NotFound
 from codelode.host_permissions import SyncState
 from gateway.service.audit import note
+from gateway.service.capabilities import permitted
 from gateway.service.catalog import unknown
 from gateway.service.dependencies import Dependencies
 from gateway.service.results import ConnectionPermissions, Permissions
-from gateway.service.roles import permitted
 
 NONE = (
     "no connection has permission sync: declare one with `permissions:` in the file that "

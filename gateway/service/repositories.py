@@ -15,10 +15,10 @@ from codelode.repository_globs import MAX_GLOB_CHARS, Within, matcher
 from codelode.repository_globs import problem as problem_of
 from gateway.service import results
 from gateway.service.audit import note
+from gateway.service.capabilities import permitted, require
 from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.dependencies import Dependencies
 from gateway.service.requests import RegisterRequest
-from gateway.service.roles import ROLES, permitted, require
 
 #: Runs among which those of a ref that are not over are found: as many as the ledger keeps.
 RUNS_LOOKED_AT = 1_000
@@ -86,7 +86,7 @@ def registered(
     """Register what the request names; see `codelode.registration`."""
     label = _checked_label(request.label)
     if label is not None:
-        require(principal, ROLES["label"], what="label")
+        require(principal, "label")
     found = registration.register(
         dependencies.ledger,
         _registrable(principal),

@@ -23,11 +23,11 @@ from codelode.model import (
     RunState,
 )
 from gateway.service.audit import involve, note
+from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
 from gateway.service.repositories import registered, settled
 from gateway.service.requests import StartRequest
-from gateway.service.roles import permitted
 
 #: Polling interval of a watched run: after a change, and the longest, seconds.
 WATCH_S = (0.05, 0.2)

@@ -17,6 +17,7 @@ from gateway.options import Options
 from gateway.service import paging, queries
 from gateway.service.answers import AnswerCache, NewAnswer
 from gateway.service.audit import involve, note
+from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.coverage import MAX_REPOSITORIES, Coverage
 from gateway.service.dependencies import Dependencies, reads_index, start_in_thread
@@ -29,7 +30,6 @@ from gateway.service.results import (
     context_answer,
     search_answer,
 )
-from gateway.service.roles import permitted
 from gateway.state import Backends, SearchQuery, SearchState
 
 NOTHING_INDEXED = "nothing is indexed yet: start with `codelode index URL`"

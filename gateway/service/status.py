@@ -10,12 +10,12 @@ from codelode import __version__, deadline
 from codelode.access import Principal, Role
 from codelode.model import FileRecord, FileState, RefName, RepositoryName
 from gateway.service import paging, queries
+from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies, Queue, reads_index
 from gateway.service.repositories import listed
 from gateway.service.requests import FailuresRequest
 from gateway.service.results import Failures, Status, file_failure
-from gateway.service.roles import permitted
 from gateway.state import Backends
 
 RECENT_RUNS = 20

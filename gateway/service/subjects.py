@@ -12,12 +12,12 @@ from gateway.expand import graph as expand
 from gateway.expand.graph import BACKWARD, FORWARD, GraphQuery, Relation
 from gateway.service import queries
 from gateway.service.audit import involve, note
+from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.coverage import MAX_REPOSITORIES
 from gateway.service.dependencies import Dependencies, reads_index
 from gateway.service.requests import ExplainRequest, GraphRequest
 from gateway.service.results import ExplainAnswer, GraphAnswer, explain_answer
-from gateway.service.roles import permitted
 from gateway.state import Backends
 
 DEFAULT_DEPTH, MAX_DEPTH = 3, 5

@@ -57,8 +57,9 @@ from gateway.access.identity import Identity
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
-from gateway.api.rpc.interceptors import Calls
+from gateway.api.rpc.interceptors import Interceptor
 from gateway.api.rpc.services import AccessService, GraphService, IndexService, SearchService
+from gateway.calls import Calls
 from gateway.service import limits
 from tests.worlds import World
 
@@ -333,7 +334,7 @@ class Served:
             Access(known, visibilities), None, limits.wrong_credentials(given.settings)
         )
         calls = Calls(guarded, limits.limiter(given.settings, None))
-        self._server = aio.server(interceptors=[calls])
+        self._server = aio.server(interceptors=[Interceptor(calls)])
         search_pb2_grpc.add_SearchServiceServicer_to_server(SearchService(given), self._server)
         graph_pb2_grpc.add_GraphServiceServicer_to_server(GraphService(given), self._server)
         index_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(given), self._server)

@@ -33,9 +33,9 @@ from gateway.access.attempts import MAX_REMEMBERED, GuardedAccess, network
 from gateway.access.identity import Credentials
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
-from gateway.api.rpc.functions import FUNCTIONS
 from gateway.app import Gateway
-from gateway.service.limits import KINDS, Kind, Limiter, are_on
+from gateway.service.capabilities import CAPABILITIES, FUNCTIONS, Kind
+from gateway.service.limits import Limiter, are_on
 
 CODE = grpc.StatusCode
 RIGHT = (("authorization", "Bearer sesame"),)
@@ -203,7 +203,7 @@ async def test_principals_do_not_use_up_each_others_limit():
 
 def test_every_service_function_has_a_kind_of_limit():
     functions = {name for name in service.__all__ if inspect.isroutine(getattr(service, name))}
-    assert set(KINDS) == functions
+    assert set(CAPABILITIES) == functions
 
 
 def test_every_method_names_its_service_function():
@@ -214,4 +214,3 @@ def test_every_method_names_its_service_function():
         for method in found.methods
     }
     assert set(FUNCTIONS) == methods
-    assert set(FUNCTIONS.values()) <= set(KINDS)

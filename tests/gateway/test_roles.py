@@ -19,6 +19,7 @@ from codelode.errors import CodelodeError, Denied
 from codelode.settings import Settings
 from gateway import app, service
 from gateway.app import Gateway
+from gateway.service.capabilities import CAPABILITIES
 from gateway.service.requests import (
     CreateKeyRequest,
     ExplainRequest,
@@ -29,8 +30,8 @@ from gateway.service.requests import (
     SimilarRequest,
     StartRequest,
 )
-from gateway.service.roles import ROLES
 
+ROLES = {name: one.role for name, one in CAPABILITIES.items()}
 URL = "https://host.example/acme/http"
 #: Arguments of each service function, by name.
 ARGUMENTS = {

@@ -1,0 +1,180 @@
+"""Admit the calls of every face: find the principal, take the limits, log and record the call.
+
+A face says what it has received and works inside `Calls.admitted`; what it does besides is to
+convert. Streams count against the limits of their principal, but take no turn of
+`gateway.admission`, because they last for minutes and mostly wait; instead, the rights of their
+callers are checked again and again. The service layer adds fields of its own (`hits`, `run`) to the
+log line with `note`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from uuid import uuid4
+
+import structlog
+
+from codelode import deadline
+from codelode.access import Principal
+from codelode.errors import Busy, CodelodeError, TimedOut
+from gateway.access.attempts import GuardedAccess
+from gateway.access.identity import Credentials
+from gateway.admission import Admission
+from gateway.service import audit
+from gateway.service.audit import note
+from gateway.service.audit_log import AuditLog, Call
+from gateway.service.capabilities import CAPABILITIES, Kind
+from gateway.service.limits import Limiter
+
+#: Request ids of callers go into the logs, so only short ones without control characters are used.
+_ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+
+log = structlog.get_logger("gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A call as a face has received it."""
+
+    face: str  # the event of its log line
+    method: str  # in the words of the face
+    function: str  # of the service
+    request_id: str
+    source: str  # address of the caller
+    credentials: Credentials
+    remaining_s: Callable[[], float | None]  # until its deadline; None: it has none
+    #: Returns the face's name of an outcome: an error, a cancellation, or None for an answer.
+    code: Callable[[BaseException | None], str]
+
+
+@dataclass(slots=True)
+class _Outcome:
+    principal: Principal | None = None
+    error: BaseException | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a limit refused the call before it began to work.
+
+        Such calls come by the thousand; `admission` and `limits` count them in one line a second.
+        """
+        return isinstance(self.error, Busy) and self.error.retry_s > 0
+
+
+class Calls:
+    """Admits the calls of all faces; `idle` is set while none of them is running."""
+
+    def __init__(
+        self, access: GuardedAccess, limiter: Limiter, audit_log: AuditLog | None = None
+    ) -> None:
+        self._access = access
+        self._limiter = limiter
+        self._audit_log = audit_log
+        self._admission = Admission()
+        self._running = 0
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    @asynccontextmanager
+    async def admitted(self, received: Received) -> AsyncIterator[Principal]:
+        """Yield the principal of a call when it may work; log and record the call when it is over.
+
+        Raises Unauthenticated, Unavailable, TimedOut, and Busy beyond a limit.
+        """
+        with self._counted(), self._recorded(received) as outcome:
+            principal = await self._access.principal(received.credentials, source=received.source)
+            outcome.principal = principal
+            note(principal=principal.name)
+            _check_deadline(received)
+            async with (
+                self._limiter.admitted(principal, received.function),
+                self._turn(received, principal),
+            ):
+                yield principal
+
+    def _turn(self, received: Received, principal: Principal) -> AbstractAsyncContextManager[None]:
+        if CAPABILITIES[received.function].kind is Kind.STREAM:
+            return self._access.rechecked(received.credentials, principal)
+        return self._admission.admitted(received.remaining_s())
+
+    @contextmanager
+    def _recorded(self, received: Received) -> Iterator[_Outcome]:
+        """Log and record the call when it is over, however it ends, unless a limit refused it."""
+        structlog.contextvars.clear_contextvars()
+        note(request_id=received.request_id)
+        outcome, facts, started = _Outcome(), audit.begin(), time.perf_counter()
+        try:
+            with deadline.calling(received.remaining_s()):
+                yield outcome
+        except BaseException as error:
+            outcome.error = error
+            _report(error, received.request_id)
+            raise
+        finally:
+            if not outcome.is_refused:
+                _log(received, outcome, started)
+                self._audit(received, outcome, facts)
+
+    def _audit(self, received: Received, outcome: _Outcome, facts: audit.CallFacts) -> None:
+        if self._audit_log is not None:
+            self._audit_log.record(
+                Call(
+                    function=received.function,
+                    source=received.source,
+                    request_id=received.request_id,
+                    principal=outcome.principal,
+                    facts=facts,
+                    error=outcome.error,
+                )
+            )
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._running += 1
+        self.idle.clear()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self.idle.set()
+
+
+def request_id(given: object) -> str:
+    """Return the id that the caller gives its call if it is acceptable, else a new one."""
+    if isinstance(given, str) and _ACCEPTABLE_ID.fullmatch(given):
+        return given
+    return uuid4().hex[:16]
+
+
+def _check_deadline(received: Received) -> None:
+    remaining_s = received.remaining_s()
+    if remaining_s is not None and remaining_s <= 0:
+        raise TimedOut("the deadline had passed before the call began")
+
+
+def _report(error: BaseException, request_id: str) -> None:
+    """Add our errors to the log line of the call, and log the traceback of others."""
+    if isinstance(error, CodelodeError):
+        note(error=str(error))
+    elif isinstance(error, Exception):
+        log.exception("defect", request_id=request_id)
+
+
+def _log(received: Received, outcome: _Outcome, started: float) -> None:
+    """Log one line, after the answer is sent, which would otherwise be delayed by 0.3 ms."""
+    line = partial(
+        log.info,
+        received.face,
+        method=received.method,
+        code=received.code(outcome.error),
+        took_ms=round(1000 * (time.perf_counter() - started), 2),
+        **structlog.contextvars.get_contextvars(),
+    )
+    asyncio.get_running_loop().call_soon(line)
