@@ -22,7 +22,7 @@ from codelode.client.request import (
     search_request,
     texts,
 )
-from codelode.client.results import About, Context, SearchResult
+from codelode.client.results import About, Context, FileLines, SearchResult
 from codelode.v1 import search_pb2
 
 if TYPE_CHECKING:
@@ -111,6 +111,20 @@ def similar(
         filters=filters(ref, **values),
     )
     return _call("SearchService/Similar", request, search_pb2.SearchResponse, results.search_result)
+
+
+@encodable
+def read(
+    path: str, *, repository: str = "", ref: str = "", start_line: int = 0, end_line: int = 0
+) -> Call[FileLines]:
+    """Return lines of an indexed file; without lines, all of it, if one answer may hold it.
+
+    Raises NotFound, and InvalidQuery for lines that the file does not have.
+    """
+    request = search_pb2.ReadFileRequest(
+        repository=repository, path=path, ref=ref, start_line=start_line, end_line=end_line
+    )
+    return _call("SearchService/ReadFile", request, search_pb2.ReadFileResponse, results.file_lines)
 
 
 @encodable

@@ -70,6 +70,7 @@ class Client:
     search = _method(calls.search)
     context = _method(calls.context)
     similar = _method(calls.similar)
+    read = _method(calls.read)
     explain = _method(calls.explain)
     graph = _method(calls.graph)
     cancel = _method(calls.cancel)

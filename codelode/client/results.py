@@ -171,6 +171,23 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
+class FileLines:
+    """Lines of a file at the indexed commit."""
+
+    repository: str
+    path: str
+    language: str
+    start_line: int
+    end_line: int  # of the last line in `content`
+    line_count: int  # of the whole file, without blank lines at its end
+    content: str
+    truncated: bool  # more was asked for than one answer may hold: go on after `end_line`
+    revision: str  # empty while the first run is under way
+    url: str  # of the lines at the code host; empty: it is not known
+    coverage: tuple[Coverage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class About:
     """The description of a file or a symbol."""
 
@@ -274,6 +291,22 @@ def found_file(message: search_pb2.FoundFile) -> FoundFile:
 
 def context(message: search_pb2.ContextResponse) -> Context:
     return Context(message.text, message.tokens, search_result(message.search), message.left_out)
+
+
+def file_lines(message: search_pb2.ReadFileResponse) -> FileLines:
+    return FileLines(
+        repository=message.repository,
+        path=message.path,
+        language=message.language,
+        start_line=message.start_line,
+        end_line=message.end_line,
+        line_count=message.line_count,
+        content=message.content,
+        truncated=message.truncated,
+        revision=message.revision,
+        url=message.url,
+        coverage=coverage(message.coverage),
+    )
 
 
 def about(message: search_pb2.ExplainResponse) -> About:

@@ -924,6 +924,94 @@ class SimilarRequest(_message.Message):
 Global___SimilarRequest: _TypeAlias = SimilarRequest  # noqa: Y015
 
 @_typing.final
+class ReadFileRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    REF_FIELD_NUMBER: _builtins.int
+    START_LINE_FIELD_NUMBER: _builtins.int
+    END_LINE_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    ref: _builtins.str
+    start_line: _builtins.int
+    """First line, beginning at 1. 0 means the first of the file."""
+    end_line: _builtins.int
+    """Last line. 0 means the last of the file."""
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        ref: _builtins.str = ...,
+        start_line: _builtins.int = ...,
+        end_line: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_line", b"end_line", "path", b"path", "ref", b"ref", "repository", b"repository", "start_line", b"start_line"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadFileRequest: _TypeAlias = ReadFileRequest  # noqa: Y015
+
+@_typing.final
+class ReadFileResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    START_LINE_FIELD_NUMBER: _builtins.int
+    END_LINE_FIELD_NUMBER: _builtins.int
+    LINE_COUNT_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    language: _builtins.str
+    start_line: _builtins.int
+    end_line: _builtins.int
+    """Of the last line in `content`: an answer has at most 2,000 lines and 200,000 characters."""
+    line_count: _builtins.int
+    """Of the whole file, without blank lines at its end."""
+    content: _builtins.str
+    truncated: _builtins.bool
+    """More was asked for than one answer may hold: go on after `end_line`."""
+    revision: _builtins.str
+    """The indexed commit; empty while the first run is under way."""
+    url: _builtins.str
+    """The lines at the code host; empty: not known."""
+    @_builtins.property
+    def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]: ...
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        language: _builtins.str = ...,
+        start_line: _builtins.int = ...,
+        end_line: _builtins.int = ...,
+        line_count: _builtins.int = ...,
+        content: _builtins.str = ...,
+        truncated: _builtins.bool = ...,
+        revision: _builtins.str = ...,
+        url: _builtins.str = ...,
+        coverage: _abc.Iterable[Global___Coverage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "coverage", b"coverage", "end_line", b"end_line", "language", b"language", "line_count", b"line_count", "path", b"path", "repository", b"repository", "revision", b"revision", "start_line", b"start_line", "truncated", b"truncated", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadFileResponse: _TypeAlias = ReadFileResponse  # noqa: Y015
+
+@_typing.final
 class ExplainRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -50,6 +50,11 @@ class SearchServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_search__pb2.SimilarRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_search__pb2.SearchResponse.FromString,
                 _registered_method=True)
+        self.ReadFile = channel.unary_unary(
+                '/codelode.v1.SearchService/ReadFile',
+                request_serializer=codelode_dot_v1_dot_search__pb2.ReadFileRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.ReadFileResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/codelode.v1.SearchService/Explain',
                 request_serializer=codelode_dot_v1_dot_search__pb2.ExplainRequest.SerializeToString,
@@ -82,6 +87,13 @@ class SearchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadFile(self, request, context):
+        """Returns lines of an indexed file.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Explain(self, request, context):
         """Returns what is known about a file or a symbol.
         """
@@ -106,6 +118,11 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.Similar,
                     request_deserializer=codelode_dot_v1_dot_search__pb2.SimilarRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_search__pb2.SearchResponse.SerializeToString,
+            ),
+            'ReadFile': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadFile,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.ReadFileRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.ReadFileResponse.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
@@ -195,6 +212,33 @@ class SearchService(object):
             '/codelode.v1.SearchService/Similar',
             codelode_dot_v1_dot_search__pb2.SimilarRequest.SerializeToString,
             codelode_dot_v1_dot_search__pb2.SearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadFile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/ReadFile',
+            codelode_dot_v1_dot_search__pb2.ReadFileRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.ReadFileResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,8 @@ class SearchServiceStub:
     """Returns the best chunks as one text for an agent, within a token budget."""
     Similar: _grpc.UnaryUnaryMultiCallable[_search_pb2.SimilarRequest, _search_pb2.SearchResponse]
     """Returns code that is similar to the code at a location or to a snippet."""
+    ReadFile: _grpc.UnaryUnaryMultiCallable[_search_pb2.ReadFileRequest, _search_pb2.ReadFileResponse]
+    """Returns lines of an indexed file."""
     Explain: _grpc.UnaryUnaryMultiCallable[_search_pb2.ExplainRequest, _search_pb2.ExplainResponse]
     """Returns what is known about a file or a symbol."""
 
@@ -53,6 +55,8 @@ class SearchServiceAsyncStub(SearchServiceStub):
     """Returns the best chunks as one text for an agent, within a token budget."""
     Similar: _aio.UnaryUnaryMultiCallable[_search_pb2.SimilarRequest, _search_pb2.SearchResponse]  # type: ignore[assignment]
     """Returns code that is similar to the code at a location or to a snippet."""
+    ReadFile: _aio.UnaryUnaryMultiCallable[_search_pb2.ReadFileRequest, _search_pb2.ReadFileResponse]  # type: ignore[assignment]
+    """Returns lines of an indexed file."""
     Explain: _aio.UnaryUnaryMultiCallable[_search_pb2.ExplainRequest, _search_pb2.ExplainResponse]  # type: ignore[assignment]
     """Returns what is known about a file or a symbol."""
 
@@ -82,6 +86,14 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.SearchResponse, _abc.Awaitable[_search_pb2.SearchResponse]]:
         """Returns code that is similar to the code at a location or to a snippet."""
+
+    @_abc_1.abstractmethod
+    def ReadFile(
+        self,
+        request: _search_pb2.ReadFileRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.ReadFileResponse, _abc.Awaitable[_search_pb2.ReadFileResponse]]:
+        """Returns lines of an indexed file."""
 
     @_abc_1.abstractmethod
     def Explain(

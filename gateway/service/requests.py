@@ -72,6 +72,17 @@ class SimilarRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """Lines of an indexed file. An `end_line` of 0 is the last line."""
+
+    path: str
+    repository: str = ""
+    ref: str = ""
+    start_line: int = 0
+    end_line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainRequest:
     """A path, or the name of a symbol, to describe."""
 

@@ -146,6 +146,23 @@ class ExplainAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class FileLines:
+    """Lines of a file at the indexed commit."""
+
+    repository: RepositoryName
+    path: str
+    language: str
+    start_line: int
+    end_line: int  # of the last line in `content`
+    line_count: int  # of the whole file, without blank lines at its end
+    content: str
+    truncated: bool  # more was asked for than one answer may hold
+    revision: str  # the indexed commit; empty while the first run is under way
+    url: str  # of the lines at the code host; empty: it is not known
+    coverage: tuple[Coverage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GraphAnswer:
     """The links around a file or a symbol."""
 

@@ -114,6 +114,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     failures: list[index_pb2.FileFailure] = field(default_factory=list)
     #: Nothing is there to be tried again.
     nothing_to_retry: bool = False
+    is_long: bool = False  # a file is longer than an answer may be
     #: Every call fails with it.
     error: status_pb2.Status | None = None
     requests: list[object] = field(default_factory=list)
@@ -166,6 +167,20 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     def Similar(self, request, context):
         self._note(request, context)
         return search_pb2.SearchResponse(hits=self.hits, took_ms=1.5)
+
+    def ReadFile(self, request, context):
+        self._note(request, context)
+        return search_pb2.ReadFileResponse(
+            repository="acme/http",
+            path=request.path,
+            language="python",
+            start_line=9,
+            end_line=10,
+            line_count=12,
+            content="def retry(call):\n    \x1b[31mcall()",
+            truncated=self.is_long,
+            revision="a" * 40,
+        )
 
     def Explain(self, request, context):
         self._note(request, context)

@@ -32,6 +32,7 @@ from gateway.service.requests import (
     GivenFilters,
     GivenOptions,
     GraphRequest,
+    ReadRequest,
     SearchRequest,
     SimilarRequest,
 )
@@ -164,6 +165,9 @@ class PythonClient:
         )
         return self._shown(found)
 
+    def _read(self, request):
+        return asdict(self._client.read(**asdict(request)))
+
     def _explain(self, request):
         found = asdict(self._client.explain(**asdict(request)))
         return {"subject_kind": found.pop("kind"), **found}
@@ -250,6 +254,12 @@ class CommandLine:
         yield from ("similar", f"{request.path}:{request.line}", "--json")
         yield from ("--repo", request.repository, "--ref", request.ref, "--top-k", request.top_k)
         yield from filter_arguments(request.filters, repositories="--in")
+
+    def _read(self, request):
+        first, last = request.start_line, request.end_line
+        lines = f":{first}-{last}" if last else f":{first}" if first else ""
+        where = ("--repo", request.repository, "--ref", request.ref)
+        return ("read", f"{request.path}{lines}", "--json", *where)
 
     def _explain(self, request):
         where = ("--repo", request.repository, "--ref", request.ref)
@@ -387,6 +397,8 @@ QUESTIONS = {
             top_k=3,
         ),
     ),
+    "the text of a file": ("read", ReadRequest("src/retry.js", "acme/http")),
+    "lines of a file": ("read", ReadRequest("src/retry.js", "acme/http", "main", 1, 2)),
     "a file": ("explain", ExplainRequest("src/client.js")),
     "a symbol": ("explain", ExplainRequest("retry", "acme/http", "main")),
     "dependencies": ("graph", GraphRequest("src/client.js", "acme/http")),
@@ -403,6 +415,7 @@ REQUIRED = {
     "search": {"hits", "notices", "coverage"},
     "context": {"text", "tokens", "left_out", "coverage"},
     "similar": {"hits", "notices", "coverage"},
+    "read": {"content", "start_line", "end_line", "line_count", "revision", "url", "coverage"},
     "explain": {
         *("subject_kind", "summary", "definitions", "imports", "imported_by", "tests"),
         "coverage",
@@ -473,6 +486,11 @@ WRONG = {
     "a line": ("similar", SimilarRequest("", "acme/http", "src/retry.js", 99, top_k=5)),
     "a place": ("similar", SimilarRequest("", "acme/http", "gone.js", 1, top_k=5)),
     "whose place": ("similar", SimilarRequest("", "", "src/retry.js", 1, top_k=5)),
+    "a file to read": ("read", ReadRequest("gone.js", "acme/http")),
+    "whose file": ("read", ReadRequest("src/retry.js")),
+    "lines after the end": ("read", ReadRequest("src/retry.js", "acme/http", "", 99, 99)),
+    "lines in reverse": ("read", ReadRequest("src/retry.js", "acme/http", "", 2, 1)),
+    "a file of a ref": ("read", ReadRequest("src/retry.js", "acme/http", "mian")),
     "a subject": ("explain", ExplainRequest("Nowhere")),
     "a subject of the graph": ("graph", GraphRequest("Nowhere")),
     "depth": ("graph", GraphRequest("retry", depth=6)),

@@ -468,6 +468,12 @@ KINDS = {
             repository=a.name(), path="lib/store.py", line=2, ref=a.ref(), top_k=5
         ),
     ),
+    "SearchService/ReadFile": (
+        4,
+        lambda a, _: search_pb2.ReadFileRequest(
+            repository=a.name(), path="lib/store.py", ref=a.ref()
+        ),
+    ),
     "SearchService/Explain": (
         8,
         lambda a, _: search_pb2.ExplainRequest(
@@ -695,6 +701,7 @@ def test_no_command_prints_anything_hidden(served, capsys, monkeypatch):
                 ("search", "load", "--repo", one.name),
                 ("context", "how to load"),
                 ("similar", "lib/store.py:2", "--repo", one.name),
+                ("read", "lib/store.py", "--repo", one.name),
                 ("explain", asking.subject()),
                 ("graph", asking.subject(), "--reverse"),
                 ("repos",),

@@ -35,6 +35,7 @@ from gateway.service.requests import (
     GivenFilters,
     GivenOptions,
     GraphRequest,
+    ReadRequest,
     SearchRequest,
     SimilarRequest,
     StartRequest,
@@ -137,6 +138,14 @@ similars = st.one_of(
     ),
     st.builds(SimilarRequest, snippet=st.sampled_from(WORDS), filters=some_filters),
 ).map(lambda one: replace(one, top_k=200))
+reads = st.builds(
+    ReadRequest,
+    path=st.sampled_from(PATHS),
+    repository=names,
+    ref=refs,
+    start_line=st.integers(0, 4),
+    end_line=st.integers(0, 8),
+)
 graphs = st.builds(
     GraphRequest,
     subject=st.sampled_from(SUBJECTS),
@@ -169,6 +178,7 @@ READS = st.one_of(
     calls("search", searches),
     calls("context", searches),
     calls("similar", similars),
+    calls("read", reads),
     calls("explain", st.builds(ExplainRequest, st.sampled_from(SUBJECTS), names, refs)),
     calls("graph", graphs),
     calls("repositories", st.none()),

@@ -26,6 +26,7 @@ from gateway.service.requests import (
     GivenFilters,
     GivenOptions,
     GraphRequest,
+    ReadRequest,
     SearchRequest,
     SimilarRequest,
     StartRequest,
@@ -109,6 +110,10 @@ def similar_request(given: search_pb2.SimilarRequest) -> SimilarRequest:
         filters=_filters(given.filters),
         top_k=given.top_k if given.HasField("top_k") else None,
     )
+
+
+def read_request(given: search_pb2.ReadFileRequest) -> ReadRequest:
+    return ReadRequest(given.path, given.repository, given.ref, given.start_line, given.end_line)
 
 
 def explain_request(given: search_pb2.ExplainRequest) -> ExplainRequest:

@@ -50,6 +50,13 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         answer = await service.similar(self.dependencies, caller(), asked)
         return message(answer, search_pb2.SearchResponse)
 
+    async def ReadFile(
+        self, request: search_pb2.ReadFileRequest, context: CallContext
+    ) -> search_pb2.ReadFileResponse:
+        asked = convert.read_request(request)
+        answer = await service.read(self.dependencies, caller(), asked)
+        return message(answer, search_pb2.ReadFileResponse)
+
     async def Explain(
         self, request: search_pb2.ExplainRequest, context: CallContext
     ) -> search_pb2.ExplainResponse:

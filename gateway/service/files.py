@@ -1,0 +1,91 @@
+"""Read the lines of indexed files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from itertools import accumulate
+
+from codelode.access import Principal
+from codelode.errors import InvalidQuery, NotFound
+from codelode.model import RefName, RepositoryName
+from codelode.permalinks import permalink
+from gateway.expand.passages import lines
+from gateway.service.audit import note
+from gateway.service.capabilities import permitted
+from gateway.service.catalog import VisibleCatalog
+from gateway.service.dependencies import Dependencies, reads_index
+from gateway.service.requests import ReadRequest
+from gateway.service.results import FileLines
+from gateway.state import Backends
+
+#: Lines and characters of one answer at most. A longer first line is cut.
+MAX_LINES = 2_000
+MAX_CHARS = 200_000
+
+
+@permitted
+@reads_index
+async def read(
+    dependencies: Dependencies, backends: Backends, principal: Principal, request: ReadRequest
+) -> FileLines:
+    """Return lines of a file, as they are at the indexed commit. Raises InvalidQuery, NotFound.
+
+    Empty lines at the end of a file are left out. The index holds no files without text.
+    """
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    repository, ref = await asyncio.to_thread(_place, request, catalog)
+    path = request.path.removeprefix("./")
+    held = await backends.chunks.files([(repository, path)], ref)
+    chunks = held[repository, path]
+    if not chunks:
+        raise NotFound(
+            f"{repository} holds no indexed file {path[:200]!r} at this ref; `codelode search` "
+            "finds paths by their words, and `codelode failures --all` names files left out"
+        )
+    text = lines(chunks)
+    last = max((number for number, line in text.items() if line), default=1)
+    start, end = _range(request, last)
+    shown = _bounded(text, start, end)
+    (covered,) = await dependencies.coverage.of([repository], ref)
+    until = start + len(shown) - 1
+    note(lines=len(shown))
+    return FileLines(
+        repository=repository,
+        path=path,
+        language=chunks[0].language,
+        start_line=start,
+        end_line=until,
+        line_count=last,
+        content="\n".join(shown)[:MAX_CHARS],
+        truncated=until < end or len(shown[0]) > MAX_CHARS,
+        revision=covered.revision,
+        url=permalink(covered.url, covered.revision, path, start, until),
+        coverage=(covered,),
+    )
+
+
+def _place(request: ReadRequest, catalog: VisibleCatalog) -> tuple[RepositoryName, RefName]:
+    if not request.path:
+        raise InvalidQuery("path", "is empty; give the path of an indexed file")
+    repository = catalog.known_or_only(request.repository)
+    return repository, catalog.ref(request.ref, [repository])
+
+
+def _range(request: ReadRequest, last: int) -> tuple[int, int]:
+    """Return the first and the last line that are asked for, within the file."""
+    start, end = request.start_line or 1, request.end_line or last
+    if start < 1:
+        raise InvalidQuery("start_line", f"is {start}; lines begin at 1")
+    if start > last:
+        raise InvalidQuery("start_line", f"is {start}; the file ends with line {last}")
+    if end < start:
+        raise InvalidQuery("end_line", f"is {end}, which is before the first line {start}")
+    return start, min(end, last)
+
+
+def _bounded(text: Mapping[int, str], start: int, end: int) -> list[str]:
+    """Return whole lines within the bounds of an answer, at least one."""
+    found = [text.get(number, "") for number in range(start, min(end, start + MAX_LINES - 1) + 1)]
+    sizes = accumulate(len(line) + 1 for line in found)
+    return found[: max(1, sum(size <= MAX_CHARS for size in sizes))]
