@@ -62,6 +62,13 @@ def check(path: Path, *, local_paths: str) -> Path:
     return resolved
 
 
+def roots(local_paths: str) -> tuple[Path, ...]:
+    """Return the resolved folders that the setting lists; none if it is empty or OWNED."""
+    if local_paths.strip() == OWNED:
+        return ()
+    return tuple(Path(entry).expanduser().resolve() for entry in local_paths.split(":") if entry)
+
+
 def _require_owned(path: Path) -> None:
     if not path.exists():
         _refuse(f"there is no folder {_shown(path)!r} where the server runs; check the path")
@@ -70,11 +77,11 @@ def _require_owned(path: Path) -> None:
 
 
 def _require_below(local_paths: str) -> _Require:
-    roots = [Path(entry).expanduser().resolve() for entry in local_paths.split(":") if entry]
+    allowed = roots(local_paths)
 
     def require(path: Path) -> None:
         # Before existence: a caller must not be able to probe for files outside these folders.
-        if not any(path.is_relative_to(root) for root in roots):
+        if not any(path.is_relative_to(root) for root in allowed):
             _refuse(
                 f"{_shown(path)!r} is outside the folders that the setting CODELODE_LOCAL_PATHS "
                 f"allows; {_ALLOW}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from codelode.errors import CodelodeError, InvalidQuery
 from codelode.local_repositories import check
 from codelode.model import Repository, RepositoryName
+from workers.pull import git as git_program
 from workers.pull.mirror import Mirrors
 
 NAME = RepositoryName("owner/repo")
@@ -256,3 +259,87 @@ def test_a_source_that_led_elsewhere_during_the_transfer_leaves_no_mirror(
     with pytest.raises(CodelodeError):
         mirrors.sync(repository, on_progress=swap)
     assert private_objects(mirrors.git_dir(NAME), outside) == []
+
+
+@pytest.mark.parametrize("is_older", [False, True], ids=["new mirror", "of an older version"])
+def test_a_mirror_borrows_no_objects(inside, outside, listed, tmp_path, is_older):
+    """What its source borrows from may change when the source no longer borrows from it."""
+    lender = make(inside.parent / "lender", "lender")
+    git(inside.parent, "clone", "-q", "--shared", str(lender), "borrower")
+    borrower = Repository(NAME, str(inside.parent / "borrower"))
+    mirrors = Mirrors(tmp_path / "mirrors", timeout_s=60, local_paths=listed)
+    mirrors.sync(borrower)
+    if is_older:  # which cloned the list of lenders too
+        listing = mirrors.git_dir(NAME) / "objects/info/alternates"
+        listing.write_text(f"{lender}/.git/objects\n")
+    git(inside.parent / "borrower", "repack", "-a", "-d", "-q")
+    (inside.parent / "borrower/.git/objects/info/alternates").unlink()
+    relink(lender / ".git/objects", outside / ".git/objects")
+
+    mirrors.sync(borrower)
+
+    assert mirrors.resolve(NAME) == ("main", git(lender.with_name("borrower"), "rev-parse", "main"))
+    assert private_objects(mirrors.git_dir(NAME), outside) == []
+
+
+#: Whenever the given process runs a git on the given repository, puts a link in the place of its
+#: packs; puts them back when that git has ended. Says when it is ready.
+SWAPPER = """
+import os, sys
+from pathlib import Path
+
+process, inside, target = sys.argv[1:]
+packs = Path(inside, ".git/objects/pack")
+own, link = Path(inside, "own"), Path(inside, "link")
+link.symlink_to(target)
+
+def reads():
+    for task in Path("/proc", process, "task").iterdir():
+        for pid in (task / "children").read_text().split():
+            command = Path("/proc", pid, "cmdline").read_text().split("\\0")
+            if "git" in command and inside in command:
+                return True
+    return False
+
+is_swapped = False
+print("ready", flush=True)
+while True:
+    try:
+        is_read = reads()
+    except OSError:
+        continue
+    if is_read != is_swapped:
+        for old, new in ((packs, own), (link, packs)) if is_read else ((packs, link), (own, packs)):
+            old.rename(new)
+        is_swapped = is_read
+"""
+
+
+@contextmanager
+def swapping(inside, outside):
+    """Race with every git of this process: see SWAPPER."""
+    target = outside / ".git/objects/pack"
+    command = [sys.executable, "-c", SWAPPER, str(os.getpid()), str(inside), str(target)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as swapper:
+        try:
+            assert swapper.stdout.readline()
+            yield
+        finally:
+            swapper.kill()
+
+
+@pytest.mark.skipif(not git_program.can_be_restricted(), reason="the kernel has no Landlock")
+@pytest.mark.parametrize("mirrored", [False, True], ids=["first run", "second run"])
+def test_a_link_that_is_there_only_while_git_reads_leads_nowhere(
+    inside, outside, listed, tmp_path, mirrored
+):
+    mirrors = Mirrors(tmp_path / "mirrors", timeout_s=60, local_paths=listed)
+    repository = Repository(NAME, str(inside))
+    if mirrored:
+        mirrors.sync(repository)
+    graft(inside, outside)
+    with swapping(inside, outside):
+        for _ in range(20):
+            with suppress(CodelodeError):
+                mirrors.sync(repository)
+            assert private_objects(mirrors.git_dir(NAME), outside) == []

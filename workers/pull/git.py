@@ -21,7 +21,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
 from typing import IO
+
+import structlog
 
 from codelode.environment import without_settings
 from codelode.errors import (
@@ -34,6 +38,9 @@ from codelode.errors import (
     Unavailable,
 )
 from workers.confined import WATCH_S, Abandoned
+from workers.pull import landlock
+
+log = structlog.get_logger("workers")
 
 #: Timeout of a call that only reads the mirror, seconds.
 LOCAL_TIMEOUT_S = 600.0
@@ -116,6 +123,13 @@ _KEPT_VARIABLES = frozenset(
     {"GIT_ASKPASS", "GIT_SSH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_EXEC_PATH"}
 )
 
+#: Where git, the shell, and their libraries are, besides the folder in which git is installed.
+_PROGRAMS = (
+    *("/bin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64"),
+    *("/usr/libexec", "/usr/local/bin", "/usr/local/lib", "/usr/local/libexec"),
+    *("/nix/store", "/gnu/store", "/etc/ld.so.cache", "/dev/null", "/dev/urandom"),
+)
+
 _SSH_OPTIONS = (
     "-oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=30 -oServerAliveInterval=15"
 )
@@ -158,14 +172,15 @@ def environment(*, protocols: str = "", trusted: str = "") -> dict[str, str]:
     """Return the whole environment of a git call, which holds none of our settings.
 
     `protocols`: the protocols that git may use, separated by `:`; none by default. `trusted`: a
-    local repository that may belong to another user.
+    local repository that may belong to another user; it is read without the user's configuration.
     """
     kept = {
         name: value
         for name, value in without_settings().items()
         if not name.startswith("GIT_") or name in _KEPT_VARIABLES
     }
-    kept.pop("SSH_ASKPASS", None)
+    for name in ("SSH_ASKPASS", *(("HOME", "XDG_CONFIG_HOME") if trusted else ())):
+        kept.pop(name, None)
     ssh = os.environ.get("GIT_SSH_COMMAND", "ssh")
     config = {**_CONFIG, **({"safe.directory": trusted} if trusted else {})}
     return {
@@ -187,6 +202,7 @@ def run(
     *arguments: str,
     timeout_s: float = LOCAL_TIMEOUT_S,
     variables: Mapping[str, str] | None = None,
+    readable: Sequence[Path] | None = None,
     stdin: bytes = b"",
     hold: Sequence[int] = (),
     on_line: Callable[[str], None] | None = None,
@@ -197,6 +213,7 @@ def run(
 ) -> bytes:
     """Run `git ARGUMENTS` and return its output.
 
+    `readable`: the only folders below which git can read, besides its programs; None: all.
     `hold` are file descriptors that stay open as long as git runs, even when this process is
     killed. `on_line` receives each line of git's messages, progress among them, from another
     thread. Raises TimedOut at the deadline or when no message came for `stall_s`, Rejected if git
@@ -206,7 +223,8 @@ def run(
     """
     heard = _Heard(on_line)
     command = bounded(*arguments, memory_bytes=memory_bytes)
-    with _input(stdin) as source, _started(command, variables, source, hold) as process:
+    start = partial(_start, command, variables, readable)
+    with _input(stdin) as source, _started(start(source, hold)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         listener = threading.Thread(target=_listen, args=(process.stderr, heard), daemon=True)
@@ -259,28 +277,60 @@ def _input(content: bytes) -> Iterator[IO[bytes] | int]:
         yield file
 
 
-@contextmanager
-def _started(
+def _start(
     command: Sequence[str],
     variables: Mapping[str, str] | None,
+    readable: Sequence[Path] | None,
     source: IO[bytes] | int,
     hold: Sequence[int],
-) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        command,
-        stdin=source,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment() if variables is None else variables,
-        start_new_session=True,
-        pass_fds=hold,
-    )
+) -> subprocess.Popen[bytes]:
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment() if variables is None else variables,
+            start_new_session=True,
+            pass_fds=hold,
+            # Git looks for a repository where it starts, and ends if it may not read what is there.
+            cwd=None if readable is None else "/",
+        )
+
+    return start() if readable is None else landlock.started(start, (*_programs(), *readable))
+
+
+@contextmanager
+def _started(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     with process:
         try:
             yield process
         finally:
             if process.poll() is None:
                 kill_tree(process)
+
+
+@cache
+def can_be_restricted() -> bool:
+    """Return whether `readable` has an effect here; it is tried once, and a warning says if not."""
+    try:
+        if landlock.is_available():
+            run("version", variables=environment(trusted="*"), readable=())
+            return True
+    except (CodelodeError, OSError) as exc:
+        log.warning("git_not_restricted", reason=str(exc))
+    else:
+        log.warning("git_not_restricted", reason="the kernel has no Landlock")
+    return False
+
+
+@cache
+def _programs() -> tuple[Path, ...]:
+    """Return the folders of git, its helpers, the shell, and their libraries."""
+    own = Path(shutil.which("git") or "git").resolve()
+    prefix = own.parents[1]
+    configured = os.environ.get("GIT_EXEC_PATH") or own.parent
+    return (*map(Path, (*_PROGRAMS, configured)), own.parent, prefix / "lib", prefix / "libexec")
 
 
 def _command(arguments: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from typing import ClassVar, NoReturn
 
 from git import RemoteProgress
 
-from codelode import mirrors
+from codelode import local_repositories, mirrors
 from codelode.addresses import check_ref, check_url, is_local
 from codelode.errors import InvalidQuery, NotFound
 from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, Revision
@@ -83,6 +83,8 @@ class Mirrors:
         with mirrors.locked(mirror, timeout_s=self.timeout_s) as lock:
             call = partial(
                 git.run,
+                variables=source.variables,
+                readable=source.readable,
                 timeout_s=self.timeout_s,
                 hold=(lock,),
                 on_line=_progress_lines(on_progress),
@@ -150,19 +152,26 @@ class Mirrors:
     def _source(self, url: str) -> Source:
         url = check_url(url, local_paths=self.local_paths)
         if is_local(url):
-            return Source(url, git.environment(protocols="file", trusted="*"))
+            return Source(url, git.environment(protocols="file", trusted="*"), self._readable())
         return Source(
             url, git.environment(protocols="http" if url.startswith("http:") else "https:ssh")
         )
 
+    def _readable(self) -> tuple[Path, ...] | None:
+        """Return the folders below which git can read while it reads a local source; None: all."""
+        allowed = local_repositories.roots(self.local_paths)
+        return (self.folder, *allowed) if allowed and git.can_be_restricted() else None
+
 
 def _clone(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes]) -> None:
-    """Clone a new mirror. From a local source, git hard-links objects instead of packing them."""
+    """Clone a new mirror. From a local source, git hard-links objects instead of packing them.
+
+    Objects that the source borrows are copied: what it borrows from may change without a check.
+    """
     made = _fresh(mirror, ".part")
     call(
-        "clone", "--bare", "--template=", "--progress", *source.options,
+        "clone", "--bare", "--template=", "--dissociate", "--progress", *source.options,
         "--", source.url, str(made),
-        variables=source.variables,
         stall_s=git.STALL_S,
     )  # fmt: skip
     if wanted.default:  # else git has cloned the detached HEAD
@@ -180,7 +189,9 @@ def _fresh(mirror: Path, suffix: str) -> Path:
 
 def _update(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes]) -> None:
     _clear_stale_locks(mirror)
-    if wanted.objects != _mirror_refs(mirror) or not _holds(mirror, wanted.head_commit):
+    if (mirror / "objects/info/alternates").exists():  # of an older version, which let it borrow
+        _replace(mirror, source, wanted, call)
+    elif wanted.objects != _mirror_refs(mirror) or not _holds(mirror, wanted.head_commit):
         if source.is_partial:
             _replace(mirror, source, wanted, call)
         else:
@@ -216,7 +227,6 @@ def _fetch(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes
         *_at(mirror), "fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
         "--no-recurse-submodules", "--update-shallow", "--progress", *source.options,
         "--", source.url, *refspecs,
-        variables=source.variables,
         stall_s=git.STALL_S,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ therefore that of its remote, else main or master, and only without these its HE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,11 @@ _UPLOAD_PACK = "--upload-pack=git -c 'safe.directory=*' upload-pack"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The URL of the source repository, and the environment with which git may fetch from it."""
+    """The URL of the source repository, and how git may read it: see `git.run`."""
 
     url: str
     variables: Mapping[str, str]
+    readable: Sequence[Path] | None = None
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -70,7 +71,6 @@ def refs_of(source: Source, call: Callable[..., bytes], *, max_refs: int) -> Ref
     listed = call(
         "ls-remote", "--symref", *source.options,
         "--", source.url, "HEAD", f"{HEADS}*", f"{TAGS}*", f"{_REMOTES}*/HEAD",
-        variables=source.variables,
         timeout_s=min(_LISTING_TIMEOUT_S, call.keywords["timeout_s"]),  # type: ignore[attr-defined]
         output_bytes=(max_refs + _REMOTE_HEADS) * _REF_BYTES,
     )  # fmt: skip
