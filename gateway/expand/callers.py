@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -86,10 +87,10 @@ async def _defined_names(
 
 def exported(defined: Iterable[LocatedSymbol]) -> dict[str, tuple[LocatedSymbol, ...]]:
     """Return the exported definitions by name."""
-    names: dict[str, tuple[LocatedSymbol, ...]] = {}
+    names: defaultdict[str, list[LocatedSymbol]] = defaultdict(list)
     for at in (at for at in defined if at.symbol.is_exported):
-        names[at.symbol.name] = (*names.get(at.symbol.name, ()), at)
-    return names
+        names[at.symbol.name].append(at)
+    return {name: tuple(some) for name, some in names.items()}
 
 
 @dataclass(frozen=True, slots=True)

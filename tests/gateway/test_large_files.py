@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from codelode.access import EVERYTHING, Principal, Role
 from codelode.model import Kind, LocatedSymbol, RepositoryName, Symbol
 from gateway import service
+from gateway.expand.callers import exported
 from gateway.expand.subject import innermost
 from gateway.service.requests import GraphRequest
 from tests.worlds import World
@@ -29,11 +32,16 @@ def test_the_innermost_definition_around_each_line_is_found():
     }  # fmt: skip
 
 
-def test_lines_are_looked_up_among_definitions_in_linear_time():
+def look_up(defined):
+    innermost((("a.py", one.symbol.start_line) for one in defined), {"a.py": defined})
+
+
+@pytest.mark.parametrize("work", [look_up, exported])
+def test_definitions_of_one_name_are_read_in_linear_time(work):
     def processor_s(count):
         defined = [at("A", number, number) for number in range(count)]
         started = time.thread_time()
-        innermost((("a.py", number) for number in range(count)), {"a.py": defined})
+        work(defined)
         return time.thread_time() - started
 
     processor_s(1_000)
