@@ -70,6 +70,12 @@ class Settings(BaseSettings):
     listen: str = Field(
         default="127.0.0.1:50051", description="Address that the gRPC gateway listens on."
     )
+    http_listen: str = Field(
+        default="",
+        description="Address that the gateway listens on for HTTP: the REST API, its description "
+        "on /api/docs, and health on /api/v1/health; empty: none. It needs authentication, and "
+        "speaks TLS if CODELODE_LISTEN does. `codelode up` sets it.",
+    )
     published_host: str = Field(
         default="",
         description="Address of this machine at which a container engine publishes the port of "
@@ -697,13 +703,32 @@ def require_private(settings: Settings) -> None:
         raise InvalidSettings("CODELODE_OIDC_ISSUERS needs CODELODE_OIDC_AUDIENCE")
     if settings.health_listen:
         _listening_host("health_listen", settings.health_listen, example="127.0.0.1:50052")
-    listen = settings.listen
-    host = _listening_host("listen", listen, example="127.0.0.1:50051")
+    _require_private_address(settings, "listen", example="127.0.0.1:50051")
+    if settings.http_listen:
+        _require_http(settings)
+
+
+def _require_private_address(settings: Settings, name: str, *, example: str) -> None:
+    listen = getattr(settings, name)
+    host = _listening_host(name, listen, example=example)
     if host is not None and not is_loopback(host) and (missing := _missing_for_others(settings)):
         published = settings.published_host
-        what = f"published at {published!r}" if published else f"CODELODE_LISTEN={listen!r}"
+        what = f"published at {published!r}" if published else f"{PREFIX}{name.upper()}={listen!r}"
         here = "CODELODE_BIND=127.0.0.1" if published else "127.0.0.1:PORT"
         raise InvalidSettings(f"{what}: {'; '.join(missing)}; or use {here}")
+
+
+def _require_http(settings: Settings) -> None:
+    """Raise InvalidSettings if the address for HTTP lacks something."""
+    if settings.http_listen.startswith("unix:"):
+        raise InvalidSettings("CODELODE_HTTP_LISTEN cannot be a Unix socket; use 127.0.0.1:PORT")
+    _require_private_address(settings, "http_listen", example="127.0.0.1:50080")
+    if not settings.shared_token() and not settings.oidc_issuers:
+        raise InvalidSettings(
+            "CODELODE_HTTP_LISTEN needs authentication, because any web page in a browser on this "
+            "machine can send requests to it; set CODELODE_TOKEN to a long random text, or "
+            "CODELODE_TOKEN_FILE to a file with one, or CODELODE_OIDC_ISSUERS"
+        )
 
 
 def _listening_host(name: str, listen: str, *, example: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Build the gateway from settings, and start and stop its gRPC server.
+"""Build the gateway from settings, and start and stop its servers: gRPC, and HTTP if it is wanted.
 
 The gateway is stateless: if it is killed, another one gives the same answers. Its shutdown loses no
 call: it reports itself unhealthy, ends streams with an error that asks for a retry, then lets the
@@ -12,6 +12,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import grpc
 import structlog
@@ -54,6 +55,9 @@ from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
 from gateway.state import Backends
 from gateway.tls import ServerCertificate, server_certificate
+
+if TYPE_CHECKING:
+    from gateway.api.rest.server import HttpServer
 
 log = structlog.get_logger("gateway")
 
@@ -159,7 +163,7 @@ def _of(index: registry.Published) -> Backends:
 
 
 class Gateway:
-    """A gRPC server over the services, from `start` to `stop`."""
+    """The servers over the services, from `start` to `stop`."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._access_file = AccessFile(dependencies.settings.access_file)
@@ -180,6 +184,7 @@ class Gateway:
         self._renewal: asyncio.Task[None] | None = None  # of the certificate
         self.port = 0  # the bound port, also when `listen` asked for any
         self.mtls_port = 0  # that of `listen_mtls`
+        self._http: HttpServer | None = None
 
     async def start(self) -> None:
         """Start serving. Raises InvalidSettings if an address is not allowed, malformed or used."""
@@ -189,6 +194,8 @@ class Gateway:
         self._bind(certificate)
         await self._health.begin()
         await self._server.start()
+        if self._http is not None:
+            await self._start_http(self._http, certificate)
         await self._health.start()
         self._following = asyncio.create_task(self._access_file.follow())
         if certificate is not None:
@@ -197,6 +204,7 @@ class Gateway:
             "gateway_started",
             listen=self._settings.listen,
             port=self.port,
+            http_port=self.http_port,
             health_port=self._health.port,
         )
 
@@ -205,6 +213,11 @@ class Gateway:
         """Return the port of the process that answers probes; 0 if there is none."""
         return self._health.port
 
+    @property
+    def http_port(self) -> int:
+        """Return the bound port of `http_listen`; 0 if there is none."""
+        return self._http.port if self._http is not None else 0
+
     def _bind(self, certificate: ServerCertificate | None) -> None:
         settings, server = self._settings, self._server
         credentials = certificate.credentials() if certificate is not None else None
@@ -212,6 +225,17 @@ class Gateway:
         if certificate is not None and settings.listen_mtls:
             credentials = certificate.credentials(verify_clients=True)
             self.mtls_port = _bind(server, "LISTEN_MTLS", settings.listen_mtls, credentials)
+        if settings.http_listen:
+            from gateway.api.rest.server import HttpServer  # takes 0.5 s
+
+            self._http = HttpServer(settings.http_listen)
+
+    async def _start_http(self, http: HttpServer, certificate: ServerCertificate | None) -> None:
+        from gateway.api.rest import app, calls
+
+        face = calls.Face(self._dependencies, self._calls, lambda: self._health.is_healthy)
+        context = certificate.context() if certificate is not None else None
+        await http.start(app.application(face), context)
 
     async def stop(self, *, grace_s: float = GRACE_S) -> None:
         """Shut down: report unhealthy, let load balancers react, end streams, finish calls."""
@@ -228,11 +252,13 @@ class Gateway:
 
     async def _finish_calls(self, grace_s: float) -> None:
         """Close when our own calls have finished. A health watch never ends, so it is cut off."""
-        closing = asyncio.create_task(self._server.stop(grace_s))
+        closing = [asyncio.create_task(self._server.stop(grace_s))]
+        if self._http is not None:
+            closing.append(asyncio.create_task(self._http.stop(grace_s)))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._calls.idle.wait(), grace_s)
         await self._server.stop(FLUSH_S)
-        await closing
+        await asyncio.gather(*closing)
 
     def _add_services(self) -> None:
         given = self._dependencies

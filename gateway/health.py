@@ -49,6 +49,11 @@ class Health:
         """Return the port of the process that answers probes; 0 if there is none."""
         return self._probes.port if self._probes else 0
 
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the gateway serves, as last reported."""
+        return bool(self._is_healthy)
+
     async def begin(self) -> None:
         """Report that the gateway starts. Raises InvalidSettings if `health_listen` is in use."""
         if self._probes:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -76,6 +78,24 @@ class ServerCertificate:
             require_client_authentication=verify_clients,
         )
 
+    def context(self) -> ssl.SSLContext:
+        """Return the context of an HTTPS listener, whose new connections get the replaced files."""
+        given, newest = self._current, _context(self._chain, self._key)
+
+        def replaced(connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
+            nonlocal given, newest
+            with self._lock:
+                self._reload()
+                if self._current is not given:
+                    with suppress(OSError):  # replaced again meanwhile; the next connection tries
+                        newest = _context(self._chain, self._key)
+                        given = self._current
+                connection.context = newest
+
+        listening = _context(self._chain, self._key)
+        listening.sni_callback = replaced  # called without a name too
+        return listening
+
     async def watch(self) -> None:
         """Check the files at intervals, so that errors are reported before someone connects."""
         while True:
@@ -132,6 +152,13 @@ def _configuration(
     return grpc.ssl_server_certificate_configuration(
         [pair], root_certificates=found.authorities if verify_clients else None
     )
+
+
+def _context(chain: Path, key: Path) -> ssl.SSLContext:
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    made.load_cert_chain(chain, key)
+    made.set_alpn_protocols(["http/1.1"])
+    return made
 
 
 def _stamp(file: Path) -> tuple[int, ...]:

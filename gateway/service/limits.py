@@ -39,7 +39,7 @@ def are_on(settings: Settings) -> bool:
     """Return whether calls are limited: by default if other machines can call the gateway."""
     if settings.limits != "auto":
         return settings.limits == "on"
-    addresses = filter(None, (settings.listen, settings.listen_mtls))
+    addresses = filter(None, (settings.listen, settings.listen_mtls, settings.http_listen))
     return not all(one.startswith("unix:") or is_on_loopback(one) for one in addresses)
 
 

@@ -11,8 +11,9 @@ import asyncio
 import json
 import threading
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
+import httpx
 import pytest
 import structlog
 
@@ -49,13 +50,15 @@ WEB = {
     "src/app.js": "import { Client } from '@acme/http'\n\n"
     "export function start() {\n  return new Client().get('/')\n}\n",
 }
+TOKEN = "of-these-tests"
 
 
 class Running:
     """A gateway over a world in memory, in a thread with an event loop of its own."""
 
     def __init__(self, folder):
-        settings = Settings(listen="127.0.0.1:0", data=folder, local_paths=str(folder))
+        given = {"listen": "127.0.0.1:0", "data": folder, "local_paths": str(folder)}
+        settings = Settings(**given)
         world = World(settings)
         world.index("acme/http", HTTP, failed={"bad.js": "too deep"}, skipped={"a.bin": "binary"})
         world.index("acme/web", WEB, ref="stable", failed={"worse.js": "too long"})
@@ -64,22 +67,27 @@ class Running:
         self._quiet.enter_context(structlog.testing.capture_logs())
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.gateway = self.do(self._started())
+        self.gateway = self.do(self._started(self.dependencies))
         self.address = f"127.0.0.1:{self.gateway.port}"
+        http = Settings(**given, http_listen="127.0.0.1:0", token=TOKEN)
+        secured = replace(self.dependencies, settings=http)
+        self.http_gateway = self.do(self._started(secured))
+        self.url = f"http://127.0.0.1:{self.http_gateway.http_port}"
 
     def do(self, awaitable):
         return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(60)
 
     def close(self):
         self.do(self.gateway.stop(grace_s=0))
+        self.do(self.http_gateway.stop(grace_s=0))
         self.do(self.dependencies.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
         self._quiet.close()
 
-    async def _started(self):
-        gateway = Gateway(self.dependencies)
+    async def _started(self, dependencies):
+        gateway = Gateway(dependencies)
         await gateway.start()
         return gateway
 
@@ -284,11 +292,46 @@ class CommandLine:
         yield from ["--partial"] if request.include_partial else []
 
 
+class Rest:
+    """The REST face, over HTTP."""
+
+    def __init__(self, running, *_):
+        self._to = {
+            "base_url": f"{running.url}/api/v1",
+            "headers": {"authorization": f"Bearer {TOKEN}"},
+        }
+
+    def ask(self, function, request):
+        with httpx.Client(**self._to) as http:
+            if function in ("search", "context", "similar"):
+                response = http.post(f"/{function}", json=self._body(request))
+            else:
+                response = http.get(f"/{function}", params=self._given(request))
+        if response.is_error:
+            raise Complaint(response.json()["detail"])
+        return self._shown(function, response.json())
+
+    @staticmethod
+    def _given(request):
+        return {name: one for name, one in asdict(request).items() if one} if request else {}
+
+    def _body(self, request):
+        given = self._given(request)
+        options = given.pop("options", {"preset": "", "values": {}})
+        stages = staged(options["values"])
+        return {**given, **({"options": {"preset": options["preset"], **stages}} if stages else {})}
+
+    def _shown(self, function, answer):
+        if function == "context":
+            return {**answer, "coverage": answer["search"]["coverage"]}
+        return answer
+
+
 class Complaint(Exception):
-    """Return the error that the command line wrote."""
+    """Return the error that the command line wrote, or the detail of a problem."""
 
 
-FACES = {"python client": PythonClient, "command line": CommandLine}
+FACES = {"python client": PythonClient, "command line": CommandLine, "REST": Rest}
 
 _ARGUMENTS = {
     "repositories": "--repo",

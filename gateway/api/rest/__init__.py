@@ -1,0 +1,1 @@
+"""The REST face: JSON → requests, one service function, answers → JSON, errors → problems."""

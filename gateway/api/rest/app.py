@@ -1,0 +1,120 @@
+"""Build the application of the HTTP port: the routes, the OpenAPI document, and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi_offline import FastAPIOffline
+from pydantic import TypeAdapter
+from starlette.exceptions import HTTPException
+
+from codelode.errors import InvalidQuery, NotFound
+from gateway.api.rest import problems
+from gateway.api.rest.answers import INTERNAL, answered
+from gateway.api.rest.calls import REQUEST_ID, Face
+from gateway.api.rest.routes import router
+from gateway.calls import request_id
+
+PREFIX = "/api/v1"
+#: Most characters of a path in an error.
+MAX_PATH_CHARS = 200
+
+DESCRIPTION = """\
+Code search across all the repositories of an organisation.
+
+Send `Authorization: Bearer …` with the token of the gateway, an API key, or a token of an OpenID
+Connect issuer. Errors are problem details (RFC 9457): `detail` says what is wrong and the remedy,
+`field` names the invalid field.
+"""
+
+#: The answer of every operation to what it refuses.
+REFUSAL = {
+    "description": "An error, as problem details.",
+    "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+
+def application(face: Face) -> FastAPI:
+    """Return the application that answers HTTP requests."""
+    app = FastAPIOffline(
+        docs_url="/api/docs",
+        redoc_url=None,
+        static_url="/api/static",
+        openapi_url="/api/openapi.json",
+        swagger_ui_oauth2_redirect_url="/api/docs/oauth2",
+        title="codelode",
+        version="1",
+        description=DESCRIPTION,
+        redirect_slashes=False,
+        exception_handlers={HTTPException: _unrouted},
+    )
+    app.state.face = face
+    app.include_router(router, prefix=PREFIX, responses={"default": REFUSAL})
+    app.add_api_route(
+        f"{PREFIX}/health",
+        _health,
+        operation_id="CheckHealth",
+        summary="Return whether the gateway serves",
+        description="Requires no credentials.",
+        tags=["index"],
+        response_model=dict[str, str],
+        responses={503: {"description": "It does not serve.", "model": dict[str, str]}},
+        openapi_extra={"security": []},
+    )
+    app.openapi = partial(_document, app)  # type: ignore[method-assign]
+    return app
+
+
+async def _health(request: Request) -> Response:
+    face: Face = request.app.state.face
+    if face.is_healthy():
+        return answered({"status": "serving"})
+    return answered({"status": "not serving"}, 503)
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    """Answer a request that no route takes, with a hint."""
+    assert isinstance(error, HTTPException)
+    id = request_id(request.headers.get(REQUEST_ID))
+    told = problems.problem(_hint(request, error), request_id=id)
+    response = problems.response(replace(told, status=error.status_code))
+    response.headers.update({**(error.headers or {}), REQUEST_ID: id})
+    return response
+
+
+def _hint(request: Request, error: HTTPException) -> Exception:
+    path = request.url.path[:MAX_PATH_CHARS]
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return InvalidQuery(
+            "method", f"{request.method[:20]} is not possible at {path}; use {allowed}"
+        )
+    if error.status_code != 404:
+        return problems.understood(error)
+    close = get_close_matches(path, request.app.openapi()["paths"], n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return NotFound(f"there is nothing at {path}; {hint}/api/docs lists all")
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document, with the errors and without what is internal."""
+    if app.openapi_schema is None:
+        made = FastAPI.openapi(app)
+        schemas: dict[str, Any] = made["components"]["schemas"]
+        for kind, names in INTERNAL.items():
+            _strip(schemas.get(kind.__name__, {}), names)
+        schemas["Problem"] = TypeAdapter(problems.Problem).json_schema()
+        made["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        made["security"] = [{"bearer": []}]
+    return app.openapi_schema or {}
+
+
+def _strip(schema: dict[str, Any], names: Collection[str]) -> None:
+    for name in names:
+        schema.get("properties", {}).pop(name, None)
+    schema["required"] = [name for name in schema.get("required", ()) if name not in names]

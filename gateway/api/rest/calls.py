@@ -1,0 +1,148 @@
+"""Have every request admitted before its body is read, and answer errors as problem details."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.types import Message, Receive
+
+from codelode.access import Principal
+from codelode.errors import TimedOut
+from gateway.access.identity import Credentials
+from gateway.api.rest import problems
+from gateway.calls import Calls, Received, request_id
+from gateway.service import Dependencies
+from gateway.service.capabilities import FUNCTIONS
+
+REQUEST_ID = "x-request-id"
+
+#: Time within which a request is answered, seconds. Callers of gRPC choose theirs; those of HTTP
+#: have no usual way to say it.
+TIMEOUT_S = 60.0
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What the requests of the face are answered with; the application holds it."""
+
+    dependencies: Dependencies
+    calls: Calls
+    is_healthy: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An admitted call: the first two arguments of a service function."""
+
+    dependencies: Dependencies
+    principal: Principal
+
+
+async def _call(request: Request) -> Call:
+    call: Call = request.state.call
+    return call
+
+
+#: The call that a route answers, in its parameters.
+Admitted = Annotated[Call, Depends(_call)]
+
+
+class AdmittedRoute(APIRoute):
+    """A route of the call that its operation names."""
+
+    def get_route_handler(self) -> Handler:
+        handler = super().get_route_handler()
+        function = FUNCTIONS[self.operation_id or ""]
+
+        async def answer(request: Request) -> Response:
+            id = request_id(request.headers.get(REQUEST_ID))
+            try:
+                async with asyncio.timeout(TIMEOUT_S):
+                    response = await _answered(handler, request, function, id)
+            except TimeoutError:
+                late = TimedOut(f"there was no answer within {TIMEOUT_S:g} s; ask for less at once")
+                response = _refused(late, id)
+            except Exception as error:  # noqa: BLE001 - the process meets the world here
+                response = _refused(error, id)
+            response.headers[REQUEST_ID] = id
+            return response
+
+        return answer
+
+
+async def _answered(handler: Handler, request: Request, function: str, id: str) -> Response:
+    face: Face = request.app.state.face
+    response = Response()
+    ends_at = time.monotonic() + TIMEOUT_S
+
+    def code(error: BaseException | None) -> str:
+        return str(_status(error, is_late=time.monotonic() >= ends_at) or response.status_code)
+
+    received = received_as(
+        request, function, id, remaining_s=lambda: ends_at - time.monotonic(), code=code
+    )
+    async with face.calls.admitted(received) as principal:
+        request.state.call = Call(face.dependencies, principal)
+        try:
+            response = await handler(Request(request.scope, _bounded(request.receive)))
+        except problems.UNDERSTOOD as error:
+            raise problems.understood(error) from None
+    return response
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Return what receives the body, and raises HTTPException when it is too large."""
+    size = 0
+
+    async def bounded() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > problems.MAX_BODY_BYTES:
+            raise HTTPException(413)
+        return message
+
+    return bounded
+
+
+def received_as(
+    request: Request,
+    function: str,
+    id: str,
+    *,
+    remaining_s: Callable[[], float | None],
+    code: Callable[[BaseException | None], str],
+) -> Received:
+    """Return the call of the service function as the face has received it."""
+    return Received(
+        face="http",
+        method=f"{request.method} {request.url.path}",
+        function=function,
+        request_id=id,
+        source=request.client.host if request.client else "",
+        credentials=Credentials(request.headers.get("authorization", "")),
+        remaining_s=remaining_s,
+        code=code,
+    )
+
+
+def _status(error: BaseException | None, *, is_late: bool) -> int:
+    """Return the status of an error or of a cancelled call; 0 for an answer."""
+    if error is None:
+        return 0
+    if isinstance(error, Exception):
+        return problems.status(error)
+    return problems.status(TimedOut()) if is_late else problems.CLIENT_GONE
+
+
+def _refused(error: Exception, id: str) -> Response:
+    return problems.response(problems.problem(error, request_id=id))

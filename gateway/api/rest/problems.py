@@ -1,0 +1,133 @@
+"""Map errors to HTTP statuses and problem details (RFC 9457).
+
+The `detail` of a problem names what is wrong and the remedy. Any exception that is none of
+`codelode.errors` is a defect: the caller gets the request id, under which the log has the
+traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from codelode import errors
+
+MEDIA_TYPE = "application/problem+json"
+#: Most characters of a detail, which may quote the request.
+MAX_DETAIL_CHARS = 2_000
+#: The largest body of a request, more than all limits of the service layer allow.
+MAX_BODY_BYTES = 1_000_000
+
+DEFECT, CLIENT_GONE = 500, 499
+
+#: Errors of the framework about a request.
+UNDERSTOOD = (RequestValidationError, HTTPException)
+
+
+class TooLarge(errors.InvalidQuery):
+    """The body of the request is too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Problem details of an error. `field`: the invalid one, as in the request."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    request_id: str = ""
+    field: str = ""
+    retry_s: float = 0.0  # when to try again
+
+
+#: The first matching row decides, so subclasses come before their base classes.
+STATUSES: tuple[tuple[type[errors.CodelodeError], int, str], ...] = (
+    (TooLarge, 413, "The request is too large"),
+    (errors.InvalidQuery, 400, "The request is invalid"),
+    (errors.InvalidSettings, 400, "A setting is invalid"),
+    (errors.NotFound, 404, "Not found"),
+    (errors.Unauthenticated, 401, "The caller is unknown"),
+    (errors.Denied, 403, "The caller may not do this"),
+    (errors.TimedOut, 504, "The answer took too long"),
+    (errors.Busy, 429, "A limit is reached"),
+    (errors.Unavailable, 503, "A server does not answer"),
+    (errors.Rejected, 409, "The file or commit cannot be indexed"),
+    (errors.Corrupt, 409, "The stored state contradicts itself"),
+)
+
+
+def status(error: BaseException) -> int:
+    """Return the HTTP status of an error."""
+    return _row(error)[0]
+
+
+def problem(error: BaseException, *, request_id: str = "") -> Problem:
+    code, title = _row(error)
+    is_ours = isinstance(error, errors.CodelodeError)
+    detail = str(error) if is_ours else f"internal error {request_id}: the server's log has details"
+    return Problem(
+        type=f"urn:codelode:error:{type(error).__name__ if is_ours else 'Defect'}",
+        title=title,
+        status=code,
+        detail=detail[:MAX_DETAIL_CHARS],
+        request_id=request_id,
+        field=error.field if isinstance(error, errors.InvalidQuery) else "",
+        retry_s=error.retry_s if isinstance(error, errors.Busy) else 0.0,
+    )
+
+
+def encoded(told: Problem) -> str:
+    """Return the problem as JSON, without the members that do not apply."""
+    members = {name: getattr(told, name) for name in Problem.__dataclass_fields__}
+    return json.dumps({name: value for name, value in members.items() if value})
+
+
+def response(told: Problem) -> Response:
+    headers = {}
+    if told.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if told.retry_s:
+        headers["Retry-After"] = str(math.ceil(told.retry_s))
+    return Response(encoded(told), told.status, headers, MEDIA_TYPE)
+
+
+def understood(error: RequestValidationError | HTTPException) -> errors.InvalidQuery:
+    """Return in our terms what the framework says about the body or a parameter."""
+    if isinstance(error, RequestValidationError):
+        return _invalid(error.errors())
+    if error.status_code == 413:
+        return TooLarge("body", f"is larger than {MAX_BODY_BYTES:,} bytes; ask for less at once")
+    return errors.InvalidQuery("body", "cannot be read; send JSON in UTF-8")
+
+
+def _invalid(found: Sequence[Any]) -> errors.InvalidQuery:
+    """Return the first error; all others follow from it or are told when it is mended."""
+    first = found[0]
+    place, *path = first["loc"]
+    field = ".".join(map(str, path))[:200]
+    if first["type"] == "json_invalid":
+        return errors.InvalidQuery(
+            "body", f"is no JSON: {first['ctx']['error']} at character {field}"
+        )
+    if first["type"] == "extra_forbidden":
+        return errors.InvalidQuery(field, "is unknown; /api/docs lists the fields of the request")
+    if place == "body" and not path:
+        return errors.InvalidQuery(
+            "body", "must be a JSON object, sent with `Content-Type: application/json`"
+        )
+    return errors.InvalidQuery(field, f"{first['msg']}; /api/docs describes it")
+
+
+def _row(error: BaseException) -> tuple[int, str]:
+    for kind, code, title in STATUSES:
+        if isinstance(error, kind):
+            return code, title
+    return DEFECT, "The server has a defect"

@@ -1,0 +1,87 @@
+"""Serve the REST face in the event loop of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from contextlib import AbstractContextManager, nullcontext
+
+import uvicorn
+from fastapi import FastAPI
+
+from codelode.errors import InvalidSettings
+
+#: Most connections, a bound of memory; more are answered with 503.
+MAX_CONNECTIONS = 1_000
+#: Longest time between two requests on a connection, seconds; load balancers wait less.
+KEEP_ALIVE_S = 65
+
+
+class HttpServer:
+    """A server of an application, from `start` to `stop`."""
+
+    def __init__(self, listen: str) -> None:
+        """Bind the address. Raises InvalidSettings if it cannot be bound."""
+        self._socket = _bound(listen)
+        self.port: int = self._socket.getsockname()[1]
+        self._server: _Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self, app: FastAPI, context: ssl.SSLContext | None) -> None:
+        """Serve the application; with a context, over TLS."""
+        self._server = server = _Server(_configuration(app, context))
+        self._serving = asyncio.create_task(server.serve(sockets=[self._socket]))
+        await server.ready.wait()
+
+    async def stop(self, grace_s: float) -> None:
+        """Close the port, and the connections when their calls are over."""
+        if self._server is None or self._serving is None:
+            self._socket.close()
+            return
+        self._server.config.timeout_graceful_shutdown = max(1, round(grace_s))
+        self._server.should_exit = True
+        await self._serving
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the signals to the gateway, and tells when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def _configuration(app: FastAPI, context: ssl.SSLContext | None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        log_config=None,
+        log_level="error",  # each call has a line of ours
+        access_log=False,
+        lifespan="off",
+        proxy_headers=False,  # the address of a caller is that of its connection
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        ssl_context_factory=None if context is None else lambda *_: context,
+    )
+
+
+def _bound(listen: str) -> socket.socket:
+    host, _, port = listen.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), int(port)), family=family)
+    except OSError as exc:
+        raise InvalidSettings(
+            f"CODELODE_HTTP_LISTEN={listen!r} cannot be bound; is another gateway running? ({exc})"
+        ) from exc

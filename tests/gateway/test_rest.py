@@ -1,0 +1,309 @@
+"""The HTTP port of a real gateway over in-memory twins: credentials, errors, caching, its life."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from codelode.backends.memory.call_limits import MemoryCallLimits
+from codelode.errors import InvalidSettings
+from codelode.settings import Settings, require_private
+from gateway.api.rest import calls, problems
+from gateway.app import Gateway
+from tests.authorities import Authority
+from tests.worlds import World
+
+TOKEN = "sesame"
+RIGHT = {"authorization": f"Bearer {TOKEN}"}
+FILES = {"src/a.py": "def load(store):\n    return store\n"}
+
+
+@asynccontextmanager
+async def serving(tmp_path, *, dependencies=None, limited=False, **settings):
+    """A client, which sends the token, and its gateway: over one repository, or what is given."""
+    given = {"listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0", "token": TOKEN, **settings}
+    chosen = Settings(data=tmp_path, local_paths=str(tmp_path), **given)
+    world = World(chosen)
+    world.index("acme/app", FILES)
+    counts = MemoryCallLimits() if limited else None
+    used = replace(dependencies or world.dependencies, settings=chosen, call_limits=counts)
+    gateway = Gateway(used)
+    await gateway.start()
+    scheme = "https" if chosen.tls_certificate else "http"
+    try:
+        async with httpx.AsyncClient(
+            base_url=f"{scheme}://127.0.0.1:{gateway.http_port}", headers=RIGHT, timeout=60
+        ) as client:
+            yield client, gateway
+    finally:
+        await gateway.stop(grace_s=0)
+        await world.dependencies.close()
+
+
+@pytest.fixture
+async def client(tmp_path):
+    async with serving(tmp_path) as (client, _):
+        yield client
+
+
+def told(response):
+    """The status, the field, and the detail of a problem."""
+    assert response.headers["content-type"] == problems.MEDIA_TYPE
+    problem = response.json()
+    assert problem["status"] == response.status_code
+    assert problem["request_id"] == response.headers["x-request-id"]
+    return response.status_code, problem.get("field", ""), problem["detail"]
+
+
+async def test_a_search_is_answered_and_logged_under_the_id_of_its_caller(client):
+    with capture_logs() as logs:
+        response = await client.post(
+            "/api/v1/search", json={"query": "load"}, headers={"x-request-id": "mine"}
+        )
+        (line,) = [one for one in logs if one["event"] == "http"]
+
+    assert [hit["path"] for hit in response.json()["hits"]] == ["src/a.py"]
+    assert response.headers["x-request-id"] == "mine"
+    assert (line["method"], line["code"], line["request_id"]) == (
+        "POST /api/v1/search",
+        "200",
+        "mine",
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "remedy"),
+    [
+        ({}, "requires a token"),
+        ({"authorization": "Bearer wrong"}, "is wrong"),
+        ({"authorization": TOKEN}, "is wrong"),
+        ({"authorization": "Bearer codelode_none_none"}, "API key is wrong"),
+    ],
+)
+async def test_wrong_credentials_are_refused_before_the_body_is_read(client, header, remedy):
+    client.headers.pop("authorization")
+    response = await client.post("/api/v1/search", content=b"{", headers=header)
+
+    status, _, detail = told(response)
+    assert status == 401
+    assert remedy in detail
+    assert response.headers["www-authenticate"] == "Bearer"
+
+
+BAD = {
+    "an unknown field": ({"query": "x", "topk": 1}, "topk", "is unknown"),
+    "an unknown field inside": ({"query": "x", "filters": {"repo": []}}, "filters.repo", "unknown"),
+    "a text as a number": ({"query": "x", "top_k": "1"}, "top_k", "integer"),
+    "a number as a text": ({"query": 1}, "query", "string"),
+    "no query": ({}, "query", "required"),
+    "a list": ([], "body", "JSON object"),
+    "half a character": (b'{"query": "\\ud800"}', "query", "Unicode"),
+    "half a character as a name": (
+        b'{"query": "x", "options": {"rank": {"\\ud800": 1}}}',
+        "options.rank",
+        "Unicode",
+    ),
+    "no JSON": (b"{", "body", "is no JSON"),
+    "no text": (b"\xff", "body", "cannot be read"),
+    "nothing": (b"", "body", "JSON object"),
+    "a huge number": (b'{"query": "x", "top_k": 1%s}' % (b"0" * 5_000), "body", "cannot be read"),
+    "depth": (b"[" * 100_000, "body", "cannot be read"),
+    "an option": (
+        {"query": "x", "options": {"retrieve": {"windw": 1}}},
+        "options.retrieve.windw",
+        "did you mean 'retrieve.window'",
+    ),
+    "an option of another type": (
+        {"query": "x", "options": {"retrieve": {"window": "5"}}},
+        "options.retrieve.window",
+        "whole number",
+    ),
+    "a repository": (
+        {"query": "x", "filters": {"repositories": ["acme/ap"]}},
+        "filters.repositories",
+        "did you mean 'acme/app'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "field", "remedy"), BAD.values(), ids=BAD.keys())
+async def test_a_bad_body_is_refused_with_the_field_and_the_remedy(client, body, field, remedy):
+    given = {"content": body} if isinstance(body, bytes) else {"json": body}
+    headers = {"content-type": "application/json"}
+    response = await client.post("/api/v1/search", **given, headers=headers)
+
+    status, named, detail = told(response)
+    assert status == 400
+    assert named.startswith(field)
+    assert remedy in detail
+
+
+async def test_a_body_that_is_not_sent_as_json_is_refused(client):
+    response = await client.post(
+        "/api/v1/search", content=b'{"query": "load"}', headers={"content-type": "text/plain"}
+    )
+
+    assert told(response)[:2] == (400, "body")
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+async def test_a_body_over_a_megabyte_is_refused(client, is_announced):
+    body = b'{"query": "%s"}' % (b"x" * problems.MAX_BODY_BYTES)
+
+    async def parts():
+        for start in range(0, len(body), 65_536):
+            yield body[start : start + 65_536]
+
+    response = await client.post("/api/v1/search", content=body if is_announced else parts())
+
+    status, field, detail = told(response)
+    assert (status, field) == (413, "body")
+    assert "1,000,000 bytes" in detail
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "remedy"),
+    [
+        ("GET", "/api/v1/serch", 404, "did you mean /api/v1/search?"),
+        ("GET", "/", 404, "/api/docs lists all"),
+        ("GET", "/api/v1/search", 405, "use POST"),
+        ("POST", "/api/v1/status", 405, "use GET"),
+    ],
+)
+async def test_an_unknown_route_is_answered_with_a_hint(client, method, path, status, remedy):
+    response = await client.request(method, path)
+
+    found, _, detail = told(response)
+    assert found == status
+    assert remedy in detail
+
+
+async def test_unknown_parameters_are_refused(client):
+    response = await client.get("/api/v1/failures", params={"repositry": "acme/app"})
+
+    assert told(response)[:2] == (400, "repositry")
+
+
+async def test_an_answer_that_the_caller_has_is_not_sent_again(client):
+    first = await client.get("/api/v1/repositories")
+    tag = first.headers["etag"]
+    assert [one["name"] for one in first.json()] == ["acme/app"]
+
+    for known in (tag, f'"other", W/{tag}'):
+        again = await client.get("/api/v1/repositories", headers={"if-none-match": known})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    other = await client.get("/api/v1/repositories", headers={"if-none-match": '"other"'})
+    assert other.json() == first.json()
+
+
+async def test_a_caller_beyond_its_limit_is_told_when_to_try_again(tmp_path):
+    limits = {"search_per_minute": 6, "limits": "on"}
+    async with serving(tmp_path, limited=True, **limits) as (client, _):
+        assert (await client.get("/api/v1/repositories")).is_success
+        response = await client.get("/api/v1/repositories")
+
+    status, _, detail = told(response)
+    assert status == 429
+    assert "limit of 6 search calls per minute" in detail
+    assert 0 < response.json()["retry_s"] <= int(response.headers["retry-after"]) <= 10
+
+
+async def test_an_answer_that_takes_too_long_is_ended(dependencies, ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(calls, "TIMEOUT_S", 0.2)
+    ledger.answers.clear()
+    try:
+        async with serving(tmp_path, dependencies=dependencies) as (client, _):
+            status, _, detail = told(await client.get("/api/v1/repositories"))
+    finally:
+        ledger.answers.set()
+
+    assert status == 504
+    assert "0.2 s; ask for less" in detail or "before the call began" in detail
+
+
+async def test_a_defect_is_answered_with_the_id_under_which_the_log_has_it(tmp_path):
+    async with serving(tmp_path) as (client, gateway):
+        with capture_logs() as logs:
+            object.__setattr__(gateway._dependencies, "ledger", None)
+            response = await client.get("/api/v1/repositories")
+    status, _, detail = told(response)
+    assert status == 500
+    (defect,) = [one for one in logs if one["event"] == "defect"]
+    assert defect["request_id"] in detail
+    assert "NoneType" not in response.text
+
+
+async def test_health_needs_no_credentials_and_follows_the_gateway(tmp_path):
+    async with serving(tmp_path) as (client, gateway):
+        client.headers.pop("authorization")
+        assert (await client.get("/api/v1/health")).json() == {"status": "serving"}
+        await gateway._health.drain()
+        response = await client.get("/api/v1/health")
+
+    assert (response.status_code, response.json()) == (503, {"status": "not serving"})
+
+
+async def test_the_description_comes_from_the_gateway_alone(client):
+    page = (await client.get("/api/docs")).text
+
+    assert "://" not in page
+    assert (await client.get("/api/openapi.json")).json()["openapi"].startswith("3.1")
+    for name in ("swagger-ui-bundle.js", "swagger-ui.css"):
+        assert f"/api/static/{name}" in page
+        assert (await client.get(f"/api/static/{name}")).is_success
+
+
+# The address
+
+
+def test_http_without_authentication_is_refused_even_on_loopback():
+    with pytest.raises(InvalidSettings, match="any web page in a browser"):
+        require_private(Settings(http_listen="127.0.0.1:0"))
+    require_private(Settings(http_listen="127.0.0.1:0", token=TOKEN))
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:50080", "host.example:1"])
+def test_http_without_tls_is_refused_to_other_machines(listen):
+    with pytest.raises(InvalidSettings, match=r"CODELODE_HTTP_LISTEN=.*without TLS"):
+        require_private(Settings(http_listen=listen, token=TOKEN))
+    require_private(Settings(http_listen=listen, token=TOKEN, tls_terminated_by_proxy=True))
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1", "127.0.0.1:x", "unix:/run/x.sock"])
+def test_a_malformed_address_is_refused_with_an_example(listen):
+    with pytest.raises(InvalidSettings, match=r"HTTP_LISTEN.* 127\.0\.0\.1:"):
+        require_private(Settings(http_listen=listen, token=TOKEN))
+
+
+async def test_a_taken_port_is_refused_by_name(dependencies, tmp_path):
+    async with serving(tmp_path) as (_, gateway):
+        taken = f"127.0.0.1:{gateway.http_port}"
+        settings = Settings(listen="127.0.0.1:0", http_listen=taken, data=tmp_path, token=TOKEN)
+        with pytest.raises(InvalidSettings, match=f"CODELODE_HTTP_LISTEN='{taken}'"):
+            await Gateway(replace(dependencies, settings=settings)).start()
+
+
+async def test_https_has_the_certificate_of_the_moment(tmp_path):
+    authority = Authority(tmp_path / "tls")
+    issued = authority.issue("127.0.0.1")
+    async with serving(tmp_path, **issued.settings) as (client, _):
+        address = client.base_url.join("/api/v1/health")
+        assert await names(address, authority) == {"127.0.0.1"}
+        authority.issue("127.0.0.1", "other.example")
+        assert await names(address, authority) == {"127.0.0.1", "other.example"}
+
+
+async def names(address, authority):
+    """The names in the certificate that a new connection gets."""
+    context = ssl.create_default_context(cafile=str(authority.root))
+    _, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
+    found = writer.get_extra_info("peercert")["subjectAltName"]
+    writer.close()
+    await writer.wait_closed()
+    return {name for _, name in found}
