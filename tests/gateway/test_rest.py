@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from codelode.errors import InvalidSettings
 from codelode.settings import Settings, require_private
 from gateway.api.rest import calls, problems
 from gateway.app import Gateway
+from gateway.service import audit_log
 from tests.authorities import Authority
 from tests.worlds import World
 
@@ -25,15 +27,15 @@ FILES = {"src/a.py": "def load(store):\n    return store\n"}
 
 
 @asynccontextmanager
-async def serving(tmp_path, *, dependencies=None, limited=False, **settings):
+async def serving(tmp_path, *, dependencies=None, limited=False, audit=None, **settings):
     """A client, which sends the token, and its gateway: over one repository, or what is given."""
     given = {"listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0", "token": TOKEN, **settings}
     chosen = Settings(data=tmp_path, local_paths=str(tmp_path), **given)
     world = World(chosen)
     world.index("acme/app", FILES)
     counts = MemoryCallLimits() if limited else None
-    used = replace(dependencies or world.dependencies, settings=chosen, call_limits=counts)
-    gateway = Gateway(used)
+    given = dependencies or world.dependencies
+    gateway = Gateway(replace(given, settings=chosen, call_limits=counts, audit_log=audit))
     await gateway.start()
     scheme = "https" if chosen.tls_certificate else "http"
     try:
@@ -257,6 +259,133 @@ async def test_the_description_comes_from_the_gateway_alone(client):
     for name in ("swagger-ui-bundle.js", "swagger-ui.css"):
         assert f"/api/static/{name}" in page
         assert (await client.get(f"/api/static/{name}")).is_success
+
+
+# Calls that change something
+
+
+async def events(response):
+    """Yield the events of a response, as name and data."""
+    name = ""
+    async for line in response.aiter_lines():
+        field, _, value = line.partition(": ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            yield name, json.loads(value)
+
+
+async def test_a_run_is_watched_until_it_is_over(client):
+    started = await client.post("/api/v1/runs", json={"url": "https://host.example/acme/new"})
+    run = started.json()
+    assert (started.status_code, run["repository"], run["state"]) == (201, "acme/new", "pulling")
+    seen = []
+    async with client.stream("GET", f"/api/v1/runs/{run['id']}/events") as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        async for name, data in events(response):
+            seen.append((name, data.get("state")))
+            if len(seen) == 1:
+                cancelled = await client.post(f"/api/v1/runs/{run['id']}/cancel")
+                assert cancelled.json()["state"] == "cancelled"
+
+    assert seen == [("run", "pulling"), ("run", "cancelled"), ("end", None)]
+
+
+async def test_watching_an_unknown_run_is_answered_as_any_call(client):
+    response = await client.get("/api/v1/runs/0123456789abcdef/events")
+
+    assert told(response)[0] == 404
+
+
+async def test_a_stream_ends_with_an_error_when_the_gateway_stops(tmp_path):
+    async with serving(tmp_path) as (client, gateway):
+        run = (await client.post("/api/v1/runs", json={"url": "https://host.example/a/b"})).json()
+        async with client.stream("GET", f"/api/v1/runs/{run['id']}/events") as response:
+            following = events(response)
+            assert (await anext(following))[0] == "run"
+            stopping = asyncio.create_task(gateway.stop(grace_s=30))
+            name, problem = await anext(following)
+            assert [one async for one in following] == []
+        await stopping
+
+    assert (name, problem["status"]) == ("error", 503)
+    assert "watch the run again" in problem["detail"]
+
+
+async def test_a_watcher_that_leaves_ends_its_call(tmp_path):
+    async with serving(tmp_path) as (client, gateway):
+        run = (await client.post("/api/v1/runs", json={"url": "https://host.example/a/b"})).json()
+        async with client.stream("GET", f"/api/v1/runs/{run['id']}/events") as response:
+            assert (await anext(events(response)))[0] == "run"
+            assert not gateway._calls.idle.is_set()
+        await asyncio.wait_for(gateway._calls.idle.wait(), 60)
+
+
+async def test_a_quiet_stream_is_kept_open(client, monkeypatch):
+    monkeypatch.setattr("gateway.api.rest.events.BEAT_S", 0.01)
+    run = (await client.post("/api/v1/runs", json={"url": "https://host.example/a/b"})).json()
+    async with client.stream("GET", f"/api/v1/runs/{run['id']}/events") as response:
+        async for line in response.aiter_lines():
+            if line == ":":
+                break
+
+
+async def test_a_key_is_created_listed_used_and_revoked(client):
+    body = {"name": "ci", "role": "reader", "repositories": ["acme/*"], "expires_in_s": 3600}
+    made = await client.post("/api/v1/keys", json=body)
+    assert made.status_code == 201
+    own = {"authorization": f"Bearer {made.json()['key']}"}
+
+    assert [one["name"] for one in (await client.get("/api/v1/keys")).json()] == ["ci"]
+    assert (await client.get("/api/v1/repositories", headers=own)).json() == []  # no label yet
+    labelled = {"repository": "acme/app", "label": "internal"}
+    assert (await client.post("/api/v1/repositories/label", json=labelled)).json() == ["acme/app"]
+    (seen,) = (await client.get("/api/v1/repositories", headers=own)).json()
+    assert seen["name"] == "acme/app"
+    assert (await client.delete("/api/v1/keys/ci")).status_code == 204
+    assert (await client.get("/api/v1/repositories", headers=own)).status_code == 401
+
+
+async def test_a_repository_is_changed_and_removed(client):
+    name = {"repository": "acme/app"}
+    default = await client.post("/api/v1/repositories/default-ref", json={**name, "ref": "main"})
+    assert default.json()["repository"] == "acme/app"
+    assert (await client.post("/api/v1/failures/retry", json=name)).json() == []
+    enriched = await client.post("/api/v1/repositories/enrich", json=name)
+    assert "CODELODE_LANGUAGE_MODEL" in told(enriched)[2]
+    assert (await client.delete("/api/v1/repositories", params={"name": "acme/app"})).is_success
+
+    assert (await client.get("/api/v1/repositories")).json() == []
+    again = await client.delete("/api/v1/repositories", params={"name": "acme/app"})
+    assert told(again)[0] == 404
+
+
+async def test_permissions_are_shown_and_asked_for(client):
+    assert (await client.get("/api/v1/permissions")).json() == {"connections": [], "problem": ""}
+    synced = await client.post("/api/v1/permissions/sync", json={})
+    assert "no connection has permission sync" in told(synced)[2]
+
+
+async def test_calls_over_http_are_in_the_audit_log(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    log = audit_log.opened(Settings(audit_log=str(file)))
+    async with serving(tmp_path, audit=log) as (client, _):
+        body = {"query": "load", "filters": {"repositories": ["acme/none"]}}
+        await client.post("/api/v1/search", json=body)
+        await client.delete("/api/v1/repositories", params={"name": "acme/app"})
+        await client.post("/api/v1/search", json={"query": 1})
+        await client.get("/api/v1/status", headers={"authorization": "none"})
+    log.close()
+
+    told = ("call", "principal", "source", "repositories", "outcome")
+    assert [
+        tuple(json.loads(line)[name] for name in told) for line in file.read_text().splitlines()
+    ] == [
+        ("search", "token", "127.0.0.1", ["acme/none"], "InvalidQuery"),
+        ("remove", "token", "127.0.0.1", ["acme/app"], "ok"),
+        ("search", "token", "127.0.0.1", [], "InvalidQuery"),
+        ("status", "", "127.0.0.1", [], "Unauthenticated"),
+    ]
 
 
 # The address

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import grpc
+import httpx
 import pytest
 from google.protobuf import symbol_database
 from grpc import aio
@@ -198,3 +199,64 @@ async def _code(channel, service, method, key):
     except aio.AioRpcError as error:
         return error.code()
     return grpc.StatusCode.OK
+
+
+# Over HTTP
+
+#: Requests that are valid as such, for the operations whose bodies or parameters are required.
+BODIES = {
+    "Search": {"query": "load"},
+    "Context": {"query": "load"},
+    "Similar": {},
+    "RetryFailures": {},
+    "EnrichRepository": {},
+    "SyncPermissions": {},
+    "StartRun": {"url": ""},
+    "SetDefaultRef": {"repository": "acme/http", "ref": "main"},
+    "SetLabel": {"repository": "acme/http", "label": "public"},
+    "CreateKey": {"name": "ci", "role": "reader"},
+}
+PARAMETERS = {
+    "Explain": {"subject": "load"},
+    "GetGraph": {"subject": "load"},
+    "RemoveRepository": {"name": "acme/http"},
+}
+FORBIDDEN, UNKNOWN, DEFECT = 403, 401, 500
+
+
+@pytest.mark.parametrize("role", [*Role, None], ids=str)
+async def test_every_operation_is_refused_to_the_roles_below_its_own(
+    dependencies, tmp_path, required, role
+):
+    listen = {"listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0"}
+    settings = Settings(**listen, data=tmp_path, token="not-used-by-this-test")
+    gateway = Gateway(replace(dependencies, settings=settings))
+    await gateway.start()
+    headers = {"authorization": f"Bearer {_key(dependencies, role)}"} if role else {}
+    address = f"http://127.0.0.1:{gateway.http_port}"
+    async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as client:
+        described = (await client.get("/api/openapi.json")).json()["paths"]
+        statuses = {
+            operation["operationId"]: await _status(client, method, path, operation["operationId"])
+            for path, methods in described.items()
+            for method, operation in methods.items()
+        }
+    await gateway.stop(grace_s=0)
+
+    assert statuses.pop("CheckHealth") == 200
+    assert statuses.keys() == required.keys()
+    assert DEFECT not in statuses.values()
+    if role is None:
+        assert set(statuses.values()) == {UNKNOWN}
+        return
+    denied = {name for name, status in statuses.items() if status == FORBIDDEN}
+    assert denied == {name for name, needed in required.items() if not role.includes(needed)}
+    assert UNKNOWN not in statuses.values()
+
+
+async def _status(client, method, path, operation):
+    given = {"params": PARAMETERS.get(operation, {})}
+    if operation in BODIES:
+        given["json"] = BODIES[operation]
+    found = path.format(run_id="run", name="ci")
+    return (await client.request(method, found, **given)).status_code

@@ -47,6 +47,11 @@ def answered(value: Any, status: int = 200) -> Response:
     return Response(encoded(value), status, media_type=JSON)
 
 
+def done() -> Response:
+    """Return the response of a call that has nothing to tell."""
+    return Response(status_code=204)
+
+
 def read(value: Any, request: Request) -> Response:
     """Return the response to a GET: without the value if the caller has it already (ETag)."""
     body = encoded(value).encode()

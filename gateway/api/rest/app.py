@@ -17,7 +17,7 @@ from codelode.errors import InvalidQuery, NotFound
 from gateway.api.rest import problems
 from gateway.api.rest.answers import INTERNAL, answered
 from gateway.api.rest.calls import REQUEST_ID, Face
-from gateway.api.rest.routes import router
+from gateway.api.rest.routes import router, streams
 from gateway.calls import request_id
 
 PREFIX = "/api/v1"
@@ -54,7 +54,8 @@ def application(face: Face) -> FastAPI:
         exception_handlers={HTTPException: _unrouted},
     )
     app.state.face = face
-    app.include_router(router, prefix=PREFIX, responses={"default": REFUSAL})
+    for one in (router, streams):
+        app.include_router(one, prefix=PREFIX, responses={"default": REFUSAL})
     app.add_api_route(
         f"{PREFIX}/health",
         _health,

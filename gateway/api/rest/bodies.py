@@ -35,7 +35,10 @@ class Body(BaseModel):
 
 
 class Filters(Body):
-    """Filters say where to search. Values of one field are alternatives; `!` before a value excludes it."""
+    """Filters say where to search.
+
+    Values of one field are alternatives; `!` before a value excludes it.
+    """
 
     repositories: list[Text] = Field(default=[], description="Names of repositories.")
     languages: list[Text] = Field(default=[], description="Languages, such as `python`.")

@@ -85,7 +85,10 @@ async def _answered(handler: Handler, request: Request, function: str, id: str) 
     ends_at = time.monotonic() + TIMEOUT_S
 
     def code(error: BaseException | None) -> str:
-        return str(_status(error, is_late=time.monotonic() >= ends_at) or response.status_code)
+        if error is None:
+            return str(response.status_code)
+        is_late = isinstance(error, asyncio.CancelledError) and time.monotonic() >= ends_at
+        return status_name(TimedOut() if is_late else error)
 
     received = received_as(
         request, function, id, remaining_s=lambda: ends_at - time.monotonic(), code=code
@@ -135,13 +138,11 @@ def received_as(
     )
 
 
-def _status(error: BaseException | None, *, is_late: bool) -> int:
-    """Return the status of an error or of a cancelled call; 0 for an answer."""
+def status_name(error: BaseException | None) -> str:
+    """Return the status of an outcome, for the log line: of an error, a cancellation, or None."""
     if error is None:
-        return 0
-    if isinstance(error, Exception):
-        return problems.status(error)
-    return problems.status(TimedOut()) if is_late else problems.CLIENT_GONE
+        return "200"
+    return str(problems.status(error) if isinstance(error, Exception) else problems.CLIENT_GONE)
 
 
 def _refused(error: Exception, id: str) -> Response:

@@ -6,25 +6,26 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from codelode.model import Run
 from gateway import service
-from gateway.api.rest import bodies
-from gateway.api.rest.answers import answered, read
+from gateway.api.rest import bodies, events
+from gateway.api.rest.answers import answered, done, read
 from gateway.api.rest.calls import Admitted, AdmittedRoute
 from gateway.service import results
 from gateway.service.capabilities import CAPABILITIES
 
 router = APIRouter(route_class=AdmittedRoute)
+streams = APIRouter()  # their responses are admitted while they are sent
 
 
 def _operation(function: str, answer: Any, tag: str) -> dict[str, Any]:
     """Return how a route appears in the OpenAPI document."""
     capability = CAPABILITIES[function]
-    summary, _, rest = (getattr(service, function).__doc__ or "").partition("\n")
-    about = f"{' '.join(rest.split())} Requires the role {capability.role}.".strip()
+    summary, _, _ = (getattr(service, function).__doc__ or "").partition("\n")
     return {
         "operation_id": capability.call,
         "summary": summary.rstrip("."),
-        "description": about,
+        "description": f"Requires the role {capability.role}.",
         "response_model": answer,
         "tags": [tag],
     }
@@ -74,3 +75,87 @@ async def failures(
     call: Admitted, request: Request, query: Annotated[bodies.FailuresQuery, Query()]
 ) -> Response:
     return read(await service.failures(call.dependencies, call.principal, query.given()), request)
+
+
+@router.post("/failures/retry", **_operation("retry_failures", list[Run], "index"))
+async def retry_failures(call: Admitted, body: bodies.RepositoryBody) -> Response:
+    given = (call.dependencies, call.principal, body.repository)
+    return answered(await service.retry_failures(*given))
+
+
+@router.post("/runs", status_code=201, **_operation("start", Run, "index"))
+async def start(call: Admitted, body: bodies.RunBody) -> Response:
+    run = await service.start(call.dependencies, call.principal, body.given())
+    return answered(run, 201)
+
+
+@streams.get(
+    "/runs/{run_id}/events",
+    **_operation("watch", None, "index"),
+    responses={
+        200: {"description": "Events `run`, then `end`.", "content": {events.MEDIA_TYPE: {}}}
+    },
+)
+async def watch(request: Request, run_id: str) -> Response:
+    return events.EventStream(
+        request,
+        "watch",
+        "run",
+        lambda call: service.watch(call.dependencies, call.principal, run_id),
+    )
+
+
+@router.post("/runs/{run_id}/cancel", **_operation("cancel", Run, "index"))
+async def cancel(call: Admitted, run_id: str) -> Response:
+    return answered(await service.cancel(call.dependencies, call.principal, run_id))
+
+
+@router.post("/repositories/enrich", **_operation("enrich", list[Run], "index"))
+async def enrich(call: Admitted, body: bodies.RepositoryBody) -> Response:
+    return answered(await service.enrich(call.dependencies, call.principal, body.repository))
+
+
+@router.post("/repositories/default-ref", **_operation("set_default", Run, "index"))
+async def set_default(call: Admitted, body: bodies.DefaultRefBody) -> Response:
+    given = (call.dependencies, call.principal, body.repository, body.ref)
+    return answered(await service.set_default(*given))
+
+
+@router.post("/repositories/label", **_operation("label", list[str], "access"))
+async def label(call: Admitted, body: bodies.LabelBody) -> Response:
+    given = (call.dependencies, call.principal, body.repository, body.label)
+    return answered(await service.label(*given))
+
+
+@router.delete("/repositories", status_code=204, **_operation("remove", None, "index"))
+async def remove(call: Admitted, query: Annotated[bodies.RemoveQuery, Query()]) -> Response:
+    await service.remove(call.dependencies, call.principal, query.name, query.ref)
+    return done()
+
+
+@router.post("/keys", status_code=201, **_operation("create_key", results.CreatedKey, "access"))
+async def create_key(call: Admitted, body: bodies.KeyBody) -> Response:
+    made = await service.create_key(call.dependencies, call.principal, body.given())
+    return answered(made, 201)
+
+
+@router.get("/keys", **_operation("list_keys", list[results.Key], "access"))
+async def list_keys(call: Admitted, request: Request) -> Response:
+    return read(await service.list_keys(call.dependencies, call.principal), request)
+
+
+@router.delete("/keys/{name}", status_code=204, **_operation("revoke_key", None, "access"))
+async def revoke_key(call: Admitted, name: str) -> Response:
+    await service.revoke_key(call.dependencies, call.principal, name)
+    return done()
+
+
+@router.get("/permissions", **_operation("permissions", results.Permissions, "access"))
+async def permissions(call: Admitted, request: Request) -> Response:
+    return read(await service.permissions(call.dependencies, call.principal), request)
+
+
+@router.post("/permissions/sync", **_operation("sync_permissions", list[str], "access"))
+async def sync_permissions(call: Admitted, body: bodies.SyncBody) -> Response:
+    given = (call.dependencies, call.principal, body.connection)
+    return answered(await service.sync_permissions(*given))
