@@ -117,6 +117,17 @@ class Query(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class ReadQuery(Query):
+    path: Text = Field(description="Path of an indexed file.")
+    repository: Text = Field(default="", description="May be left out if only one is indexed.")
+    ref: Text = Field(default="", description="Branch, tag, or commit; empty: the default ref.")
+    start_line: Whole = Field(default=0, description="First line, from 1; 0: that of the file.")
+    end_line: Whole = Field(default=0, description="Last line; 0: that of the file.")
+
+    def given(self) -> requests.ReadRequest:
+        return requests.ReadRequest(**dict(self))
+
+
 class ExplainQuery(Query):
     subject: Text = Field(description="Path of a file, or name of a symbol.")
     repository: Text = Field(default="", description="Look only in this repository.")

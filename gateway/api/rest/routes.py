@@ -46,6 +46,13 @@ async def similar(call: Admitted, body: bodies.SimilarBody) -> Response:
     return answered(await service.similar(call.dependencies, call.principal, body.given()))
 
 
+@router.get("/read", **_operation("read", results.FileLines, "search"))
+async def read_file(
+    call: Admitted, request: Request, query: Annotated[bodies.ReadQuery, Query()]
+) -> Response:
+    return read(await service.read(call.dependencies, call.principal, query.given()), request)
+
+
 @router.get("/explain", **_operation("explain", results.ExplainAnswer, "search"))
 async def explain(
     call: Admitted, request: Request, query: Annotated[bodies.ExplainQuery, Query()]
