@@ -45,7 +45,7 @@ async def indexed_elsewhere(
         return list(links)
     imports = await asyncio.to_thread(imports_of, query, sorted(paths), backends)
     meanings = await asyncio.to_thread(resolved, imports, query, query.visible, backends)
-    return [new for link in links for new in _replaced(link, imports, meanings)]
+    return list(dict.fromkeys(new for link in links for new in _replaced(link, imports, meanings)))
 
 
 def _replaced(link: Link, imports: Imports, meanings: Meanings) -> Iterable[Link]:

@@ -139,6 +139,17 @@ async def test_an_import_that_is_resolved_is_no_external_one(world):
     }
 
 
+async def test_a_module_that_is_imported_with_names_of_it_is_told_once(world):
+    world.index(MAKER, RUST)
+    world.index(USER, {"src/a.rs": "use net::sync::{self, Mutex};\n"})
+
+    links = await ask(world, "src/a.rs", "imports", repository=USER)
+    assert ends(links, "target") == [
+        ("net/src/sync.rs", "", "exact"),
+        ("net/src/sync.rs", "Mutex", "exact"),
+    ]
+
+
 USERS = {
     "src/bind.rs": "use net::tcp::Listener;\npub fn go() { Listener::bind(); }\n",
     "src/lock.rs": "use net::sync::Mutex;\n",
