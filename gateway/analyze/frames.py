@@ -26,7 +26,16 @@ _LITERAL = re.compile(r"(?:func)?\d+")
 def frames(text: str) -> tuple[Frame, ...]:
     """Return the frames of the first trace in the text, innermost first; empty: it has none."""
     lines = text.splitlines()
-    return tuple(_go(lines))[:MAX_FRAMES] or tuple(_python(lines))[::-1][:MAX_FRAMES]
+    return tuple(_go(_from_panic(lines)))[:MAX_FRAMES] or tuple(_python(lines))[::-1][:MAX_FRAMES]
+
+
+def _from_panic(lines: list[str]) -> list[str]:
+    """Leave out the deferred functions, which a trace has above the panic that they ran in.
+
+    A function that handles a panic and panics again is such a function too.
+    """
+    calls = [at for at, line in enumerate(lines) if line.startswith("panic(")]
+    return lines[calls[-1] :] if calls else lines
 
 
 def _go(lines: list[str]) -> Iterator[Frame]:

@@ -78,6 +78,20 @@ async def test_a_go_trace_leads_to_the_innermost_own_function(search):
     assert ("other/server.go", "handle") not in found[:3]
 
 
+#: What a handler of panics prints, which is above the panic itself.
+RECOVERED = GO.replace(
+    "panic({0x",
+    "runtime/debug.Stack()\n\t/usr/local/go/src/runtime/debug/stack.go:26 +0x64\n"
+    "main.serve.func1()\n\t/build/app/src/main.go:10 +0x1d\npanic({0x",
+)
+
+
+async def test_a_go_trace_of_a_handler_of_panics_leads_to_the_function_that_panicked(search):
+    assert (await search(RECOVERED))[0] == ("src/server.go", "Server.handle")
+    again = RECOVERED.replace("running]:\n", "running]:\npanic({0x1})\n\t/go/panic.go:1004 +0x1\n")
+    assert (await search(again))[0] == ("src/server.go", "Server.handle")
+
+
 async def test_a_python_trace_ends_with_the_innermost_frame(search):
     found = await search(PYTHON)
     assert found[:2] == [("app/jobs.py", "run"), ("app/main.py", "main")]
