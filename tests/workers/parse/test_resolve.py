@@ -245,6 +245,91 @@ def test_any_import_resolves_to_files_of_the_repository_or_none(language, module
         assert all(len(key) < 2_000 for key in found.keys)
 
 
+POM = """\ufeff<?xml version="1.0" encoding="UTF-8"?>
+<!-- moved from <groupId>org.old</groupId> <artifactId>old</artifactId> -->
+<p:project xmlns:p="http://maven.apache.org/POM/4.0.0">
+  <p:parent><p:groupId>org.acme</p:groupId><p:artifactId>all</p:artifactId></p:parent>
+  <p:artifactId>http</p:artifactId>
+  <p:dependencies>
+    <!-- <dependency><groupId>org.gone</groupId><artifactId>gone</artifactId></dependency> -->
+    <p:dependency>
+      <p:exclusions><p:exclusion><p:groupId>not</p:groupId></p:exclusion></p:exclusions>
+      <p:groupId>org.acme</p:groupId><p:artifactId><![CDATA[tls]]></p:artifactId>
+    </p:dependency>
+  </p:dependencies>
+</p:project>
+"""
+CSPROJ = """<Project>
+  <PropertyGroup><RootNamespace>Acme.Core</RootNamespace></PropertyGroup>
+  <!-- <PackageReference Include="Gone" /> -->
+  <ItemGroup><PackageReference Version='1' Include='Dapper' /></ItemGroup>
+</Project>
+"""
+WORKFLOW = """on: {push: {tags: ['release/*']}}
+jobs:
+  image:
+    steps:
+      - uses: docker/build-push-action@v6
+        with:
+          tags: |
+            ghcr.io/acme/app:latest
+            ghcr.io/acme/app-slim:${{ github.ref_name }}
+            docker.io/acme/app:1
+"""
+COMPOSE = """x-app: &app {image: acme/app, build: .}
+services:
+    worker:
+        <<: *app
+    store:
+        image: redis:7
+    "web":
+        image: 'acme/web:2'
+        build: {context: web}
+# services: {gone: {image: acme/gone, build: .}}
+"""
+
+#: Manifests that say it in another way than most: path, text, name, dependencies, other facts.
+OTHERWISE = [
+    ("pom.xml", POM, "org.acme:http", ("org.acme:tls",), ()),
+    ("src/a.csproj", CSPROJ, "a", ("Dapper",), (("<root>", "Acme.Core"),)),
+    ("web/Chart.yaml", "{apiVersion: v2, 'name': &n web}\n---\nname: other\n", "web", (), ()),
+    ("pubspec.yaml", '# name: gone\n"name" : acme_ui\n', "acme_ui", (), ()),
+    ("compose.yaml", COMPOSE, "", (), (("acme/app", "."), ("acme/web", "."))),
+    ("release.yml", WORKFLOW, "", (), (("acme/app", "."), ("ghcr.io/acme/app", "."))),
+    ("ci.yml", "script: docker push ghcr.io/acme/cli:1", "", (), (("ghcr.io/acme/cli", "."),)),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "name", "uses", "pairs"), OTHERWISE, ids=[row[0] for row in OTHERWISE]
+)
+def test_a_manifest_is_read_as_its_format_means_it(path, text, name, uses, pairs):
+    facts = read(path, text)
+
+    assert (facts.name, facts.uses, facts.pairs) == (name, uses, pairs)
+
+
+def test_an_action_is_one_by_its_entries_and_not_by_its_text():
+    assert read("action.yml", '{"name": "a", "runs": {"using": "node20"}}') is not None
+    assert read("action.yml", "description: |\n  runs:\nruns:\n") is not None
+    assert read("action.yml", "description: |\n\n  none\n# runs:\n") is None
+
+
+ENTITIES = '<!DOCTYPE p [<!ENTITY e SYSTEM "file:///etc/hostname">]>'
+UNFIT = [
+    ("pom.xml", f"{ENTITIES}<p><groupId>a</groupId><artifactId>&e;</artifactId></p>"),
+    ("a.csproj", f"{ENTITIES}<p><AssemblyName>&e;</AssemblyName></p>"),
+    ("Chart.yaml", f"name: {'[' * 101}{']' * 101}"),
+    ("Chart.yaml", "name: &a [*a]"),
+    ("Chart.yaml", "? [a]\n: b\nname: c"),
+]
+
+
+@pytest.mark.parametrize(("path", "text"), UNFIT)
+def test_a_manifest_with_entities_or_endless_values_has_no_facts(path, text):
+    assert read(path, text) is None
+
+
 BROKEN = [
     "",
     "{",
@@ -300,6 +385,20 @@ HOSTILE = [
     ("compose.yaml", "services:\n  a:\n    build: .\n", "\n"),
     ("build.yml", "build-push-action", "\n"),
     ("build.yml", "build-push-action\ntags:", " "),
+    ("pom.xml", "", "<a>"),
+    ("pom.xml", "<a b='", "\n"),
+    ("pom.xml", f"<a xmlns='{'u' * 100_000}'>", "<b/>"),
+    ("pom.xml", f"<!DOCTYPE a [<!ATTLIST b c CDATA '{'u' * 100_000}'>]><a>", "<b/>"),
+    ("x.csproj", "<a", "\n"),
+    ("Chart.yaml", "", "["),
+    ("Chart.yaml", "", "- "),
+    ("Chart.yaml", "a: &a [b]\nc: [", "*a,"),
+    ("Chart.yaml", "", "'"),
+    ("Chart.yaml", "", "a: "),
+    ("Chart.yaml", "{", "? a,"),
+    ("Chart.yaml", "a: |\n", "\n"),
+    ("action.yml", "a: >\n", " b\n"),
+    ("pubspec.yaml", "", "#"),
     ("package.json", "{", "/*"),
     ("package.json", '{"', '\\"'),
     ("Cargo.toml", "", "a."),

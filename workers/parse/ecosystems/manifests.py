@@ -2,11 +2,10 @@
 
 Each reader takes the text of one manifest and returns its facts; a text that cannot be read has
 none. Only facts that change how imports resolve, or the names of a repository, are kept, so that a
-version bump changes nothing. XML and YAML are read by regular expressions, because the few lines
-that matter have one form everywhere and hostile documents cannot expand. The time is linear in the
-size of any text: no expression begins with `^\\s*`, which would scan a run of blank lines once per
-line, and none looks for an end that may be missing. TOML whose parser would need quadratic time is
-refused.
+version bump changes nothing. JSON, TOML, XML, and YAML are read by parsers, other formats by
+regular expressions. The time is linear in the size of any text: no expression begins with
+`^\\s*`, which would scan a run of blank lines once per line, and none looks for an end that may be
+missing. TOML and YAML whose parsers would need quadratic time are refused.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from workers.parse.ecosystems import documents
 
 #: Largest manifest that is read, bytes; larger ones are data.
 MAX_MANIFEST_BYTES = 1_000_000
@@ -208,51 +209,19 @@ def _slashes(namespace: str) -> str:
 
 
 def _pom(text: str, path: str) -> Facts:
-    uses = _distinct(
-        ":".join(pair)
-        for block in _elements(text, "dependency")
-        if all(pair := (_tag(block, "groupId"), _tag(block, "artifactId")))
+    project = documents.xml(text)
+    pairs = (
+        (documents.word(one, "groupId"), documents.word(one, "artifactId"))
+        for one in project.iterfind(".//dependency")
     )
-    parent = next(_elements(text, "parent"), "")
-    own = _without_nested(text)
-    group, artifact = _tag(own, "groupId") or _tag(parent, "groupId"), _tag(own, "artifactId")
-    return Facts("maven", f"{group}:{artifact}" if artifact else "", uses=uses)
-
-
-_POM_NESTED = re.compile(r"<(parent|dependencies|dependencyManagement|build|profiles|reporting)\b")
-
-
-def _elements(text: str, name: str) -> Iterator[str]:
-    """Yield the content of each element without attributes."""
-    opening, closing = f"<{name}>", f"</{name}>"
-    at = 0
-    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
-        yield text[start + len(opening) : end]
-        at = end + len(closing)
-
-
-def _without_nested(text: str) -> str:
-    """Return the text of a project without the elements that have coordinates of their own."""
-    kept: list[str] = []
-    unclosed: set[str] = set()
-    at = 0
-    for found in _POM_NESTED.finditer(text):
-        name = found.group(1)
-        if found.start() < at or name in unclosed:
-            continue
-        end = text.find(f"</{name}>", found.end())
-        if end < 0:
-            unclosed.add(name)
-            continue
-        kept.append(text[at : found.start()])
-        at = end + len(f"</{name}>")
-    return "".join([*kept, text[at:]])
-
-
-def _tag(text: str, name: str) -> str:
-    """Return the text of the first element of this name that holds a single word."""
-    found = re.search(rf"<{name}>\s*([^<\s]+)\s*</{name}>", text)
-    return found.group(1) if found else ""
+    own = documents.word(project, "groupId")
+    group = own or documents.word(project, "parent/groupId")
+    artifact = documents.word(project, "artifactId")
+    return Facts(
+        "maven",
+        f"{group}:{artifact}" if artifact else "",
+        uses=_distinct(":".join(pair) for pair in pairs if all(pair)),
+    )
 
 
 #: A configuration, whose name has one of the words in it, and the coordinates that it adds.
@@ -312,15 +281,20 @@ def distribution(name: str) -> str:
 
 
 def _csproj(text: str, path: str) -> Facts:
-    stem = path.rpartition("/")[2].rpartition(".")[0]
-    root = _tag(text, "RootNamespace") or _tag(text, "AssemblyName") or stem
-    root = stem if "$(" in root else root
-    name = _tag(text, "PackageId") or _tag(text, "AssemblyName") or stem
-    uses = re.findall(r"<PackageReference\s[^<>]*\b(?:Include|Update)=\"([^\"]+)\"", text)
-    pairs = {"<root>": root}
-    return Facts(
-        "nuget", (stem if "$(" in name else name).lower(), _pairs(pairs), uses=_distinct(uses)
+    project = documents.xml(text)
+
+    def named(*names: str) -> str:
+        values = (documents.word(project, f".//{name}") for name in names)
+        found = next(filter(None, values), "")
+        stem = path.rpartition("/")[2].rpartition(".")[0]
+        return stem if not found or "$(" in found else found
+
+    uses = (
+        one.get("Include") or one.get("Update") for one in project.iterfind(".//PackageReference")
     )
+    pairs = {"<root>": named("RootNamespace", "AssemblyName")}
+    name = named("PackageId", "AssemblyName").lower()
+    return Facts("nuget", name, _pairs(pairs), uses=_distinct(uses))
 
 
 def _gemspec(text: str, path: str) -> Facts:
@@ -336,41 +310,49 @@ def _gemfile(text: str, path: str) -> Facts:
 
 
 def _chart(text: str, path: str) -> Facts:
-    name = re.search(r"^name:\s*[\"']?([\w.-]+)", text, re.MULTILINE)
-    return Facts("chart", name.group(1) if name else "")
+    return Facts("chart", _text(_object(documents.yaml_document(text)).get("name")))
 
 
 def _action(text: str, path: str) -> Facts | None:
-    return Facts("action") if re.search(r"^runs:", text, re.MULTILINE) else None
+    return Facts("action") if "runs" in _object(documents.yaml_document(text)) else None
 
 
 def _pubspec(text: str, path: str) -> Facts:
-    name = re.search(r"^name:\s*(\w+)", text, re.MULTILINE)
-    return Facts("pub", name.group(1) if name else "")
+    return Facts("pub", _text(_object(documents.yaml_document(text)).get("name")))
 
 
 def _compose(text: str, path: str) -> Facts:
     """Read the images that the services build, under which other repositories use them."""
-    services = re.split(r"^  (?=[\w.-]+:\s*$)", text, flags=re.MULTILINE)[1:]
-    images = (_COMPOSE_IMAGE.search(one) for one in services if _COMPOSE_BUILD.search(one))
-    return Facts("image", pairs=_pairs({image(one.group(1)): "." for one in images if one}))
+    services = _object(_object(documents.yaml_document(text)).get("services")).values()
+    images = (_text(one.get("image")) for one in map(_merged, services) if "build" in one)
+    return Facts("image", pairs=_pairs({image(one): "." for one in images if one}))
 
 
-_INDENTED = r"^(?:[^\S\n]+|[^\S\n]*\n)"  # or after a blank line
-_COMPOSE_BUILD = re.compile(rf"{_INDENTED}build:", re.MULTILINE)
-_COMPOSE_IMAGE = re.compile(rf"{_INDENTED}image:\s*[\"']?([^\s\"'#]+)", re.MULTILINE)
-_PUSHED = re.compile(
-    r"^[^\S\n]*(?:-\s+)?(?:tags|images):\s*(?:[|>]-?\s*|-\s*)?([^\s|>#][^\s#]*)", re.MULTILINE
-)
+def _merged(value: Any) -> Mapping[str, Any]:
+    """Return a mapping with the entries of the one that it merges: `<<: *default`."""
+    own = _object(value)
+    return {**_object(own.get("<<")), **own}
+
+
+_PUSHED = re.compile(r"docker push\s+([^\s]+)")
 
 
 def _workflow(text: str, path: str) -> Facts | None:
     """Read the images that a workflow pushes."""
     if "build-push-action" not in text and "docker push" not in text:
         return None
-    found = [*_PUSHED.findall(text), *re.findall(r"docker push\s+([^\s]+)", text)]
-    named = {image(one.split(",")[0]): "." for one in found if "/" in one and "$" not in one}
+    found = [*_tags(documents.yaml_document(text)), *_PUSHED.findall(text)]
+    named = {image(one): "." for one in found if "/" in one and not set(one) & set("$=")}
     return Facts("image", pairs=_pairs(named))
+
+
+def _tags(workflow: Any) -> Iterator[str]:
+    """Yield the names that the steps of a workflow give to images, one or several in a text."""
+    for job in _object(_object(workflow).get("jobs")).values():
+        for step in _list(_object(job).get("steps")):
+            given = _object(_object(step).get("with"))
+            for field in ("tags", "images"):
+                yield from re.split(r"[\s,]+", _text(given.get(field)))
 
 
 def image(written: str) -> str:
