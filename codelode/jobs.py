@@ -14,7 +14,8 @@ import kombu
 from kombu.transport import TRANSPORT_ALIASES
 
 from codelode import stages
-from codelode.model import Run
+from codelode.display import quoted
+from codelode.model import RefName, RepositoryName, Run
 from codelode.settings import Settings
 
 CONTROL = stages.CONTROL
@@ -87,7 +88,12 @@ def broker_settings(settings: Settings) -> dict[str, Any]:
 
 def pull_title(run: Run) -> str:
     """Return the text that Flower shows instead of the arguments of a pull."""
-    return f"{run.repository}@{run.ref} (run {run.id})"
+    return f"{ref_title(run.repository, run.ref)} (run {run.id})"
+
+
+def ref_title(repository: RepositoryName, ref: RefName) -> str:
+    """Return the text that Flower shows of a ref."""
+    return f"{repository}@{quoted(ref)}"
 
 
 def broker_url(url: str) -> str:

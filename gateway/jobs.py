@@ -49,7 +49,8 @@ class CeleryJobs:
 
     def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
         names = {"repository": repository, "ref": ref}
-        self._send(jobs.FORGET_REF_TASK, jobs.STORE, names, label=f"{repository}@{ref}")
+        label = jobs.ref_title(repository, ref)
+        self._send(jobs.FORGET_REF_TASK, jobs.STORE, names, label=label)
 
     def read_permissions(self, connection: str) -> None:
         names = {"connection": connection}

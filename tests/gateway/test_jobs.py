@@ -55,6 +55,13 @@ def test_removing_goes_to_the_one_process_that_writes_the_index(broker, redis):
     assert arguments(message) == {"repository": "acme/http"}
 
 
+def test_the_label_of_a_removed_ref_is_one_printable_line(broker, redis):
+    broker.remove_ref(RepositoryName("acme/http"), RefName("a\u202eb"))
+
+    [message] = sent(redis, jobs.STORE)
+    assert message["headers"]["kwargsrepr"] == r"acme/http@'a\u202eb'"
+
+
 def test_queues_show_what_waits_and_who_listens(broker):
     broker.pull(RUN)
     broker.pull(RUN)

@@ -13,14 +13,14 @@ from redis import Redis
 
 from codelode import jobs
 from codelode.errors import Unavailable
-from codelode.model import BlobId, RepositoryName, RunId
+from codelode.model import BlobId, RefName, RepositoryName, Run, RunId, RunState
 from codelode.settings import load
 from workers.delivery.files import Job
 from workers.delivery.outbox import CeleryOutbox
 
 FILES = [
     Job(RunId("r1"), RepositoryName("acme/app"), path, BlobId("0" * 40), 5)
-    for path in ("src/ä b.py", "b.py", "c.py")
+    for path in ("src/ä b.py", "b.py", "c\u202e\n.py")
 ]
 
 
@@ -48,9 +48,22 @@ def test_files_wait_in_the_queue_of_their_stage_in_order(app: Celery, redis: Red
     sent = waiting(redis, "parse")
     bodies = [json.loads(base64.b64decode(one["body"])) for one in sent]
     assert [kwargs for _, kwargs, _ in bodies] == [job.arguments for job in FILES]
-    assert [one["headers"]["kwargsrepr"] for one in sent] == [job.title for job in FILES]
+    assert [one["headers"]["kwargsrepr"] for one in sent] == [
+        "acme/app src/ä b.py (run r1)",
+        "acme/app b.py (run r1)",
+        r"acme/app 'c\u202e\n.py' (run r1)",
+    ]
     assert {one["headers"]["task"] for one in sent} == {"workers.parse"}
     assert len({one["headers"]["id"] for one in sent}) == len(FILES)
+
+
+def test_flower_shows_each_ref_as_one_printable_line(app: Celery, redis: Redis) -> None:
+    outbox, name, ref = CeleryOutbox(app), RepositoryName("acme/app"), RefName("a\u202eb")
+    outbox.pull(Run(RunId("r1"), name, ref, RunState.PULLING))
+    outbox.forget_ref(name, ref)
+    sent = [*waiting(redis, "pull"), *waiting(redis, "store")]
+    shown = r"acme/app@'a\u202eb'"
+    assert [one["headers"]["kwargsrepr"] for one in sent] == [f"{shown} (run r1)", shown]
 
 
 def test_a_broker_that_is_away_is_unavailable() -> None:

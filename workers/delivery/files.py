@@ -25,6 +25,7 @@ from typing import Protocol
 
 import structlog
 
+from codelode.display import quoted
 from codelode.errors import CodelodeError, NotFound, Rejected, Unavailable
 from codelode.ledger import AHEAD, NOT_IN_FLIGHT, Advance
 from codelode.model import BlobId, FileRecord, FileState, RepositoryName, Run, RunId
@@ -63,7 +64,7 @@ class Job:
     @property
     def title(self) -> str:
         """Return the text that Flower shows instead of the arguments."""
-        return f"{self.repository} {self.path} (run {self.run})"
+        return f"{self.repository} {quoted(self.path)} (run {self.run})"
 
 
 class Pending(Unavailable):

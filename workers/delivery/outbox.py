@@ -62,7 +62,7 @@ class CeleryOutbox:
     def forget_ref(self, name: RepositoryName, ref: RefName) -> None:
         """Have the workers delete the stored data of a removed ref."""
         names: dict[str, object] = {"repository": name, "ref": ref}
-        self._send(jobs.FORGET_REF_TASK, jobs.STORE, names, f"{name}@{ref}")
+        self._send(jobs.FORGET_REF_TASK, jobs.STORE, names, jobs.ref_title(name, ref))
 
     def read_permissions(self, connection: str) -> None:
         """Have the workers read the permissions of a code host."""
