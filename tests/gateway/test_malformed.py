@@ -14,12 +14,12 @@ from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codelode.v1 import graph_pb2, index_pb2, search_pb2
+from codelode.v1 import access_pb2, graph_pb2, index_pb2, search_pb2
 from tests.contracts.test_faces import HTTP, WEB, Running
 
 SERVICES = [
     service
-    for module in (graph_pb2, index_pb2, search_pb2)
+    for module in (access_pb2, graph_pb2, index_pb2, search_pb2)
     for service in module.DESCRIPTOR.services_by_name.values()
 ]
 METHODS = {

@@ -14,10 +14,11 @@ from codelode.cli import main
 from codelode.cli.command import codelode as group
 from tests.contracts.test_faces import HTTP, Running
 
-#: The commands that ask a gateway; the others start, stop, or rewrite a cluster.
+#: The commands that ask a gateway; the others start, stop, or rewrite a cluster, or open a browser.
 COMMANDS = (
-    *("search", "context", "similar", "explain", "graph", "index", "repos", "failures"),
-    *("retry", "enrich", "cancel", "remove", "status", "settings"),
+    *("search", "context", "similar", "explain", "graph", "index", "default", "repos", "failures"),
+    *("retry", "enrich", "cancel", "label", "remove", "status", "settings"),
+    *("keys create", "keys list", "keys revoke", "permissions list", "permissions sync"),
 )
 #: Options that wait for workers, which are not there.
 WAITING = {"wait", "watch", "follow"}
@@ -71,7 +72,10 @@ def address(tmp_path_factory):
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_wrong_command_line_ends_with_a_plain_error(name, data):
-    command = group.get_command(click.Context(group), name)
+    command: click.Command | None = group
+    for word in name.split():
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
     assert command is not None
     arguments = data.draw(lines(command))
     out, err = io.StringIO(), io.StringIO()
@@ -79,7 +83,7 @@ def test_a_wrong_command_line_ends_with_a_plain_error(name, data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", io.StringIO("def retry(): ..."))
         with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-            main([name, *arguments])
+            main([*name.split(), *arguments])
 
     assert ended.value.code in (0, 1, 2)
     assert "Traceback" not in err.getvalue()

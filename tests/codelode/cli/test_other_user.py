@@ -52,12 +52,12 @@ def attempt():
 #: Calls every method of the gateway, and starts runs; prints each distinct answer once.
 CALL_EVERYTHING = """
 import grpc
-from codelode.v1 import graph_pb2, index_pb2, search_pb2
+from codelode.v1 import access_pb2, graph_pb2, index_pb2, search_pb2
 
 def attempt():
     calls = [
         (f"/{service.full_name}/{method.name}", method.server_streaming, b"")
-        for file in (graph_pb2, index_pb2, search_pb2)
+        for file in (access_pb2, graph_pb2, index_pb2, search_pb2)
         for service in file.DESCRIPTOR.services_by_name.values()
         for method in service.methods
     ]

@@ -3,17 +3,18 @@
 import pytest
 
 from codelode.errors import CodelodeError
-from codelode.model import RepositoryName, SourceFile
+from codelode.model import Repository, RepositoryName, SourceFile
 from workers.pull import git, tree
 from workers.pull.changes import plan
 
 NAME = RepositoryName("owner/repo")
+#: All hooks of githooks(5).
 HOOKS = (
-    "post-checkout",
-    "reference-transaction",
-    "post-rewrite",
-    "pre-auto-gc",
-    "post-index-change",
+    *("applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit"),
+    *("prepare-commit-msg", "commit-msg", "post-commit", "pre-rebase", "post-checkout"),
+    *("post-merge", "pre-push", "pre-receive", "update", "proc-receive", "post-receive"),
+    *("post-update", "reference-transaction", "push-to-checkout", "pre-auto-gc", "post-rewrite"),
+    *("sendemail-validate", "fsmonitor-watchman", "post-index-change"),
 )
 
 
@@ -119,18 +120,73 @@ def test_objects_that_link_elsewhere_are_refused(mirrors, repository, source, tm
     assert not mirrors.git_dir(NAME).exists()
 
 
+#: Names that lead elsewhere, or name git's own files or a device, if somebody writes them to disk.
+CLIMBING = (
+    *(".", "..", "...", ".git", ".GIT", ".Git", "git~1", ".git ", ".git.", ".g\u200cit", "~"),
+    *(".git/config", ".git/hooks/post-checkout", "../x", "../../etc/passwd", "a/../../b", "./a"),
+    *("/etc/passwd", "//host/share", "a//b", "a/", "..\\..\\x", "C:\\x", "C:x", "\\\\host\\x"),
+    *("CON", "NUL.py", "a:stream", "%2e%2e%2fx", "-rf", "--output=x", "$HOME", "*", ":(top)a"),
+    *("a\nb", "a\rb", "\x1b[2J", "a\tb", "\u202egnp.py", '"', "'", "`id`", "$(id)", "a;id", "|id"),
+)
+
+
 def test_paths_that_climb_or_name_git_itself_are_labels_only(mirrors, repository, source, tmp_path):
-    blob = source.git("hash-object", "-w", "--stdin", stdin=b"x")
-    entry = f"100644 blob {blob}\t.git\n100644 blob {blob}\t..\n".encode()
-    tree_id = source.git("mktree", stdin=entry)
-    commit = source.git(
-        "-c", "user.name=T", "-c", "user.email=t@x", "commit-tree", "-m", "x", tree_id
-    )
+    blob = bytes.fromhex(source.git("hash-object", "-w", "--stdin", stdin=b"x"))
+    entries = b"".join(b"100644 %s\0%s" % (name.encode(), blob) for name in CLIMBING)
+    as_tree = ("hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+    who = ("-c", "user.name=T", "-c", "user.email=t@x")
+    commit = source.git(*who, "commit-tree", "-m", "x", source.git(*as_tree, stdin=entries))
     source.git("update-ref", "refs/heads/main", commit)
+    before = {path for path in tmp_path.rglob("*") if path.name != "mirrors"}
+
     mirrors.sync(repository)
-    listed = {file.path: file for file in tree.listing(mirrors.git_dir(NAME), commit)}
-    assert set(listed) == {".git", ".."}
+    mirror = mirrors.git_dir(NAME)
+    listed = {file.path: file for file in tree.listing(mirror, commit)}
+    manifest = plan(mirror, commit, indexed=None, known=lambda: (), max_file_bytes=1000)
+
+    assert set(listed) == set(CLIMBING)
     assert isinstance(listed[".."], SourceFile)
+    planned = [*(item.path for item in manifest.items), *(one.path for one in manifest.skipped)]
+    assert set(planned) == set(CLIMBING)
+    made = {path for path in tmp_path.rglob("*") if mirrors.folder not in (path, *path.parents)}
+    assert made == before
+
+
+#: Forms of an address in which a shell, ssh, or git could find the program to run, put at {}.
+ADDRESSES = (
+    *("{}", "./{}", "~/{}", "/{}", "-{}", "--{}", "ext::{}", "ext::sh -c {}", "fd::7/{}"),
+    *("file://{}", "file:///{}", "git://127.0.0.1/{}", "ssh://{}/x", "ssh://git@{}/x"),
+    *("ssh://127.0.0.1:1/{}", "ssh://git@127.0.0.1/{}", "git@{}:x", "git@127.0.0.1:{}"),
+    *("{}@127.0.0.1:x", "http://127.0.0.1:1/{}", "http://{}/x", "https://{}@127.0.0.1:1/x"),
+    *("https://127.0.0.1:1/x?{}", "https://127.0.0.1:1/x#{}", "rsync://127.0.0.1/{}", "hg::{}"),
+)
+PROGRAMS = (
+    *("{}", "$({})", "`{}`", ";{};", "|{}", "&&{}", "-oProxyCommand={}", "--upload-pack={}"),
+    *("-u{}", "--config=core.sshCommand={}", "x\n{}", "x%0a{}", "'{}'", '"$({})"'),
+)
+
+#: Runs the command as the shell of a host does that is reached by ssh.
+HOST = """#!/bin/sh
+for command; do :; done
+exec sh -c "$command"
+"""
+
+
+@pytest.mark.parametrize("form", ADDRESSES)
+def test_nothing_in_an_address_is_run(mirrors, trap, tmp_path, monkeypatch, form):
+    program, trace = trap
+    ssh = tmp_path / "ssh"
+    ssh.write_text(HOST)
+    ssh.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", str(ssh))
+    monkeypatch.chdir(tmp_path)
+    for number, disguise in enumerate(PROGRAMS):
+        url = form.format(disguise.format(program))
+        with pytest.raises(CodelodeError):
+            mirrors.sync(Repository(RepositoryName(f"owner/{number}"), url))
+        with pytest.raises((CodelodeError, ValueError)):  # also if the address were not checked
+            git.run("ls-remote", "--", url, variables=git.environment(protocols="https:ssh"))
+        assert not trace.exists(), url
 
 
 def test_variables_of_this_process_do_not_redirect_git(monkeypatch, mirrors, repository, source):
