@@ -31,6 +31,7 @@ class Cluster:
     data: str
     certificate: str = ""  # PEM file of the gateway's own certificate; empty: no TLS
     tls_name: str = ""  # a name in that certificate
+    http: str = ""  # URL of the gateway; its API is below /api/v1
 
 
 def run_dir(data: Path) -> Path:

@@ -112,9 +112,17 @@ def flower_child(settings: Settings, address: str) -> Child:
 
 def reachable(settings: Settings) -> str:
     """Return the address at which a client on this machine reaches the gateway."""
-    host, _, port = settings.listen.rpartition(":")
-    scheme = TLS if settings.tls_certificate else ""
-    return f"{scheme}{LOOPBACK if host in ('0.0.0.0', '[::]', '') else host}:{port}"
+    return f"{TLS if settings.tls_certificate else ''}{_here(settings.listen)}"
+
+
+def http_url(settings: Settings) -> str:
+    """Return the URL at which a client on this machine reaches the gateway over HTTP."""
+    return f"http{'s' if settings.tls_certificate else ''}://{_here(settings.http_listen)}"
+
+
+def _here(listen: str) -> str:
+    host, _, port = listen.rpartition(":")
+    return f"{LOOPBACK if host in ('0.0.0.0', '[::]', '') else host}:{port}"
 
 
 def own_trust(settings: Settings) -> Tls:

@@ -23,6 +23,7 @@ from codelode.cli.children import (
     LOOPBACK,
     flower_child,
     gateway_child,
+    http_url,
     own_trust,
     reachable,
     redis_child,
@@ -39,6 +40,9 @@ from codelode.settings import Settings, load, require_private, unread
 #: How often children are checked while they start, and later, seconds.
 STARTING_LOOK_S = 0.02
 RUNNING_LOOK_S = 0.2
+
+#: The port for HTTP.
+HTTP_PORT = 50_080
 
 #: How often the user is told which processes are not ready yet, seconds.
 STILL_STARTING_S = 20.0
@@ -90,6 +94,12 @@ class Interrupts:
     "else 50051.",
 )
 @click.option(
+    "--api-port",
+    type=click.IntRange(0, 65_535),
+    help="Listen for HTTP (the REST API) on this port; 0 takes a free one. Default: the port of "
+    "CODELODE_HTTP_LISTEN, else 50080, or a free one with --port 0.",
+)
+@click.option(
     "--http-port",
     type=click.IntRange(0, 65_535),
     default=8080,
@@ -118,6 +128,7 @@ def up(
     data: Path | None,
     parsers: int | None,
     port: int | None,
+    api_port: int | None,
     http_port: int,
     no_flower: bool,
     allowed: tuple[Path, ...],
@@ -148,17 +159,20 @@ def up(
         settings = base.model_copy(
             update={
                 "data": base.data_dir,
-                "listen": _listen_address(base.listen, port),
+                "listen": _listen_address("LISTEN", base.listen, port, "--port"),
+                "http_listen": "",  # until there is a token
                 "redis_url": redis_server.url(socket_path),
                 "local_paths": _local_paths(base, allowed),
                 "tls_terminated_by_proxy": tls_terminated_by_proxy or base.tls_terminated_by_proxy,
             }
         )
+        http = _http_address(base.http_listen, port, api_port)
         flower = "" if no_flower else f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
         require_private(settings)
         for name in ("listen_mtls", "health_listen"):
             _require_free(f"{PREFIX}{name.upper()}", getattr(settings, name))
-        settings = _with_own_token(settings)
+        settings = _with_own_token(settings).model_copy(update={"http_listen": http})
+        require_private(settings)
         redis = redis_child(settings, socket_path)
         rest = (
             gateway_child(settings),  # first, because it takes longest to start
@@ -219,6 +233,7 @@ def _publish(settings: Settings, flower: str) -> None:
         pid=os.getpid(),
         grpc=reachable(settings),
         flower=page,
+        http=http_url(settings),
         redis=settings.redis_url,
         data=str(settings.data_dir),
         certificate=trust.ca,
@@ -231,7 +246,8 @@ def _publish(settings: Settings, flower: str) -> None:
         _announce(f"other commands do not find this cluster by themselves: {exc}")
     login = data_folder.flower_file(settings.data_dir)
     jobs = f", Flower {page} (login in {login})" if flower else ""
-    _announce(f"codelode is ready: gRPC {settings.listen}{jobs}, data {cluster.data}")
+    faces = f"gRPC {settings.listen}, REST {cluster.http}/api/docs"
+    _announce(f"codelode is ready: {faces}{jobs}, data {cluster.data}")
     if clients is not None:
         _announce(f"commands in other environments need: export CODELODE_DATA={cluster.data}")
 
@@ -252,13 +268,19 @@ def _with_own_token(settings: Settings) -> Settings:
     return settings.model_copy(update={"token": SecretStr(""), "token_file": str(file)})
 
 
-def _listen_address(listen: str, port: int | None) -> str:
+def _listen_address(name: str, listen: str, port: int | None, option: str) -> str:
     if not is_host_and_port(listen, least_port=0):
         raise InvalidSettings(
-            f"CODELODE_LISTEN={listen!r} must have the form HOST:PORT, such as 127.0.0.1:50051"
+            f"{PREFIX}{name}={listen!r} must have the form HOST:PORT, such as 127.0.0.1:50051"
         )
     host, _, own_port = listen.rpartition(":")
-    return f"{host}:{_port(host, int(own_port) if port is None else port, '--port')}"
+    return f"{host}:{_port(host, int(own_port) if port is None else port, option)}"
+
+
+def _http_address(listen: str, port: int | None, api_port: int | None) -> str:
+    """Return the address for HTTP; a cluster on a free port for gRPC has a free one here too."""
+    usual = f"{LOOPBACK}:{0 if port == 0 else HTTP_PORT}"
+    return _listen_address("HTTP_LISTEN", listen or usual, api_port, "--api-port")
 
 
 def _port(host: str, port: int, option: str) -> int:

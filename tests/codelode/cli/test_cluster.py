@@ -14,6 +14,7 @@ import urllib.request
 from base64 import b64encode
 from pathlib import Path
 
+import httpx
 import pytest
 from celery import Celery
 from flower.urls import handlers
@@ -133,9 +134,20 @@ def test_it_says_in_one_line_where_it_is_ready(up):
 
     cluster = up.cluster
     assert line == (
-        f"codelode is ready: gRPC {cluster.grpc}, Flower {cluster.flower} "
-        f"(login in {up.data}/run/flower.conf), data {up.data}"
+        f"codelode is ready: gRPC {cluster.grpc}, REST {cluster.http}/api/docs, "
+        f"Flower {cluster.flower} (login in {up.data}/run/flower.conf), data {up.data}"
     )
+
+
+def test_the_rest_api_answers_with_the_token_of_the_cluster(up):
+    token = token_of(up.cluster.grpc, up.data)
+    with httpx.Client(base_url=f"{up.cluster.http}/api/v1", timeout=120) as client:
+        assert client.get("/health").json() == {"status": "serving"}
+        assert client.get("/status").status_code == 401
+        client.headers["authorization"] = f"Bearer {token}"
+        found = client.post("/search", json={"query": "greet_everybody"}).json()
+
+    assert found["hits"][0]["path"] == "greet.py"
 
 
 def test_commands_find_a_cluster_with_another_data_folder(up):

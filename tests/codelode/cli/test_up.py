@@ -138,7 +138,7 @@ def test_redis_is_ready_when_it_answers(settings, redis_url, free_address):
     assert redis_server.locate().exists()
 
 
-@pytest.mark.parametrize("option", ["--port", "--http-port"])
+@pytest.mark.parametrize("option", ["--port", "--api-port", "--http-port"])
 def test_a_taken_port_is_named_with_its_option_before_anything_starts(
     codelode, tmp_path, taken_port, option
 ):
