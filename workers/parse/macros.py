@@ -2,12 +2,13 @@
 
 A grammar leaves a macro's arguments as loose tokens. A block is parsed again by itself, in place,
 and is read only if it is free of syntax errors, because the arguments of other macros are not code.
+If it is not, its arms are tried, as in `cfg_if! { if #[cfg(unix)] { … } else { … } }`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tree_sitter import Node, Parser, Point, Range
 
@@ -18,6 +19,12 @@ MAX_DEPTH = 4
 
 #: Larger blocks are tables of data, bytes. Chosen by hand.
 MAX_BLOCK_BYTES = 500_000
+
+#: What stands before an arm: `unstable: { … }`, `_ => { … }`, `if #[cfg(unix)] { … } else { … }`.
+_BEFORE_ARM = (b":", b"=>", b"]", b"else")
+
+#: Most bytes of blanks between that and the arm.
+_MAX_BLANK_BYTES = 100
 
 _ITEM = re.compile(rb"\b(?:fn|struct|enum|union|trait|impl|mod|type|const|static|use)\s")
 
@@ -34,7 +41,9 @@ def with_blocks(
         inner: list[Node] = []
         for block in blocks:
             root = _parsed(block, query, data)
-            if root is not None:
+            if root is None:
+                inner += _arms(block, data)
+            else:
                 some, further = query.run(root)
                 found += some
                 uses += further
@@ -45,6 +54,15 @@ def with_blocks(
 
 def _blocks(matches: Matches) -> list[Node]:
     return [node for _, captures in matches for node in captures.get("block", ())]
+
+
+def _arms(block: Node, data: bytes) -> Iterator[Node]:
+    """Yield the blocks in a block that are arms of it."""
+    for child in block.named_children:
+        start = child.start_byte
+        before = data[max(block.start_byte, start - _MAX_BLANK_BYTES) : start].rstrip()
+        if data[start : start + 1] == b"{" and before.endswith(_BEFORE_ARM):
+            yield child
 
 
 def _parsed(block: Node, query: LanguageQuery, data: bytes) -> Node | None:

@@ -29,6 +29,44 @@ cfg_rt! {
 }
 """
 
+ARMS = """\
+cfg_if::cfg_if! {
+    if #[cfg(unix)] {
+        pub fn poll() -> u8 { 1 }
+    } else if #[cfg(windows)] {
+        pub fn wait() -> u8 { 2 }
+    } else {
+        cfg_rt! { pub fn park() {} }
+    }
+}
+
+impl Batch {
+    cfg_metrics! {
+        stable: {
+            pub(crate) fn start(&mut self) {}
+        },
+        unstable: {
+            /// Counts a poll.
+            pub(crate) fn count(&mut self) { self.n += 1; }
+        }
+    }
+}
+
+cfg_select! {
+    unix => { struct Fd(i32); }
+    _ => { struct Handle(usize); }
+}
+
+fn made() -> Tokens {
+    quote! {
+        impl #name {
+            fn generated(&self) -> u8 { 1 }
+        }
+        fn #helper() { struct Inner {} }
+    }
+}
+"""
+
 TABLES = """\
 bitflags! {
     pub struct Flags: u32 { const A = 1; }
@@ -57,6 +95,21 @@ def test_items_in_macro_blocks_are_symbols_with_their_lines():
     assert "resolve" in {use.name for use in parsed.references}
 
 
+def test_items_in_the_arms_of_macro_blocks_are_symbols_and_templates_of_code_are_none():
+    parsed, symbols = found(ARMS)
+    assert symbols == [
+        ("function", "poll", 3, 3),
+        ("function", "wait", 5, 5),
+        ("function", "park", 7, 7),
+        ("method", "Batch.start", 14, 14),
+        ("method", "Batch.count", 18, 18),
+        ("struct", "Fd", 24, 24),
+        ("struct", "Handle", 25, 25),
+        ("function", "made", 28, 35),
+    ]
+    assert parsed.symbols[4].doc == "Counts a poll."
+
+
 def test_arguments_that_are_no_code_define_nothing():
     assert found(TABLES)[1] == []
 
@@ -65,3 +118,4 @@ def test_blocks_in_blocks_take_linear_time():
     depth = 2_000
     text = "a! { " * depth + "fn f() {}" + " }" * depth
     assert found(text)[1] == []
+    assert found("a! { " + "x: { 1 2 " * depth + "fn f() {}" + " }" * depth + " }")[1] == []
