@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
+from codelode.model import ReferenceKind
 from workers.parse import parse
-from workers.parse.uses import MAX_REFERENCES
+from workers.parse.uses import _COMMON, MAX_LINES, MAX_REFERENCES
+
+ROOT = Path(__file__).parents[3]
+CALLS = (ReferenceKind.CALL, ReferenceKind.MEMBER, ReferenceKind.OWN)
 
 USED = [
     ("a.py", "@deco\nclass A(Base, m.Mixin):\n  def f(self):\n    run(1)\n    self.load()\n",
@@ -149,3 +156,29 @@ def test_a_use_under_another_name_is_a_use_of_the_imported_name(path, text, expe
 def test_a_table_of_calls_is_cut():
     text = "".join(f"f{number}()\n" for number in range(MAX_REFERENCES + 50))
     assert len(parse(text.encode(), path="a.py").references) == MAX_REFERENCES
+
+
+def name_at(node):
+    """The name that a call or a decorator uses, with its line; None for any other expression."""
+    node = node.func if isinstance(node, ast.Call) else node
+    match node:
+        case ast.Name():
+            return node.id, node.lineno
+        case ast.Attribute():
+            return node.attr, node.end_lineno
+    return None
+
+
+def test_the_calls_of_real_files_are_those_that_python_reads():
+    """Its own parser knows what is a call, a comment, or a string; a decorator is called, too."""
+    for path in sorted(ROOT.glob("codelode/**/*.py")):
+        text = path.read_bytes()
+        used = [use for use in parse(text, path=path.name).references if use.kind in CALLS]
+        found = {(use.written.rpartition(".")[2] or use.name, n) for use in used for n in use.lines}
+        assert all(len(use.lines) < MAX_LINES for use in used)
+        tree = list(ast.walk(ast.parse(text)))
+        calls = [node for node in tree if isinstance(node, ast.Call)]
+        calls += [one for node in tree for one in getattr(node, "decorator_list", ())]
+        named = {name for name in map(name_at, calls) if name is not None}
+        expected = {(name, n) for name, n in named if name.encode() not in _COMMON and name[1:]}
+        assert found == expected, path
