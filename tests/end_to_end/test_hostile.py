@@ -113,7 +113,13 @@ def test_a_run_that_kills_its_worker_again_and_again_fails(hostile, make_git, wa
                 os.killpg(group, signal.SIGKILL)
             wait_for(lambda: not hostile.pids("ls-remote"), "git to end")
         *_, end = client.watch(run.id)
-    assert (end.state, end.error) == (RunState.FAILED, "its worker died 3 times at stage pull")
+        assert (end.state, end.error) == (RunState.FAILED, "its worker died 3 times at stage pull")
+        hostile.kill()
+        hostile.start()
+    with hostile.client() as client:
+        index_small(client, make_git, "after")
+        assert state_of(client, run) == end
+        assert not hostile.pids("ls-remote")
 
 
 #: A query that takes longer than its time limit for each file, in several languages.
