@@ -176,6 +176,9 @@ async def test_a_body_over_a_megabyte_is_refused(client, is_announced):
         ("GET", "/", 404, "/api/docs lists all"),
         ("GET", "/api/v1/search", 405, "use POST"),
         ("POST", "/api/v1/status", 405, "use GET"),
+        ("PUT", "/api/v1/keys", 405, "use GET, POST"),
+        ("GET", "/api/v1/keys/ci", 405, "use DELETE"),
+        ("POST", "/api/docs", 405, "use GET"),
     ],
 )
 async def test_an_unknown_route_is_answered_with_a_hint(client, method, path, status, remedy):

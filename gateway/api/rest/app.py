@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import replace
 from difflib import get_close_matches
@@ -12,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi_offline import FastAPIOffline
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from codelode.errors import InvalidQuery, NotFound
 from gateway.api.rest import problems
@@ -82,16 +84,23 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     """Answer a request that no route takes, with a hint."""
     assert isinstance(error, HTTPException)
     id = request_id(request.headers.get(REQUEST_ID))
-    told = problems.problem(_hint(request, error), request_id=id)
+    allowed = ", ".join(_allowed(request)) if error.status_code == 405 else ""
+    told = problems.problem(_hint(request, error, allowed), request_id=id)
     response = problems.response(replace(told, status=error.status_code))
-    response.headers.update({**(error.headers or {}), REQUEST_ID: id})
+    response.headers.update({"Allow": allowed, REQUEST_ID: id} if allowed else {REQUEST_ID: id})
     return response
 
 
-def _hint(request: Request, error: HTTPException) -> Exception:
+def _allowed(request: Request) -> list[str]:
+    """Return all methods of the path; the framework names those of its first route alone."""
+    known: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    found = [name for name in known if compile_path(name)[0].match(request.url.path)]
+    return [method.upper() for name in found for method in known[name]] or ["GET"]
+
+
+def _hint(request: Request, error: HTTPException, allowed: str) -> Exception:
     path = request.url.path[:MAX_PATH_CHARS]
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
         return InvalidQuery(
             "method", f"{request.method[:20]} is not possible at {path}; use {allowed}"
         )
@@ -110,9 +119,18 @@ def _document(app: FastAPI) -> dict[str, Any]:
         for kind, names in INTERNAL.items():
             _strip(schemas.get(kind.__name__, {}), names)
         schemas["Problem"] = TypeAdapter(problems.Problem).json_schema()
+        _drop_unused(made)
         made["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         made["security"] = [{"bearer": []}]
     return app.openapi_schema or {}
+
+
+def _drop_unused(document: dict[str, Any]) -> None:
+    """Remove the schemas that only internal fields have."""
+    written = json.dumps(document)
+    schemas = document["components"]["schemas"]
+    for name in [name for name in schemas if f'/schemas/{name}"' not in written]:
+        del schemas[name]
 
 
 def _strip(schema: dict[str, Any], names: Collection[str]) -> None:

@@ -32,7 +32,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """What the requests of the face are answered with; the application holds it."""
+    """Holds what the routes need; the application has it in its state."""
 
     dependencies: Dependencies
     calls: Calls

@@ -26,6 +26,8 @@ class EventStream(Response):
     its problem details. The event `end` says that nothing follows.
     """
 
+    media_type = MEDIA_TYPE
+
     def __init__(
         self,
         request: Request,
@@ -33,7 +35,7 @@ class EventStream(Response):
         event: str,
         items: Callable[[Call], AsyncIterator[Any]],
     ) -> None:
-        super().__init__(media_type=MEDIA_TYPE)
+        super().__init__()
         self._request = request
         self._function = function
         self._event = event

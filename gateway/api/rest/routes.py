@@ -21,10 +21,10 @@ streams = APIRouter()  # their responses are admitted while they are sent
 def _operation(function: str, answer: Any, tag: str) -> dict[str, Any]:
     """Return how a route appears in the OpenAPI document."""
     capability = CAPABILITIES[function]
-    summary, _, _ = (getattr(service, function).__doc__ or "").partition("\n")
+    about, _, _ = (getattr(service, function).__doc__ or "").partition("\n")
     return {
         "operation_id": capability.call,
-        "summary": summary.rstrip("."),
+        "summary": about.partition(".")[0],
         "description": f"Requires the role {capability.role}.",
         "response_model": answer,
         "tags": [tag],
@@ -99,6 +99,8 @@ async def start(call: Admitted, body: bodies.RunBody) -> Response:
 @streams.get(
     "/runs/{run_id}/events",
     **_operation("watch", None, "index"),
+    response_class=events.EventStream,
+    status_code=200,
     responses={
         200: {"description": "Events `run`, then `end`.", "content": {events.MEDIA_TYPE: {}}}
     },
