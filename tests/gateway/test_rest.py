@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from codelode.backends.memory.call_limits import MemoryCallLimits
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings, require_private
 from gateway.api.rest import calls, problems
+from gateway.api.rest.server import HttpServer
 from gateway.app import Gateway
 from gateway.service import audit_log
 from tests.authorities import Authority
@@ -421,6 +423,15 @@ async def test_a_taken_port_is_refused_by_name(dependencies, tmp_path):
         settings = Settings(listen="127.0.0.1:0", http_listen=taken, data=tmp_path, token=TOKEN)
         with pytest.raises(InvalidSettings, match=f"CODELODE_HTTP_LISTEN='{taken}'"):
             await Gateway(replace(dependencies, settings=settings)).start()
+
+
+def test_the_body_of_an_answer_does_not_wait_for_an_acknowledgement():
+    server = HttpServer("127.0.0.1:0")
+    with socket.create_connection(("127.0.0.1", server.port)):
+        accepted, _ = server._socket.accept()
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        accepted.close()
+    server._socket.close()
 
 
 async def test_https_has_the_certificate_of_the_moment(tmp_path):
