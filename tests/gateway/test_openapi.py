@@ -6,6 +6,7 @@ python -m tests.gateway.test_openapi       record the present document after an 
 from __future__ import annotations
 
 import json
+import re
 from copy import deepcopy
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from gateway.service.capabilities import FUNCTIONS
 jsonschema = pytest.importorskip("jsonschema")
 
 FROZEN = Path(__file__).with_name("openapi.json")
+PAGE = Path(__file__).parents[2] / "docs/rest.md"
 #: What may change: texts, and the defaults of fields, which the service layer decides.
 TEXTS = {"description", "summary", "title", "default", "info", "tags"}
 REQUESTS = ("Body", "Filters", "Options")
@@ -79,6 +81,17 @@ def test_the_operations_are_the_calls_of_the_product():
     ]
 
     assert sorted(names) == sorted([*FUNCTIONS, "CheckHealth"])
+
+
+def test_the_page_lists_every_operation():
+    listed = re.findall(r"`([A-Z]+ /[^?`]*)", PAGE.read_text())
+    described = [
+        f"{method.upper()} {path.removeprefix('/api/v1')}"
+        for path, methods in present()["paths"].items()
+        for method in methods
+    ]
+
+    assert set(described) <= set(listed)
 
 
 def test_every_schema_is_valid():
