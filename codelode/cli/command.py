@@ -53,6 +53,7 @@ SECTIONS = {
             "graph",
             "Show what a file or a symbol depends on, or with --reverse what depends on it.",
         ),
+        "mcp": Subcommand("mcp", "Serve agents on stdin and stdout by the Model Context Protocol."),
     },
     "Index": {
         "index": Subcommand(

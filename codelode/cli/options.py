@@ -57,17 +57,20 @@ class Folder(click.Path):
 # The gateway
 
 
+_SERVER: dict[str, Any] = {
+    "metavar": "[grpcs://]HOST:PORT",
+    "help": "Talk to the gateway at this address, with grpcs:// over TLS. Default: "
+    "CODELODE_SERVER, else the cluster that `codelode up` runs on this machine: the one in "
+    "CODELODE_DATA, else the last one started.",
+}
+
+#: Adds `--server`, which reaches the command as `server`: the address, or None.
+address_option = click.option("--server", **_SERVER)
+
+
 def server_option(command: Command) -> Command:
     """Add `--server`, which reaches the command as `client`, closed when the command ends."""
-    return click.option(
-        "--server",
-        "client",
-        metavar="[grpcs://]HOST:PORT",
-        callback=_client,
-        help="Talk to the gateway at this address, with grpcs:// over TLS. Default: "
-        "CODELODE_SERVER, else the cluster that `codelode up` runs on this machine: the one in "
-        "CODELODE_DATA, else the last one started.",
-    )(command)
+    return click.option("--server", "client", callback=_client, **_SERVER)(command)
 
 
 def _client(context: click.Context, _: click.Parameter, address: str | None) -> Client:

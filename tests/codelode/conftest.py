@@ -3,6 +3,7 @@
 # ruff: noqa: N802  the methods have gRPC's names
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -289,3 +290,10 @@ def codes():
 @pytest.fixture
 def around():
     return AROUND
+
+
+@pytest.fixture
+def free_address():
+    """Return an address without a listener."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return f"127.0.0.1:{probe.getsockname()[1]}"

@@ -12,6 +12,7 @@ import json
 import threading
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from functools import cached_property
 
 import httpx
 import pytest
@@ -37,6 +38,7 @@ from gateway.service.requests import (
     SearchRequest,
     SimilarRequest,
 )
+from tests.agents import Agent
 from tests.worlds import World, blob
 
 HTTP = {
@@ -77,7 +79,14 @@ class Running:
     def do(self, awaitable):
         return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(60)
 
+    @cached_property
+    def agent(self):
+        """An agent in a session with `codelode mcp`; starting it takes seconds."""
+        return Agent({"CODELODE_SERVER": self.address})
+
     def close(self):
+        if "agent" in vars(self):
+            self.agent.close()
         self.do(self.gateway.stop(grace_s=0))
         self.do(self.http_gateway.stop(grace_s=0))
         self.do(self.dependencies.close())
@@ -131,6 +140,12 @@ def repository_of(one):
     for ref in one["refs"]:
         ref["revision"] = ref.pop("indexed", None) or ref.get("revision") or ""
     return one
+
+
+def shown_ref(ref):
+    """What the gRPC face tells of a ref."""
+    kept = ("ref", "indexed", "files", "skipped", "failed", "chunks", "indexed_at", "health")
+    return {name: ref[name] for name in kept}
 
 
 class PythonClient:
@@ -210,8 +225,7 @@ class PythonClient:
 
     @staticmethod
     def _repository(one):
-        kept = ("ref", "indexed", "files", "skipped", "failed", "chunks", "indexed_at", "health")
-        refs = [{name: asdict(ref)[name] for name in kept} for ref in one.refs]
+        refs = [shown_ref(asdict(ref)) for ref in one.refs]
         return repository_of({**asdict(one.repository), "refs": refs})
 
 
@@ -331,7 +345,91 @@ class Complaint(Exception):
     """Return the error that the command line wrote, or the detail of a problem."""
 
 
-FACES = {"python client": PythonClient, "command line": CommandLine, "REST": Rest}
+class Mcp:
+    """The tools that an agent calls, over stdio, with structured answers."""
+
+    def __init__(self, running, *_):
+        self._agent = running.agent
+
+    def ask(self, function, request):
+        tool, arguments = getattr(self, f"_{function}")(request)
+        given = {name: value for name, value in arguments.items() if value}
+        answer = self._agent.result(tool, **given, structured=True)
+        if answer.is_error:
+            raise Complaint(answer.content[0].text)
+        return self._shown(function, answer.structured_content)
+
+    @staticmethod
+    def _shown(function, answer):
+        if function == "failures":
+            return {"failures": answer["failures"]}
+        if function in ("repositories", "status"):
+            found = [
+                repository_of(
+                    {**one["repository"], "refs": [shown_ref(ref) for ref in one["refs"]]}
+                )
+                for one in answer["repositories"]
+            ]
+            rest = {name: value for name, value in answer.items() if name != "failures"}
+            return found if function == "repositories" else {**rest, "repositories": found}
+        if function == "explain":
+            answer["subject_kind"] = answer.pop("kind")
+        if function == "context":
+            search = {**answer["search"], "next_page_token": ""}
+            search.pop("next_page")
+            return {**answer, "search": search, "coverage": search["coverage"]}
+        if function in ("search", "similar"):
+            answer["next_page_token"] = answer.pop("next_page")
+            for hit in answer["hits"]:
+                hit.pop("explain")
+        return answer
+
+    def _search(self, request):
+        return "search", {
+            **asdict(request.filters),
+            "query": request.query,
+            "top_k": request.top_k,
+            "preset": request.options.preset,
+            "options": request.options.values,
+            "page": request.page_token,
+        }
+
+    def _context(self, request):
+        return "context", {**asdict(request.filters), "query": request.query}
+
+    def _similar(self, request):
+        return "similar", {
+            **asdict(request.filters),
+            "path": request.path,
+            "line": request.line,
+            "repository": request.repository,
+            "ref": request.ref,
+            "top_k": request.top_k,
+        }
+
+    def _explain(self, request):
+        return "explain", asdict(request)
+
+    def _graph(self, request):
+        return "graph", {**asdict(request), "depth": request.depth or 3}
+
+    def _repositories(self, _):
+        return "status", {}
+
+    def _status(self, _):
+        return "status", {}
+
+    def _failures(self, request):
+        kind = "all" if request.include_skipped else "failed"
+        return "status", {"repository": request.repository, "failures": kind}
+
+
+FACES = {
+    "python client": PythonClient,
+    "command line": CommandLine,
+    "REST": Rest,
+    "mcp": Mcp,
+}
 
 _ARGUMENTS = {
     "repositories": "--repo",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import NamedTuple
 
 import pytest
@@ -35,10 +34,3 @@ def served(codelode, gateway, monkeypatch):
     """Return a function that runs a command with the canned gateway as its server."""
     monkeypatch.setenv("CODELODE_SERVER", gateway.address)
     return codelode
-
-
-@pytest.fixture
-def free_address():
-    """Return an address without a listener."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return f"127.0.0.1:{probe.getsockname()[1]}"

@@ -74,8 +74,16 @@ def test_the_filters_name_every_kind_and_category(codelode):
 
 #: What only the server needs, and what takes longer to import than a search takes.
 SERVER_LIBRARIES = (
-    *("celery", "git", "httpx", "numpy", "ollama", "pydantic", "redis", "simsimd", "sqlite3"),
-    *("structlog", "tantivy", "tree_sitter", "weaviate", "codelode.backends", "codelode.settings"),
+    *("celery", "git", "httpx", "mcp", "numpy", "ollama", "pydantic", "redis", "simsimd"),
+    *(
+        "sqlite3",
+        "structlog",
+        "tantivy",
+        "tree_sitter",
+        "weaviate",
+        "codelode.backends",
+        "codelode.settings",
+    ),
     *("gateway", "workers"),
 )
 
@@ -86,6 +94,7 @@ SERVER_LIBRARIES = (
         (["--version"], (*SERVER_LIBRARIES, "grpc", "google.protobuf")),
         (["--help"], (*SERVER_LIBRARIES, "grpc", "google.protobuf")),
         (["search", "--help"], (*SERVER_LIBRARIES, "grpc")),
+        (["mcp", "--help"], (*SERVER_LIBRARIES, "grpc")),
         (["search", "retry"], (*SERVER_LIBRARIES, "codelode.model")),
         (["context", "retry"], SERVER_LIBRARIES),
         (["similar", "a.py:1"], SERVER_LIBRARIES),

@@ -1,0 +1,184 @@
+"""Write answers as compact text: a location, a name, and few lines of code for each hit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from codelode.cli.excerpts import excerpt
+from codelode.cli.index import run_line
+from codelode.cli.printing import around
+from codelode.counts import counted
+from codelode.display import quoted
+from codelode.mcp.answers import MAX_BYTES, fitting
+
+if TYPE_CHECKING:
+    from codelode.client import (
+        About,
+        Coverage,
+        Definition,
+        FileFailure,
+        Graph,
+        GraphLink,
+        GraphNode,
+        Hit,
+        IndexedRepository,
+        SearchResult,
+        Status,
+    )
+
+#: Paths of one relation that `explain` lists; `graph` has the others.
+MAX_PATHS = 20
+#: Repositories, and files that are not indexed, that `status` lists.
+MAX_REPOSITORIES = 100
+MAX_FAILURES = 50
+MAX_RUNS = 5
+
+NARROW_SEARCH = "ask for fewer hits (top_k), signatures only (compact), or narrow it with filters"
+NOTHING = "nothing found; try other words, or fewer filters"
+
+
+def search_lines(found: SearchResult, query: str, *, context: int | None = None) -> list[str]:
+    """Return the hits, grouped by repository, and the notes; whole hits, as many as fit."""
+    hits = [_hit(rank, hit, query, context) for rank, hit in enumerate(found, 1)]
+    tail = [*filter(None, [around(found)]), *notes(found.notices, found.coverage)]
+    room = MAX_BYTES - sum(len(line.encode()) for line in tail) - 1_000
+    kept = fitting(hits, room) or hits[:1]
+    if left := len(hits) - len(kept):
+        more = f"{counted(left, 'hit')} did not fit; repeat with top_k={len(kept)} for their page, "
+        tail.append(f"note: {more}or {NARROW_SEARCH}")
+    elif found.next_page:
+        tail.append(f'more: page="{found.next_page}"')
+    return [*_grouped(found, kept), *tail] if hits else [NOTHING, *tail]
+
+
+def _grouped(found: SearchResult, hits: list[str]) -> Iterator[str]:
+    """Yield the hits under their repositories, the one with the best hit first."""
+    refs = {one.repository: one.ref for one in found.coverage}
+    order = {name: at for at, name in enumerate(dict.fromkeys(hit.repository for hit in found))}
+    pairs = sorted(zip(found, hits, strict=False), key=lambda pair: order[pair[0].repository])
+    for name, group in groupby(pairs, key=lambda pair: pair[0].repository):
+        some = list(group)
+        ref = f" {quoted(refs[name])}" if refs.get(name) else ""
+        yield f"## {quoted(name)}{ref} at {some[0][0].revision[:12]}"
+        yield from (text for _, text in some)
+
+
+def _hit(rank: int, hit: Hit, query: str, context: int | None) -> str:
+    """Return `1. src/a.py:9-11 Client.retry (method)`, its signature, and the lines that match."""
+    about = [f"{rank}. {quoted(hit.path)}:{hit.start_line}-{hit.end_line}"]
+    about += [quoted(hit.symbol)] if hit.symbol else []
+    lines = [click.unstyle(line) for line in excerpt(hit, query, context=context)]
+    return "\n".join([f"{' '.join(about)} ({hit.kind})", *_signature(hit, lines), *lines])
+
+
+def _signature(hit: Hit, shown: list[str]) -> list[str]:
+    """Return the line that defines the symbol, unless it is among the lines that are shown."""
+    code, at = hit.content.split("\n"), hit.line - hit.start_line
+    if not 0 <= at < len(code) or any(line.split()[:1] == [str(hit.line)] for line in shown):
+        return []
+    return [f"{hit.line}  {code[at].strip()[:200]}"]
+
+
+def notes(notices: Iterable[str], coverage: Iterable[Coverage] = ()) -> list[str]:
+    """Return what the answer lacks: its notices, and files that are not in the index."""
+    missing = [
+        f"{quoted(one.repository)} {quoted(one.ref)} is not complete: "
+        f"{counted(one.pending, 'file')} pending, {one.failed:,} failed"
+        for one in coverage
+        if one.pending or one.failed
+    ]
+    return [f"note: {' '.join(text.split())}" for text in (*notices, *missing)]
+
+
+def about_lines(about: About) -> list[str]:
+    """Return the summary, the definitions with their signatures, and the files around it."""
+    relations = (
+        ("imports", about.imports),
+        ("imported by", about.imported_by),
+        ("tested by", about.tests),
+    )
+    return [
+        about.summary,
+        *map(_definition, about.definitions),
+        *(line for name, paths in relations for line in _paths(name, paths)),
+        *notes(about.notices, about.coverage),
+    ]
+
+
+def _definition(one: Definition) -> str:
+    where = f"{quoted(one.repository)} {quoted(one.path)}:{one.start_line}-{one.end_line}"
+    text = " ".join((one.signature or one.name).split())
+    doc = f"\n    {' '.join(one.doc.split())[:200]}" if one.doc else ""
+    return f"{where} {quoted(one.name)} ({one.kind})\n    {text[:200]}{doc}"
+
+
+def _paths(relation: str, paths: tuple[str, ...]) -> list[str]:
+    if not paths:
+        return []
+    shown = [f"  {quoted(path)}" for path in paths[:MAX_PATHS]]
+    more = ["  … and others, which `graph` lists"] if len(paths) > MAX_PATHS else []
+    return [f"{relation}:", *shown, *more]
+
+
+def graph_lines(found: Graph) -> list[str]:
+    """Return the edges under their relations, indented by their distance."""
+    lines = [f"{found.subject_kind} in {quoted(found.repository)}"]
+    for relation, links in groupby(found.links, key=lambda link: link.relation):
+        some = [_link(link, found.repository) for link in links]
+        lines += [f"{relation}: {len(some):,}", *some]
+    if not found.links:
+        lines.append("no edges; try the other direction (reverse), or other relations")
+    return [*lines, *notes(found.notices, found.coverage)]
+
+
+def _link(link: GraphLink, home: str) -> str:
+    sure = "" if link.confidence == "exact" else f" ({link.confidence})"
+    source, target = _node(link.source, home), _node(link.target, home)
+    ends = target if link.relation == "definitions" else f"{source} → {target}"
+    return f"{'  ' * link.depth}{ends}{sure}"
+
+
+def _node(node: GraphNode, home: str) -> str:
+    if not node.repository:
+        return f"{quoted(node.symbol)} (external)"
+    at = f"{quoted(node.path)}:{node.line}" if node.line else quoted(node.path)
+    where = [] if node.repository == home else [quoted(node.repository)]
+    return " ".join(filter(None, (*where, at, quoted(node.symbol))))
+
+
+def status_lines(status: Status, failures: tuple[FileFailure, ...]) -> list[str]:
+    """Return the repositories with their refs, the latest runs, and what is wrong."""
+    repositories, runs = status.repositories, status.runs
+    lines = [line for each in repositories[:MAX_REPOSITORIES] for line in _refs(each)]
+    if (more := len(repositories) - MAX_REPOSITORIES) > 0:
+        lines.append(f"… {counted(more, 'more repository')}; name one in `repository`")
+    if not repositories:
+        lines.append("no repositories yet; add one with index")
+    lines += [f"run: {_run(run_line(run), run.waits_for)}" for run in runs[:MAX_RUNS]]
+    lines += [f"{one.state}: {_failure(one)}" for one in failures[:MAX_FAILURES]]
+    if len(failures) > MAX_FAILURES:
+        lines.append(f"… more than {MAX_FAILURES} files; `codelode failures` lists all")
+    return [*lines, *(f"problem: {problem}" for problem in status.problems)]
+
+
+def _refs(each: IndexedRepository) -> Iterator[str]:
+    name = quoted(each.repository.name)
+    if not each.refs:
+        yield f"{name} is not indexed yet"
+    for ref in each.refs:
+        failed = f", {ref.failed:,} failed" if ref.failed else ""
+        commit = (ref.indexed or "nothing yet")[:12]
+        yield f"{name} {quoted(ref.ref)} at {commit}: {counted(ref.files, 'file')}{failed}"
+
+
+def _run(line: str, waits_for: str) -> str:
+    return f"{line}  waits: {' '.join(waits_for.split())}" if waits_for else line
+
+
+def _failure(one: FileFailure) -> str:
+    where = f"{quoted(one.repository)} {quoted(one.ref)} {quoted(one.path)}"
+    return f"{where}: {' '.join(one.reason.split())}"

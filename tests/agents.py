@@ -1,0 +1,70 @@
+"""An agent: the official client in a session with the shipped `codelode mcp`, over stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+ANSWER_S = 120
+
+
+class Agent:
+    """Calls tools from a thread of its own, because a session belongs to one task."""
+
+    def __init__(self, environment, *, mode="auto", log=sys.stderr):
+        command = ["-m", "codelode", "mcp"]
+        server = StdioServerParameters(command=sys.executable, args=command, env=environment)
+        self._ready = Future()
+        self._thread = threading.Thread(target=self._run, args=(server, mode, log), daemon=True)
+        self._thread.start()
+        self._loop, self._ended, self.session = self._ready.result(ANSWER_S)
+
+    def do(self, call):
+        """Return the result of a coroutine of the session."""
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result(ANSWER_S)
+
+    def call(self, tool, **arguments):
+        """Return the text of an answer, or raise Refused with that of an error."""
+        answer = self.result(tool, **arguments)
+        (content,) = answer.content
+        if answer.is_error:
+            raise Refused(content.text)
+        return content.text
+
+    def result(self, tool, *, on_progress=None, **arguments):
+        """Return the whole answer."""
+        return self.do(self.session.call_tool(tool, arguments, progress_callback=on_progress))
+
+    def close(self):
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(ANSWER_S)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _run(self, *how):
+        try:
+            asyncio.run(self._serve(*how))
+        except BaseException as exc:  # noqa: BLE001  whoever waits for the session gets it
+            if not self._ready.done():
+                self._ready.set_exception(exc)
+
+    async def _serve(self, server, mode, log):
+        ended = asyncio.Event()
+        async with Client(stdio_client(server, log), mode=mode) as session:
+            self._ready.set_result((asyncio.get_running_loop(), ended, session))
+            await ended.wait()
+
+
+class Refused(Exception):
+    """An answer that is an error."""
