@@ -60,6 +60,20 @@ def client_settings(environment: Mapping[str, str] = os.environ) -> ClientSettin
     )
 
 
+#: The variables of a client that are no secrets.
+_SHOWN = (
+    *("DATA", "SERVER", "TOKEN_FILE", "TOKEN_WITHOUT_TLS"),
+    *("TLS_CA", "TLS_CLIENT_CERTIFICATE", "TLS_CLIENT_KEY"),
+)
+
+
+def client_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables of a client that are set, for a file; the token is not among them."""
+    found = {name.upper(): value for name, value in environment.items()}
+    names = (f"{PREFIX}{name}" for name in _SHOWN)
+    return {name: found[name] for name in names if found.get(name)}
+
+
 def variable(name: str, environment: Mapping[str, str] = os.environ) -> str:
     """Return a variable that a configuration file names; empty if it is not set."""
     return environment.get(name, "")

@@ -1,15 +1,30 @@
-"""`codelode mcp`: serve agents over stdin and stdout."""
+"""`codelode mcp`: serve agents over stdin and stdout, and tell agents to start that."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from codelode.cli import printing
 from codelode.cli.options import address_option, default_server
+from codelode.environment import TOKEN, client_settings, client_variables
+from codelode.errors import InvalidSettings, NotFound
+
+if TYPE_CHECKING:
+    from codelode.operations.agents import Agent, Change
+
+project_option = click.option(
+    "--project",
+    "is_project",
+    is_flag=True,
+    help="Change the file of the project in this folder instead of that of the user.",
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.group(invoke_without_command=True)
@@ -18,24 +33,142 @@ from codelode.cli.options import address_option, default_server
 def mcp(context: click.Context, *, server: str | None) -> None:
     """Serve agents on stdin and stdout by the Model Context Protocol.
 
-    Agents start this command themselves.
+    Agents start this command themselves; `codelode mcp install AGENT` tells one to. The gateway
+    need not run yet: each call of a tool looks for it anew.
 
     \b
     Examples:
-      codelode mcp
+      codelode mcp install claude-code
+      codelode mcp install cursor --project
+      codelode mcp --server grpcs://search.example.com:50051
     """
+    if server is not None:
+        from codelode.client.channel import checked
+
+        checked(server)
     if context.invoked_subcommand is None:
         _serve(server)
 
 
 def _serve(server: str | None) -> None:
-    from codelode.client.channel import checked
     from codelode.mcp import serve
 
-    if server is not None:
-        checked(server)
     # The library waits for a line on stdin, which nothing interrupts. Nothing is lost by ending.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.stdin.isatty():
         printing.note("an agent starts this command and speaks to it on stdin; Ctrl-D ends it")
     asyncio.run(serve(lambda: server or default_server()))
+
+
+@mcp.command()
+@click.argument("agent", required=False)
+@click.option("--list", "is_list", is_flag=True, help="List the agents and their files.")
+@project_option
+@yes_option
+@click.pass_context
+def install(
+    context: click.Context, *, agent: str | None, is_list: bool, is_project: bool, yes: bool
+) -> None:
+    """Tell AGENT to start `codelode mcp`: change its configuration after showing the change.
+
+    The rest of the file stays as it is. The options of `codelode mcp` before `install`, and
+    variables such as CODELODE_DATA and CODELODE_TOKEN_FILE that are set now, become part of the
+    entry; a token never does.
+
+    \b
+    Examples:
+      codelode mcp install --list
+      codelode mcp install claude-code
+      codelode mcp --server grpcs://search.example.com:50051 install codex --yes
+    """
+    from codelode.operations.agents import installation
+
+    if is_list:
+        click.echo(printing.table(("agent", "codelode", "file"), _rows(is_project=is_project)))
+        return
+    chosen, path = _chosen(agent, is_project=is_project)
+    assert context.parent is not None
+    server = context.parent.params["server"]
+    entry = chosen.entry(_command(server), client_variables())
+    change = installation(chosen, path, entry, records=_records())
+    if client_settings().token:
+        printing.note(f"{TOKEN} is not written: use CODELODE_TOKEN_FILE or `codelode login`")
+    _make(change, yes=yes, done=f"{chosen.title} uses codelode from its next start on")
+
+
+@mcp.command()
+@click.argument("agent")
+@project_option
+@yes_option
+def uninstall(*, agent: str, is_project: bool, yes: bool) -> None:
+    """Undo `codelode mcp install AGENT` after showing the change.
+
+    A file that was not changed since then is again what it was before; of another one only the
+    entry is removed.
+
+    \b
+    Examples:
+      codelode mcp uninstall claude-code
+    """
+    from codelode.operations.agents import removal
+
+    chosen, path = _chosen(agent, is_project=is_project)
+    change = removal(chosen, path, records=_records())
+    _make(change, yes=yes, done=f"{chosen.title} does not use codelode any more")
+
+
+def _chosen(name: str | None, *, is_project: bool) -> tuple[Agent, Path]:
+    from codelode.operations.agents import AGENTS
+
+    if name not in AGENTS:
+        told = "name an agent" if name is None else f"there is no agent {name!r}"
+        raise click.UsageError(f"{told}: {', '.join(AGENTS)}")
+    path = AGENTS[name].file(Path.cwd() if is_project else None)
+    if path is None:
+        raise click.UsageError(f"{AGENTS[name].title} has no file for a project; omit --project")
+    return AGENTS[name], path
+
+
+def _rows(*, is_project: bool) -> list[tuple[str, str, str]]:
+    from codelode.operations.agents import AGENTS
+
+    files = [(agent, agent.file(Path.cwd() if is_project else None)) for agent in AGENTS.values()]
+    return [(agent.name, _state(agent, path), str(path)) for agent, path in files if path]
+
+
+def _state(agent: Agent, path: Path) -> str:
+    from codelode.operations.agents import removal
+
+    try:
+        removal(agent, path, records=_records())
+    except NotFound:
+        return "no"
+    except InvalidSettings:
+        return "broken"
+    return "yes"
+
+
+def _records() -> Path:
+    return client_settings().data / "agents"
+
+
+def _command(server: str | None) -> list[str]:
+    """Return the command that an agent starts, by its path: an agent may have another PATH."""
+    script = Path(sys.executable).with_name("codelode")
+    program = [str(script)] if script.exists() else [sys.executable, "-m", "codelode"]
+    return [*program, "mcp", *(["--server", server] if server else [])]
+
+
+def _make(change: Change, *, yes: bool, done: str) -> None:
+    from codelode.operations.agents import applied
+
+    if not (diff := change.diff()):
+        printing.note(f"{change.path} is already so")
+        return
+    click.echo(printing.plain(diff), nl=False)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError("there is no terminal to confirm on; give --yes")
+        click.confirm(f"Change {change.path}?", abort=True, err=True)
+    applied(change, records=_records())
+    printing.note(done)

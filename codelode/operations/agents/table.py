@@ -1,0 +1,72 @@
+"""The agents whose configuration is known: one row each, as their documentation has it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from codelode.environment import variable
+from codelode.operations.agents import json_text, toml_text
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Says where an agent reads which servers to start, and in which form."""
+
+    name: str
+    title: str
+    user: str  # the file of the user, below `home`
+    project: str = ""  # the file in a project's folder; empty: it has none
+    section: str = "mcpServers"
+    form: ModuleType = json_text
+    fixed: dict[str, str] = field(default_factory=dict)  # what an entry has besides the command
+    home: str = ""  # the variable that takes the place of the first folder of `user`
+
+    def file(self, project: Path | None) -> Path | None:
+        """Return the file of the user, or that of the project if one is given."""
+        if project is not None:
+            return project / self.project if self.project else None
+        moved = variable(self.home) if self.home else ""
+        if moved:
+            return Path(moved) / Path(self.user).name
+        return Path.home() / self.user
+
+    def entry(self, command: list[str], environment: dict[str, str]) -> dict[str, Any]:
+        """Return the entry that starts the command."""
+        made = {**self.fixed, "command": command[0], "args": command[1:]}
+        return {**made, "env": environment} if environment else made
+
+
+#: The folder of settings of desktop programs.
+_SETTINGS = "Library/Application Support" if sys.platform == "darwin" else ".config"
+
+AGENTS = {
+    agent.name: agent
+    for agent in (
+        Agent("claude-code", "Claude Code", ".claude.json", ".mcp.json", home="CLAUDE_CONFIG_DIR"),
+        Agent("claude-desktop", "Claude Desktop", f"{_SETTINGS}/Claude/claude_desktop_config.json"),
+        Agent(
+            "codex",
+            "Codex",
+            ".codex/config.toml",
+            ".codex/config.toml",
+            section="mcp_servers",
+            form=toml_text,
+            home="CODEX_HOME",
+        ),
+        Agent("cursor", "Cursor", ".cursor/mcp.json", ".cursor/mcp.json"),
+        Agent("gemini", "Gemini CLI", ".gemini/settings.json", ".gemini/settings.json"),
+        Agent(
+            "vscode",
+            "VS Code",
+            f"{_SETTINGS}/Code/User/mcp.json",
+            ".vscode/mcp.json",
+            section="servers",
+            fixed={"type": "stdio"},
+        ),
+        Agent("windsurf", "Windsurf", ".codeium/windsurf/mcp_config.json"),
+    )
+}
