@@ -12,7 +12,7 @@ import click
 
 from codelode.cli import printing
 from codelode.cli.options import address_option, default_server
-from codelode.environment import TOKEN, client_settings, client_variables
+from codelode.environment import DEFAULT_DATA, TOKEN, client_settings, client_variables
 from codelode.errors import InvalidSettings, NotFound
 
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ def _state(agent: Agent, path: Path) -> str:
 
 
 def _records() -> Path:
-    return client_settings().data / "agents"
+    """Return the folder of what undoes changes; the files of agents belong to no cluster."""
+    return Path(DEFAULT_DATA).expanduser() / "agents"
 
 
 def _command(server: str | None) -> list[str]:

@@ -207,7 +207,7 @@ def test_the_rights_of_a_file_and_a_link_to_it_stay(tmp_path):
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_every_agent_is_told_and_its_file_is_gone_after_undoing(codelode, home, agent):
+def test_every_agent_is_told_and_its_file_is_gone_after_undoing(codelode, home, agent, monkeypatch):
     told = codelode("mcp", "install", agent, "--yes")
     path = AGENTS[agent].file(None)
     assert path.is_relative_to(home)
@@ -222,6 +222,7 @@ def test_every_agent_is_told_and_its_file_is_gone_after_undoing(codelode, home, 
     assert codelode("mcp", "install", agent).err == f"{path} is already so\n"
     assert f"{agent} " in codelode("mcp", "install", "--list").out
 
+    monkeypatch.setenv("CODELODE_DATA", str(home / "another cluster"))
     assert codelode("mcp", "uninstall", agent, "--yes").status == 0
     assert not path.exists()
 
