@@ -78,6 +78,14 @@ class Similar(Narrowing):
     top_k: int = Field(10, description=f"Hits, 1 to {MOST['top_k']}.")
 
 
+class Read(Arguments):
+    path: str = Field(description="Path of an indexed file.")
+    repository: Text = Field(description="Needed if several are indexed.")
+    ref: Text = Field(description="Branch, tag, or commit.")
+    start_line: int = Field(0, description="First line; 0: the first of the file.")
+    end_line: int = Field(0, description="Last line; 0: the last of the file.")
+
+
 class Subject(Arguments):
     subject: str = Field(description="Path or name of a symbol.")
     repository: Text = Field(description="Needed if several have the subject.")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Coverage,
         Definition,
         FileFailure,
+        FileLines,
         Graph,
         GraphLink,
         GraphNode,
@@ -92,6 +93,21 @@ def notes(notices: Iterable[str], coverage: Iterable[Coverage] = ()) -> list[str
         if one.pending or one.failed
     ]
     return [f"note: {' '.join(text.split())}" for text in (*notices, *missing)]
+
+
+def file_lines(found: FileLines) -> list[str]:
+    """Return where the lines are, and the lines with their numbers."""
+    at = f" at {found.revision[:12]}" if found.revision else ""
+    place = f"{quoted(found.path)}:{found.start_line}-{found.end_line} of {found.line_count}"
+    rest = [f"more of the file: start_line={found.end_line + 1}"] if found.truncated else []
+    width = len(str(found.end_line))
+    code = enumerate(found.content.split("\n"), found.start_line)
+    return [
+        f"## {quoted(found.repository)}{at} {place}",
+        *(f"{number:>{width}}  {line}" for number, line in code),
+        *rest,
+        *notes((), found.coverage),
+    ]
 
 
 def about_lines(about: About) -> list[str]:

@@ -108,6 +108,17 @@ async def similar(client: AsyncClient, given: arguments.Similar, _: Report) -> A
     return _answer(given, found, lines, narrow=text.NARROW_SEARCH)
 
 
+async def read(client: AsyncClient, given: arguments.Read, _: Report) -> Answer:
+    found = await client.read(
+        given.path,
+        repository=given.repository,
+        ref=given.ref,
+        start_line=given.start_line,
+        end_line=given.end_line,
+    )
+    return _answer(given, found, text.file_lines(found), narrow="ask for fewer lines")
+
+
 async def explain(client: AsyncClient, given: arguments.Subject, _: Report) -> Answer:
     about = await client.explain(given.subject, repository=given.repository, ref=given.ref)
     return _answer(given, about, text.about_lines(about), narrow="name the repository")
@@ -218,6 +229,13 @@ TOOLS = {
             "place of search when you want to read much code at once.",
             arguments.Context,
             context,
+        ),
+        Tool(
+            "read",
+            "Read an indexed file, or lines of it, as of the indexed commit. Use it for the lines "
+            "around a result of the other tools.",
+            arguments.Read,
+            read,
         ),
         Tool(
             "explain",

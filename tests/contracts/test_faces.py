@@ -407,6 +407,9 @@ class Mcp:
             "top_k": request.top_k,
         }
 
+    def _read(self, request):
+        return "read", asdict(request)
+
     def _explain(self, request):
         return "explain", asdict(request)
 

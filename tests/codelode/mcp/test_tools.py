@@ -55,7 +55,7 @@ async def test_there_are_few_tools_and_their_descriptions_are_short(gateway):
     assert [tool.name for tool in listed] == list(TOOLS)
     assert len(listed) <= 8
     assert [tool.name for tool in listed if len(tool.description) > 300] == []
-    assert len(json.dumps([tool.model_dump(exclude_none=True) for tool in listed])) < 10_000
+    assert len(json.dumps([tool.model_dump(exclude_none=True) for tool in listed])) < 11_000
 
 
 async def test_only_index_says_that_it_changes_something(gateway):
@@ -190,6 +190,20 @@ async def test_context_asks_for_no_more_than_an_answer_may_have(gateway):
     budget = gateway.requests[0].search.options.assemble.budget_tokens
     assert 4 * budget <= MAX_BYTES
     assert f"note: one answer has at most {budget:,} tokens" in text
+
+
+async def test_read_shows_lines_with_their_numbers_and_where_the_file_goes_on(gateway):
+    gateway.is_long = True
+
+    assert await told(gateway, "read", path="src/retry.py", start_line=9, ref="next") == (
+        "## acme/http at aaaaaaaaaaaa src/retry.py:9-10 of 12\n"
+        " 9  def retry(call):\n"
+        "10      \\x1b[31mcall()\n"
+        "more of the file: start_line=11"
+    )
+    assert gateway.requests == [
+        search_pb2.ReadFileRequest(path="src/retry.py", ref="next", start_line=9)
+    ]
 
 
 async def test_explain_shows_the_signature_and_the_files_around(gateway):
