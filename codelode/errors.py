@@ -14,9 +14,10 @@
         └── SchemaMismatch
             └── Superseded              another index was published: open that one
 
-The gateway turns branches into gRPC codes (`gateway/api/rpc/status.py`); workers retry
-`Unavailable` with back-off, record `Rejected` in the file's record, and fail the run on all others.
-A message names the thing and the remedy. Each backend translates the errors of its client library.
+The gateway turns branches into gRPC codes (`gateway/api/rpc/status.py`) and HTTP statuses
+(`gateway/api/rest/problems.py`); workers retry `Unavailable` with back-off, record `Rejected` in
+the file's record, and fail the run on all others. A message names the thing and the remedy. Each
+backend translates the errors of its client library.
 """
 
 from __future__ import annotations
