@@ -69,12 +69,13 @@ def test_an_agent_indexes_a_repository_and_finds_its_way_in_it(agent, git):
         ("context", {"query": "how is a message sent", "tokens": 100_000, "top_k": 200}),
         ("graph", {"subject": "kombu/__init__.py", "reverse": True, "depth": 5, "limit": 1_000}),
         ("explain", {"subject": "kombu/utils/encoding.py"}),
+        ("read", {"path": "kombu/transport/virtual/base.py"}),
         ("status", {"failures": "all"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_no_answer_about_real_code_is_longer_than_an_agent_accepts(agent, undisturbed, tool, given):
-    where = {"repository": "library"} if tool in ("graph", "explain") else {}
+    where = {"repository": "library"} if tool in ("graph", "explain", "read") else {}
 
     text = agent.call(tool, **given, **where)
 
