@@ -37,11 +37,11 @@ def with_entry(text: str, section: str, name: str, entry: dict[str, Any]) -> str
 def without_entry(text: str, section: str, name: str) -> str:
     """Return the text without the table of the entry, its subtables, and the blank line before."""
     lines = text.splitlines(keepends=True)
-    own = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\.\s*[\"']?{re.escape(name)}[\"']?\s*[.\]]")
-    start = next((at for at, line in enumerate(lines) if own.match(line)), len(lines))
+    own = re.compile(rf"\[\s*{re.escape(section)}\s*\.\s*[\"']?{re.escape(name)}[\"']?\s*[.\]]")
+    start = next((at for at, line in enumerate(lines) if own.match(line.lstrip())), len(lines))
     end = start
     for at, line in enumerate(lines[start:], start):
-        if line.lstrip().startswith("[") and not own.match(line):
+        if line.lstrip().startswith("[") and not own.match(line.lstrip()):
             break
         if line.strip() and not line.lstrip().startswith("#"):
             end = at + 1  # comments after the last value belong to what follows
