@@ -50,6 +50,7 @@ _DEFINED = {f"definition.{name}": name for name in _KINDS} | {
 
 _NAME_BYTES = 300
 _SEPARATOR = re.compile(r"::|\.|:")
+_MADE_NAME = re.compile(r"\w+\((\w+)\)")
 _NOT_NAME = re.compile(r"[\s*&()\[\]'\"`]+|<.*", re.DOTALL)
 
 
@@ -285,13 +286,15 @@ def _is_class(definition: Definition | None) -> bool:
 def _parts(name: str) -> list[str]:
     """Split a name: `Foo<T>::bar` → `["Foo", "bar"]`, `*Server` → `["Server"]`.
 
-    Names of operators, `operator==`, stay whole.
+    Names of operators, `operator==`, stay whole. Of a name that a macro makes, `FUNC(Box)`, the
+    argument is the name.
     """
     if not name or name.isidentifier():
         return [name] if name else []
     if "operator" in name or name.startswith(('"', "'")):
         return [part for part in name.strip("\"'").split("::") if part] or [name]
-    parts = [_NOT_NAME.sub("", part) for part in _SEPARATOR.split(name)]
+    made = _MADE_NAME.fullmatch(name)
+    parts = [_NOT_NAME.sub("", part) for part in _SEPARATOR.split(made[1] if made else name)]
     return [part for part in parts if part] or [name.strip()]
 
 

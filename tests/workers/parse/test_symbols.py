@@ -502,3 +502,11 @@ def test_a_definition_is_listed_in_the_piece_where_it_starts():
     parsed = parse(text.encode(), path="a.py")
     listed = [name for piece in parsed.pieces for name in piece.symbols]
     assert listed == [symbol.name for symbol in parsed.symbols] == [f"f{i}" for i in range(12)]
+
+
+def test_a_function_whose_name_a_macro_makes_has_the_argument_as_its_name():
+    text = (
+        b"VEC FUNC(New)(int n) {\n  return 0;\n}\n\nPyObject *FUNC(Box)(VEC v) {\n  return v;\n}\n"
+    )
+    symbols = parse(text, path="vec.c").symbols
+    assert [(one.name, one.start_line) for one in symbols] == [("New", 1), ("Box", 5)]
