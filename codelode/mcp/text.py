@@ -38,6 +38,9 @@ MAX_REPOSITORIES = 100
 MAX_FAILURES = 50
 MAX_RUNS = 5
 
+#: Characters that are shown of a line which is longer than an answer; each may be escaped.
+MAX_LINE_CHARS = MAX_BYTES // 10
+
 NARROW_SEARCH = "ask for fewer hits (top_k), signatures only (compact), or narrow it with filters"
 NOTHING = "nothing found; try other words, or fewer filters"
 
@@ -96,18 +99,20 @@ def notes(notices: Iterable[str], coverage: Iterable[Coverage] = ()) -> list[str
 
 
 def file_lines(found: FileLines) -> list[str]:
-    """Return where the lines are, and the lines with their numbers."""
-    at = f" at {found.revision[:12]}" if found.revision else ""
-    place = f"{quoted(found.path)}:{found.start_line}-{found.end_line} of {found.line_count}"
-    rest = [f"more of the file: start_line={found.end_line + 1}"] if found.truncated else []
+    """Return where the lines are, and as many numbered lines as fit; of a longer line, a part."""
     width = len(str(found.end_line))
     code = enumerate(found.content.split("\n"), found.start_line)
-    return [
-        f"## {quoted(found.repository)}{at} {place}",
-        *(f"{number:>{width}}  {line}" for number, line in code),
-        *rest,
-        *notes((), found.coverage),
-    ]
+    numbered = [f"{number:>{width}}  {line}" for number, line in code]
+    shown = fitting(numbered, MAX_BYTES - 2_000)
+    cut = [] if shown else [f"note: line {found.start_line} is longer than an answer"]
+    shown = shown or [numbered[0][:MAX_LINE_CHARS]]
+    end = found.start_line + len(shown) - 1
+    is_more = end < found.end_line or found.truncated
+    rest = [f"more of the file: start_line={end + 1}"] if is_more else []
+    at = f" at {found.revision[:12]}" if found.revision else ""
+    place = f"{quoted(found.path)}:{found.start_line}-{end} of {found.line_count}"
+    head = f"## {quoted(found.repository)}{at} {place}"
+    return [head, *shown, *cut, *rest, *notes((), found.coverage)]
 
 
 def about_lines(about: About) -> list[str]:

@@ -10,11 +10,13 @@ import pytest
 from mcp import Client
 
 from codelode.cli.command import codelode as group
+from codelode.client import FileLines
 from codelode.errors import CodelodeError
 from codelode.mcp import prompts
-from codelode.mcp.answers import MAX_BYTES
+from codelode.mcp.answers import MAX_BYTES, text_answer
 from codelode.mcp.arguments import Narrowing, schema
 from codelode.mcp.server import make_server
+from codelode.mcp.text import file_lines
 from codelode.mcp.tools import TOOLS
 from codelode.v1 import index_pb2, search_pb2
 
@@ -190,6 +192,25 @@ async def test_context_asks_for_no_more_than_an_answer_may_have(gateway):
     budget = gateway.requests[0].search.options.assemble.budget_tokens
     assert 4 * budget <= MAX_BYTES
     assert f"note: one answer has at most {budget:,} tokens" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [("word " * 20, 2_000), ("\u202e" * 100, 2_000), ("\u202e" * 50_000, 2)],
+    ids=["many lines", "lines that are escaped", "a line that is too long"],
+)
+def test_the_lines_of_a_file_that_do_not_fit_can_be_asked_for(line, count):
+    content = "\n".join([line] * count)
+    file = FileLines("r", "a.py", "python", 1, count, count, content, False, "", "")
+
+    text = text_answer(file_lines(file), narrow="").text
+
+    place, *shown, more = text.splitlines()
+    numbers = [int(one.split()[0]) for one in shown if not one.startswith("note: ")]
+    assert place == f"## r a.py:1-{numbers[-1]} of {count}"
+    assert more == f"more of the file: start_line={numbers[-1] + 1}"
+    assert ("note: line 1 is longer than an answer" in shown) == (count == 2)
+    assert MAX_BYTES / 2 < len(text.encode()) <= MAX_BYTES
 
 
 async def test_read_shows_lines_with_their_numbers_and_where_the_file_goes_on(gateway):
