@@ -20,7 +20,7 @@ from codelode import __version__
 from codelode.client import AsyncClient
 from codelode.display import plain
 from codelode.errors import CodelodeError
-from codelode.mcp import prompts
+from codelode.mcp import prompts, resources
 from codelode.mcp.answers import Answer
 from codelode.mcp.arguments import Arguments, schema
 from codelode.mcp.tools import TOOLS, Tool
@@ -62,12 +62,27 @@ def make_server(address: Callable[[], str]) -> Server[Any]:
         except CodelodeError as exc:
             return _result(Answer(str(exc), is_error=True))
 
+    async def read_resource(
+        context: Any, asked: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri, report = str(asked.uri), context.session.report_progress
+        try:
+            async with AsyncClient(address()) as client:
+                answer = await TOOLS["read"].answer(client, resources.file_of(uri), report)
+        except CodelodeError as exc:
+            raise MCPError(types.INVALID_PARAMS, plain(str(exc))) from exc
+        content = types.TextResourceContents(uri=uri, mime_type="text/plain", text=answer.text)
+        return types.ReadResourceResult(contents=[content])
+
     return Server(
         "codelode",
         version=__version__,
         instructions=INSTRUCTIONS,
         on_list_tools=_list_tools,
         on_call_tool=call_tool,
+        on_list_resources=_list_resources,
+        on_list_resource_templates=_list_resource_templates,
+        on_read_resource=read_resource,
         on_list_prompts=_list_prompts,
         on_get_prompt=_get_prompt,
     )
@@ -87,6 +102,21 @@ def _described(tool: Tool) -> types.Tool:
         input_schema=schema(tool.arguments),
         annotations=hints,
     )
+
+
+async def _list_resources(_context: Any, _asked: Any) -> types.ListResourcesResult:
+    """List none, because there are too many files; the template names each."""
+    return types.ListResourcesResult(resources=[])
+
+
+async def _list_resource_templates(_context: Any, _asked: Any) -> types.ListResourceTemplatesResult:
+    template = types.ResourceTemplate(
+        name="file",
+        description="An indexed file; a slash in the repository's name is written as %2F.",
+        uri_template=resources.TEMPLATE,
+        mime_type="text/plain",
+    )
+    return types.ListResourceTemplatesResult(resource_templates=[template])
 
 
 async def _list_prompts(_context: Any, _asked: Any) -> types.ListPromptsResult:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import click
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from codelode.cli.command import codelode as group
 from codelode.client import FileLines
@@ -485,6 +486,35 @@ async def test_a_gateway_that_is_away_is_an_error_and_the_next_call_finds_it_aga
     assert away.is_error
     assert "start one with `codelode up`" in away.content[0].text
     assert not back.is_error
+
+
+# Resources
+
+
+async def test_a_file_is_a_resource_with_the_text_of_the_tool(gateway):
+    async with session(gateway) as client:
+        (template,) = (await client.list_resource_templates()).resource_templates
+        listed = (await client.list_resources()).resources
+        uri = "codelode://file/acme%2Fhttp/src/a%20b.py?ref=v2"
+        (content,) = (await client.read_resource(uri)).contents
+        tool = await client.call_tool("read", {"path": "src/a b.py"})
+
+    assert (template.uri_template, listed) == ("codelode://file/{repository}/{+path}{?ref}", [])
+    assert content.text == tool.content[0].text
+    assert gateway.requests[0] == search_pb2.ReadFileRequest(
+        repository="acme/http", path="src/a b.py", ref="v2"
+    )
+
+
+@pytest.mark.parametrize(
+    "uri", ["file:///etc/passwd", "codelode://file/acme", "codelode://x/acme/a.py", "codelode:a"]
+)
+async def test_a_resource_of_another_form_is_an_error_of_the_protocol(gateway, uri):
+    async with session(gateway) as client:
+        with pytest.raises(MCPError, match="is not of the form codelode://file/"):
+            await client.read_resource(uri)
+
+    assert gateway.requests == []
 
 
 # Prompts
