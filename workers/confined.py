@@ -113,12 +113,15 @@ def tried(run: Callable[[], object], timeout_s: float) -> str:
     """Try a call in a fork of this process. Return why it must not be made here, or "".
 
     The reason is that it takes longer than `timeout_s` or crashes; its result and its errors are
-    ignored.
+    ignored. The fork ends with this process, which may be killed at its own time limit meanwhile.
     """
+    own = os.getpid()
     child = os.fork()
     if not child:
         try:
-            run()
+            die_with_parent()
+            if os.getppid() == own:  # else this process has ended before
+                run()
         finally:
             os._exit(0)  # skips clean-up, which is the parent's
     deadline, pause_s = time.monotonic() + timeout_s, 0.000_5

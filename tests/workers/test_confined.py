@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -109,3 +111,31 @@ def test_a_call_in_a_fork_says_why_it_failed():
     assert confined.tried(lambda: time.sleep(60), 0.05) == "it takes longer than 0.05 s"
     died = confined.tried(lambda: signal.raise_signal(signal.SIGKILL), 60)
     assert died == "it crashes (SIGKILL)"
+
+
+#: Tries what never ends, and tells the id of the fork that does it.
+TRIES = """
+import os
+from workers import confined
+
+def run():
+    print(os.getpid(), flush=True)
+    while True:
+        pass
+
+confined.tried(run, 600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_a_fork_that_tries_a_call_ends_with_its_process():
+    with subprocess.Popen([sys.executable, "-c", TRIES], stdout=subprocess.PIPE) as trying:
+        fork = os.pidfd_open(int(trying.stdout.readline()))
+        trying.kill()
+
+    try:
+        assert select.select([fork], [], [], 60)[0] == [fork]
+    finally:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(fork, signal.SIGKILL)
+        os.close(fork)
