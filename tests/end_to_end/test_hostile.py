@@ -16,6 +16,8 @@ from tests.end_to_end.runs import state_of
 
 #: Long enough for a small repository on a busy machine.
 PLAN_TIMEOUT_S = 20
+#: The default. A query that is ended after two seconds takes longer on a busy machine.
+PARSE_TIMEOUT_S = 15
 
 #: Lines whose keys the parser of TOML reads in quadratic time: 10 seconds a file.
 SLOW_TOML = "".join("a." * 900 + f"b{number} = 1\n" for number in range(500))
@@ -30,7 +32,8 @@ SMALL = {"small.py": "def small():\n    return 1\n"}
 def hostile(tmp_path_factory, cluster_at):
     """A cluster with the embedded store that hostile repositories are given to."""
     data = tmp_path_factory.mktemp("hostile") / "data"
-    made = cluster_at(data, plan_timeout_s=str(PLAN_TIMEOUT_S), **SOON)
+    limits = {"plan_timeout_s": str(PLAN_TIMEOUT_S), "parse_timeout_s": str(PARSE_TIMEOUT_S)}
+    made = cluster_at(data, **limits, **SOON)
     made.start()
     yield made
     made.kill()
