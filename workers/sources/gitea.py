@@ -14,7 +14,7 @@ from typing import Any
 
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
 from codelode.sources import Connection
-from workers.sources.http import Host, Missing, Refused
+from workers.sources.http import Host, Refused
 from workers.sources.pages import Pages, Params
 
 #: Rows per page: the largest that the server allows by default.
@@ -95,9 +95,6 @@ async def _grant(
 ) -> None:
     """Add what an account may read; nothing if the account is gone or may not be asked for."""
     seen = asked.rows("/repos/search", params, headers={"Sudo": login}, within="data")
-    try:
+    with asked.list_may_be_withheld():
         readable = [str(row["id"]) async for row in seen if row["permissions"]["pull"]]
-    except (Refused, Missing) as exc:
-        asked.withheld.append(str(exc))
-        return
-    built.grant(account, readable)
+        built.grant(account, readable)

@@ -122,11 +122,9 @@ class _Reading:
 
     async def _ids(self, path: str, params: Params) -> list[str]:
         """Return the ids of a list; none, with a note, if it is gone or hidden from the token."""
-        try:
+        with self._asked.list_may_be_withheld():
             return [str(row["id"]) async for row in self._asked.rows(path, params)]
-        except (Refused, Missing) as exc:
-            self._asked.withheld.append(str(exc))
-            return []
+        return []
 
     async def _pages(self, query: str, field: str) -> AsyncIterator[Any]:
         """Yield what a paged GraphQL query returns."""

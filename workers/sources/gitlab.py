@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
 from codelode.sources import Connection
-from workers.sources.http import Host, Missing, Refused
+from workers.sources.http import Host
 from workers.sources.pages import Pages, Params
 
 _PAGE: Params = {"per_page": 100}
@@ -79,11 +79,9 @@ async def _accounts(
 
 async def _add_members(asked: Host, built: PermissionsBuilder, project: str) -> None:
     """Add who reads the code of a project as its member; nobody if the token does not reach it."""
-    try:
+    members = []
+    with asked.list_may_be_withheld():
         members = [row async for row in asked.rows(f"/projects/{project}/members/all", _PAGE)]
-    except (Refused, Missing) as exc:
-        asked.withheld.append(str(exc))
-        return
     for row in members:
         if row["state"] == "active" and row["access_level"] >= _READS_CODE:
             built.account(str(row["id"]))

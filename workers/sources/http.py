@@ -11,7 +11,8 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -90,6 +91,14 @@ class Host:
         trace: TracebackType | None,
     ) -> None:
         await self._client.aclose()
+
+    @contextmanager
+    def list_may_be_withheld(self) -> Iterator[None]:
+        """End the block, and note why, when a list is gone or hidden from the token."""
+        try:
+            yield
+        except (Refused, Missing) as exc:
+            self.withheld.append(str(exc))
 
     async def rows(
         self,
