@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING
 import click
 
 from codelode.cli import printing
-from codelode.cli.options import FOUND, NOTHING, json_option, ref_option, server_option
+from codelode.cli.options import (
+    FOUND,
+    NOTHING,
+    json_option,
+    ref_option,
+    repository_option,
+    server_option,
+)
 from codelode.client.request import MOST
 from codelode.counts import counted
 from codelode.display import quoted
 
 if TYPE_CHECKING:
-    from codelode.client import About, Client, Graph, GraphLink, GraphNode
+    from codelode.client import About, Client, Graph, GraphLink
 
 RELATIONS = (
     *("imports", "importers", "calls", "callers", "inherits", "subclasses", "definitions"),
@@ -22,19 +29,14 @@ RELATIONS = (
 )
 
 
-repository_option = click.option(
-    "--repo",
-    "-r",
-    "repository",
-    default="",
-    metavar="NAME",
-    help="Look in this repository. Default: the only one that has such a file or symbol.",
+subject_repository_option = repository_option(
+    "Look in this repository. Default: the only one that has such a file or symbol."
 )
 
 
 @click.command()
 @click.argument("subject", metavar="FILE|SYMBOL")
-@repository_option
+@subject_repository_option
 @click.option(
     "--depth",
     type=int,
@@ -111,7 +113,7 @@ def graph(
 
 @click.command()
 @click.argument("subject")
-@repository_option
+@subject_repository_option
 @ref_option
 @json_option
 @server_option
@@ -156,18 +158,7 @@ def show(found: Graph) -> None:
 def _line(link: GraphLink, home: str) -> str:
     indent = "  " * (link.depth - 1)
     sure = "" if link.confidence == "exact" else f"  ({link.confidence})"
-    source, target = _node(link.source, home), _node(link.target, home)
-    ends = target if link.relation == "definitions" else f"{source} → {target}"
-    return f"{link.relation:<16} {indent}{ends}{sure}"
-
-
-def _node(node: GraphNode, home: str) -> str:
-    """Return `src/a.py:12 Client.get`, after the repository's name if it is another one."""
-    if not node.repository:
-        return f"{quoted(node.symbol)} (external)"
-    at = f"{quoted(node.path)}:{node.line}" if node.line else quoted(node.path)
-    named = " ".join(part for part in (at, quoted(node.symbol)) if part)
-    return named if node.repository == home else f"{node.repository} {named}".strip()
+    return f"{link.relation:<16} {indent}{printing.link_ends(link, home)}{sure}"
 
 
 def _explain_json(about: About) -> dict[str, object]:

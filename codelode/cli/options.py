@@ -127,6 +127,12 @@ mode_option = click.option(
     "file summaries first and then searches inside the best files.",
 )
 
+
+def repository_option(help: str) -> Callable[[Command], Command]:
+    """Return the option `--repo` of a command that reads one repository."""
+    return click.option("--repo", "-r", "repository", default="", metavar="NAME", help=help)
+
+
 _repo_option = click.option(
     "--repo",
     "-r",

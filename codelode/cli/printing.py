@@ -19,7 +19,7 @@ from codelode.display import plain as plain  # used by the commands
 from codelode.display import quoted
 
 if TYPE_CHECKING:
-    from codelode.client import Hit, ImportLink, SearchResult
+    from codelode.client import GraphLink, GraphNode, Hit, ImportLink, SearchResult
 
 
 def note(text: str) -> None:
@@ -60,6 +60,21 @@ def around(result: SearchResult) -> str:
 def _link(link: ImportLink) -> str:
     mark = "" if link.mark == "internal" else f" ({link.mark})"
     return f"{quoted(link.path)} → {quoted(link.target)}{mark}"
+
+
+def link_ends(link: GraphLink, home: str) -> str:
+    """Return `source → target` of an edge, or the target alone if it is what the source defines."""
+    source, target = _node(link.source, home), _node(link.target, home)
+    return target if link.relation == "definitions" else f"{source} → {target}"
+
+
+def _node(node: GraphNode, home: str) -> str:
+    """Return `src/a.py:12 Client.get`, after the repository's name if it is not `home`."""
+    if not node.repository:
+        return f"{quoted(node.symbol)} (external)"
+    at = f"{quoted(node.path)}:{node.line}" if node.line else quoted(node.path)
+    where = () if node.repository == home else (quoted(node.repository),)
+    return " ".join(filter(None, (*where, at, quoted(node.symbol))))
 
 
 def explanation(hit: Hit) -> str:

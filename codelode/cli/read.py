@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codelode.cli import printing, terminal
-from codelode.cli.options import json_option, ref_option, server_option
+from codelode.cli.options import json_option, ref_option, repository_option, server_option
 from codelode.display import plain, quoted
 
 if TYPE_CHECKING:
@@ -20,14 +20,7 @@ _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<start>[0-9]{1,9})(?:-(?P<end>[0-9]{1,
 
 @click.command()
 @click.argument("place", metavar="PATH[:FIRST[-LAST]]")
-@click.option(
-    "--repo",
-    "-r",
-    "repository",
-    default="",
-    metavar="NAME",
-    help="Read the file of this repository. Default: the only one that is indexed.",
-)
+@repository_option("Read the file of this repository. Default: the only one that is indexed.")
 @ref_option
 @json_option
 @server_option

@@ -20,6 +20,7 @@ from codelode.cli.options import (
     narrowing_options,
     preset_option,
     ref_option,
+    repository_option,
     require_match_option,
     server_option,
     set_option,
@@ -150,14 +151,7 @@ def search(
 
 @click.command()
 @click.argument("place", metavar="PATH:LINE")
-@click.option(
-    "--repo",
-    "-r",
-    "repository",
-    default="",
-    metavar="NAME",
-    help="Read PATH:LINE in this repository. Default: the only one that is indexed.",
-)
+@repository_option("Read PATH:LINE in this repository. Default: the only one that is indexed.")
 @click.option(
     "--in",
     "repositories",

@@ -10,7 +10,7 @@ import click
 
 from codelode.cli.excerpts import excerpt
 from codelode.cli.index import run_line
-from codelode.cli.printing import around
+from codelode.cli.printing import around, link_ends
 from codelode.counts import counted
 from codelode.display import quoted
 from codelode.mcp.answers import MAX_BYTES, fitting
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         FileLines,
         Graph,
         GraphLink,
-        GraphNode,
         Hit,
         IndexedRepository,
         SearchResult,
@@ -158,17 +157,7 @@ def graph_lines(found: Graph) -> list[str]:
 
 def _link(link: GraphLink, home: str) -> str:
     sure = "" if link.confidence == "exact" else f" ({link.confidence})"
-    source, target = _node(link.source, home), _node(link.target, home)
-    ends = target if link.relation == "definitions" else f"{source} → {target}"
-    return f"{'  ' * link.depth}{ends}{sure}"
-
-
-def _node(node: GraphNode, home: str) -> str:
-    if not node.repository:
-        return f"{quoted(node.symbol)} (external)"
-    at = f"{quoted(node.path)}:{node.line}" if node.line else quoted(node.path)
-    where = [] if node.repository == home else [quoted(node.repository)]
-    return " ".join(filter(None, (*where, at, quoted(node.symbol))))
+    return f"{'  ' * link.depth}{link_ends(link, home)}{sure}"
 
 
 def status_lines(status: Status, failures: tuple[FileFailure, ...]) -> list[str]:
