@@ -143,7 +143,7 @@ def repository_of(one):
 
 
 def shown_ref(ref):
-    """What the gRPC face tells of a ref."""
+    """Return what the gRPC face tells of a ref."""
     kept = ("ref", "indexed", "files", "skipped", "failed", "chunks", "indexed_at", "health")
     return {name: ref[name] for name in kept}
 

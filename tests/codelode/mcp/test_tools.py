@@ -1,4 +1,4 @@
-"""What agents are told of the tools, and what the tools answer, in a session without a process."""
+"""Test the tools in a session without a process: what agents are told, and the answers."""
 
 from __future__ import annotations
 
