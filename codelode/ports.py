@@ -40,6 +40,9 @@ from codelode.model import (
 )
 from codelode.vectors import Vector, Vectors
 
+#: How long deliveries of webhooks are remembered, seconds. Hosts repeat one within hours.
+DELIVERIES_KEPT_S = 86_400
+
 
 class ChunkStore(Protocol):
     """The write side of the chunk index. One process writes at a time."""
@@ -537,3 +540,13 @@ class PermissionStates(Protocol):
 
         Returns False, and changes nothing, if the owner does not hold the connection.
         """
+
+
+class Deliveries(Protocol):
+    """The webhook deliveries of code hosts that were acted on. Its methods block."""
+
+    def is_known(self, connection: str, id: str) -> bool:
+        """Return whether the delivery was added within the last DELIVERIES_KEPT_S."""
+
+    def add(self, connection: str, id: str) -> None:
+        """Remember the delivery."""

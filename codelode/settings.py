@@ -105,8 +105,9 @@ class Settings(BaseSettings):
     )
     sources: str = Field(
         default="",
-        description="YAML file with the code hosts of the organisation, read by the pull workers, "
-        "which follow its changes; empty: none. docs/operations.md has the format.",
+        description="YAML file with the code hosts of the organisation, read by the pull workers "
+        "and by the gateway, which follow its changes; empty: none. docs/operations.md has the "
+        "format.",
     )
     tls_certificate: str = Field(
         default="",

@@ -5,6 +5,7 @@
         kind: gitea
         url: https://git.example.com
         token: {env: GITEA_TOKEN}
+        webhook_secret: {env: GITEA_WEBHOOK_SECRET}
         permissions:
           every: 5m
           max_age: 24h
@@ -29,10 +30,11 @@ from codelode.addresses import is_server_url
 from codelode.declarations import Wrong, items, line, sequence, text
 from codelode.errors import InvalidSettings
 from codelode.files import read_secret
+from codelode.host_permissions import address
 from codelode.loopback import is_unreadable_on_the_way
 
 _SECTIONS = ("connections",)
-_FIELDS = ("name", "kind", "url", "organisation", "token", "permissions")
+_FIELDS = ("name", "kind", "url", "organisation", "token", "webhook_secret", "permissions")
 _PERMISSIONS = ("every", "max_age", "emails", "claim")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _ORGANISATION = re.compile(r"[A-Za-z0-9._/-]{1,200}")
@@ -68,7 +70,7 @@ class Secret:
             return read_secret(Path(self.file).expanduser())
         found = environment.variable(self.env).strip()
         if not found:
-            raise InvalidSettings(f"the environment variable {self.env} is not set: put a token in")
+            raise InvalidSettings(f"the environment variable {self.env} is not set: put it in")
         return found
 
 
@@ -91,7 +93,18 @@ class Connection:
     url: str  # without a slash at the end
     token: Secret = field(repr=False)
     organisation: str = ""  # a group of GitLab may have several parts
+    webhook_secret: Secret | None = field(default=None, repr=False)  # None: takes no webhooks
     permissions: PermissionSync | None = None  # None: not synchronised
+
+    @property
+    def principal(self) -> str:
+        """Return the name of the caller of its webhooks."""
+        return f"webhook:{self.name}"
+
+    @property
+    def prefix(self) -> str:
+        """Return what the addresses of its repositories begin with (see `host_permissions`)."""
+        return f"{address(f'{self.url}/{self.organisation}').rstrip('/')}/"
 
 
 def read(path: Path) -> tuple[Connection, ...]:
@@ -128,8 +141,9 @@ def _connection(node: yaml.Node) -> Connection:
         name=_name(fields["name"]),
         kind=kind,
         url=_url(fields["url"]) if "url" in fields else _default_url(kind, node),
-        token=_secret(fields["token"]),
+        token=_secret(fields["token"], "token"),
         organisation=organisation,
+        webhook_secret=_webhook_secret(fields.get("webhook_secret")),
         permissions=_permissions(fields["permissions"]) if "permissions" in fields else None,
     )
 
@@ -170,11 +184,18 @@ def _url(node: yaml.Node) -> str:
     return url
 
 
-def _secret(node: yaml.Node) -> Secret:
-    form = "write token: {env: VARIABLE} or token: {file: PATH}; the file never holds the token"
+def _webhook_secret(node: yaml.Node | None) -> Secret | None:
+    return None if node is None else _secret(node, "webhook_secret")
+
+
+def _secret(node: yaml.Node, field: str) -> Secret:
+    form = (
+        f"write {field}: {{env: VARIABLE}} or {field}: {{file: PATH}}; "
+        f"the file never holds the {field.rpartition('_')[2]}"
+    )
     if isinstance(node, yaml.ScalarNode):
         raise Wrong(line(node), form)
-    given = {name: text(value) for name, value in items(node, "token", known=("env", "file"))}
+    given = {name: text(value) for name, value in items(node, field, known=("env", "file"))}
     if len(given) != 1 or not all(given.values()):
         raise Wrong(line(node), form)
     return Secret(**given)

@@ -44,6 +44,7 @@ from gateway.access.identity import Authenticator
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
+from gateway.access.webhooks import Webhooks
 from gateway.api.rpc.interceptors import Interceptor
 from gateway.api.rpc.services import AccessService, GraphService, IndexService, SearchService
 from gateway.caching_embedder import CachingEmbedder
@@ -113,6 +114,7 @@ def connected(settings: Settings) -> Dependencies:
         coverage=CoverageReader(ledger),
         keys=registry.api_keys(settings),
         permissions=registry.permission_states(settings),
+        deliveries=registry.deliveries(settings),
         call_limits=registry.call_limits(settings) if limits.are_on(settings) else None,
         audit_log=audit_log.opened(settings),
     )
@@ -273,7 +275,11 @@ class Gateway:
 
 def _access(dependencies: Dependencies, file: AccessFile, hosts: HostReader) -> GuardedAccess:
     settings = dependencies.settings
-    authenticators = [KeyAuthenticator(dependencies.keys), *_authenticators(settings)]
+    authenticators: list[Authenticator] = [
+        KeyAuthenticator(dependencies.keys),
+        Webhooks(),
+        *_authenticators(settings),
+    ]
     access = Access(authenticators, Visibilities(dependencies.ledger, file.current, hosts))
     return GuardedAccess(access, dependencies.call_limits, limits.wrong_credentials(settings))
 

@@ -45,6 +45,8 @@ ENABLED = false
 ISSUE_INDEXER_TYPE = db
 [repository]
 DEFAULT_BRANCH = main
+[webhook]
+ALLOWED_HOST_LIST = loopback
 """
 
 PASSWORD = "a-password-of-the-tests"
@@ -115,9 +117,14 @@ class Gitea:
         owner, _, short = name.partition("/")
         path = f"/orgs/{owner}/repos"
         made = self.call("POST", path, name=short, private=private, auto_init=True)
-        encoded = base64.b64encode(content.encode()).decode()
-        self.call("POST", f"/repos/{name}/contents/draw.py", content=encoded, message="add")
+        self.write(name, "draw.py", content)
         return made["clone_url"]
+
+    def write(self, repository, path, content):
+        """Add a file to the default branch."""
+        encoded = base64.b64encode(content.encode()).decode()
+        path = f"/repos/{repository}/contents/{path}"
+        self.call("POST", path, content=encoded, message="add")
 
     def team(self, organisation, name, *, units=("repo.code",), repositories=(), members=()):
         """Create a team that reads, and return its id."""
@@ -129,6 +136,13 @@ class Gitea:
         for member in members:
             self.call("PUT", f"/teams/{made['id']}/members/{member}")
         return made["id"]
+
+    def webhook(self, organisation, url, secret):
+        """Report what happens in an organisation to a URL."""
+        config = {"url": url, "content_type": "json", "secret": secret}
+        path = f"/orgs/{organisation}/hooks"
+        events = ["push", "delete", "repository"]
+        self.call("POST", path, type="gitea", config=config, events=events, active=True)
 
     def token_of(self, user):
         """A token for everything that the user may do."""

@@ -12,6 +12,7 @@ from codelode import tokens
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
+from codelode.backends.memory.deliveries import MemoryDeliveries
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.packages import MemoryPackageIndex
@@ -131,6 +132,7 @@ class World:
             coverage=CoverageReader(self.ledger),
             keys=MemoryApiKeys(),
             permissions=MemoryPermissionStates(),
+            deliveries=MemoryDeliveries(),
         )
 
     def index(self, name, files, *, ref="main", failed=None, skipped=None):

@@ -15,6 +15,7 @@ class Credentials:
 
     authorization: str = ""  # the header of that name
     certificate: tuple[str, ...] = ()  # alternative names of a verified client certificate
+    webhook: str = ""  # the principal of the connection whose secret has signed the delivery
 
 
 #: Presented by a call that brings nothing.

@@ -15,12 +15,14 @@ from gateway.service.runs import cancel, enrich, retry_failures, set_default, st
 from gateway.service.search import context, search, similar
 from gateway.service.status import failures, status
 from gateway.service.subjects import explain, graph
+from gateway.service.webhooks import deliver
 
 __all__ = [
     "Dependencies",
     "cancel",
     "context",
     "create_key",
+    "deliver",
     "enrich",
     "explain",
     "failures",

@@ -101,6 +101,7 @@ CAPABILITIES: Mapping[str, Capability] = {
     "revoke_key": Capability("RevokeKey", Role.ADMIN, Kind.WRITE),
     "permissions": Capability("ListPermissions", Role.ADMIN, Kind.SEARCH),
     "sync_permissions": Capability("SyncPermissions", Role.ADMIN, Kind.WRITE),
+    "deliver": Capability("", Role.READER, Kind.WRITE),  # of webhooks, for their hosts alone
 }
 
 #: The service function of each call of an API.

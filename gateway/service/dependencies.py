@@ -13,6 +13,7 @@ from codelode.model import RefName, RepositoryName, Run
 from codelode.ports import (
     ApiKeys,
     CallLimits,
+    Deliveries,
     PermissionStates,
     QueryCache,
     SemanticQueryCache,
@@ -82,6 +83,7 @@ class Dependencies:
     coverage: CoverageReader
     keys: ApiKeys
     permissions: PermissionStates
+    deliveries: Deliveries
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
     problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks

@@ -141,3 +141,17 @@ class CreateKeyRequest:
     role: str
     repositories: Sequence[str] = ()
     expires_in_s: float = 0.0  # 0: never
+
+
+@dataclass(frozen=True, slots=True)
+class HostEvent:
+    """An event that a code host reports about one of its repositories."""
+
+    connection: str
+    principal: str  # of the connection
+    prefix: str  # of the addresses of its repositories
+    delivery: str  # id; empty: the host gave none
+    urls: Sequence[str] = ()  # of the repository, in all its spellings
+    ref: str = ""  # the branch or tag that was pushed or deleted; empty: none was
+    is_deletion: bool = False
+    changes_rights: bool = False  # of somebody to read something

@@ -106,10 +106,10 @@ async def set_default(
 
 def _start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
     ref = addresses.check_ref(request.ref) if request.ref else DEFAULT_REF
-    return _begin(dependencies, registered(dependencies, principal, request).name, ref)
+    return begin(dependencies, registered(dependencies, principal, request).name, ref)
 
 
-def _begin(
+def begin(
     dependencies: Dependencies,
     name: RepositoryName,
     ref: RefName,
@@ -133,7 +133,7 @@ def _set_default(
 ) -> Run:
     found = VisibleCatalog(dependencies.ledger, principal.visible).repository(repository)
     checked = addresses.check_ref(ref)
-    return _begin(dependencies, found.name, checked, reprocess=[Reprocess.DEFAULT])
+    return begin(dependencies, found.name, checked, reprocess=[Reprocess.DEFAULT])
 
 
 def _cancel(dependencies: Dependencies, principal: Principal, run_id: str) -> Run:
@@ -153,9 +153,7 @@ def _retry(dependencies: Dependencies, principal: Principal, repository: str) ->
         for name in sorted(catalog.named_or_all(repository))
         for ref, _ in dependencies.ledger.with_state(name, FileState.FAILED)
     )
-    return tuple(
-        _begin(dependencies, name, ref, reprocess=[Reprocess.FAILED]) for name, ref in refs
-    )
+    return tuple(begin(dependencies, name, ref, reprocess=[Reprocess.FAILED]) for name, ref in refs)
 
 
 def _enrich(dependencies: Dependencies, principal: Principal, repository: str) -> tuple[Run, ...]:
@@ -172,7 +170,7 @@ def _enrich(dependencies: Dependencies, principal: Principal, repository: str) -
         if status.indexed
     ]
     return tuple(
-        _begin(dependencies, name, ref, reprocess=[Reprocess.SUMMARIES]) for name, ref in refs
+        begin(dependencies, name, ref, reprocess=[Reprocess.SUMMARIES]) for name, ref in refs
     )
 
 

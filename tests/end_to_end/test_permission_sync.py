@@ -16,6 +16,7 @@ pytestmark = pytest.mark.parametrize("store", ["local"], indirect=True)
 
 WORD = "lantern"
 MAX_AGE_S = 20
+SECRET = "of-the-webhooks"
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +28,10 @@ def gitea(tmp_path_factory, program_of):
     server.stop()
 
 
-@pytest.fixture
-def reset(gitea):
-    """Reset what all accounts may read, before each test."""
-    made = World(gitea)
-    yield made
-    made.remove()
+@pytest.fixture(scope="module")
+def world(gitea):
+    """What all accounts may read at first; each test restores what it changes."""
+    return World(gitea)
 
 
 class World:
@@ -54,14 +53,6 @@ class World:
         self.issues = gitea.team("acme", "issues", units=["repo.issues"], **seen)
         gitea.call("PUT", "/repos/acme/tools/collaborators/carl", permission="read")
 
-    def remove(self):
-        for name in self.urls:
-            self.gitea.call("DELETE", f"/repos/acme/{name}")
-        for team in (self.readers, self.issues):
-            self.gitea.call("DELETE", f"/teams/{team}")
-        for name in self.accounts:
-            self.gitea.call("DELETE", f"/admin/users/{name}?purge=true")
-
 
 class Served:
     """A cluster under permission sync, and the keys of the accounts."""
@@ -70,10 +61,12 @@ class Served:
         self.cluster, self.world = cluster, world
         self.token = folder / "token"
         self.token.write_text(world.gitea.admin_token)
+        (folder / "secret").write_text(SECRET)
         self.sources = folder / "sources.yaml"
         self.sources.write_text(
             f"connections:\n- name: work\n  kind: gitea\n  url: {world.gitea.url}\n"
             f"  token: {{file: {self.token}}}\n"
+            f"  webhook_secret: {{file: {folder / 'secret'}}}\n"
             f"  permissions: {{every: 1s, max_age: {MAX_AGE_S}s}}\n"
         )
         people = "".join(
@@ -115,21 +108,20 @@ class Served:
         wait_for(lambda: self.state().attempted_at > after.attempted_at, "another reading")
 
 
-@pytest.fixture
-def served(tmp_path, store, cluster_at, reset, monkeypatch):
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, store, cluster_at, world):
     """A cluster whose git reads the private repositories with the password of the admin."""
-    host = reset.gitea.url.removeprefix("http://")
-    (tmp_path / "credentials").write_text(f"http://root:{quote(PASSWORD)}@{host}\n")
-    helper = f"[credential]\n\thelper = store --file={tmp_path / 'credentials'}\n"
-    (tmp_path / ".gitconfig").write_text(helper)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    settings = {
-        "sources": str(tmp_path / "sources.yaml"),
-        "access_file": str(tmp_path / "access.yaml"),
-    }
-    cluster = cluster_at(tmp_path / "data", **settings, **store())
-    made = Served(cluster, reset, tmp_path)
-    made.start()
+    folder = tmp_path_factory.mktemp("served")
+    host = world.gitea.url.removeprefix("http://")
+    (folder / "credentials").write_text(f"http://root:{quote(PASSWORD)}@{host}\n")
+    helper = f"[credential]\n\thelper = store --file={folder / 'credentials'}\n"
+    (folder / ".gitconfig").write_text(helper)
+    settings = {"sources": str(folder / "sources.yaml"), "access_file": str(folder / "access.yaml")}
+    cluster = cluster_at(folder / "data", **settings, **store())
+    made = Served(cluster, world, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))
+        made.start()
     yield made
     cluster.kill()
 
@@ -157,6 +149,10 @@ def test_people_find_what_they_may_read_at_the_host_until_they_lose_the_right(se
     gitea.call("PUT", f"/teams/{world.readers}/members/bob")
     served.synced(wait_for)
     wait_for(lambda: served.sees("bob") == {"secret", "open"}, "bob to find it now")
+
+    gitea.call("DELETE", f"/teams/{world.readers}/members/bob")
+    gitea.call("PUT", f"/teams/{world.readers}/members/ann")
+    gitea.call("PUT", "/repos/acme/tools/collaborators/carl", permission="read")
 
 
 def test_a_host_that_is_down_is_believed_until_the_age_limit(served, wait_for):
@@ -197,3 +193,25 @@ def test_a_token_that_the_host_refuses_closes_all_of_it_at_once(served, wait_for
     served.token.write_text(served.world.gitea.admin_token)
     served.synced(wait_for)
     wait_for(lambda: served.sees("ann") == {"secret", "open"}, "the new token to be used")
+
+
+def test_webhooks_bring_pushes_and_changes_of_rights_at_once(served, wait_for):
+    """It is the last test, because it removes a repository."""
+    gitea = served.world.gitea
+    text = served.sources.read_text()
+    served.sources.write_text(text.replace(f"1s, max_age: {MAX_AGE_S}s", "1h, max_age: 24h"))
+    wait_for(lambda: served.state().every_s == 3_600, "the readings to become rare")
+    served.synced(wait_for)
+    assert served.sees("carl") == {"tools", "open"}
+    gitea.webhook("acme", f"{served.cluster.facts['http']}/webhooks/work", SECRET)
+
+    gitea.write("acme/open", "more.py", "def beacon():\n    return 2\n")
+
+    def found():
+        with served.cluster.client() as admin:
+            return [hit.path for hit in admin.search("beacon", repositories=["acme/open"]).hits]
+
+    wait_for(lambda: "more.py" in found(), "the push to be indexed")
+    gitea.call("DELETE", "/repos/acme/tools")
+    wait_for(lambda: served.state().repositories == 2, "the deletion to be read")
+    wait_for(lambda: served.sees("carl") == {"open"}, "carl to find nothing of it any more")

@@ -26,6 +26,7 @@ from gateway.service.requests import (
     ExplainRequest,
     FailuresRequest,
     GraphRequest,
+    HostEvent,
     ReadRequest,
     RegisterRequest,
     SearchRequest,
@@ -60,6 +61,7 @@ ARGUMENTS = {
     "revoke_key": ("ci",),
     "permissions": (),
     "sync_permissions": (),
+    "deliver": (HostEvent("work", "somebody", "git.example/", "1"),),
 }
 SECURITY = Path(__file__).parents[2] / "docs/security.md"
 

@@ -22,7 +22,6 @@ from codelode.host_permissions import (
     HostPermissions,
     SyncDeclaration,
     SyncState,
-    address,
     version_of,
 )
 from codelode.ports import PermissionStates
@@ -182,11 +181,10 @@ class PermissionSync:
 def _declared(connection: Connection) -> SyncDeclaration:
     found = connection.permissions
     assert found is not None
-    place = address(f"{connection.url}/{connection.organisation}")
     return SyncDeclaration(
         name=connection.name,
         kind=connection.kind,
-        prefix=f"{place.rstrip('/')}/",
+        prefix=connection.prefix,
         every_s=found.every_s,
         max_age_s=found.max_age_s,
         emails=found.emails,

@@ -16,7 +16,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from codelode.errors import InvalidQuery, NotFound
-from gateway.api.rest import problems
+from gateway.access.webhooks import WebhookConnections
+from gateway.api.rest import problems, webhooks
 from gateway.api.rest.answers import INTERNAL, answered
 from gateway.api.rest.calls import REQUEST_ID, Face
 from gateway.api.rest.routes import router, streams
@@ -69,6 +70,8 @@ def application(face: Face) -> FastAPI:
         responses={503: {"description": "It does not serve.", "model": dict[str, str]}},
         openapi_extra={"security": []},
     )
+    hooks = webhooks.Webhooks(WebhookConnections(face.dependencies.settings.sources))
+    app.add_api_route(webhooks.PATH, hooks.receive, methods=["POST"], include_in_schema=False)
     app.openapi = partial(_document, app)  # type: ignore[method-assign]
     return app
 
@@ -84,18 +87,19 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     """Answer a request that no route takes, with a hint."""
     assert isinstance(error, HTTPException)
     id = request_id(request.headers.get(REQUEST_ID))
-    allowed = ", ".join(_allowed(request)) if error.status_code == 405 else ""
+    allowed = ", ".join(_allowed(request, error)) if error.status_code == 405 else ""
     told = problems.problem(_hint(request, error, allowed), request_id=id)
     response = problems.response(replace(told, status=error.status_code))
     response.headers.update({"Allow": allowed, REQUEST_ID: id} if allowed else {REQUEST_ID: id})
     return response
 
 
-def _allowed(request: Request) -> list[str]:
+def _allowed(request: Request, error: HTTPException) -> list[str]:
     """Return all methods of the path; the framework names those of its first route alone."""
     known: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
     found = [name for name in known if compile_path(name)[0].match(request.url.path)]
-    return [method.upper() for name in found for method in known[name]] or ["GET"]
+    methods = [method.upper() for name in found for method in known[name]]
+    return methods or [(error.headers or {}).get("Allow", "GET")]
 
 
 def _hint(request: Request, error: HTTPException, allowed: str) -> Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -64,57 +64,80 @@ class AdmittedRoute(APIRoute):
         function = FUNCTIONS[self.operation_id or ""]
 
         async def answer(request: Request) -> Response:
-            id = request_id(request.headers.get(REQUEST_ID))
-            try:
-                async with asyncio.timeout(TIMEOUT_S):
-                    response = await _answered(handler, request, function, id)
-            except TimeoutError:
-                late = TimedOut(f"there was no answer within {TIMEOUT_S:g} s; ask for less at once")
-                response = _refused(late, id)
-            except Exception as error:  # noqa: BLE001 - the process meets the world here
-                response = _refused(error, id)
-            response.headers[REQUEST_ID] = id
-            return response
+            return await concluded(request, lambda id: _answered(handler, request, function, id))
 
         return answer
 
 
+async def concluded(request: Request, work: Callable[[str], Awaitable[Response]]) -> Response:
+    """Return the response that the work gives in time, else its error; work gets the id."""
+    id = request_id(request.headers.get(REQUEST_ID))
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            response = await work(id)
+    except TimeoutError:
+        late = TimedOut(f"there was no answer within {TIMEOUT_S:g} s; ask for less at once")
+        response = _refused(late, id)
+    except Exception as error:  # noqa: BLE001 - the process meets the world here
+        response = _refused(error, id)
+    response.headers[REQUEST_ID] = id
+    return response
+
+
 async def _answered(handler: Handler, request: Request, function: str, id: str) -> Response:
     face: Face = request.app.state.face
-    response = Response()
+    status: list[int] = []
+    received = received_in_time(request, function, id, status=lambda: status[0])
+    async with face.calls.admitted(received) as principal:
+        request.state.call = Call(face.dependencies, principal)
+        try:
+            response = await handler(Request(request.scope, bounded(request.receive)))
+        except problems.UNDERSTOOD as error:
+            raise problems.understood(error) from None
+        status.append(response.status_code)
+    return response
+
+
+def bounded(receive: Receive, most: int = problems.MAX_BODY_BYTES) -> Receive:
+    """Return what receives the body, and raises HTTPException when it is too large."""
+    size = 0
+
+    async def received() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > most:
+            raise HTTPException(413)
+        return message
+
+    return received
+
+
+def received_in_time(
+    request: Request,
+    function: str,
+    id: str,
+    *,
+    status: Callable[[], int],
+    credentials: Credentials | None = None,
+) -> Received:
+    """Return a call that must be answered within TIMEOUT_S; `status` is that of its answer."""
     ends_at = time.monotonic() + TIMEOUT_S
 
     def code(error: BaseException | None) -> str:
         if error is None:
-            return str(response.status_code)
+            return str(status())
         is_late = isinstance(error, asyncio.CancelledError) and time.monotonic() >= ends_at
         return status_name(TimedOut() if is_late else error)
 
-    received = received_as(
-        request, function, id, remaining_s=lambda: ends_at - time.monotonic(), code=code
+    return received_as(
+        request,
+        function,
+        id,
+        remaining_s=lambda: ends_at - time.monotonic(),
+        code=code,
+        credentials=credentials,
     )
-    async with face.calls.admitted(received) as principal:
-        request.state.call = Call(face.dependencies, principal)
-        try:
-            response = await handler(Request(request.scope, _bounded(request.receive)))
-        except problems.UNDERSTOOD as error:
-            raise problems.understood(error) from None
-    return response
-
-
-def _bounded(receive: Receive) -> Receive:
-    """Return what receives the body, and raises HTTPException when it is too large."""
-    size = 0
-
-    async def bounded() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        if size > problems.MAX_BODY_BYTES:
-            raise HTTPException(413)
-        return message
-
-    return bounded
 
 
 def received_as(
@@ -124,15 +147,19 @@ def received_as(
     *,
     remaining_s: Callable[[], float | None],
     code: Callable[[BaseException | None], str],
+    credentials: Credentials | None = None,
 ) -> Received:
-    """Return the call of the service function as the face has received it."""
+    """Return the call of the service function as the face has received it.
+
+    Without other credentials, those of its header count.
+    """
     return Received(
         face="http",
         method=f"{request.method} {request.url.path}",
         function=function,
         request_id=id,
         source=request.client.host if request.client else "",
-        credentials=Credentials(request.headers.get("authorization", "")),
+        credentials=credentials or Credentials(request.headers.get("authorization", "")),
         remaining_s=remaining_s,
         code=code,
     )

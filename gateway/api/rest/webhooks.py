@@ -1,0 +1,124 @@
+"""Receive the webhooks of code hosts: `POST /webhooks/CONNECTION`.
+
+The body is read before the call is admitted, because its signature is what admits the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from fastapi import Request, Response
+from starlette.exceptions import HTTPException
+
+from codelode.errors import Busy, InvalidQuery, Unauthenticated
+from codelode.sources import Connection
+from gateway import service
+from gateway.access.identity import Credentials
+from gateway.access.webhooks import WebhookConnections
+from gateway.api.rest import host_events
+from gateway.api.rest.calls import Face, bounded, concluded, received_in_time
+from gateway.api.rest.problems import TooLarge
+from gateway.service.requests import HostEvent
+
+PATH = "/webhooks/{connection}"
+
+#: The largest delivery, bytes; hosts send one commit after the other in about 1 kB each.
+MAX_BYTES = 5_000_000
+#: Bodies that are read at once, a bound of memory: anybody may send one.
+AT_ONCE = 16
+#: Longest time in which a body must arrive, seconds.
+BODY_S = 10.0
+#: When to send a delivery again that found no place, seconds.
+RETRY_S = 5.0
+
+REFUSED = (
+    "the signature of this delivery is wrong, or there is no such connection: give the host the "
+    "secret that `webhook_secret` of the connection names in the file of CODELODE_SOURCES"
+)
+
+
+class Webhooks:
+    """The route of the webhooks, and what it needs."""
+
+    def __init__(self, connections: WebhookConnections) -> None:
+        self._connections = connections
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def receive(self, request: Request) -> Response:
+        """Act on a delivery. 202: it asked for something; 204: for nothing; 401: not signed."""
+        return await concluded(request, lambda id: self._received(request, id))
+
+    async def _received(self, request: Request, id: str) -> Response:
+        if self._places.locked():
+            raise Busy(f"{AT_ONCE} deliveries are being read; send it again", retry_s=RETRY_S)
+        async with self._places:
+            body = await _body(request)
+            name = request.path_params["connection"]
+            connection = await asyncio.to_thread(self._signed, name, request.headers, body)
+        try:
+            return Response(status_code=await _delivered(request, id, connection, body))
+        except Unauthenticated:
+            raise Unauthenticated(REFUSED) from None
+
+    def _signed(self, name: str, headers: Mapping[str, str], body: bytes) -> Connection | None:
+        """Return the connection if its secret has signed the delivery."""
+        found = self._connections.find(name)
+        # A name that is unknown takes as long as one that is not.
+        secret = found[1] if found is not None else b"unknown"
+        host = host_events.HOSTS[found[0].kind if found is not None else host_events.ANY]
+        is_signed = hmac.compare_digest(
+            host.given(headers).encode(), host.expected(secret, body).encode()
+        )
+        return found[0] if found is not None and is_signed else None
+
+
+async def _delivered(request: Request, id: str, connection: Connection | None, body: bytes) -> int:
+    """Have the call admitted, and act on it; return the status of the answer."""
+    face: Face = request.app.state.face
+    status: list[int] = []
+    principal = connection.principal if connection is not None else ""
+    received = received_in_time(
+        request,
+        "deliver",
+        id,
+        status=lambda: status[0],
+        credentials=Credentials(webhook=principal),
+    )
+    async with face.calls.admitted(received) as caller:
+        assert connection is not None  # else the call is not admitted
+        event = await asyncio.to_thread(_event, connection, request.headers, body)
+        acted = event is not None and await service.deliver(face.dependencies, caller, event)
+        status.append(202 if acted else 204)
+    return status[0]
+
+
+async def _body(request: Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await Request(request.scope, bounded(request.receive, MAX_BYTES)).body()
+    except HTTPException:
+        raise TooLarge("body", f"is larger than {MAX_BYTES:,} bytes") from None
+
+
+def _event(connection: Connection, headers: Mapping[str, str], body: bytes) -> HostEvent | None:
+    """Return the event of a delivery; None: it is of a kind that asks for nothing."""
+    try:
+        return host_events.event(connection, headers, _payload(headers, body))
+    except host_events.MALFORMED as exc:
+        raise InvalidQuery("body", f"is no event of {connection.kind}: {exc!r}") from None
+
+
+def _payload(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+    """Return the JSON of a delivery, which GitHub may send as a form."""
+    text = body.decode()
+    if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        text = parse_qs(text, max_num_fields=10)["payload"][0]
+    payload = json.loads(text)
+    if not isinstance(payload, dict):
+        raise TypeError("the body is no object")
+    return payload

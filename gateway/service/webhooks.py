@@ -1,0 +1,98 @@
+"""Act on what code hosts report: pushes, and changes of who may read a repository.
+
+A connection acts on all repositories below its address. Its visibility does not bound this, because
+nothing about them is returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from codelode.access import Principal
+from codelode.errors import Denied, Unavailable
+from codelode.host_permissions import address, has_prefix
+from codelode.model import DEFAULT_REF, RefName, RefStatus, Repository, RepositoryName
+from gateway.service.audit import involve, note
+from gateway.service.capabilities import permitted
+from gateway.service.dependencies import Dependencies
+from gateway.service.requests import HostEvent
+from gateway.service.runs import begin
+
+
+@permitted
+async def deliver(dependencies: Dependencies, principal: Principal, event: HostEvent) -> bool:
+    """Do what an event of a code host asks for; return whether it asked for anything.
+
+    A push starts runs of the repositories with one of its URLs, if they index the ref. A change of
+    rights has the permissions read. A delivery that was acted on before changes nothing. Raises
+    Denied for principals other than the connection.
+    """
+    if principal.name != event.principal:
+        raise Denied("only a code host may report what happened there")
+    note(connection=event.connection, delivery=event.delivery[:100])
+    return await asyncio.to_thread(_deliver, dependencies, event)
+
+
+def _deliver(dependencies: Dependencies, event: HostEvent) -> bool:
+    known = dependencies.deliveries
+    if event.delivery and known.is_known(event.connection, event.delivery):
+        note(repeated=True)
+        return False
+    acted = [_read_permissions(dependencies, event), _start_runs(dependencies, event)]
+    if event.delivery:  # last, so that a delivery that failed half way can be repeated
+        known.add(event.connection, event.delivery)
+    return any(acted)
+
+
+def _read_permissions(dependencies: Dependencies, event: HostEvent) -> bool:
+    if not event.changes_rights:
+        return False
+    states = dependencies.permissions.states()
+    if event.connection not in {state.declared.name for state in states}:
+        return False
+    dependencies.permissions.want(event.connection)
+    with suppress(Unavailable):  # the periodic job finds that they are due
+        dependencies.jobs.read_permissions(event.connection)
+    return True
+
+
+def _start_runs(dependencies: Dependencies, event: HostEvent) -> bool:
+    if not event.ref:
+        return False
+    ledger, names = dependencies.ledger, list(_named(dependencies, event))
+    involve(names)
+    known = zip(ledger.get_all(names), ledger.refs_of(names), strict=True)
+    runs = [
+        begin(dependencies, repository.name, ref)
+        for repository, statuses in known
+        if repository and (ref := _affected(repository, statuses, event)) is not None
+    ]
+    note(runs=len(runs))
+    return bool(runs)
+
+
+def _named(dependencies: Dependencies, event: HostEvent) -> Iterator[RepositoryName]:
+    """Yield the repositories of the connection with one of the URLs of the event."""
+    places = set(filter(None, map(address, event.urls)))
+    tails = tuple({place.rpartition("/")[2] for place in places})
+    for name, url in dependencies.ledger.urls().items():
+        # Parsing all of 10,000 URLs takes 60 ms, and most of them end otherwise.
+        ends = url.lower().removesuffix("/").removesuffix(".git").endswith(tails)
+        if ends and has_prefix(url, event.prefix) and address(url) in places:
+            yield name
+
+
+def _affected(
+    repository: Repository, statuses: Sequence[RefStatus], event: HostEvent
+) -> RefName | None:
+    """Return the ref to index because of the event; None: the repository does not index it.
+
+    A ref that was deleted leaves with the next run, whichever ref that is of.
+    """
+    if event.ref == repository.default_ref or not repository.default_ref:
+        return DEFAULT_REF
+    if event.ref not in {status.ref for status in statuses}:
+        return None
+    return DEFAULT_REF if event.is_deletion else RefName(event.ref)

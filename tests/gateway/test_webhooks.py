@@ -1,0 +1,362 @@
+"""Webhooks of code hosts: signatures, what each event asks for, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from codelode.access import EVERYTHING
+from codelode.backends.memory.call_limits import MemoryCallLimits
+from codelode.host_permissions import SyncDeclaration
+from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, RunState
+from codelode.settings import Settings
+from gateway.api.rest import webhooks
+from gateway.app import Gateway
+from gateway.service.audit_log import AuditLog, RotatedFile
+from tests.worlds import World
+
+SECRET = "a secret of both sides"
+KINDS = ("gitea", "github", "gitlab")
+APP = RepositoryName("acme/app")
+FILES = {"src/a.py": "def load(store):\n    return store\n"}
+URL = "https://host.example/acme/app"
+
+#: The headers of an event, and where a kind of host has the URLs of the repository.
+EVENT = {"gitea": "x-gitea-event", "github": "x-github-event", "gitlab": "x-gitlab-event"}
+DELIVERY = {
+    "gitea": "x-gitea-delivery",
+    "github": "x-github-delivery",
+    "gitlab": "idempotency-key",
+}
+
+
+class Sender:
+    """A code host that sends webhooks, and the world behind the gateway."""
+
+    def __init__(self, client, world, kind, sources):
+        self.client, self.world, self.kind, self.sources = client, world, kind, sources
+
+    def push(self, ref="refs/heads/main", *, url=f"{URL}.git", after="1" * 40):
+        place = {"clone_url": url, "html_url": url.removesuffix(".git")}
+        if self.kind == "gitlab":
+            project = {"git_http_url": url, "web_url": url.removesuffix(".git")}
+            return {"object_kind": "push", "ref": ref, "after": after, "project": project}
+        return {"ref": ref, "after": after, "repository": place}
+
+    async def send(self, payload, *, event="push", id="", secret=SECRET, name="work", **changes):
+        body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        headers = {
+            "content-type": "application/json",
+            EVENT[self.kind]: event,
+            **({DELIVERY[self.kind]: id} if id else {}),
+            **signed(self.kind, secret, body),
+            **changes,
+        }
+        return await self.client.post(f"/webhooks/{name}", content=body, headers=headers)
+
+    def runs(self):
+        """The runs that were sent to the workers, as repository and ref."""
+        ledger = self.world.ledger
+        sent = [ledger.run(job[1]) for job in self.world.jobs.sent if job[0] == "pull"]
+        return [(run.repository, run.ref) for run in sent]
+
+    def sent(self, kind):
+        return [job[1] for job in self.world.jobs.sent if job[0] == kind]
+
+
+def signed(kind, secret, body):
+    digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return {
+        "gitea": {"x-gitea-signature": digest},
+        "github": {"x-hub-signature-256": f"sha256={digest}"},
+        "gitlab": {"x-gitlab-token": secret},
+    }[kind]
+
+
+def index_at(world, ref):
+    """Index the repository at a ref, and let main be its default one."""
+    world.index(APP, FILES, ref=ref)
+    world.ledger.register(Repository(APP, URL, default_ref=RefName("main"), is_pinned=True))
+    world.jobs.sent.clear()
+
+
+@asynccontextmanager
+async def sending(tmp_path, kind="gitea", *, limited=False, audit=None):
+    """A host whose gateway has indexed a repository at main, and follows its permissions."""
+    (tmp_path / "secret").write_text(SECRET)
+    sources = tmp_path / "sources.yaml"
+    organisation = "\n  organisation: acme" if kind == "github" else ""
+    sources.write_text(
+        f"connections:\n- name: work\n  kind: {kind}\n  url: https://host.example{organisation}\n"
+        f"  token: {{env: UNUSED}}\n  webhook_secret: {{file: {tmp_path / 'secret'}}}\n"
+    )
+    settings = Settings(
+        data=tmp_path,
+        listen="127.0.0.1:0",
+        http_listen="127.0.0.1:0",
+        token="sesame",
+        sources=str(sources),
+    )
+    world = World(settings)
+    index_at(world, "main")
+    declared = SyncDeclaration("work", kind, "host.example/", 300, 3600, emails=True, claim="")
+    world.dependencies.permissions.declare([declared])
+    counts = MemoryCallLimits() if limited else None
+    gateway = Gateway(replace(world.dependencies, call_limits=counts, audit_log=audit))
+    await gateway.start()
+    try:
+        base = f"http://127.0.0.1:{gateway.http_port}"
+        async with httpx.AsyncClient(base_url=base, timeout=60) as client:
+            yield Sender(client, world, kind, sources)
+    finally:
+        await gateway.stop(grace_s=0)
+        await world.dependencies.close()
+
+
+@pytest.fixture(params=KINDS)
+async def host(request, tmp_path):
+    async with sending(tmp_path, request.param) as made:
+        yield made
+
+
+@pytest.fixture
+async def gitea(tmp_path):
+    async with sending(tmp_path) as made:
+        yield made
+
+
+async def test_a_push_to_the_default_branch_starts_a_run(host):
+    response = await host.send(host.push(), event="push", id="1")
+
+    assert (response.status_code, response.content) == (202, b"")
+    assert host.runs() == [(APP, DEFAULT_REF)]
+
+
+async def test_a_push_to_another_ref_starts_a_run_only_if_it_is_indexed(host):
+    index_at(host.world, "v1")
+    answers = [
+        (await host.send(host.push(ref))).status_code
+        for ref in ("refs/tags/v1", "refs/heads/feature", "refs/heads/v2")
+    ]
+
+    assert answers == [202, 204, 204]
+    assert host.runs() == [(APP, "v1")]
+
+
+async def test_a_deleted_ref_leaves_with_a_run_of_the_default_branch(host):
+    index_at(host.world, "old")
+    if host.kind == "gitea":
+        gone = {**host.push("old"), "ref_type": "branch"}
+        response = await host.send(gone, event="delete")
+    else:
+        response = await host.send(host.push("refs/heads/old", after="0" * 40))
+
+    assert response.status_code == 202
+    assert host.runs() == [(APP, DEFAULT_REF)]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://host.example/acme/other.git",
+        "https://other.example/acme/app.git",
+        "https://host.example/acme/app/deeper",
+    ],
+)
+async def test_a_push_to_another_repository_asks_for_nothing(host, url):
+    response = await host.send(host.push(url=url))
+
+    assert response.status_code == 204
+    assert host.runs() == []
+
+
+@pytest.mark.parametrize("url", ["git@host.example:Acme/App.git", "https://HOST.example/acme/app/"])
+async def test_every_spelling_of_the_url_is_the_repository(gitea, url):
+    response = await gitea.send(gitea.push(url=url))
+
+    assert response.status_code == 202
+    assert gitea.runs() == [(APP, DEFAULT_REF)]
+
+
+RIGHTS = {
+    "gitea": ("repository", {"action": "deleted"}),
+    "github": ("member", {"action": "removed"}),
+    "gitlab": ("System Hook", {"event_name": "user_remove_from_team"}),
+}
+
+
+async def test_a_change_of_rights_has_the_permissions_read(host):
+    event, payload = RIGHTS[host.kind]
+    response = await host.send(payload, event=event)
+
+    assert response.status_code == 202
+    assert host.sent("permissions") == ["work"]
+    (state,) = host.world.dependencies.permissions.states()
+    assert state.wanted
+
+
+async def test_a_repeated_delivery_is_acted_on_once(host):
+    first = await host.send(host.push(), id="the same")
+    assert host.world.ledger.end(host.sent("pull")[0], RunState.COMPLETE, "") is None
+    again = await host.send(host.push(), id="the same")
+    other = await host.send(host.push(), id="another")
+
+    assert [one.status_code for one in (first, again, other)] == [202, 204, 202]
+    assert len(host.runs()) == 2
+
+
+async def test_a_delivery_that_failed_half_way_is_acted_on_when_it_is_repeated(gitea):
+    gitea.world.jobs.is_away = True
+    failed = await gitea.send(gitea.push(), id="1")
+    gitea.world.jobs.is_away = False
+    again = await gitea.send(gitea.push(), id="1")
+
+    assert [failed.status_code, again.status_code] == [503, 202]
+    assert gitea.runs() == [(APP, DEFAULT_REF)]
+
+
+@pytest.mark.parametrize("event", ["ping", "issues", "", "pu\tsh"])
+async def test_an_unknown_event_is_answered_with_204(host, event):
+    response = await host.send({"zen": "Keep it logically awesome."}, event=event)
+
+    assert response.status_code == 204
+    assert host.world.jobs.sent == []
+
+
+async def test_github_may_send_its_payload_as_a_form(tmp_path):
+    async with sending(tmp_path, "github") as host:
+        body = urlencode({"payload": json.dumps(host.push())}).encode()
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        response = await host.send(body, **form)
+
+        assert response.status_code == 202
+        assert host.runs() == [(APP, DEFAULT_REF)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"secret": "a guess"},
+        {"secret": ""},
+        {"name": "other"},
+        {"name": "work%2f"},
+        {"authorization": "Bearer sesame", "secret": "a guess"},
+    ],
+)
+async def test_a_delivery_that_is_not_signed_changes_nothing(host, change):
+    with capture_logs() as logs:
+        response = await host.send(host.push(), **change)
+
+    assert response.status_code in (401, 404)  # 404: with a slash, it is another path
+    assert host.world.jobs.sent == []
+    assert SECRET not in response.text + repr(logs)
+
+
+async def test_a_body_that_was_changed_on_the_way_is_refused(gitea):
+    body = json.dumps(gitea.push()).encode()
+    headers = {EVENT["gitea"]: "push", **signed("gitea", SECRET, body)}
+    changed = body.replace(b"main", b"evil")
+    response = await gitea.client.post("/webhooks/work", content=changed, headers=headers)
+
+    assert response.status_code == 401
+    assert gitea.world.jobs.sent == []
+
+
+async def test_unknown_and_known_connections_are_refused_in_the_same_words(gitea):
+    known = await gitea.send(gitea.push(), secret="wrong")
+    unknown = await gitea.send(gitea.push(), name="nothing")
+
+    told = [one.json() for one in (known, unknown)]
+    for one in told:
+        del one["request_id"]
+    assert told[0] == told[1]
+
+
+async def test_wrong_signatures_are_limited_and_right_ones_go_on(tmp_path):
+    async with sending(tmp_path, limited=True) as host:
+        refused = [(await host.send(host.push(), secret="guess")).status_code for _ in range(40)]
+        right = await host.send(host.push())
+
+    assert set(refused) == {401, 429}
+    assert right.status_code in (202, 429)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"\xff", b"{", b'{"ref": 7}', b'{"ref": null}', b"[" * 100_000, b"{}"],
+)
+async def test_a_signed_body_that_is_no_event_is_told_so(gitea, body):
+    response = await gitea.send(body)
+
+    assert response.status_code == 400
+    assert "is no event of gitea" in response.json()["detail"]
+
+
+async def test_a_body_beyond_the_limit_is_refused(gitea):
+    response = await gitea.send(b"x" * (webhooks.MAX_BYTES + 1))
+
+    assert response.status_code == 413
+
+
+async def test_other_methods_are_refused_with_a_hint(gitea):
+    response = await gitea.client.get("/webhooks/work")
+
+    assert response.status_code == 405
+    assert "POST" in response.json()["detail"]
+
+
+async def test_a_file_that_is_broken_leaves_the_last_one_in_force(gitea):
+    assert (await gitea.send(gitea.push())).status_code == 202
+    text = gitea.sources.read_text()
+    gitea.sources.write_text("connections: {}\n")
+    with capture_logs() as logs:
+        still = await gitea.send(gitea.push())
+    gitea.sources.write_text(text.replace("name: work", "name: moved"))
+    moved = [(await gitea.send(gitea.push(), name=name)).status_code for name in ("work", "moved")]
+
+    assert still.status_code == 202
+    assert "sources_file_rejected" in [line["event"] for line in logs]
+    assert moved == [401, 202]
+
+
+async def test_a_secret_that_is_missing_refuses_and_is_logged(gitea, tmp_path):
+    (tmp_path / "secret").unlink()
+    with capture_logs() as logs:
+        response = await gitea.send(gitea.push())
+
+    assert response.status_code == 401
+    (line,) = [one for one in logs if one["event"] == "webhook_secret_missing"]
+    assert line["connection"] == "work"
+
+
+async def test_a_delivery_is_in_the_audit_log(tmp_path):
+    file = RotatedFile(tmp_path / "audit.log", 1_000_000, 1)
+    written = AuditLog(file, reads=False, queries=False)
+    async with sending(tmp_path, audit=written) as host:
+        await host.send(host.push())
+        await host.send(host.push(), secret="guess")
+    await asyncio.to_thread(written.close)
+
+    lines = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    shown = [(one["principal"], one["call"], one["outcome"]) for one in lines]
+    assert shown == [("webhook:work", "deliver", "ok"), ("", "deliver", "Unauthenticated")]
+    assert lines[0]["repositories"] == [APP]
+
+
+async def test_many_deliveries_at_once_start_one_run_after_the_other(gitea):
+    answers = await asyncio.gather(*(gitea.send(gitea.push(), id=str(n)) for n in range(60)))
+
+    statuses = {one.status_code for one in answers}
+    assert statuses <= {202, 429}
+    # One run is active, and one waits for all pushes after the first.
+    active = gitea.world.ledger.recent(EVERYTHING, limit=100)
+    assert 1 <= len([run for run in active if not run.state.is_over]) <= 2
