@@ -126,18 +126,24 @@ ASKED_BY = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame of a stack trace in the query."""
+    """A frame of a stack trace in the query, or a line of a file that it names."""
 
     path: str  # as the program was built, often absolute
     line: int
-    function: str  # unqualified
+    function: str = ""  # unqualified; empty: the line alone counts
+
+    def may_mean(self, path: str) -> bool:
+        """Return whether the path of the frame may mean the file: one ends with the other."""
+        inner, outer = sorted((self.path.lstrip("/"), path), key=len)
+        return f"/{outer}".endswith(f"/{inner}")
 
     def is_in(self, chunk: Chunk) -> bool:
-        """Return whether the chunk defines the function, in a file that the path may mean."""
-        inner, outer = sorted((self.path.lstrip("/"), chunk.path), key=len)
-        is_file = f"/{outer}".endswith(f"/{inner}")
-        own = chunk.symbol.rpartition(".")[2]
-        return is_file and self.function in (own, *chunk.symbols)
+        """Return whether the chunk defines the function, or holds the line, in such a file."""
+        if not self.may_mean(chunk.path):
+            return False
+        if not self.function:
+            return chunk.start_line <= self.line <= chunk.end_line
+        return self.function in (chunk.symbol.rpartition(".")[2], *chunk.symbols)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,7 @@ class Analysis:
     synonyms: tuple[str, ...] = ()  # additional words to search for
     kinds: frozenset[Kind] = frozenset()  # that the word before a name asks for; empty: any
     frames: tuple[Frame, ...] = ()  # of a stack trace, innermost first
+    verbatim: str = ""  # the query, if a chunk may contain it as it is written; else empty
 
     def alpha(self, chosen: float | None) -> float:
         """Return the chosen weight of the vector results, or the usual one of hybrid code search.

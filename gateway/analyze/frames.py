@@ -1,7 +1,7 @@
-"""Read the frames of a stack trace that was pasted as a query. Pure.
+"""Read the frames of a stack trace, or the lines of files, that were pasted as a query. Pure.
 
-Read are traces of Go and Python: other traces name the function and its file in one line, which the
-search of the words finds.
+Traces of Go and Python are read frame by frame. Of everything else, such as traces of other
+languages and messages of compilers, the places count that have the form `src/server.c:1840`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ _GO_PLACE = re.compile(r"\s+(?P<path>\S+\.go):(?P<line>\d{1,7})\b")
 _PYTHON = re.compile(
     r'[ \t]*File "(?P<path>[^"\n]+)", line (?P<line>\d{1,7}), in (?P<function>\w+)'
 )
+#: `src/server.c:1840`, also as `Server.java:18)`, `./main.rs:4:5`, `app.php(123)`, `A.cs:line 12`.
+_PLACE = re.compile(r"(?<![\w@+./\\-])(?P<path>[\w@+./\\-]++)(?::(?:line )?|\()(?P<line>\d{1,7})\b")
+_EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}")
 #: Part of the name of a function literal in Go: `main.run.func1`.
 _LITERAL = re.compile(r"(?:func)?\d+")
 
 
 def frames(text: str) -> tuple[Frame, ...]:
-    """Return the frames of the first trace in the text, innermost first; empty: it has none."""
+    """Return the frames of the first trace in the text, innermost first; empty: it has none.
+
+    Without a trace, the lines of files that the text names, in its order.
+    """
     lines = text.splitlines()
-    return tuple(_go(_from_panic(lines)))[:MAX_FRAMES] or tuple(_python(lines))[::-1][:MAX_FRAMES]
+    found = tuple(_go(_from_panic(lines))) or tuple(_python(lines))[::-1] or tuple(_places(text))
+    return found[:MAX_FRAMES]
 
 
 def _from_panic(lines: list[str]) -> list[str]:
@@ -56,3 +63,12 @@ def _python(lines: list[str]) -> Iterator[Frame]:
     """Yield the frames of a traceback, outermost first."""
     for found in filter(None, map(_PYTHON.match, lines)):
         yield Frame(found["path"], int(found["line"]), found["function"])
+
+
+def _places(text: str) -> Iterator[Frame]:
+    """Yield the distinct lines of files that the text names."""
+    places = dict.fromkeys((found["path"], found["line"]) for found in _PLACE.finditer(text))
+    for path, line in places:
+        stem, dot, extension = path.rpartition(".")
+        if stem and _EXTENSION.fullmatch(f"{dot}{extension}"):
+            yield Frame(path.replace("\\", "/").removeprefix("./"), int(line))

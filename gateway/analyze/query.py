@@ -48,6 +48,16 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 
+#: Matches a key that is joined by other signs than a name: `--gather-outputs`, `server.port`.
+_KEY = re.compile(r"-{0,2}\w+(?:[-.:/]\w+)*+")
+
+#: Marks around a message that was copied with them.
+_QUOTES = "\"'`"
+
+#: Least words of a text that is searched as it is written, and its most characters.
+VERBATIM_WORDS = 3
+MAX_VERBATIM_CHARS = 2_000
+
 #: Most words of a query that the ranker compares with candidates; a pasted snippet has more.
 MAX_WORDS = 64
 
@@ -64,8 +74,26 @@ def analysis(text: str) -> Analysis:
     identifiers `parse_args`.
     """
     return Analysis(
-        kind=kind(text), words=words(text), identifiers=identifiers(text), kinds=kinds(text)
+        kind=kind(text),
+        words=words(text),
+        identifiers=identifiers(text),
+        kinds=kinds(text),
+        verbatim=verbatim(text),
     )
+
+
+def verbatim(text: str) -> str:
+    """Return what a chunk may contain as it is written: a message, a line of code, or a key.
+
+    Empty for one or two words, which occur anywhere: `"'Connection refused by peer'"` →
+    `Connection refused by peer`, `--gather-outputs` → itself, `parse_args` → empty.
+    """
+    stripped = text.strip().strip(_QUOTES).strip()
+    if len(stripped) > MAX_VERBATIM_CHARS:
+        return ""
+    count = len(stripped.split(maxsplit=VERBATIM_WORDS))
+    is_key = _KEY.fullmatch(stripped) is not None and not stripped.isidentifier()
+    return stripped if is_key or count >= VERBATIM_WORDS else ""
 
 
 def kind(text: str) -> QueryKind:

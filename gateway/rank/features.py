@@ -6,6 +6,7 @@ none. All values lie in [0, 1], so that weights compare.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Set
 
 import numpy as np
@@ -77,6 +78,33 @@ def symbol(group: QueryGroup) -> Scores:
     return group.covered_by([names.terms for names in group.names])
 
 
+# What the query writes, letter by letter
+
+
+def verbatim(group: QueryGroup) -> Scores:
+    """Return 1 if the chunk contains the whole query as it is written; 0 for a document."""
+    text = group.analysis.verbatim
+    if not text:
+        return np.zeros(len(group.candidates))
+    is_held = _holds(text)
+    return _flags(chunk.category is not Category.DOCS and is_held(chunk) for chunk in group.chunks)
+
+
+def as_written(group: QueryGroup) -> Scores:
+    """Return the share of the query's names that the chunk has in this case, defined or used.
+
+    `FromRequest` and `from_request` are two names. A name that the chunk only uses counts half.
+    """
+    names = [name for name in group.last_names if not name.islower() or "_" in name]
+    if not names:
+        return np.zeros(len(group.candidates))
+    total = np.zeros(len(group.candidates))
+    for name in names:
+        is_held = _holds(name)
+        total += [_writes(name, chunk, is_held) for chunk in group.chunks]
+    return total / len(names)
+
+
 # Definitions
 
 
@@ -120,8 +148,9 @@ def first(group: QueryGroup) -> Scores:
 
 
 def test(group: QueryGroup) -> Scores:
-    """Return 1 for a test, unless the query asks for tests."""
-    return _unasked(group, Category.TEST)
+    """Return 1 for a test; ½ if the query speaks of tests, as it may about code for testing."""
+    penalty = 1.0 if Category.TEST in group.analysis.unasked else 0.5
+    return penalty * _flags(chunk.category is Category.TEST for chunk in group.chunks)
 
 
 def docs(group: QueryGroup) -> Scores:
@@ -144,6 +173,20 @@ def configuration(group: QueryGroup) -> Scores:
 def foreign(group: QueryGroup) -> Scores:
     """Return 1 for vendored or generated code."""
     return _unasked(group, Category.VENDORED, Category.GENERATED)
+
+
+def _holds(text: str) -> Callable[[Chunk], bool]:
+    """Return a test whether a chunk contains the text, not as a part of longer names."""
+    before = r"(?<![\w-])" if text[0].isalnum() or text[0] in "_-" else ""
+    after = r"(?![\w-])" if text[-1].isalnum() or text[-1] == "_" else ""
+    pattern = re.compile(before + re.escape(text) + after)
+    return lambda chunk: text in chunk.content and pattern.search(chunk.content) is not None
+
+
+def _writes(name: str, chunk: Chunk, is_held: Callable[[Chunk], bool]) -> float:
+    if any(full.rpartition(".")[2] == name for full in (chunk.symbol, *chunk.symbols)):
+        return 1.0
+    return 0.5 if is_held(chunk) else 0.0
 
 
 def _by_best(scores: Scores) -> Scores:

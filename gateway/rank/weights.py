@@ -24,6 +24,8 @@ WEIGHTS: dict[Feature, float] = {
     features.folder_said: 0.6,
     features.stem_said: 2.3,
     features.symbol: 1.1,
+    features.verbatim: 8.0,
+    features.as_written: 2.0,
     features.definition: 2.5,
     features.mentioned: 1.4,
     features.named: 0.9,
@@ -32,7 +34,8 @@ WEIGHTS: dict[Feature, float] = {
     features.test: -3.3,
     features.docs: -1.9,
     features.example: -1.7,
-    # Chosen by hand: those repositories have too few such files to fit these two.
+    # Chosen by hand: those repositories have too few such files to fit these two. So are those of
+    # `verbatim`, which outweighs all others together, and of `as_written` (docs/ranking.md).
     features.configuration: -0.5,
     features.foreign: -1.0,
 }

@@ -9,11 +9,14 @@ from codelode.model import Candidate, HybridQuery
 from codelode.ports import ChunkSearch
 from gateway.state import Frame, SearchQuery
 
+#: Most files whose lines are read, of those that a name without folders may mean.
+MAX_FILES = 10
+
 
 async def of_frames(
     frames: Sequence[Frame], query: SearchQuery, chunks: ChunkSearch
 ) -> tuple[Candidate, ...]:
-    """Return the chunks that define the functions of the frames, within the query's filters.
+    """Return the chunks that the frames lead to, within the query's filters.
 
     A filter by path leaves the ordinary candidates only: the two cannot be combined in one query.
     """
@@ -23,11 +26,33 @@ async def of_frames(
         return ()
     globs = tuple(glob for name in sorted(names) for glob in (name, f"**/{name}"))
     asked = HybridQuery(
-        text=" ".join(dict.fromkeys(frame.function for frame in frames)),
+        text=" ".join(dict.fromkeys(frame.function or frame.path for frame in frames)),
         vector=None,
         filters=replace(query.filters, paths=globs),
         limit=query.options.retrieve.window,
         visible=query.visible,
     )
     found = await chunks.hybrid(asked)
-    return tuple(one for one in found if any(frame.is_in(one.chunk) for frame in frames))
+    held = [one for one in found if any(frame.is_in(one.chunk) for frame in frames)]
+    lines = [frame for frame in frames if not frame.function]
+    return tuple(held) or await _at_lines(lines, found, query, chunks)
+
+
+async def _at_lines(
+    frames: Sequence[Frame], found: Sequence[Candidate], query: SearchQuery, chunks: ChunkSearch
+) -> tuple[Candidate, ...]:
+    """Return the chunks with the lines, of files of which other chunks were found."""
+    files = dict.fromkeys(
+        (one.chunk.repository, one.chunk.path)
+        for one in found
+        if any(frame.may_mean(one.chunk.path) for frame in frames)
+    )
+    if not files:
+        return ()
+    read = await chunks.files(list(files)[:MAX_FILES], query.filters.ref)
+    return tuple(
+        Candidate(chunk, None, None)
+        for held in read.values()
+        for chunk in held
+        if any(frame.is_in(chunk) for frame in frames)
+    )

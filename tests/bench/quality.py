@@ -95,13 +95,13 @@ class Answer:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = _options(arguments)
-    corpora = list(_corpora(options))
+    options = read_options(arguments)
+    corpora = list(read_corpora(options))
     if not corpora:
         raise SystemExit(f"no annotated repository below {options.corpora}")
     facts = embedded.machine()
-    with _gateway(options) as address, Client(address) as client:
-        indexed = [_index(client, corpus) for corpus in corpora]
+    with gateway_of(options) as address, Client(address) as client:
+        indexed = [index_corpus(client, corpus) for corpus in corpora]
         status = client.status()
         facts |= {"store": status.store, "embedder": status.embedder, "chunks": status.chunks}
         for scope in options.scope:
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 _write(_out_path(options, scope), answers, report)
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--eval", type=Path, required=True, help="annotations, or their folder")
     parser.add_argument("--corpora", type=Path, required=True, help="folder of git repositories")
@@ -150,7 +150,7 @@ def judged_entries(evaluation: Path, corpora: Path | None = None) -> list[dict[s
     ]
 
 
-def _corpora(options: argparse.Namespace) -> Iterator[Corpus]:
+def read_corpora(options: argparse.Namespace) -> Iterator[Corpus]:
     for entry in judged_entries(options.eval, options.corpora):
         if options.repos and entry["repo"] not in options.repos:
             continue
@@ -205,7 +205,7 @@ def _target(entry: str | dict[str, Any]) -> SourceLocation:
 
 
 @contextmanager
-def _gateway(options: argparse.Namespace) -> Iterator[str]:
+def gateway_of(options: argparse.Namespace) -> Iterator[str]:
     """The address of the gateway to measure."""
     if options.server:
         yield options.server
@@ -218,7 +218,7 @@ def _gateway(options: argparse.Namespace) -> Iterator[str]:
             yield cluster.address
 
 
-def _index(client: Client, corpus: Corpus) -> Indexed:
+def index_corpus(client: Client, corpus: Corpus) -> Indexed:
     started = time.perf_counter()
     run = embedded.index(
         client,

@@ -55,3 +55,24 @@ def test_words_are_index_terms_and_identifiers_are_as_written(query, words, iden
 
     assert found.words == words
     assert found.identifiers == identifiers
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("connection refused by peer", "connection refused by peer"),
+        (' "connection refused by peer" ', "connection refused by peer"),
+        ("`if err != nil {`", "if err != nil {"),
+        ("--gather-outputs", "--gather-outputs"),
+        ("cluster-announce-hostname", "cluster-announce-hostname"),
+        ("server.port", "server.port"),
+        ("connection refused", ""),
+        ("parse_args", ""),
+        ("authentication", ""),
+        ("", ""),
+        ("''", ""),
+        ("a b " * 1_000, ""),
+    ],
+)
+def test_a_message_or_a_key_is_searched_as_it_is_written(query, expected):
+    assert analysis(query).verbatim == expected

@@ -107,5 +107,54 @@ def test_frames_are_read_innermost_first_and_bounded():
         *(("panic", 770), ("handle", 14), ("handle", 16), ("serve", 9), ("main", 5)),
     ]
     assert [frame.function for frame in frames(PYTHON)] == ["raw_decode", "run", "main"]
-    assert frames("where is main.go:5 read(") == ()
+    assert frames("where is main go:5 read(") == ()
     assert len(frames("main.f()\n\t/a.go:1 +0x1\n" * 50)) == MAX_FRAMES
+
+
+SCRIPT = """TypeError: Cannot read properties of undefined (reading 'id')
+    at handle (/build/app/web/page.js:5:9)
+    at process.processTicksAndRejections (node:internal/process/task_queues:95:5)
+    at async start (/build/app/web/main.js:2:3)
+"""
+PAGE = "export function draw() {\n  return 1;\n}\nexport function handle(user) {\n  user.id;\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("src/server.go:16", ("src/server.go", "Server.handle")),
+        ("server.go:9", ("src/server.go", "Server.handle")),
+        ("./app/main.py:8:5: error: name is not defined", ("app/main.py", "main")),
+        (r"D:\build\app\main.py(8): error", ("app/main.py", "main")),
+        ("in /srv/app/main.py:line 8", ("app/main.py", "main")),
+        ("what happens at app/main.py:2", ("app/main.py", "main")),
+    ],
+)
+async def test_a_line_of_a_file_leads_to_the_chunk_that_holds_it(search, query, first):
+    assert (await search(query))[0] == first
+
+
+async def test_a_trace_of_another_language_leads_to_its_first_line_that_is_indexed(settings):
+    world = World(settings)
+    world.index("acme/web", {"web/page.js": PAGE, "web/main.js": "start();\nawait run();\n"})
+    answer = await service.search(world.dependencies, ASKING, SearchRequest(query=SCRIPT))
+
+    assert answer.hits[0].path == "web/page.js"
+    assert answer.hits[0].start_line <= 5 <= answer.hits[0].end_line
+
+
+async def test_a_line_beyond_what_the_words_find_is_read_from_the_file(search, settings):
+    world = World(settings)
+    body = "".join(f"def other_{n}(value):\n    return value\n\n\n" for n in range(300))
+    world.index("acme/long", {"src/long.py": body})
+    request = SearchRequest(query="src/long.py:1001")
+    answer = await service.search(world.dependencies, ASKING, request)
+
+    assert answer.hits[0].start_line <= 1_001 <= answer.hits[0].end_line
+
+
+@pytest.mark.parametrize(
+    "query", ["localhost:8080", "at 10:30", "version 3.5:1", "f(12)", "a/b:12", "x.:3"]
+)
+def test_what_only_looks_like_a_place_is_none(query):
+    assert frames(query) == ()

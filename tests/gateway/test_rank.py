@@ -312,3 +312,56 @@ def test_a_class_that_is_asked_for_comes_before_a_function_of_its_name(candidate
     assert feature(features.definition, "class Session", *found) == [0.5, 1.0]
     assert feature(features.definition, "def session", *found) == [1.0, 0.5]
     assert feature(features.definition, "Session", *found) == [1.0, 1.0]
+
+
+MESSAGE = "cannot open the file again"
+
+
+def test_the_chunk_with_a_message_comes_before_all_with_its_words(candidate):
+    words = "open the file, and open again a file that cannot be opened: the file"
+    found = ranked(
+        analysis(MESSAGE),
+        [
+            candidate("src/file.py", words, keyword=9.0, similarity=0.9, symbol="open_file"),
+            candidate("docs/guide.md", MESSAGE, keyword=8.0, category=Category.DOCS),
+            candidate("src/a.c", f'error("{MESSAGE}");', keyword=1.0, similarity=None),
+        ],
+    )
+
+    assert paths(found)[0] == "src/a.c"
+
+
+@pytest.mark.parametrize(
+    ("query", "content", "value"),
+    [
+        (MESSAGE, f'raise Failed("{MESSAGE}")', 1.0),
+        (f'"{MESSAGE}"', f"raise Failed('{MESSAGE}')", 1.0),
+        (MESSAGE, MESSAGE.upper(), 0.0),
+        (MESSAGE, f"{MESSAGE}st", 0.0),
+        ("--list-steps", 'eql(arg, "--list-steps")', 1.0),
+        ("--list-steps", 'eql(arg, "--list-steps-all")', 0.0),
+        ("list-steps", "--list-steps", 0.0),
+        ("list steps", "list steps", 0.0),
+    ],
+)
+def test_a_query_is_found_as_it_is_written(candidate, query, content, value):
+    assert feature(features.verbatim, query, candidate("a.py", content)) == [value]
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("FromRequest", [1.0, 0.0, 0.5]),
+        ("from_request", [0.0, 1.0, 0.0]),
+        ("how is a FromRequest made", [1.0, 0.0, 0.5]),
+        ("request", [0.0, 0.0, 0.0]),
+    ],
+)
+def test_names_are_told_apart_by_their_case(candidate, query, values):
+    given = (
+        candidate("a.rs", "trait FromRequest {}", symbol="FromRequest"),
+        candidate("b.rs", "fn from_request() {}", symbol="router.from_request"),
+        candidate("c.rs", "impl FromRequest for Json {}", symbol="Json"),
+    )
+
+    assert feature(features.as_written, query, *given) == values
