@@ -16,6 +16,7 @@ from tests.end_to_end.runs import state_of
 
 #: Long enough for a small repository on a busy machine.
 PLAN_TIMEOUT_S = 20
+TOO_SLOW = f"manifests (CODELODE_PLAN_TIMEOUT_S) took longer than {PLAN_TIMEOUT_S} s"
 #: The default. A query that is ended after two seconds takes longer on a busy machine.
 PARSE_TIMEOUT_S = 15
 
@@ -63,7 +64,7 @@ def test_manifests_that_take_for_ever_fail_their_own_run_only(hostile, make_git)
         index_small(client, make_git, "beside")
         *_, end = client.watch(run.id)
     assert end.state is RunState.FAILED
-    assert "manifests (CODELODE_PLAN_TIMEOUT_S) took longer than 20 s" in end.error
+    assert TOO_SLOW in end.error
 
 
 def test_cancelling_and_removing_end_the_work_of_a_run(hostile, make_git, wait_for):
@@ -87,7 +88,7 @@ def test_hosts_that_never_answer_delay_nobody_and_git_ends_with_its_run(
     hostile, make_git, wait_for
 ):
     def gits():
-        return len(hostile.pids("ls-remote"))
+        return len(hostile.pids("git-remote-http"))
 
     with hostile.client() as client, silent_host() as host, ExitStack() as ends:
         for number in range(10):
@@ -97,31 +98,35 @@ def test_hosts_that_never_answer_delay_nobody_and_git_ends_with_its_run(
         index_small(client, make_git, "heard")
         assert gits() >= 10
         ends.close()
-        wait_for(lambda: not gits(), "git to be ended", seconds=30)
+        wait_for(lambda: not hostile.pids(host), "git and its transports to be ended", seconds=30)
 
 
 def test_a_run_that_kills_its_worker_again_and_again_fails(hostile, make_git, wait_for):
     """A git or a library can take its worker with it, and a restart does not help.
 
-    Git is killed with its helpers, which would hold the lock of the mirror for a minute.
+    The same holds for a run that stalls: its stopped process would never answer.
     """
     with hostile.client() as client, silent_host() as host:
+        idle = set(children_of(hostile))
+        stalled = client.index(str(slow_to_plan(make_git).folder), name="stalled", wait=False)
+        wait_for(lambda: set(children_of(hostile)) - idle, "the plan to be under way")
+        for pid in set(children_of(hostile)) - idle:
+            os.kill(pid, signal.SIGSTOP)
+        *_, stalled = client.watch(stalled.id)
+        assert (stalled.state, TOO_SLOW in stalled.error) == (RunState.FAILED, True)
         run = client.index(f"{host}/deadly", name="deadly", wait=False)
         for _ in range(hostile.settings().max_attempts):
-            wait_for(lambda: hostile.pids("ls-remote"), "git to start", seconds=120)
-            groups = {os.getpgid(pid) for pid in hostile.pids("ls-remote")}
+            wait_for(lambda: hostile.pids("git-remote-http"), "git to start", seconds=120)
             for pid in hostile.pids("workers pull"):
                 os.kill(pid, signal.SIGKILL)
-            for group in groups:
-                os.killpg(group, signal.SIGKILL)
-            wait_for(lambda: not hostile.pids("ls-remote"), "git to end")
+            wait_for(lambda: not hostile.pids(host), "git to end with its worker", seconds=20)
         *_, end = client.watch(run.id)
         assert (end.state, end.error) == (RunState.FAILED, "its worker died 3 times at stage pull")
         hostile.kill()
         hostile.start()
     with hostile.client() as client:
         index_small(client, make_git, "after")
-        assert state_of(client, run) == end
+        assert [state_of(client, one) for one in (run, stalled)] == [end, stalled]
         assert not hostile.pids("ls-remote")
 
 

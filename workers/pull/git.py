@@ -48,6 +48,12 @@ LOCAL_TIMEOUT_S = 600.0
 MEMORY_BYTES = 4 << 30
 #: Becomes the command "$@" after limiting its memory to $0 kilobytes.
 _LIMITED = 'ulimit -d "$0" && exec "$@"'
+#: Becomes the command "$0" "$@" while another shell watches the pipe at its input, and kills the
+#: whole group when the pipe ends without a line. {pipe}: a free descriptor, of one digit.
+_WATCHED = (
+    'exec {pipe}<&0 </dev/null; (trap "" TERM; read -r _ <&{pipe} || kill -KILL 0) '
+    '>/dev/null 2>&1 & exec "$0" "$@" {pipe}<&-'
+)
 #: Most output of a call, bytes. Listing a commit of 500,000 files prints about 50 MB.
 OUTPUT_BYTES = 256 << 20
 #: Time without a message after which a transfer has stalled, seconds; git reports every second.
@@ -214,17 +220,22 @@ def run(
     """Run `git ARGUMENTS` and return its output.
 
     `readable`: the only folders below which git can read, besides its programs; None: all.
-    `hold` are file descriptors that stay open as long as git runs, even when this process is
-    killed. `on_line` receives each line of git's messages, progress among them, from another
-    thread. Raises TimedOut at the deadline or when no message came for `stall_s`, Rejected if git
-    needs more memory or prints more than allowed, and Abandoned as soon as `is_wanted` returns
-    false, each after ending git with all processes that it started. If git fails, raises Denied,
-    NotFound, or Unavailable, by git's reason.
+    `hold` are file descriptors, of a lock, that stay open as long as git runs. A call that holds
+    one gets no `stdin`, and all of its processes are killed when this process ends in any way: a
+    transport would wait for its host. (The kernel's signal at the death of a parent reaches only
+    its child, and comes at the end of the thread that started it.)
+
+    `on_line` receives each line of git's messages, progress among them, from another thread. Raises
+    TimedOut at the deadline or when no message came for `stall_s`, Rejected if git needs more
+    memory or prints more than allowed, and Abandoned as soon as `is_wanted` returns false, each
+    after ending git with all processes that it started. If git fails, raises Denied, NotFound, or
+    Unavailable, by git's reason.
     """
     heard = _Heard(on_line)
     command = bounded(*arguments, memory_bytes=memory_bytes)
-    start = partial(_start, command, variables, readable)
-    with _input(stdin) as source, _started(start(source, hold)) as process:
+    start = partial(_start, _watched_by_a_shell(command, hold), variables, readable)
+    source = _end_of_this_process() if hold else _input(stdin)
+    with source as given, _started(start(given, hold)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         listener = threading.Thread(target=_listen, args=(process.stderr, heard), daemon=True)
@@ -275,6 +286,26 @@ def _input(content: bytes) -> Iterator[IO[bytes] | int]:
         file.write(content)
         file.seek(0)
         yield file
+
+
+@contextmanager
+def _end_of_this_process() -> Iterator[int]:
+    """Return a pipe that brings a line when its user is done, and none if this process ends."""
+    reader, writer = os.pipe()
+    try:
+        yield reader
+        os.write(writer, b"\n")
+    finally:
+        os.close(writer)
+        os.close(reader)
+
+
+def _watched_by_a_shell(command: Sequence[str], hold: Sequence[int]) -> Sequence[str]:
+    """Return the command with a shell that kills it when the pipe at its input ends."""
+    if not hold:
+        return command
+    free = next(number for number in range(3, 10) if number not in hold)
+    return ("/bin/sh", "-c", _WATCHED.format(pipe=free), *command)
 
 
 def _start(

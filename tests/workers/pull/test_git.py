@@ -1,6 +1,7 @@
 import base64
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -159,18 +160,16 @@ def test_a_host_that_does_not_answer_is_unavailable(mirrors):
 
 
 def test_a_host_that_stalls_is_given_up_with_all_that_git_started(host, tmp_path):
-    before = _children()
     with pytest.raises(TimedOut, match=r"0\.5 seconds"):
         Mirrors(tmp_path / "mirrors", timeout_s=0.5).sync(Repository(NAME, f"{host}/stalls"))
-    assert _children() == before
+    assert _children(host) == []
 
 
-def _children():
-    """Processes that descend from this one, by command; those of git among them."""
-    listed = subprocess.run(
-        ["ps", "-e", "-o", "pid=,ppid=,sid=,args="], capture_output=True, text=True, check=True
-    )
-    return [line for line in listed.stdout.splitlines() if "/stalls" in line]
+def _children(host):
+    """Processes that ask the host, by command."""
+    command = ["ps", "-eww", "-o", "pid=,args="]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if f"{host}/stalls" in line]
 
 
 def test_a_process_tree_that_ignores_the_polite_signal_is_killed(tmp_path, monkeypatch):
@@ -271,10 +270,8 @@ git.run("x", hold=(held,), on_line=lambda line: os.kill(os.getpid(), 9))
 def test_the_lock_outlives_a_killed_worker_as_long_as_its_git(tmp_path, monkeypatch):
     import fcntl
 
-    release = tmp_path / "release"
-    os.mkfifo(release)
-    usual = os.environ["PATH"]
-    _fake_git(tmp_path, monkeypatch, f"echo started >&2; read line < {release}")
+    usual, pid = os.environ["PATH"], tmp_path / "pid"
+    _fake_git(tmp_path, monkeypatch, f"echo $$ > {pid}; echo started >&2; exec sleep 300")
     faked = os.environ["PATH"]
     monkeypatch.setenv("PATH", usual)
     with (tmp_path / "lock").open("w") as held, (tmp_path / "lock").open("w") as wanted:
@@ -283,7 +280,50 @@ def test_the_lock_outlives_a_killed_worker_as_long_as_its_git(tmp_path, monkeypa
         worker = subprocess.run(command, pass_fds=[held.fileno()], check=False)
         assert worker.returncode == -9
         held.close()
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(wanted, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        release.write_text("go\n")
         fcntl.flock(wanted, fcntl.LOCK_EX)
+        assert not _is_alive(int(pid.read_text()))
+
+
+WORKER = """
+import sys
+from workers.pull import git
+with open(sys.argv[1], "w") as lock:
+    git.run("ls-remote", sys.argv[2], variables=git.environment(protocols="http"),
+            hold=(lock.fileno(),))
+"""
+
+
+def test_git_ends_with_its_worker_and_so_does_the_transport_that_it_started(
+    host, tmp_path, wait_for
+):
+    command = [sys.executable, "-c", WORKER, str(tmp_path / "lock"), f"{host}/stalls"]
+    with subprocess.Popen(command) as worker:
+        wait_for(lambda: _transports(host), "git to ask the host")
+        worker.kill()
+    wait_for(lambda: not _transports(host), "git to end", seconds=20)
+    wait_for(lambda: not _children(host), "all that git started to end", seconds=20)
+
+
+def _transports(host):
+    return [line for line in _children(host) if "remote-http" in line]
+
+
+def test_what_watches_a_git_ends_with_it(tmp_path, monkeypatch, wait_for):
+    """What git leaves on purpose, such as a cache of credentials, stays."""
+    left = tmp_path / "left"
+    _fake_git(tmp_path, monkeypatch, f"sleep 300 >/dev/null 2>&1 & echo $! $$ > {left}; echo ran")
+    with (tmp_path / "lock").open("w") as lock:
+        assert git.run("x", hold=(lock.fileno(),)) == b"ran\n"
+    daemon, group = map(int, left.read_text().split())
+    try:
+        wait_for(lambda: _group(group) == [daemon], "the watcher to end")
+    finally:
+        os.kill(daemon, signal.SIGKILL)
+
+
+def _group(leader):
+    """Return the live processes of a group."""
+    command = ["ps", "-e", "-o", "pid=,pgid=,stat="]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = map(str.split, listed.splitlines())
+    return [int(pid) for pid, group, state in rows if int(group) == leader and state[0] != "Z"]
