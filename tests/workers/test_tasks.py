@@ -27,7 +27,7 @@ from workers import services
 from workers.delivery import tasks, upkeep
 from workers.delivery.app import app as celery_app
 from workers.delivery.files import Job
-from workers.pull import BeingRemoved
+from workers.pull import BeingRemoved, Mirrors, git
 
 APP = RepositoryName("acme/app")
 BLOB = BlobId("a" * 40)
@@ -249,6 +249,29 @@ def test_a_run_whose_workers_died_too_often_fails(own):
 
     assert own.ledger.run(run).state is RunState.FAILED
     assert own.ledger.run(run).error == "its worker died 3 times at stage pull"
+
+
+def test_a_run_whose_git_stalls_each_time_fails(own, messages, tmp_path, monkeypatch):
+    """A stopped git neither ends nor prints, and takes no polite signal."""
+    stopped = tmp_path / "git"
+    stopped.write_text("#!/bin/sh\nkill -STOP $$\n")
+    stopped.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(git, "_GRACE_S", 0.1)
+    monkeypatch.setitem(vars(own), "mirrors", Mirrors(tmp_path / "mirrors", timeout_s=0.2))
+    run = start(own)
+
+    for retries in range(tasks.MAX_PULL_RETRIES):
+        tasks.pull.apply(kwargs={"run": run}, retries=retries)
+        assert messages(jobs.PULL) == [({"run": run}, retries + 1)]
+    tasks.pull.apply(kwargs={"run": run}, retries=tasks.MAX_PULL_RETRIES)
+
+    end = own.ledger.run(run)
+    assert end.state is RunState.FAILED
+    assert "git ls-remote did not end within 0.2 seconds" in end.error
+    assert messages(jobs.PULL) == []
+    tasks.pull.apply(kwargs={"run": run})  # delivered once more, as after a restart
+    assert own.ledger.run(run) == end
 
 
 def test_a_run_whose_repository_is_removed_meanwhile_is_dropped(own, messages, monkeypatch):
