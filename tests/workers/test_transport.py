@@ -36,10 +36,16 @@ class Worker:
     def send(self, queue: str, count: int, *, first: int = 0, priority: int = 0) -> None:
         with self.connection.Producer() as producer:
             for number in range(first, first + count):
-                producer.publish({"number": number}, routing_key=queue, priority=priority)
+                producer.publish(
+                    ((), {"number": number}, {}),
+                    headers={"task": f"workers.{queue}", "id": str(number)},
+                    correlation_id=str(number),
+                    routing_key=queue,
+                    priority=priority,
+                )
 
     def numbers(self) -> list[int]:
-        return [message.payload["number"] for message in self.messages]
+        return [message.payload[1]["number"] for message in self.messages]
 
 
 @pytest.fixture

@@ -30,7 +30,9 @@ from kombu.asynchronous import get_event_loop
 from kombu.transport import redis, virtual
 from kombu.utils.json import dumps, loads
 
+from codelode import stages
 from codelode.backends.redis import scripts
+from codelode.backends.redis.task_messages import require_task
 
 log = structlog.get_logger("workers")
 
@@ -39,6 +41,9 @@ TAKEN_AT_ONCE = 128
 
 #: Delay before collected acknowledgements are sent, seconds; far below the visibility timeout.
 ACKNOWLEDGED_AFTER_S = 0.05
+
+#: The queues that hold tasks, and nothing else.
+_QUEUES = frozenset(stages.queues())
 
 _TAKE = scripts.load("transport.lua")["take"]
 
@@ -129,7 +134,7 @@ class Channel(redis.Channel):  # type: ignore[misc]
         """Receive a message; one that is not JSON is dropped instead of ending the worker."""
         try:
             return super()._brpop_read(**options)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             log.warning("message_dropped", reason=str(exc))
             return True
 
@@ -175,8 +180,10 @@ class Transport(redis.Transport):  # type: ignore[misc]
 
     def _deliver_or_drop(self, message: Mapping[str, Any], queue: str, taker: Any) -> None:
         try:
+            if queue in _QUEUES:
+                require_task(message)
             super()._deliver(message, queue)
-        except (ValueError, TypeError) as exc:  # its body cannot be decoded
+        except (ValueError, TypeError) as exc:
             log.warning("message_dropped", queue=queue, reason=str(exc))
             if taker is not None:
                 taker.qos.drop(_tag(message))
