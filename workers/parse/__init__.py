@@ -19,12 +19,13 @@ from workers.parse.encoding import Decoded, decode, read
 from workers.parse.guards import HEAD_BYTES, guard
 from workers.parse.language_table import rules_of
 from workers.parse.lines import Lines
+from workers.parse.nesting import MAX_COLUMNS, is_too_deep
 from workers.parse.own_queries import OwnQueries
 
 __all__ = ["PARSER_VERSION", "OwnQueries", "decode", "guard", "own_queries", "parse"]
 
 #: Part of every cache key of a parse; raise it whenever any input could parse differently.
-PARSER_VERSION = "13"
+PARSER_VERSION = "14"
 
 #: Larger files are cut as text, bytes: a tree takes about 30 times the memory of its text.
 MAX_TREE_BYTES = 4_000_000
@@ -99,10 +100,13 @@ def _health_of_text(decoded: Decoded, language: Language) -> FileHealth:
     if language.category is Category.DOCS and language is not languages.TEXT:
         return FileHealth(HealthStatus.OK, detail=decoded.note)
     size = len(decoded.utf8)
-    if language.grammar is None or size <= MAX_TREE_BYTES:
+    if size > MAX_TREE_BYTES and language.grammar:
+        reason = f"{size:,} bytes are too many to parse, the limit is {MAX_TREE_BYTES:,}"
+    elif is_too_deep(language.grammar or "", decoded.utf8):
+        reason = f"blocks at more than {MAX_COLUMNS} columns are nested too deeply to parse"
+    else:
         return FileHealth(HealthStatus.UNSUPPORTED, detail=decoded.note)
-    reason = f"{size:,} bytes are too many to parse, the limit is {MAX_TREE_BYTES:,}: cut as text"
-    detail = "; ".join(note for note in (decoded.note, reason) if note)
+    detail = "; ".join(note for note in (decoded.note, f"{reason}: cut as text") if note)
     return FileHealth(HealthStatus.ERROR, detail=detail)
 
 

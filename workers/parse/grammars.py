@@ -12,6 +12,8 @@ import tree_sitter_language_pack as pack
 from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser, Query, QueryCursor, Tree
 
+from workers.parse.nesting import is_too_deep
+
 #: A query file begins with its inherited ones, `; inherits: javascript`, as in nvim-treesitter.
 _INHERITS = "; inherits:"
 
@@ -32,8 +34,8 @@ def grammar(name: str) -> Grammar | None:
 
 
 def tree(name: str, utf8: bytes) -> Tree | None:
-    """Return the syntax tree of a text; None when there is no such grammar."""
-    found = grammar(name)
+    """Return the syntax tree of a text; None when there is no such grammar, or it would crash."""
+    found = None if is_too_deep(name, utf8) else grammar(name)
     return Parser(found).parse(utf8) if found else None
 
 

@@ -15,6 +15,7 @@ from tree_sitter import Node, Parser, Tree
 
 from codelode.languages import BY_NAME, Language, resolve
 from workers.parse import grammars
+from workers.parse.nesting import is_too_deep
 
 #: Types of nodes that hold the text of a section.
 _TEXTS = frozenset({"raw_text", "frontmatter_js_block"})
@@ -76,7 +77,7 @@ def _section(element: Node, defaults: Mapping[str, str], data: bytes) -> Section
     tag = _LANG.search(data, element.start_byte, text.start_byte)
     language = BY_NAME.get((resolve(tag.group(1).decode()) if tag else default) or "")
     grammar = grammars.grammar(language.grammar) if language and language.grammar else None
-    if language is None or grammar is None:
+    if language is None or grammar is None or is_too_deep(language.grammar or "", text.text or b""):
         return None
     return Section(language, Parser(grammar, included_ranges=[text.range]).parse(data))
 

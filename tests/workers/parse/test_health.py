@@ -59,6 +59,36 @@ def test_a_file_too_large_for_a_tree_is_text(monkeypatch):
     )
 
 
+#: Parses deeply nested YAML of each kind, alone and in a section.
+DEEP = """
+from workers.parse import parse
+from workers.parse.nesting import MAX_COLUMNS
+deep = [
+    "- " * 3_000 + "a\\n",
+    "? " * 3_000 + "a\\n",
+    "".join(" " * n + "-\\n" for n in range(500)),
+    "".join(" " * n + "k:\\r" for n in range(500)),
+    "".join("  " * (n - 1) + "- " * (n > 0) + "k:\\n" for n in range(500)),
+]
+for text in deep:
+    parsed = parse(text.encode(), path="a.yaml")
+    assert parsed.health.status == "error", text[:20]
+    assert "nested too deeply to parse: cut as text" in parsed.health.detail
+    assert "".join(piece.content for piece in parsed.pieces) == text
+    parse(f'<script lang="yaml">\\n{text}</script>\\n'.encode(), path="a.vue")
+allowed = deep[-1][: deep[-1].index("  " * (MAX_COLUMNS - 1))]
+for text in ("- " * (MAX_COLUMNS - 1) + "a", allowed, "- a: " * 3_000):
+    assert parse(text.encode(), path="a.yaml").health.status != "error", text[-9:]
+print("done")
+"""
+
+
+def test_a_nesting_that_crashes_the_grammar_is_text():
+    command = [sys.executable, "-c", DEEP]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr[-2000:]
+
+
 def test_an_empty_file_has_no_pieces():
     assert parse(b"", path="a.py").pieces == ()
 
