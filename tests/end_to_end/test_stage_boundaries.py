@@ -97,12 +97,15 @@ def mortal_with_model(make_mortal, ollama_url):
 
 @pytest.fixture
 def order(deaths):
-    """`order(worker, moment, of)` orders a worker to die; returns a function to list who died."""
+    """`order(worker, moment, of)` orders a worker to die; returns a function to list who died.
 
-    def give(worker, moment, of="worker"):
-        given = deaths / f"{worker} {moment}"
-        given.write_text(of)
-        return lambda: [int(taken.suffix[1:]) for taken in deaths.glob(f"{given.name}.*")]
+    With `times`, it is to die so many times.
+    """
+
+    def give(worker, moment, of="worker", times=1):
+        for number in range(times):
+            (deaths / f"{worker} {moment} {number}").write_text(of)
+        return lambda: [int(one.suffix[1:]) for one in deaths.glob(f"{worker} {moment} *.*")]
 
     yield give
     for left in deaths.iterdir():
@@ -235,3 +238,26 @@ def test_an_enrich_worker_that_dies_as_it_hands_over_costs_nothing_and_no_summar
     assert (made > 0, missing) == (True, 0)
     assert_same_but_for_summaries(read(mortal_with_model, name), read(cluster, name))
     assert_sound(mortal_with_model, end, wait_for)
+
+
+#: How often what dies, where. Each death before a hand-over has its file parsed again.
+DEATHS = (
+    *(("parse", "before pass_on", "process", 106), ("parse", "after pass_on", "process", 24)),
+    *(("parse", "after push", "process", 24), ("pull", "before plan", "process", 1)),
+    *(("pull", "after plan", "process", 1), ("embed", "after pass_on", "worker", 1)),
+    *(("store", "before done", "worker", 1), ("store", "after done", "worker", 1)),
+)
+
+
+@pytest.mark.parametrize("store", ["local"], indirect=True)
+def test_159_deaths_in_one_run_cost_nothing(make_mortal, cluster, make_git, order):
+    """Most files have no grammar, because a process that replaces a dead one loads it again."""
+    assert sum(times for *_, times in DEATHS) == 159
+    git = make_git()
+    git.commit(sources("mortal") | {f"notes/{n}.txt": f"Note {n} is mortal.\n" for n in range(100)})
+    indexed(cluster, git, "mortal")
+    mortal = make_mortal(max_attempts="20", window="256")
+    died = [order(*death[:3], times=death[3]) for death in DEATHS]
+    indexed(mortal, git, "mortal")
+    assert [len(who()) for who in died] == [times for *_, times in DEATHS]
+    assert_same(read(mortal, "mortal"), read(cluster, "mortal"))

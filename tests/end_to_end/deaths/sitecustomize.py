@@ -1,9 +1,9 @@
 """Kills a worker at the very call by which it hands work over, when a test has ordered that.
 
 Python imports a module of this name as it starts, so the product needs no hook for it: a cluster
-finds this one by PYTHONPATH. An order is a file `WORKER MOMENT METHOD` in the folder DEATHS. Of the
-calls that fit it the first one renames it, to the same with the id of the process that the order is
-about, its own or the worker's, and dies of it.
+finds this one by PYTHONPATH. An order is a file `WORKER MOMENT METHOD NUMBER` in the folder DEATHS.
+Of the calls that fit it the first one renames it, to the same with the id of the process that the
+order is about, its own or the worker's, and dies of it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,13 @@ def mortal(method, worker):
 
 
 def die_if_ordered(moment):
-    order = Path(os.environ["DEATHS"], moment)
+    for order in Path(os.environ["DEATHS"]).glob(f"{moment} *"):
+        if not order.suffix:  # else it was taken
+            die_by(order)
+
+
+def die_by(order):
+    """Die unless another process takes the order first."""
     try:
         is_alone = order.read_text() == "process"
         dies = os.getpid() if is_alone else os.getpgrp()  # a worker leads its group
