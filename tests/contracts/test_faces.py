@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -78,6 +79,10 @@ class Running:
 
     def do(self, awaitable):
         return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(60)
+
+    def processor_s(self):
+        """Return the processor time of the event loop so far, seconds."""
+        return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
 
     @cached_property
     def agent(self):
