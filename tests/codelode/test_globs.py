@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -41,9 +42,11 @@ def test_a_name_glob_matches_one_of_several_names_as_defined(glob, names):
     "glob", ["*a" * 20 + "b", "**a" * 20 + "b", "**/a*" * 20 + "b", "a?*" * 20 + "b"]
 )
 def test_hostile_globs_take_no_longer_than_others(glob):
-    """Backtracking over every wildcard would take longer than the test may."""
+    """Backtracking over every wildcard would take years."""
+    started = time.process_time()
     assert not globs.matches_path(glob)("a" * 200)
     assert not globs.matches_a_name(glob)("\n".join(["a" * 200] * 10))
+    assert time.process_time() - started < 1
 
 
 def test_a_glob_with_too_many_readings_is_refused():

@@ -6,15 +6,13 @@ at least that of its longest step and does not depend on what else the machine d
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import grpc
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from gateway.app import MAX_REQUEST_BYTES
 from tests.contracts.test_faces import Running
-from tests.gateway.test_malformed import METHODS, TIMEOUT_S
+from tests.gateway.test_malformed import DEFECTS, METHODS, answered
 
 #: Processor time of a call on the event loop, seconds. The most was 0.07, for decoding a list of
 #: 170,000 texts; the rest is for slower machines.
@@ -76,23 +74,14 @@ def running(tmp_path_factory):
     made.close()
 
 
-def send(channel, path, method, request):
-    with suppress(grpc.RpcError, StopIteration):
-        if method.server_streaming:
-            stream = channel.unary_stream(path)(request, timeout=TIMEOUT_S)
-            next(stream)
-            stream.cancel()
-        else:
-            channel.unary_unary(path)(request, timeout=TIMEOUT_S)
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_no_call_holds_the_event_loop(running, name):
     path, method = METHODS[name]
     with grpc.insecure_channel(running.address) as channel:
-        send(channel, path, method, b"")  # imports what the first call imports
+        answered(channel, path, method, b"")  # imports what the first call imports
         for request in requests(method.input_type):
             before = running.processor_s()
-            send(channel, path, method, request)
+            code, details = answered(channel, path, method, request)
             took_s = running.processor_s() - before
+            assert code not in DEFECTS, details
             assert took_s < MOST_S, f"{took_s:.2f} s for {request[:80]!r} of {len(request)} bytes"

@@ -45,7 +45,9 @@ def test_definitions_of_one_name_are_read_in_linear_time(work):
         return time.thread_time() - started
 
     processor_s(1_000)
-    assert processor_s(8_000) < 24 * processor_s(1_000)
+    took_s = processor_s(8_000)
+    assert took_s < 24 * processor_s(1_000)
+    assert took_s < 1
 
 
 async def test_the_bases_of_a_class_among_thousands_are_those_on_its_lines(settings):

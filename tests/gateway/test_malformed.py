@@ -102,7 +102,7 @@ def answered(channel, path, method, request):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=240, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_malformed_call_gets_an_answer_that_says_what_is_wrong(channel, name, data):
     path, method = METHODS[name]
