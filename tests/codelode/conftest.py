@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import grpc
@@ -97,7 +98,7 @@ def run_message(state: str, **fields: object) -> index_pb2.Run:
 class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchServiceServicer):
     """Answers with what its fields say and notes every request."""
 
-    hits: list[search_pb2.Hit] = field(default_factory=lambda: [HIT])
+    hits: list[search_pb2.Hit] = field(default_factory=lambda: [deepcopy(HIT)])
     #: Takes the place of `hits` where the answer depends on the request.
     answer: Callable[[search_pb2.SearchRequest], list[search_pb2.Hit]] | None = None
     #: Further fields of a search's response.
