@@ -21,14 +21,15 @@ from pathlib import Path
 import click
 
 from codelode.cli import data_folder, printing
-from codelode.cli.index import locator, run_line
 from codelode.cli.parent_watch import die_with_parent
 from codelode.cli.progress import Progress
 from codelode.client import Client
+from codelode.client.locator import locator
 from codelode.cluster import Cluster, running_cluster, token_of
 from codelode.counts import counted
 from codelode.errors import Corrupt, NotFound, TimedOut, Unavailable
 from codelode.model import Run, RunState
+from codelode.text.runs import run_line
 
 #: Longest start of a cluster on a busy machine, and longest end, seconds.
 START_S = 120.0

@@ -19,6 +19,7 @@ from codelode.cli.options import (
 from codelode.client.request import MOST
 from codelode.counts import counted
 from codelode.display import quoted
+from codelode.text.links import link_ends
 
 if TYPE_CHECKING:
     from codelode.client import About, Client, Graph, GraphLink
@@ -158,7 +159,7 @@ def show(found: Graph) -> None:
 def _line(link: GraphLink, home: str) -> str:
     indent = "  " * (link.depth - 1)
     sure = "" if link.confidence == "exact" else f"  ({link.confidence})"
-    return f"{link.relation:<16} {indent}{printing.link_ends(link, home)}{sure}"
+    return f"{link.relation:<16} {indent}{link_ends(link, home)}{sure}"
 
 
 def _explain_json(about: About) -> dict[str, object]:

@@ -6,7 +6,6 @@ stop the run.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -18,11 +17,12 @@ from codelode.access import Label
 from codelode.cli import printing
 from codelode.cli.failures import FAILED, report_troubles
 from codelode.cli.options import Name, server_option
-from codelode.cli.progress import Progress, run_state
+from codelode.cli.progress import Progress
 from codelode.client import watching
-from codelode.counts import counted
+from codelode.client.locator import locator
 from codelode.errors import CodelodeError, Unavailable
 from codelode.model import Run, RunState
+from codelode.text.runs import run_line
 
 if TYPE_CHECKING:
     from codelode.client import Client
@@ -256,27 +256,6 @@ def remove(*, client: Client, name: str, ref: str | None, yes: bool) -> None:
         click.confirm(f"Remove {what} from the index?", abort=True, err=True)
     client.remove(name, ref=ref or "")
     printing.note(f"removed {what}")
-
-
-def locator(url: str) -> str:
-    """Return a local path as an absolute one, because the server runs elsewhere; keep URLs."""
-    # An empty text would mean the current folder, but it is a variable that a script did not set.
-    looks_local = url.startswith((".", "/", "~")) or os.path.isdir(url)
-    return os.path.realpath(os.path.expanduser(url)) if looks_local else url
-
-
-def run_line(run: Run) -> str:
-    """Return `acme/http  complete  120 files, 3 skipped, 1 failed  at 1a2b3c4d5e6f  run 7f…`."""
-    parts = [run.repository, run_state(run)]
-    if run.state.is_over:
-        counts = [counted(run.done, "file"), f"{run.skipped:,} skipped", f"{run.failed:,} failed"]
-        parts.append(", ".join(counts))
-    if run.revision:
-        parts.append(f"at {run.revision[:12]}")
-    if run.started_at and run.finished_at:
-        parts.append(f"in {run.finished_at - run.started_at:.1f} s")
-    parts.append(f"run {run.id}")
-    return printing.plain("  ".join(parts))
 
 
 def _given(patterns: tuple[str, ...], *, no_patterns: bool) -> tuple[str, ...] | None:

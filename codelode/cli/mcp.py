@@ -51,7 +51,7 @@ def mcp(context: click.Context, *, server: str | None) -> None:
 
 
 def _serve(server: str | None) -> None:
-    from codelode.mcp import serve
+    from codelode.mcp.stdio import serve
 
     # The library waits for a line on stdin, which nothing interrupts. Nothing is lost by ending.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

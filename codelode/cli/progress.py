@@ -10,8 +10,9 @@ from typing import Self
 import click
 
 from codelode.cli.printing import note, plain
-from codelode.counts import counted, plural
+from codelode.counts import plural
 from codelode.model import Run, RunState
+from codelode.text.runs import run_state
 
 BAR_CHARS = 24
 #: Interval of redraws on a terminal and of lines in a log, seconds.
@@ -68,14 +69,6 @@ class Progress:
     @property
     def _is_log(self) -> bool:
         return not self._is_terminal
-
-
-def run_state(run: Run) -> str:
-    """Return `indexing`, `complete`, `complete without 303 summaries`."""
-    missing = run.summaries_missing
-    if run.state is not RunState.COMPLETE or not missing:
-        return run.state.value
-    return f"{run.state.value} without {counted(missing, 'summary')}"
 
 
 def progress_line(run: Run, *, elapsed_s: float) -> str:

@@ -27,6 +27,7 @@ from codelode.cli.options import (
     top_k_option,
 )
 from codelode.counts import counted
+from codelode.text.links import around
 
 if TYPE_CHECKING:
     from codelode.client import Client, SearchResult
@@ -212,7 +213,7 @@ def show(
         for hit in result
         for text in [printing.hit_text(hit, query, context=context_lines)]
     ]
-    if text := "\n\n".join(filter(None, (*parts, printing.around(result)))):
+    if text := "\n\n".join(filter(None, (*parts, around(result)))):
         terminal.show(text)
     for notice in result.notices:
         printing.note(f"note: {notice}")

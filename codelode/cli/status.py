@@ -11,9 +11,9 @@ import click
 
 from codelode.cli import printing
 from codelode.cli.options import json_option, server_option
-from codelode.cli.progress import run_state
 from codelode.counts import counted
 from codelode.model import FilePatterns, LanguageHealth, Run
+from codelode.text.runs import run_state
 
 if TYPE_CHECKING:
     from codelode.client import Client, IndexedRepository, Status

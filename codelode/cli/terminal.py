@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-import unicodedata
+from functools import partial
 
 import click
 
 from codelode.environment import wants_colours
-
-#: Columns where there is no terminal. Longer lines are cut, because one line of a minified file
-#: would fill a page.
-MAX_COLUMNS = 200
+from codelode.text.columns import cells
+from codelode.text.excerpts import MAX_COLUMNS, Look
 
 #: Columns of a tab on a terminal. The usual 8 leave little room beside line numbers.
 TAB_COLUMNS = 4
@@ -26,21 +24,14 @@ def columns() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else MAX_COLUMNS
 
 
-def cells(text: str) -> int:
-    """Return the number of columns that the text takes: an ideograph takes two, an accent none."""
-    return len(text) if text.isascii() else sum(map(_cells_of, text))
-
-
-def prefix(text: str, room: int) -> str:
-    """Return as much of the text as takes at most `room` columns."""
-    if cells(text) <= room:
-        return text
-    taken = 0
-    for at, char in enumerate(text):
-        taken += _cells_of(char)
-        if taken > room:
-            return text[:at]
-    return text
+def look() -> Look:
+    """Return how lines are shown on standard output."""
+    return Look(
+        columns(),
+        TAB_COLUMNS if sys.stdout.isatty() else 0,
+        faint=partial(click.style, dim=True),
+        match=partial(click.style, fg="red", bold=True),
+    )
 
 
 def show(text: str) -> None:
@@ -58,9 +49,3 @@ def _rows(text: str) -> int:
     width = max(1, columns())
     lines = click.unstyle(text).split("\n")
     return sum(max(1, -(-cells(line) // width)) for line in lines)
-
-
-def _cells_of(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

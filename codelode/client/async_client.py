@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
-from functools import cached_property, wraps
+from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 import grpc.aio
 
 from codelode.client import calls
+from codelode.client.async_methods import Answer, AsyncMethods
 from codelode.client.calls import Call
 from codelode.client.channel import DEFAULT_ADDRESS, ENVIRONMENT, Tls, connection
 from codelode.client.failures import error
@@ -20,28 +21,10 @@ from codelode.client.watching import OnSilence, Silence, ended_early
 from codelode.errors import CodelodeError, Unavailable
 
 if TYPE_CHECKING:
-    from codelode.client.index import FileFailure
     from codelode.model import Run
 
-Arguments = ParamSpec("Arguments")
-Answer = TypeVar("Answer")
 
-
-def _method(
-    call: Callable[Arguments, Call[Answer]],
-) -> Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Answer]]:
-    """Make the method that sends the call and awaits its answer."""
-
-    @wraps(call)
-    async def method(
-        self: AsyncClient, /, *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Answer:
-        return await self._send(call(*args, **kwargs))
-
-    return method
-
-
-class AsyncClient:
+class AsyncClient(AsyncMethods):
     """A connection to one gateway for one event loop, closed by `close` or `async with`."""
 
     def __init__(
@@ -56,52 +39,9 @@ class AsyncClient:
         self.address, self.timeout_s = address, timeout_s
         self._how = connection(address, token, tls)
 
-    search = _method(calls.search)
-    context = _method(calls.context)
-    similar = _method(calls.similar)
-    read = _method(calls.read)
-    explain = _method(calls.explain)
-    graph = _method(calls.graph)
-    cancel = _method(calls.cancel)
-    status = _method(calls.status)
-    repositories = _method(calls.repositories)
-    set_default = _method(calls.set_default)
-    label = _method(calls.label)
-    remove = _method(calls.remove)
-    retry = _method(calls.retry)
-    enrich = _method(calls.enrich)
-    create_key = _method(calls.create_key)
-    keys = _method(calls.keys)
-    revoke_key = _method(calls.revoke_key)
-    permissions = _method(calls.permissions)
-    sync_permissions = _method(calls.sync_permissions)
-
-    async def index(
-        self,
-        url: str,
-        *,
-        name: str = "",
-        ref: str = "",
-        label: str = "",
-        include: Iterable[str] | None = None,
-        exclude: Iterable[str] | None = None,
-        wait: bool = True,
-        on_progress: Callable[[Run], None] | None = None,
-    ) -> Run:
-        """Bring the index of a repository at a ref up to date; see `Client.index`."""
-        call = calls.start_run(
-            url, name=name, ref=ref, label=label, include=include, exclude=exclude
-        )
-        latest = run = await self._send(call)
-        if wait:
-            async for latest in self.watch(run):
-                if on_progress is not None:
-                    on_progress(latest)
-        return latest
-
     async def watch(
         self, run: Run | str, *, on_silence: OnSilence | None = None
-    ) -> AsyncIterator[Run]:
+    ) -> AsyncGenerator[Run, None]:
         """Yield the run now and whenever it changes, until it is over; see `Client.watch`."""
         call = calls.watch_run(run)
         seen: Run | None = None
@@ -118,25 +58,6 @@ class AsyncClient:
                 lost = exc
             if seen is None or not seen.state.is_over:
                 await asyncio.sleep(silence.pause_s(lost))
-
-    async def failures(
-        self,
-        name: str | None = None,
-        *,
-        include_skipped: bool = False,
-        include_partial: bool = False,
-    ) -> AsyncIterator[FileFailure]:
-        """Yield the files that are not in the index; see `Client.failures`."""
-        page = ""
-        while True:
-            call = calls.failures(
-                name, page, include_skipped=include_skipped, include_partial=include_partial
-            )
-            found, page = await self._send(call)
-            for failure in found:
-                yield failure
-            if not page:
-                return
 
     async def is_serving(self) -> bool:
         """Return whether the gateway answers and says that it is ready; never raises."""

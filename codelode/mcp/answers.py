@@ -23,11 +23,16 @@ MAX_BYTES = MAX_TOKENS * BYTES_PER_TOKEN
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The text of an answer and, if the agent asked for it, the same as JSON."""
+    """The text of an answer, safe to show, and, if the agent asked for it, the same as JSON."""
 
     text: str
     structured: dict[str, Any] | None = None
     is_error: bool = False
+
+
+def error_answer(text: str) -> Answer:
+    """Return an answer that says what is wrong and the remedy."""
+    return Answer(plain(text), is_error=True)
 
 
 def text_answer(parts: Iterable[str], *, narrow: str) -> Answer:
@@ -48,7 +53,7 @@ def structured_answer(fields: dict[str, Any], *, narrow: str) -> Answer:
     text = json.dumps(shown, separators=(",", ":"))
     if 2 * len(text) > MAX_BYTES:
         told = f"the structured answer has {len(text):,} bytes, more than {MAX_BYTES // 2:,}"
-        return Answer(f"{told}; {narrow}, or leave out `structured`", is_error=True)
+        return error_answer(f"{told}; {narrow}, or leave out `structured`")
     return Answer(text, shown)
 
 

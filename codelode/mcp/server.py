@@ -1,4 +1,4 @@
-"""Speak the protocol on stdin and stdout, with the official library.
+"""Build the server of the protocol, with the official library, for every transport.
 
 The low-level server of the library is used, because its decorators send an ordinary error as one of
 the server, accept unknown arguments, and add schemas of results to what an agent has to read.
@@ -7,21 +7,21 @@ the server, accept unknown arguments, and add schemas of results to what an agen
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from difflib import get_close_matches
 from typing import Any
 
 import mcp_types as types
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from codelode import __version__
-from codelode.client import AsyncClient
+from codelode.client.async_methods import AsyncMethods
 from codelode.display import plain
 from codelode.errors import CodelodeError
 from codelode.mcp import prompts, resources
-from codelode.mcp.answers import Answer
+from codelode.mcp.answers import Answer, error_answer
 from codelode.mcp.arguments import Arguments, schema
 from codelode.mcp.tools import TOOLS, Tool
 
@@ -36,18 +36,11 @@ INSTRUCTIONS = (
 MAX_PROBLEMS = 3
 
 
-async def serve(address: Callable[[], str]) -> None:
-    """Serve until stdin is closed. `address` returns where the gateway is, for each call anew.
-
-    Each call has a connection of its own. A gateway that was started again, perhaps at another
-    address and with another token, therefore answers the next call.
-    """
-    server = make_server(address)
-    async with stdio_server() as (received, sent):
-        await server.run(received, sent, server.create_initialization_options())
+#: Opens what the tools ask, for one call.
+Connect = Callable[[], AbstractAsyncContextManager[AsyncMethods]]
 
 
-def make_server(address: Callable[[], str]) -> Server[Any]:
+def make_server(connect: Connect) -> Server[Any]:
     """Return the server with its tools and prompts."""
 
     async def call_tool(context: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
@@ -55,19 +48,19 @@ def make_server(address: Callable[[], str]) -> Server[Any]:
         try:
             tool = _tool(asked.name)
             given = tool.arguments.model_validate(asked.arguments or {})
-            async with AsyncClient(address()) as client:
+            async with connect() as client:
                 return _result(await tool.answer(client, given, report))
         except ValidationError as exc:
-            return _result(Answer(_problems(exc, tool.arguments), is_error=True))
+            return _result(error_answer(_problems(exc, tool.arguments)))
         except CodelodeError as exc:
-            return _result(Answer(str(exc), is_error=True))
+            return _result(error_answer(str(exc)))
 
     async def read_resource(
         context: Any, asked: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri, report = str(asked.uri), context.session.report_progress
         try:
-            async with AsyncClient(address()) as client:
+            async with connect() as client:
                 answer = await TOOLS["read"].answer(client, resources.file_of(uri), report)
         except CodelodeError as exc:
             raise MCPError(types.INVALID_PARAMS, plain(str(exc))) from exc
@@ -151,7 +144,7 @@ def _tool(name: str) -> Tool:
 
 def _result(answer: Answer) -> types.CallToolResult:
     return types.CallToolResult(
-        content=[types.TextContent(text=plain(answer.text))],
+        content=[types.TextContent(text=answer.text)],
         structured_content=answer.structured,
         is_error=answer.is_error,
     )

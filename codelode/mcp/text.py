@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-import click
-
-from codelode.cli.excerpts import excerpt
-from codelode.cli.index import run_line
-from codelode.cli.printing import around, link_ends
 from codelode.counts import counted
 from codelode.display import quoted
 from codelode.mcp.answers import MAX_BYTES, fitting
+from codelode.text.excerpts import excerpt
+from codelode.text.links import around, link_ends
+from codelode.text.runs import run_line
 
 if TYPE_CHECKING:
     from codelode.client import (
@@ -74,7 +72,7 @@ def _hit(rank: int, hit: Hit, query: str, context: int | None) -> str:
     """Return `1. src/a.py:9-11 Client.retry (method)`, its signature, and the lines that match."""
     about = [f"{rank}. {quoted(hit.path)}:{hit.start_line}-{hit.end_line}"]
     about += [quoted(hit.symbol)] if hit.symbol else []
-    lines = [click.unstyle(line) for line in excerpt(hit, query, context=context)]
+    lines = excerpt(hit, query, context=context)
     return "\n".join([f"{' '.join(about)} ({hit.kind})", *_signature(hit, lines), *lines])
 
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from codelode.cli.index import locator, run_line
 from codelode.client.request import MOST
-from codelode.errors import InvalidQuery
+from codelode.errors import InvalidQuery, Unavailable
 from codelode.mcp import arguments, text
 from codelode.mcp.answers import MAX_BYTES, Answer, structured_answer, text_answer
 from codelode.model import RunState
+from codelode.text.runs import run_line
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from codelode.client import AsyncClient, FileFailure
+    from codelode.client import FileFailure
+    from codelode.client.async_methods import AsyncMethods
     from codelode.model import Run
 
 #: Reports how much of the work is done, and of how much; the message says what is done.
@@ -42,11 +44,11 @@ class Tool:
     name: str
     description: str  # at most 300 characters
     arguments: type[arguments.Arguments]
-    answer: Callable[[AsyncClient, Any, Report], Awaitable[Answer]]
+    answer: Callable[[AsyncMethods, Any, Report], Awaitable[Answer]]
     is_reading: bool = True
 
 
-async def search(client: AsyncClient, given: arguments.Search, _: Report) -> Answer:
+async def search(client: AsyncMethods, given: arguments.Search, _: Report) -> Answer:
     if given.compact and given.context_lines:
         raise InvalidQuery("compact", "shows no code, context_lines more of it; give one of them")
     found = await client.search(
@@ -77,7 +79,7 @@ def _options(given: arguments.Search) -> dict[str, dict[str, object]]:
     return stages
 
 
-async def context(client: AsyncClient, given: arguments.Context, _: Report) -> Answer:
+async def context(client: AsyncMethods, given: arguments.Context, _: Report) -> Answer:
     fits = given.tokens > MOST["budget_tokens"] or given.tokens <= MAX_CONTEXT_TOKENS
     made = await client.context(
         given.query,
@@ -95,7 +97,7 @@ async def context(client: AsyncClient, given: arguments.Context, _: Report) -> A
     return _answer(given, made, lines, narrow="ask for fewer tokens")
 
 
-async def similar(client: AsyncClient, given: arguments.Similar, _: Report) -> Answer:
+async def similar(client: AsyncMethods, given: arguments.Similar, _: Report) -> Answer:
     found = await client.similar(
         given.path,
         given.line,
@@ -108,7 +110,7 @@ async def similar(client: AsyncClient, given: arguments.Similar, _: Report) -> A
     return _answer(given, found, lines, narrow=text.NARROW_SEARCH)
 
 
-async def read(client: AsyncClient, given: arguments.Read, _: Report) -> Answer:
+async def read(client: AsyncMethods, given: arguments.Read, _: Report) -> Answer:
     found = await client.read(
         given.path,
         repository=given.repository,
@@ -119,12 +121,12 @@ async def read(client: AsyncClient, given: arguments.Read, _: Report) -> Answer:
     return _answer(given, found, text.file_lines(found), narrow="ask for fewer lines")
 
 
-async def explain(client: AsyncClient, given: arguments.Subject, _: Report) -> Answer:
+async def explain(client: AsyncMethods, given: arguments.Subject, _: Report) -> Answer:
     about = await client.explain(given.subject, repository=given.repository, ref=given.ref)
     return _answer(given, about, text.about_lines(about), narrow="name the repository")
 
 
-async def graph(client: AsyncClient, given: arguments.Graph, _: Report) -> Answer:
+async def graph(client: AsyncMethods, given: arguments.Graph, _: Report) -> Answer:
     found = await client.graph(
         given.subject,
         repository=given.repository,
@@ -138,7 +140,7 @@ async def graph(client: AsyncClient, given: arguments.Graph, _: Report) -> Answe
     return _answer(given, found, text.graph_lines(found), narrow=narrow)
 
 
-async def status(client: AsyncClient, given: arguments.Status, _: Report) -> Answer:
+async def status(client: AsyncMethods, given: arguments.Status, _: Report) -> Answer:
     name = given.repository
     # Also the check of the name: the gateway answers an unknown one with the nearest names.
     failures = await _failures(client, given) if name or given.failures else ()
@@ -155,7 +157,7 @@ async def status(client: AsyncClient, given: arguments.Status, _: Report) -> Ans
     return text_answer(text.status_lines(state, shown), narrow=narrow)
 
 
-async def _failures(client: AsyncClient, given: arguments.Status) -> tuple[FileFailure, ...]:
+async def _failures(client: AsyncMethods, given: arguments.Status) -> tuple[FileFailure, ...]:
     found: list[FileFailure] = []
     include_skipped = given.failures == "all"
     async for one in client.failures(given.repository or None, include_skipped=include_skipped):
@@ -165,10 +167,9 @@ async def _failures(client: AsyncClient, given: arguments.Status) -> tuple[FileF
     return tuple(found)
 
 
-async def index(client: AsyncClient, given: arguments.Index, report: Report) -> Answer:
-    url = locator(given.url)
+async def index(client: AsyncMethods, given: arguments.Index, report: Report) -> Answer:
     run = await client.index(
-        url,
+        given.url,
         name=given.name,
         ref=given.ref,
         include=given.include,
@@ -187,14 +188,15 @@ async def index(client: AsyncClient, given: arguments.Index, report: Report) -> 
     return replace(_answer(given, run, lines, narrow="see `status`"), is_error=is_failed)
 
 
-async def _watched(client: AsyncClient, run: Run, wait_s: float, report: Report) -> Run:
-    """Return the run when it is over, or as it is after `wait_s`; report its progress."""
-    try:
-        async with asyncio.timeout(wait_s):
-            async for run in client.watch(run):  # noqa: B020  the same run in a later state
+async def _watched(client: AsyncMethods, run: Run, wait_s: float, report: Report) -> Run:
+    """Return the run when it is over, or as it is when it can be watched no longer.
+
+    That is after `wait_s`, and when the gateway shuts down. Report its progress.
+    """
+    with suppress(TimeoutError, Unavailable):
+        async with asyncio.timeout(wait_s), aclosing(client.watch(run)) as states:
+            async for run in states:
                 await report(run.done + run.failed, run.total or None, run_line(run))
-    except TimeoutError:
-        pass
     return run
 
 

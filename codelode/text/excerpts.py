@@ -1,19 +1,17 @@
-"""Show the lines of a hit that match the query, with the matches highlighted."""
+"""Choose the lines of a hit that match the query, and mark the matches in them."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import click
-
-from codelode.cli.terminal import TAB_COLUMNS, cells, columns, prefix
 from codelode.counts import counted
 from codelode.display import plain
 from codelode.stopwords import STOPWORDS
+from codelode.text.columns import cells, prefix
 from codelode.tokens import identifiers, terms, words
 
 if TYPE_CHECKING:
@@ -26,8 +24,25 @@ EXCERPT_LINES = 10
 #: Lines of an excerpt before the first line that matches the query.
 LEAD_LINES = 2
 
+#: Columns where there is no terminal. Longer lines are cut, because one line of a minified file
+#: would fill a page.
+MAX_COLUMNS = 200
 
-def excerpt(hit: Hit, query: str, *, context: int | None = None) -> list[str]:
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Says how wide lines may be, and how their parts are emphasised."""
+
+    columns: int = MAX_COLUMNS
+    tab_columns: int = 0  # 0: tabs stay as they are
+    faint: Callable[[str], str] = str  # of numbers, and of notes on what was left out
+    match: Callable[[str], str] = str
+
+
+PLAIN = Look()
+
+
+def excerpt(hit: Hit, query: str, *, context: int | None = None, look: Look = PLAIN) -> list[str]:
     """Return the lines of a hit with their numbers; of a long hit, those that match best.
 
     `context`: show this many lines before and after the line that matches best.
@@ -43,14 +58,14 @@ def excerpt(hit: Hit, query: str, *, context: int | None = None) -> list[str]:
         start = _best_start(code, wanted, size=size, lead=lead, otherwise=hit.line - first)
         end = start + size
     width = len(str(first + end - 1))
-    room = max(1, columns() - width - 2)
-    numbers = (click.style(f"{first + index:>{width}}", dim=True) for index in range(start, end))
-    shown_code = (_fitted(line, wanted, room) for line in code[start:end])
+    room = max(1, look.columns - width - 2)
+    numbers = (look.faint(f"{first + index:>{width}}") for index in range(start, end))
+    shown_code = (_fitted(line, wanted, room, look) for line in code[start:end])
     lines = [f"{number}  {line}" for number, line in zip(numbers, shown_code, strict=True)]
     if context is not None:
         return lines
     above, below = _elided(start, "above", width), _elided(len(code) - end, "below", width)
-    return [*above, *lines, *below]
+    return [*map(look.faint, above), *lines, *map(look.faint, below)]
 
 
 def wanted_terms(query: str) -> frozenset[str]:
@@ -85,29 +100,28 @@ def _best_start(
 def _elided(count: int, where: str, width: int) -> list[str]:
     if not count:
         return []
-    text = f"{'':>{width}}  … {counted(count, 'line')} {where}"
-    return [click.style(text, dim=True)]
+    return [f"{'':>{width}}  … {counted(count, 'line')} {where}"]
 
 
-def _fitted(line: str, wanted: frozenset[str], room: int) -> str:
-    """Return the highlighted line, cut to the part with the first match if it is too wide."""
+def _fitted(line: str, wanted: frozenset[str], room: int, look: Look) -> str:
+    """Return the line with its matches marked, cut to the part with the first if too wide."""
     text = plain(line.rstrip())
-    if sys.stdout.isatty():
-        text = text.expandtabs(TAB_COLUMNS)
+    if look.tab_columns:
+        text = text.expandtabs(look.tab_columns)
     if cells(text) <= room:
-        return _highlighted(text, wanted)
+        return _marked(text, wanted, look)
     found, end = next(_matches(text, wanted), (0, 0))
     start = max(0, found - room // 4) if cells(text[:end]) >= room else 0
     before = "…" if start else ""
     part = prefix(text[start:], room - 1 - len(before))
     after = "…" if start + len(part) < len(text) else ""
-    return f"{before}{_highlighted(part, wanted)}{after}"
+    return f"{before}{_marked(part, wanted, look)}{after}"
 
 
-def _highlighted(text: str, wanted: frozenset[str]) -> str:
+def _marked(text: str, wanted: frozenset[str], look: Look) -> str:
     shown, done = [], 0
     for start, end in _matches(text, wanted):
-        shown += [text[done:start], click.style(text[start:end], fg="red", bold=True)]
+        shown += [text[done:start], look.match(text[start:end])]
         done = end
     return "".join((*shown, text[done:]))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codelode.cli.index import locator
 from codelode.client import watching
+from codelode.client.locator import locator
 from codelode.v1 import index_pb2
 
 

@@ -14,7 +14,7 @@ import termios
 import pytest
 
 from codelode.cli import terminal
-from codelode.cli.excerpts import wanted_terms
+from codelode.text.excerpts import wanted_terms
 from codelode.v1 import search_pb2
 
 COLUMNS, LINES = 60, 20

@@ -17,6 +17,7 @@ from codelode.mcp import prompts
 from codelode.mcp.answers import MAX_BYTES, text_answer
 from codelode.mcp.arguments import Narrowing, schema
 from codelode.mcp.server import make_server
+from codelode.mcp.stdio import LocalClient
 from codelode.mcp.text import file_lines
 from codelode.mcp.tools import TOOLS
 from codelode.v1 import index_pb2, search_pb2
@@ -24,7 +25,7 @@ from codelode.v1 import index_pb2, search_pb2
 
 @asynccontextmanager
 async def session(gateway):
-    async with Client(make_server(lambda: gateway.address)) as client:
+    async with Client(make_server(lambda: LocalClient(gateway.address))) as client:
         yield client
 
 

@@ -1,0 +1,28 @@
+"""Count the columns that text takes where each character has one, two, or none."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def cells(text: str) -> int:
+    """Return the number of columns that the text takes: an ideograph takes two, an accent none."""
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
+
+
+def prefix(text: str, room: int) -> str:
+    """Return as much of the text as takes at most `room` columns."""
+    if cells(text) <= room:
+        return text
+    taken = 0
+    for at, char in enumerate(text):
+        taken += _cells_of(char)
+        if taken > room:
+            return text[:at]
+    return text
+
+
+def _cells_of(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
