@@ -15,6 +15,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_address(host: str) -> bool:
+    """Return whether the host is an IP address and not a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def is_on_loopback(address: str) -> bool:
     """Return whether HOST:PORT is on this machine; an IPv6 host is in brackets."""
     return is_loopback(address.rpartition(":")[0].strip("[]"))

@@ -76,6 +76,12 @@ class Settings(BaseSettings):
         "on /api/docs, and health on /api/v1/health; empty: none. It needs authentication, and "
         "speaks TLS if CODELODE_LISTEN does. `codelode up` sets it.",
     )
+    http_hosts: str = Field(
+        default="",
+        description="Names under which agents reach CODELODE_HTTP_LISTEN from other machines, "
+        "separated by commas, such as search.example.com. MCP over HTTP refuses other names, and "
+        "web pages of other hosts; it always accepts addresses and the names of this machine.",
+    )
     published_host: str = Field(
         default="",
         description="Address of this machine at which a container engine publishes the port of "

@@ -98,6 +98,17 @@ class Calls:
             ):
                 yield principal
 
+    async def require_known(self, received: Received) -> None:
+        """Raise what `admitted` raises if the caller is unknown; log and record only this.
+
+        For requests that call no function of the service, such as one for a list of tools.
+        """
+        try:
+            await self._access.principal(received.credentials, source=received.source)
+        except CodelodeError:
+            with self._recorded(received):
+                raise
+
     def _turn(self, received: Received, principal: Principal) -> AbstractAsyncContextManager[None]:
         if CAPABILITIES[received.function].kind is Kind.STREAM:
             return self._access.rechecked(received.credentials, principal)

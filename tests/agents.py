@@ -1,4 +1,4 @@
-"""An agent: the official client in a session with the shipped `codelode mcp`, over stdio."""
+"""An agent: the official client in a session with `codelode mcp`, or over HTTP with a gateway."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import asyncio
 import sys
 import threading
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 
+import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
 ANSWER_S = 120
 
@@ -20,8 +22,11 @@ class Agent:
     def __init__(self, environment, *, mode="auto", log=sys.stderr):
         command = ["-m", "codelode", "mcp"]
         server = StdioServerParameters(command=sys.executable, args=command, env=environment)
+        self._begin(lambda: stdio_client(server, log), mode)
+
+    def _begin(self, transport, mode):
         self._ready = Future()
-        self._thread = threading.Thread(target=self._run, args=(server, mode, log), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(transport, mode), daemon=True)
         self._thread.start()
         self._loop, self._ended, self.session = self._ready.result(ANSWER_S)
 
@@ -59,11 +64,28 @@ class Agent:
             if not self._ready.done():
                 self._ready.set_exception(exc)
 
-    async def _serve(self, server, mode, log):
+    async def _serve(self, transport, mode):
         ended = asyncio.Event()
-        async with Client(stdio_client(server, log), mode=mode) as session:
+        async with Client(transport(), mode=mode) as session:
             self._ready.set_result((asyncio.get_running_loop(), ended, session))
             await ended.wait()
+
+
+class HttpAgent(Agent):
+    """The same with the gateway at a URL."""
+
+    def __init__(self, url, token, *, mode="auto"):
+        headers = {"authorization": f"Bearer {token}"}
+
+        @asynccontextmanager
+        async def transport():
+            async with (
+                httpx2.AsyncClient(headers=headers, timeout=ANSWER_S) as client,
+                streamable_http_client(f"{url}/mcp", http_client=client) as streams,
+            ):
+                yield streams
+
+        self._begin(transport, mode)
 
 
 class Refused(Exception):

@@ -131,8 +131,7 @@ class AuditLog:
 
     def record(self, call: Call) -> None:
         """Record a call: always one that changes something, or without a principal."""
-        is_read = CAPABILITIES[call.function].kind is not Kind.WRITE
-        if is_read and not self._reads and call.principal is not None:
+        if call.principal is not None and not self._reads and _is_read(call.function):
             return
         if self._waiting.qsize() >= MAX_WAITING:
             self._lose(1)
@@ -183,6 +182,10 @@ class AuditLog:
         self._is_failing = True
         if self._logging.passes():
             _log.error("audit_log_failed", error=str(error), lost=self.lost)
+
+
+def _is_read(function: str) -> bool:
+    return CAPABILITIES[function].kind is not Kind.WRITE
 
 
 def _record(call: Call, *, with_query: bool) -> Record:

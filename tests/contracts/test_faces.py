@@ -39,7 +39,7 @@ from gateway.service.requests import (
     SearchRequest,
     SimilarRequest,
 )
-from tests.agents import Agent
+from tests.agents import Agent, HttpAgent
 from tests.worlds import World, blob
 
 HTTP = {
@@ -89,9 +89,15 @@ class Running:
         """An agent in a session with `codelode mcp`; starting it takes seconds."""
         return Agent({"CODELODE_SERVER": self.address})
 
+    @cached_property
+    def http_agent(self):
+        """An agent in sessions with the gateway itself."""
+        return HttpAgent(self.url, TOKEN)
+
     def close(self):
-        if "agent" in vars(self):
-            self.agent.close()
+        for name in ("agent", "http_agent"):
+            if name in vars(self):
+                getattr(self, name).close()
         self.do(self.gateway.stop(grace_s=0))
         self.do(self.http_gateway.stop(grace_s=0))
         self.do(self.dependencies.close())
@@ -432,11 +438,19 @@ class Mcp:
         return "status", {"repository": request.repository, "failures": kind}
 
 
+class McpOverHttp(Mcp):
+    """The same tools, answered by the gateway itself."""
+
+    def __init__(self, running, *_):
+        self._agent = running.http_agent
+
+
 FACES = {
     "python client": PythonClient,
     "command line": CommandLine,
     "REST": Rest,
-    "mcp": Mcp,
+    "mcp over stdio": Mcp,
+    "mcp over http": McpOverHttp,
 }
 
 _ARGUMENTS = {

@@ -3,9 +3,9 @@
 A generated organisation: 50 repositories, each with a word that occurs nowhere else in its name,
 paths, symbols, content, refs, and failures; 20 principals with keys, groups, and entries in the
 access file; one team's repositories are under permission sync. A seeded sequence of requests goes
-through gRPC and HTTP, and some of it through the command line; labels, keys, the access file, and
-the permissions of the host change meanwhile. An oracle that shares no code with the product says
-what each principal sees, and filters the answers that an admin gets.
+through gRPC and HTTP, and some of it through the command line and MCP; labels, keys, the access
+file, and the permissions of the host change meanwhile. An oracle that shares no code with the
+product says what each principal sees, and filters the answers that an admin gets.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from tests.worlds import World
 SEED = 20_261_125
 #: Requests in all, which take about 50 s of processor time.
 REQUESTS = 10_000
-COMMANDS = 60
+COMMANDS, TOOLS = 60, 300
 #: Requests between two changes of rights.
 STEADY = 20
 
@@ -382,6 +382,20 @@ class Served:
             problem = {**answer.json(), "request_id": ""}
             return None, json.dumps(problem)
         return self._message(method, answer), answer.text
+
+    def tell(self, tool, arguments, authorization):
+        """Return whether a tool answered over MCP, and all that it told."""
+        called = {"name": tool, "arguments": arguments}
+        answer = self.http.post(
+            self.http.base_url.copy_with(path="/mcp"),
+            json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": called},
+            headers={
+                "authorization": authorization,
+                "accept": "application/json, text/event-stream",
+            },
+        )
+        assert answer.is_success, answer.text
+        return '"isError":false' in answer.text.replace(" ", ""), answer.text
 
     def _message(self, method, answer):
         """The answer as the message of gRPC, which the oracle knows."""
@@ -776,3 +790,32 @@ def test_no_command_prints_anything_hidden(served, capsys, monkeypatch):
         printed += bool(told.out)
 
     assert printed > COMMANDS / 4
+
+
+def test_no_tool_tells_anything_hidden(served):
+    made, gateway = served
+    asking = Asking(made)
+    answered = Counter()
+    for number in range(TOOLS):
+        if number % STEADY == 0:
+            made.change()
+        caller, one = made.dice.choice(made.callers), asking.repo()
+        tool, given = made.dice.choice(
+            [
+                ("search", {"query": asking.text(), "top_k": 50, "structured": True}),
+                ("search", {"query": "load", "repositories": [one.name]}),
+                ("context", {"query": "how to load"}),
+                ("similar", {"path": "lib/store.py", "line": 2, "repository": one.name}),
+                ("read", {"path": "lib/store.py", "repository": one.name}),
+                ("explain", {"subject": asking.subject()}),
+                ("graph", {"subject": asking.subject(), "reverse": True}),
+                ("status", {}),
+                ("status", {"repository": one.name, "failures": "all"}),
+                ("index", {"url": f"https://host.example/{one.name}", "wait_s": 0}),
+            ]
+        )
+        is_answer, text = gateway.tell(tool, given, caller.authorization)
+        assert_hidden(made, caller, json.dumps(given), text, made.visible(caller))
+        answered[tool] += is_answer
+
+    assert {tool for tool, count in answered.items() if count} >= {"search", "read", "status"}

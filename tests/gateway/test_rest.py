@@ -6,14 +6,11 @@ import asyncio
 import json
 import socket
 import ssl
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
-import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from codelode.backends.memory.call_limits import MemoryCallLimits
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings, require_private
 from gateway.api.rest import calls, problems
@@ -21,33 +18,7 @@ from gateway.api.rest.server import HttpServer
 from gateway.app import Gateway
 from gateway.service import audit_log
 from tests.authorities import Authority
-from tests.worlds import World
-
-TOKEN = "sesame"
-RIGHT = {"authorization": f"Bearer {TOKEN}"}
-FILES = {"src/a.py": "def load(store):\n    return store\n"}
-
-
-@asynccontextmanager
-async def serving(tmp_path, *, dependencies=None, limited=False, audit=None, **settings):
-    """A client, which sends the token, and its gateway: over one repository, or what is given."""
-    given = {"listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0", "token": TOKEN, **settings}
-    chosen = Settings(data=tmp_path, local_paths=str(tmp_path), **given)
-    world = World(chosen)
-    world.index("acme/app", FILES)
-    counts = MemoryCallLimits() if limited else None
-    served = dependencies or world.dependencies
-    gateway = Gateway(replace(served, settings=chosen, call_limits=counts, audit_log=audit))
-    await gateway.start()
-    scheme = "https" if chosen.tls_certificate else "http"
-    try:
-        async with httpx.AsyncClient(
-            base_url=f"{scheme}://127.0.0.1:{gateway.http_port}", headers=RIGHT, timeout=60
-        ) as client:
-            yield client, gateway
-    finally:
-        await gateway.stop(grace_s=0)
-        await world.dependencies.close()
+from tests.http_gateways import TOKEN, serving
 
 
 @pytest.fixture

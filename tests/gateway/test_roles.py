@@ -262,3 +262,56 @@ async def _status(client, method, path, operation):
         given["json"] = BODIES[operation]
     found = path.format(run_id="run", name="ci")
     return (await client.request(method, found, **given)).status_code
+
+
+# Over MCP
+
+#: Valid arguments of each tool, and the call that it makes.
+TOOLS = {
+    "search": ("Search", {"query": "load"}),
+    "similar": ("Similar", {"snippet": "load"}),
+    "context": ("Context", {"query": "load"}),
+    "read": ("ReadFile", {"path": "src/a.py"}),
+    "explain": ("Explain", {"subject": "load"}),
+    "graph": ("GetGraph", {"subject": "load"}),
+    "status": ("GetStatus", {}),
+    "index": ("StartRun", {"url": URL, "wait_s": 0}),
+}
+
+
+@pytest.mark.parametrize("role", [*Role, None], ids=str)
+async def test_every_tool_is_refused_to_the_roles_below_its_own(
+    dependencies, tmp_path, required, role
+):
+    listen = {"listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0"}
+    settings = Settings(**listen, data=tmp_path, token="not-used-by-this-test")
+    gateway = Gateway(replace(dependencies, settings=settings))
+    await gateway.start()
+    headers = {"accept": "application/json, text/event-stream"}
+    if role:
+        headers["authorization"] = f"Bearer {_key(dependencies, role)}"
+    address = f"http://127.0.0.1:{gateway.http_port}"
+    async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as client:
+        answers = {tool: await _told(client, tool, given) for tool, (_, given) in TOOLS.items()}
+        tools = await _asked(client, "tools/list")
+    await gateway.stop(grace_s=0)
+
+    if role is None:
+        assert {answer.status_code for answer in answers.values()} == {UNKNOWN}
+        assert tools.status_code == UNKNOWN
+        return
+    assert tools.text.count('"inputSchema"') == len(TOOLS)
+    denied = {tool for tool, answer in answers.items() if "requires the role" in answer.text}
+    assert denied == {
+        tool for tool, (call, _) in TOOLS.items() if not role.includes(required[call])
+    }
+    assert not [answer.text for answer in answers.values() if "internal error" in answer.text]
+
+
+async def _told(client, tool, arguments):
+    return await _asked(client, "tools/call", name=tool, arguments=arguments)
+
+
+async def _asked(client, method, **params):
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return await client.post("/mcp", json=body)

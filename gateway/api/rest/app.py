@@ -17,6 +17,7 @@ from starlette.routing import compile_path
 
 from codelode.errors import InvalidQuery, NotFound
 from gateway.access.webhooks import WebhookConnections
+from gateway.api.mcp import endpoint as mcp
 from gateway.api.rest import problems, webhooks
 from gateway.api.rest.answers import INTERNAL, answered
 from gateway.api.rest.calls import REQUEST_ID, Face
@@ -72,6 +73,7 @@ def application(face: Face) -> FastAPI:
     )
     hooks = webhooks.Webhooks(WebhookConnections(face.dependencies.settings.sources))
     app.add_api_route(webhooks.PATH, hooks.receive, methods=["POST"], include_in_schema=False)
+    app.router.routes.extend(mcp.routes())
     app.openapi = partial(_document, app)  # type: ignore[method-assign]
     return app
 

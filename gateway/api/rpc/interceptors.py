@@ -47,6 +47,11 @@ def caller() -> Principal:
     return _caller.get()
 
 
+def called_by(principal: Principal) -> None:
+    """Set the principal of the current call."""
+    _caller.set(principal)
+
+
 class Interceptor(aio.ServerInterceptor):
     """Wraps the handlers of our own services."""
 
@@ -85,7 +90,7 @@ class Interceptor(aio.ServerInterceptor):
         async def call(request: bytes, context: CallContext) -> Any:
             try:
                 async with self._calls.admitted(self._received(about, context)) as principal:
-                    _caller.set(principal)
+                    called_by(principal)
                     return await behaviour(about.decoded(request), context)
             except Exception as error:  # noqa: BLE001 - the process meets the world here
                 await _abort(context, error, about.request_id)
@@ -98,7 +103,7 @@ class Interceptor(aio.ServerInterceptor):
         async def call(request: bytes, context: CallContext) -> AsyncIterator[Any]:
             try:
                 async with self._calls.admitted(self._received(about, context)) as principal:
-                    _caller.set(principal)
+                    called_by(principal)
                     async for response in behaviour(about.decoded(request), context):
                         yield response
             except Exception as error:  # noqa: BLE001 - the process meets the world here

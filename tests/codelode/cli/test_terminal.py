@@ -13,7 +13,7 @@ import termios
 
 import pytest
 
-from codelode.cli import terminal
+from codelode.text.columns import cells
 from codelode.text.excerpts import wanted_terms
 from codelode.v1 import search_pb2
 
@@ -98,7 +98,7 @@ def test_lines_fit_the_terminal_and_show_their_match(on_terminal, gateway):
 
     lines = STYLE.sub("", on_terminal("search", "needle")).splitlines()[1:5]
 
-    assert all(terminal.cells(line) <= COLUMNS for line in lines)
+    assert all(cells(line) <= COLUMNS for line in lines)
     assert lines[0].startswith("1      x = 文文")
     assert [("needle" in line, line.endswith("…")) for line in lines] == [
         (False, True),

@@ -1,0 +1,26 @@
+"""Answer one HTTP request of an agent: streamable HTTP without sessions."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from codelode.mcp.server import Connect, make_server
+
+# The library would log two lines for each request.
+logging.getLogger("mcp").setLevel(logging.WARNING)
+
+
+async def serve(connect: Connect, *asgi: Any, max_body_bytes: int) -> None:
+    """Answer a request. `asgi`: the scope, and the functions that receive and send its parts.
+
+    The library's manager holds nothing between requests without sessions. It is therefore made for
+    one request, at whose end everything ends that the request has begun.
+    """
+    manager = StreamableHTTPSessionManager(
+        make_server(connect), stateless=True, max_request_body_size=max_body_bytes
+    )
+    async with manager.run():
+        await manager.handle_request(*asgi)

@@ -1,0 +1,1 @@
+"""The MCP face over HTTP: the tools of `codelode.mcp`, admitted and answered in this process."""

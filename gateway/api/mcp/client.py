@@ -1,0 +1,103 @@
+"""Give the tools a client whose calls are admitted and answered in this process.
+
+The tools are written for the client of the gateway. Its calls hold the messages of the gRPC API, so
+the services of that API answer them, and all faces give the same answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from fastapi import Request
+
+from codelode.client import calls
+from codelode.client.async_methods import Answer, AsyncMethods
+from codelode.client.calls import Call
+from codelode.errors import CodelodeError, Corrupt, TimedOut
+from gateway.api.rest.calls import TIMEOUT_S, Face, received_as
+from gateway.api.rpc.interceptors import called_by
+from gateway.api.rpc.services import GraphService, IndexService, SearchService
+from gateway.calls import Received
+from gateway.service.capabilities import FUNCTIONS
+
+if TYPE_CHECKING:
+    from codelode.client.watching import OnSilence
+    from codelode.model import Run
+
+#: The services that have the calls of the tools.
+SERVICES = {one.__name__: one for one in (SearchService, GraphService, IndexService)}
+
+
+class AdmittedClient(AsyncMethods):
+    """A client on behalf of the caller of an HTTP request; each call is admitted as such."""
+
+    def __init__(self, face: Face, request: Request, id: str) -> None:
+        self._face, self._request, self._id = face, request, id
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+    async def watch(
+        self, run: Run | str, *, on_silence: OnSilence | None = None
+    ) -> AsyncGenerator[Run, None]:
+        """Yield the run now and whenever it changes; a gateway that shuts down ends it."""
+        call = calls.watch_run(run)
+        async with (
+            self._admitted(call, lambda: None) as answers,
+            aclosing(answers(call.request, None)) as messages,
+        ):
+            async for message in messages:
+                yield call.read(message)
+
+    async def _send(self, call: Call[Answer]) -> Answer:
+        ends_at = time.monotonic() + TIMEOUT_S
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                async with self._admitted(call, lambda: ends_at - time.monotonic()) as answer:
+                    return call.read(await answer(call.request, None))
+        except TimeoutError:
+            told = f"there was no answer within {TIMEOUT_S:g} s; ask for less at once"
+            raise TimedOut(told) from None
+
+    @asynccontextmanager
+    async def _admitted(
+        self, call: Call[Any], remaining_s: Callable[[], float | None]
+    ) -> AsyncIterator[Callable[..., Any]]:
+        """Yield the method that answers the call, when the call may work.
+
+        A defect is told without its details, which the log has.
+        """
+        service, _, method = call.method.removeprefix("/codelode.v1.").partition("/")
+        try:
+            async with self._face.calls.admitted(self._received(method, remaining_s)) as principal:
+                called_by(principal)
+                yield getattr(SERVICES[service](self._face.dependencies), method)
+        except CodelodeError:
+            raise
+        except Exception:  # noqa: BLE001 - the process meets the world here
+            raise Corrupt(f"internal error {self._id}: the server's log has the details") from None
+
+    def _received(self, method: str, remaining_s: Callable[[], float | None]) -> Received:
+        received = received_as(
+            self._request, FUNCTIONS[method], self._id, remaining_s=remaining_s, code=outcome
+        )
+        return replace(received, face="mcp", method=method)
+
+
+def outcome(error: BaseException | None) -> str:
+    """Return the outcome of a call for the log line: the name of its error, or `ok`."""
+    return "ok" if error is None else type(error).__name__

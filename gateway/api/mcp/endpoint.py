@@ -1,0 +1,168 @@
+"""Answer requests to /mcp, and describe it to those who want to log in (RFC 9728).
+
+Every request brings its credentials; there are no sessions, so any gateway answers any request.
+The library takes seconds to import and 25 MB, and is therefore loaded by the first request of a
+known caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from importlib import import_module
+from urllib.parse import urlsplit
+
+from fastapi import Request, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from codelode.errors import CodelodeError, Denied, InvalidQuery
+from codelode.loopback import is_address, is_loopback
+from codelode.settings import Settings, listed
+from gateway.api.mcp.client import AdmittedClient, outcome
+from gateway.api.rest import problems
+from gateway.api.rest.answers import answered
+from gateway.api.rest.calls import REQUEST_ID, Face, received_as
+from gateway.calls import request_id
+
+PATH = "/mcp"
+METADATA = "/.well-known/oauth-protected-resource"
+
+UNAUTHORIZED, METHOD_NOT_ALLOWED, MISDIRECTED = 401, 405, 421
+
+#: What the audit log and the request log call a request whose caller is refused.
+FUNCTION = "mcp"
+
+Serve = Callable[..., Awaitable[None]]
+
+
+def routes() -> Sequence[Route]:
+    """Return the routes of the face."""
+    return (
+        Route(PATH, Endpoint(), include_in_schema=False),
+        *(Route(at, _metadata, include_in_schema=False) for at in (METADATA + PATH, METADATA)),
+    )
+
+
+async def _metadata(request: Request) -> Response:
+    """Describe the endpoint to a client that has no credentials yet."""
+    settings = _face(request).dependencies.settings
+    try:
+        require_host(request, settings)
+    except CodelodeError as error:
+        return _refused(error, request_id(request.headers.get(REQUEST_ID)))
+    issuers = listed(settings.oidc_issuers)
+    about = {
+        "resource": _base(request) + PATH,
+        "resource_name": "codelode",
+        "bearer_methods_supported": ["header"],
+    }
+    return answered({**about, "authorization_servers": issuers} if issuers else about)
+
+
+class Endpoint:
+    """Answers the requests of agents, as an ASGI application."""
+
+    def __init__(self) -> None:
+        self._serve: Serve | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        id = request_id(request.headers.get(REQUEST_ID))
+        try:
+            await _require_known(request, id)
+        except Exception as error:  # noqa: BLE001 - the process meets the world here
+            await _refusal(request, error, id)(scope, receive, send)
+            return
+        serve = await self._loaded()
+        await serve(
+            lambda: AdmittedClient(_face(request), request, id),
+            *(scope, receive, send),
+            max_body_bytes=problems.MAX_BODY_BYTES,
+        )
+
+    async def _loaded(self) -> Serve:
+        if self._serve is None:
+            module = await asyncio.to_thread(import_module, "codelode.mcp.http")
+            self._serve = module.serve
+        return self._serve
+
+
+async def _require_known(request: Request, id: str) -> None:
+    """Raise an error unless the request is one of a known caller to this gateway."""
+    face = _face(request)
+    require_host(request, face.dependencies.settings)
+    received = received_as(request, FUNCTION, id, remaining_s=lambda: None, code=outcome)
+    await face.calls.require_known(replace(received, face="mcp"))
+    if request.method != "POST":
+        raise _MethodNotAllowed(
+            "method", f"{request.method[:20]} is not possible at {PATH}; use POST"
+        )
+
+
+def _refusal(request: Request, error: Exception, id: str) -> Response:
+    response = _refused(error, id)
+    if isinstance(error, _MethodNotAllowed):
+        response.headers["Allow"] = "POST"
+    if response.status_code == UNAUTHORIZED:
+        metadata = f"{_base(request)}{METADATA}{PATH}"
+        response.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{metadata}"'
+    return response
+
+
+def _base(request: Request) -> str:
+    """Return the URL under which the caller reaches the HTTP port."""
+    settings = _face(request).dependencies.settings
+    is_secret = settings.tls_certificate or settings.tls_terminated_by_proxy
+    return f"http{'s' if is_secret else ''}://{request.headers['host']}"
+
+
+def _face(request: Request) -> Face:
+    face: Face = request.app.state.face
+    return face
+
+
+class _MethodNotAllowed(InvalidQuery):
+    """The endpoint takes another method."""
+
+
+class _UnknownHost(InvalidQuery):
+    """The request is for another host."""
+
+
+def require_host(request: Request, settings: Settings) -> None:
+    """Raise an error if a page in a browser may have been led here by the name of its own host.
+
+    A name that its owner lets point to this machine is neither that of this machine nor one of the
+    settings; an address, such as 192.0.2.1, is no name.
+    """
+    known = listed(settings.http_hosts)
+    host = _host_of(f"//{request.headers.get('host', '')}")
+    if not (is_loopback(host) or is_address(host) or host in known):
+        raise _UnknownHost(
+            "Host", f"{host[:100]!r} is not the name of this gateway; add it to CODELODE_HTTP_HOSTS"
+        )
+    origin = request.headers.get("origin")
+    if origin is not None and not (is_loopback(_host_of(origin)) or _host_of(origin) in known):
+        raise Denied(
+            f"pages of {origin[:100]!r} may not call this gateway; add its host to "
+            "CODELODE_HTTP_HOSTS if they may"
+        )
+
+
+def _host_of(url: str) -> str:
+    """Return the host of a URL in lower case; empty if the URL is malformed."""
+    try:
+        parts = urlsplit(url)
+        return (parts.hostname or "").lower() if parts.port != 0 else ""
+    except ValueError:
+        return ""
+
+
+def _refused(error: Exception, id: str) -> Response:
+    told = problems.problem(error, request_id=id)
+    statuses: dict[type, int] = {_MethodNotAllowed: METHOD_NOT_ALLOWED, _UnknownHost: MISDIRECTED}
+    response = problems.response(replace(told, status=statuses.get(type(error), told.status)))
+    response.headers[REQUEST_ID] = id
+    return response

@@ -1,0 +1,39 @@
+"""A gateway with an HTTP port over one repository in memory, and a client of it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import httpx
+
+from codelode.backends.memory.call_limits import MemoryCallLimits
+from codelode.settings import Settings
+from gateway.app import Gateway
+from tests.worlds import World
+
+TOKEN = "sesame"
+RIGHT = {"authorization": f"Bearer {TOKEN}"}
+FILES = {"src/a.py": "def load(store):\n    return store\n"}
+
+
+@asynccontextmanager
+async def serving(tmp_path, *, dependencies=None, limited=False, audit=None, **settings):
+    """A client, which sends the token, and its gateway: over one repository, or what is given."""
+    given = {"listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0", "token": TOKEN, **settings}
+    chosen = Settings(data=tmp_path, local_paths=str(tmp_path), **given)
+    world = World(chosen)
+    world.index("acme/app", FILES)
+    counts = MemoryCallLimits() if limited else None
+    served = dependencies or world.dependencies
+    gateway = Gateway(replace(served, settings=chosen, call_limits=counts, audit_log=audit))
+    await gateway.start()
+    scheme = "https" if chosen.tls_certificate else "http"
+    try:
+        async with httpx.AsyncClient(
+            base_url=f"{scheme}://127.0.0.1:{gateway.http_port}", headers=RIGHT, timeout=60
+        ) as client:
+            yield client, gateway
+    finally:
+        await gateway.stop(grace_s=0)
+        await world.dependencies.close()
