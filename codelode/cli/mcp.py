@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from codelode.cli import printing
 from codelode.cli.options import address_option, default_server
 from codelode.environment import DEFAULT_DATA, TOKEN, client_settings, client_variables
 from codelode.errors import InvalidSettings, NotFound
+from codelode.loopback import is_unreadable_on_the_way
 
 if TYPE_CHECKING:
     from codelode.operations.agents import Agent, Change
@@ -63,11 +64,23 @@ def _serve(server: str | None) -> None:
 @mcp.command()
 @click.argument("agent", required=False)
 @click.option("--list", "is_list", is_flag=True, help="List the agents and their files.")
+@click.option(
+    "--http",
+    "url",
+    metavar="URL",
+    help="Let the agent call the gateway at this URL by HTTP instead of starting a command.",
+)
 @project_option
 @yes_option
 @click.pass_context
 def install(
-    context: click.Context, *, agent: str | None, is_list: bool, is_project: bool, yes: bool
+    context: click.Context,
+    *,
+    agent: str | None,
+    is_list: bool,
+    url: str | None,
+    is_project: bool,
+    yes: bool,
 ) -> None:
     """Tell AGENT to start `codelode mcp`: change its configuration after showing the change.
 
@@ -75,11 +88,15 @@ def install(
     variables such as CODELODE_DATA and CODELODE_TOKEN_FILE that are set now, become part of the
     entry; a token never does.
 
+    With --http, the entry names the URL. If CODELODE_TOKEN is set, the entry names that variable,
+    which must then be set when the agent starts; otherwise the agent logs in at the issuer.
+
     \b
     Examples:
       codelode mcp install --list
       codelode mcp install claude-code
       codelode mcp --server grpcs://search.example.com:50051 install codex --yes
+      codelode mcp install cursor --http https://search.example.com:50080
     """
     from codelode.operations.agents import installation
 
@@ -89,10 +106,8 @@ def install(
     chosen, path = _chosen(agent, is_project=is_project)
     assert context.parent is not None
     server = context.parent.params["server"]
-    entry = chosen.entry(_command(server), client_variables())
+    entry = _entry(chosen, server, url)
     change = installation(chosen, path, entry, records=_records())
-    if client_settings().token:
-        printing.note(f"{TOKEN} is not written: use CODELODE_TOKEN_FILE or `codelode login`")
     _make(change, yes=yes, done=f"{chosen.title} uses codelode from its next start on")
 
 
@@ -151,6 +166,31 @@ def _state(agent: Agent, path: Path) -> str:
 def _records() -> Path:
     """Return the folder of what undoes changes; the files of agents belong to no cluster."""
     return Path(DEFAULT_DATA).expanduser() / "agents"
+
+
+def _entry(agent: Agent, server: str | None, url: str | None) -> dict[str, Any]:
+    has_token = bool(client_settings().token)
+    if url is None:
+        if has_token:
+            printing.note(f"{TOKEN} is not written: use CODELODE_TOKEN_FILE or `codelode login`")
+        return agent.entry(_command(server), client_variables())
+    if server is not None:
+        raise click.UsageError("give --server or --http, not both")
+    if agent.http is None:
+        raise click.UsageError(f"{agent.title} starts commands alone; omit --http")
+    return agent.http.entry(_endpoint(url), TOKEN if has_token else "")
+
+
+def _endpoint(url: str) -> str:
+    """Return the URL with its path, which may be left out."""
+    from urllib.parse import urlsplit
+
+    if not is_unreadable_on_the_way(url):
+        raise click.UsageError(
+            f"{url!r}: the agent sends its token there; give https://HOST:PORT, or "
+            "http://127.0.0.1:PORT on this machine"
+        )
+    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
 
 
 def _command(server: str | None) -> list[str]:

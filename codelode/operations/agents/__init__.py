@@ -1,4 +1,4 @@
-"""Configure agents on this machine to start `codelode mcp`, and undo that.
+"""Configure agents on this machine to use codelode, and undo that.
 
 Each agent reads a JSON or TOML file of the user or of a project. A change adds, replaces, or
 removes one entry in the text of that file and keeps everything else in it, comments too. The text

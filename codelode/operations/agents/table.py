@@ -13,6 +13,25 @@ from codelode.operations.agents import json_text, toml_text
 
 
 @dataclass(frozen=True, slots=True)
+class HttpForm:
+    """Says how an entry names a server that is reached by HTTP."""
+
+    variable: str  # stands for the value of the variable `{}` in a header
+    url: str = "url"
+    fixed: dict[str, str] = field(default_factory=dict)
+    token: str = ""  # the key of a variable with a token; empty: the entry has headers
+
+    def entry(self, url: str, token: str) -> dict[str, Any]:
+        """Return the entry for the URL; `token` is the variable with the token, empty for none."""
+        made: dict[str, Any] = {**self.fixed, self.url: url}
+        if token and self.token:
+            made[self.token] = token
+        elif token:
+            made["headers"] = {"Authorization": f"Bearer {self.variable.format(token)}"}
+        return made
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """Says where an agent reads which servers to start, and in which form."""
 
@@ -24,6 +43,7 @@ class Agent:
     form: ModuleType = json_text
     fixed: dict[str, str] = field(default_factory=dict)  # what an entry has besides the command
     home: str = ""  # the variable that takes the place of the first folder of `user`
+    http: HttpForm | None = None  # None: it starts commands alone
 
     def file(self, project: Path | None) -> Path | None:
         """Return the file of the user, or that of the project if one is given."""
@@ -46,7 +66,14 @@ _SETTINGS = "Library/Application Support" if sys.platform == "darwin" else ".con
 AGENTS = {
     agent.name: agent
     for agent in (
-        Agent("claude-code", "Claude Code", ".claude.json", ".mcp.json", home="CLAUDE_CONFIG_DIR"),
+        Agent(
+            "claude-code",
+            "Claude Code",
+            ".claude.json",
+            ".mcp.json",
+            home="CLAUDE_CONFIG_DIR",
+            http=HttpForm("${{{}}}", fixed={"type": "http"}),
+        ),
         Agent("claude-desktop", "Claude Desktop", f"{_SETTINGS}/Claude/claude_desktop_config.json"),
         Agent(
             "codex",
@@ -56,9 +83,22 @@ AGENTS = {
             section="mcp_servers",
             form=toml_text,
             home="CODEX_HOME",
+            http=HttpForm("", token="bearer_token_env_var"),
         ),
-        Agent("cursor", "Cursor", ".cursor/mcp.json", ".cursor/mcp.json"),
-        Agent("gemini", "Gemini CLI", ".gemini/settings.json", ".gemini/settings.json"),
+        Agent(
+            "cursor",
+            "Cursor",
+            ".cursor/mcp.json",
+            ".cursor/mcp.json",
+            http=HttpForm("${{env:{}}}"),
+        ),
+        Agent(
+            "gemini",
+            "Gemini CLI",
+            ".gemini/settings.json",
+            ".gemini/settings.json",
+            http=HttpForm("${{{}}}", "httpUrl"),
+        ),
         Agent(
             "vscode",
             "VS Code",
@@ -66,7 +106,13 @@ AGENTS = {
             ".vscode/mcp.json",
             section="servers",
             fixed={"type": "stdio"},
+            http=HttpForm("${{env:{}}}", fixed={"type": "http"}),
         ),
-        Agent("windsurf", "Windsurf", ".codeium/windsurf/mcp_config.json"),
+        Agent(
+            "windsurf",
+            "Windsurf",
+            ".codeium/windsurf/mcp_config.json",
+            http=HttpForm("${{env:{}}}", "serverUrl"),
+        ),
     )
 }

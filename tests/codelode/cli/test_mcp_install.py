@@ -292,6 +292,54 @@ def test_no_token_is_written_and_the_user_is_told(codelode, home, monkeypatch):
     assert json.loads(text)["mcpServers"]["codelode"]["env"]["CODELODE_TOKEN_FILE"] == "/x/token"
 
 
+HTTP_ENTRIES = {
+    "claude-code": {
+        "type": "http",
+        "url": "https://x/mcp",
+        "headers": {"Authorization": "Bearer ${CODELODE_TOKEN}"},
+    },
+    "codex": {"url": "https://x/mcp", "bearer_token_env_var": "CODELODE_TOKEN"},
+    "cursor": {
+        "url": "https://x/mcp",
+        "headers": {"Authorization": "Bearer ${env:CODELODE_TOKEN}"},
+    },
+    "gemini": {
+        "httpUrl": "https://x/mcp",
+        "headers": {"Authorization": "Bearer ${CODELODE_TOKEN}"},
+    },
+    "vscode": {
+        "type": "http",
+        "url": "https://x/mcp",
+        "headers": {"Authorization": "Bearer ${env:CODELODE_TOKEN}"},
+    },
+    "windsurf": {
+        "serverUrl": "https://x/mcp",
+        "headers": {"Authorization": "Bearer ${env:CODELODE_TOKEN}"},
+    },
+}
+
+
+@pytest.mark.parametrize("agent", HTTP_ENTRIES)
+def test_an_agent_is_told_the_url_and_the_variable_with_the_token(
+    codelode, home, agent, monkeypatch
+):
+    path, form = AGENTS[agent].file(None), AGENTS[agent].form
+    told = codelode("mcp", "install", agent, "--http", "http://127.0.0.1:50080/", "--yes")
+    without = form.read(path.read_text())[AGENTS[agent].section]["codelode"]
+    monkeypatch.setenv("CODELODE_TOKEN", "secret-of-mine")
+    codelode("mcp", "install", agent, "--http", "https://x", "--yes")
+    text = path.read_text()
+
+    assert told.status == 0, told.err
+    assert "http://127.0.0.1:50080/mcp" in without.values()
+    assert not {"headers", "bearer_token_env_var"} & without.keys()
+    assert form.read(text)[AGENTS[agent].section]["codelode"] == HTTP_ENTRIES[agent]
+    assert "secret-of-mine" not in text
+
+    assert codelode("mcp", "uninstall", agent, "--yes").status == 0
+    assert not path.exists()
+
+
 BROKEN = {
     "broken JSON": (
         "cursor",
@@ -329,6 +377,10 @@ def test_a_file_that_cannot_be_changed_safely_stays_as_it_is(codelode, home, age
         (["install", "windsurf", "--project"], "Windsurf has no file for a project"),
         (["install", "cursor"], "there is no terminal to confirm on; give --yes"),
         (["uninstall", "cursor"], "Cursor does not use codelode"),
+        (["install", "claude-desktop", "--http", "https://x"], "starts commands alone"),
+        (["install", "cursor", "--http", "http://x"], "give https://HOST:PORT"),
+        (["install", "cursor", "--http", "x:50080"], "give https://HOST:PORT"),
+        (["--server", "x:1", "install", "cursor", "--http", "https://x"], "not both"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_remedy(codelode, home, args, says):
