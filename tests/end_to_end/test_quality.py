@@ -10,46 +10,22 @@ When a change of ranking is meant, or a package is updated, write them anew:
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import sysconfig
-from pathlib import Path
 
 import pytest
 
 from codelode.operations.evaluation import judged
-
-JUDGED = Path(__file__).parent / "judged"
-QUERIES = JUDGED / "queries.json"
-
-#: Repository → packages, files of `lib-rt` alone of mypyc: the rest is compiled or no C.
-PACKAGES = {
-    "judged/celery": ("celery",),
-    "judged/kombu": ("kombu",),
-    "judged/click": ("click",),
-    "judged/httpx": ("httpx", "httpcore"),
-    "judged/structlog": ("structlog",),
-    "judged/flower": ("flower",),
-    "judged/mypyc": ("mypyc/lib-rt",),
-}
-
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.so", "*.min.*", "base64")
+from tests.judged_packages import JUDGED, PACKAGES, QUERIES, commit_packages
 
 
 @pytest.fixture(scope="session")
 def asked(cluster, tmp_path_factory):
     """The cluster with the packages indexed."""
     folder = tmp_path_factory.mktemp("judged")
-    installed = Path(sysconfig.get_path("purelib"))
+    commit_packages(folder)
     with cluster.client() as client:
-        runs = []
-        for name, packages in PACKAGES.items():
-            source = folder / name
-            for package in packages:
-                shutil.copytree(installed / package, source / package, ignore=LEFT_OUT)
-            _commit(source)
-            runs.append(client.index(str(source), name=name, wait=False))
+        runs = [client.index(str(folder / name), name=name, wait=False) for name in PACKAGES]
         for run in runs:
             *_, last = client.watch(run)
             assert (last.state.value, last.failed) == ("complete", 0)
@@ -95,9 +71,3 @@ def test_every_language_and_kind_of_query_is_asked():
     assert {query.language for query in queries} == {"python", "javascript", "c"}
     assert {query.category for query in queries} == {"symbol", "semantic", "architecture"}
     assert len({(query.repository, query.text) for query in queries}) == len(queries) >= 60
-
-
-def _commit(folder):
-    who = ("-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=no")
-    for command in (("init", "-q"), ("add", "--all"), ("commit", "-q", "-m", "as installed")):
-        subprocess.run(["git", *who, *command], cwd=folder, check=True, capture_output=True)
