@@ -13,14 +13,12 @@ from codelode.mcp.server import Connect, make_server
 logging.getLogger("mcp").setLevel(logging.WARNING)
 
 
-async def serve(connect: Connect, *asgi: Any, max_body_bytes: int) -> None:
+async def serve(connect: Connect, *asgi: Any) -> None:
     """Answer a request. `asgi`: the scope, and the functions that receive and send its parts.
 
     The library's manager holds nothing between requests without sessions. It is therefore made for
     one request, at whose end everything ends that the request has begun.
     """
-    manager = StreamableHTTPSessionManager(
-        make_server(connect), stateless=True, max_request_body_size=max_body_bytes
-    )
+    manager = StreamableHTTPSessionManager(make_server(connect), stateless=True)
     async with manager.run():
         await manager.handle_request(*asgi)

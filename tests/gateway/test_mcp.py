@@ -207,6 +207,26 @@ async def test_a_body_over_a_megabyte_is_refused(client):
     response = await post(client, call("search", query="x" * MAX_BODY_BYTES))
 
     assert response.status_code == 413
+    assert "ask for less at once" in response.json()["detail"]
+
+
+async def test_a_body_that_does_not_end_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("gateway.api.mcp.endpoint.TIMEOUT_S", 0.2)
+    async with serving(tmp_path) as (_, gateway), asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.http_port)
+        head = {
+            "host": "localhost",
+            "authorization": f"Bearer {TOKEN}",
+            "content-type": "application/json",
+            "content-length": "100",
+            **ACCEPTED,
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+        writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n{{".encode())
+        status = await reader.readline()
+        writer.close()
+
+    assert status == b"HTTP/1.1 504 Gateway Timeout\r\n"
 
 
 @pytest.mark.parametrize(

@@ -366,6 +366,44 @@ async def test_calls_over_http_are_in_the_audit_log(tmp_path):
     ]
 
 
+# Connections that keep the gateway waiting
+
+HEAD = b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", HEAD], ids=["nothing", "a byte", "a part"])
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "later"])
+async def test_a_connection_that_withholds_headers_is_closed(tmp_path, monkeypatch, sent, is_first):
+    monkeypatch.setattr("gateway.api.rest.server.HEADERS_S", 0.2)
+    monkeypatch.setattr("gateway.api.rest.server.KEEP_ALIVE_S", 1)
+    async with serving(tmp_path) as (_, gateway), asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.http_port)
+        if not is_first:
+            writer.write(HEAD + b"\r\n")
+            assert await reader.readuntil(b'serving"}')
+        writer.write(sent)
+        assert await reader.read() == b""  # all that comes until the gateway closes
+        writer.close()
+
+
+async def test_a_connection_at_work_stays_open_for_longer_than_headers_may_take(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("gateway.api.rest.server.HEADERS_S", 0.2)
+    async with serving(tmp_path) as (client, gateway), asyncio.timeout(60):
+        run = (await client.post("/api/v1/runs", json={"url": "https://host.example/a/b"})).json()
+        async with client.stream("GET", f"/api/v1/runs/{run['id']}/events") as response:
+            following = events(response)
+            assert (await anext(following))[0] == "run"
+            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.http_port)
+            assert await reader.read() == b""  # one that was opened later is closed
+            writer.close()
+            await client.post(f"/api/v1/runs/{run['id']}/cancel")
+            rest = [name async for name, _ in following]
+
+    assert rest == ["run", "end"]
+
+
 # The address
 
 

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from codelode.errors import InvalidSettings
 
@@ -16,6 +17,9 @@ from codelode.errors import InvalidSettings
 MAX_CONNECTIONS = 1_000
 #: Longest time between two requests on a connection, seconds; load balancers wait less.
 KEEP_ALIVE_S = 65
+#: Time within which a connection must bring the headers of its first request, and of a later one
+#: that has begun, seconds; the server itself waits for ever.
+HEADERS_S = 10.0
 
 
 class HttpServer:
@@ -59,10 +63,40 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
 
+class _Protocol(H11Protocol):
+    """A connection that is closed if it keeps the server waiting for the headers of a request."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is not before:
+            self._stop_waiting()
+        elif self._late is None and (before is None or before.response_complete):
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._late = self.loop.call_later(HEADERS_S, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
 def _configuration(app: FastAPI, context: ssl.SSLContext | None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=_Protocol,
         ws="none",
         log_config=None,
         log_level="error",  # each call has a line of ours
