@@ -149,7 +149,8 @@ def test_every_setting_can_be_set_in_the_environment_file(services):
         *("redis_bin", "redis_memory_mb", "token_file"),
     }
     of_the_gateway = {
-        *("listen", "http_listen", "listen_mtls", "health_listen", "token", "access_file"),
+        *("listen", "http_listen", "http_hosts", "listen_mtls", "health_listen"),
+        *("token", "access_file"),
         *("tls_certificate", "tls_key", "tls_client_ca", "tls_terminated_by_proxy"),
         "published_host",
         *(name for name in Settings.model_fields if name.startswith("oidc_")),
