@@ -44,7 +44,7 @@ from gateway.access.identity import Authenticator
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
-from gateway.access.webhooks import Webhooks
+from gateway.access.webhooks import WebhookConnections, Webhooks
 from gateway.api.rpc.interceptors import Interceptor
 from gateway.api.rpc.services import AccessService, GraphService, IndexService, SearchService
 from gateway.caching_embedder import CachingEmbedder
@@ -235,7 +235,12 @@ class Gateway:
     async def _start_http(self, http: HttpServer, certificate: ServerCertificate | None) -> None:
         from gateway.api.rest import app, calls
 
-        face = calls.Face(self._dependencies, self._calls, lambda: self._health.is_healthy)
+        face = calls.Face(
+            self._dependencies,
+            self._calls,
+            lambda: self._health.is_healthy,
+            WebhookConnections(self._settings.sources),
+        )
         context = certificate.context() if certificate is not None else None
         await http.start(app.application(face), context)
 

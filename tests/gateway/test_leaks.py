@@ -59,6 +59,7 @@ from gateway.access.identity import Identity
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
+from gateway.access.webhooks import WebhookConnections
 from gateway.api.rest.app import application
 from gateway.api.rest.calls import Face
 from gateway.api.rest.server import HttpServer
@@ -356,7 +357,9 @@ class Served:
         port = self._server.add_insecure_port("127.0.0.1:0")
         await self._server.start()
         self._rest = HttpServer("127.0.0.1:0")
-        await self._rest.start(application(Face(given, calls, lambda: True)), None)
+        await self._rest.start(
+            application(Face(given, calls, lambda: True, WebhookConnections(""))), None
+        )
         return port
 
     def ask(self, method, request, authorization, *, face=None):

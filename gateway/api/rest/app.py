@@ -16,7 +16,6 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from codelode.errors import InvalidQuery, NotFound
-from gateway.access.webhooks import WebhookConnections
 from gateway.api.mcp import endpoint as mcp
 from gateway.api.rest import problems, webhooks
 from gateway.api.rest.answers import INTERNAL, answered
@@ -71,8 +70,9 @@ def application(face: Face) -> FastAPI:
         responses={503: {"description": "It does not serve.", "model": dict[str, str]}},
         openapi_extra={"security": []},
     )
-    hooks = webhooks.Webhooks(WebhookConnections(face.dependencies.settings.sources))
-    app.add_api_route(webhooks.PATH, hooks.receive, methods=["POST"], include_in_schema=False)
+    app.add_api_route(
+        webhooks.PATH, webhooks.Webhooks().receive, methods=["POST"], include_in_schema=False
+    )
     app.router.routes.extend(mcp.routes())
     app.openapi = partial(_document, app)  # type: ignore[method-assign]
     return app

@@ -16,6 +16,7 @@ from starlette.types import Message, Receive
 from codelode.access import Principal
 from codelode.errors import TimedOut
 from gateway.access.identity import Credentials
+from gateway.access.webhooks import WebhookConnections
 from gateway.api.rest import problems
 from gateway.calls import Calls, Received, request_id
 from gateway.service import Dependencies
@@ -37,6 +38,7 @@ class Face:
     dependencies: Dependencies
     calls: Calls
     is_healthy: Callable[[], bool]
+    webhooks: WebhookConnections
 
 
 @dataclass(frozen=True, slots=True)

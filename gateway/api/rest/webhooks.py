@@ -43,10 +43,9 @@ REFUSED = (
 
 
 class Webhooks:
-    """The route of the webhooks, and what it needs."""
+    """Receives deliveries; holds the places of those that are being read."""
 
-    def __init__(self, connections: WebhookConnections) -> None:
-        self._connections = connections
+    def __init__(self) -> None:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def receive(self, request: Request) -> Response:
@@ -59,22 +58,12 @@ class Webhooks:
         async with self._places:
             body = await _body(request)
             name = request.path_params["connection"]
-            connection = await asyncio.to_thread(self._signed, name, request.headers, body)
+            known = request.app.state.face.webhooks
+            connection = await asyncio.to_thread(_signed, known, name, request.headers, body)
         try:
             return Response(status_code=await _delivered(request, id, connection, body))
         except Unauthenticated:
             raise Unauthenticated(REFUSED) from None
-
-    def _signed(self, name: str, headers: Mapping[str, str], body: bytes) -> Connection | None:
-        """Return the connection if its secret has signed the delivery."""
-        found = self._connections.find(name)
-        # A name that is unknown takes as long as one that is not.
-        secret = found[1] if found is not None else b"unknown"
-        host = host_events.HOSTS[found[0].kind if found is not None else host_events.ANY]
-        is_signed = hmac.compare_digest(
-            host.given(headers).encode(), host.expected(secret, body).encode()
-        )
-        return found[0] if found is not None and is_signed else None
 
 
 async def _delivered(request: Request, id: str, connection: Connection | None, body: bytes) -> int:
@@ -95,6 +84,20 @@ async def _delivered(request: Request, id: str, connection: Connection | None, b
         acted = event is not None and await service.deliver(face.dependencies, caller, event)
         status.append(202 if acted else 204)
     return status[0]
+
+
+def _signed(
+    known: WebhookConnections, name: str, headers: Mapping[str, str], body: bytes
+) -> Connection | None:
+    """Return the connection if its secret has signed the delivery."""
+    found = known.find(name)
+    # A name that is unknown takes as long as one that is not.
+    secret = found[1] if found is not None else b"unknown"
+    host = host_events.HOSTS[found[0].kind if found is not None else host_events.ANY]
+    is_signed = hmac.compare_digest(
+        host.given(headers).encode(), host.expected(secret, body).encode()
+    )
+    return found[0] if found is not None and is_signed else None
 
 
 async def _body(request: Request) -> bytes:
