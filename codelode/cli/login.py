@@ -6,14 +6,10 @@ code, which only this process can exchange for tokens (RFC 8252, with PKCE as in
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import secrets
 import webbrowser
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from time import monotonic
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import click
 
@@ -22,13 +18,13 @@ from codelode.client import login as logins
 from codelode.client.channel import checked
 from codelode.client.login import Login
 from codelode.environment import client_settings
-from codelode.errors import InvalidSettings, TimedOut, Unauthenticated
+from codelode.errors import InvalidSettings, TimedOut
+from codelode.openid_flow import SCOPES, LoginRequest, claims, code_of, endpoint, new_seed
 
 #: How long the user may take in the browser, seconds.
 WAIT_S = 300.0
 
 DEFAULT_CLIENT = "codelode"
-SCOPES = "openid email offline_access"
 
 server_option = click.option(
     "--server",
@@ -36,24 +32,6 @@ server_option = click.option(
     help="The gateway that the login is for. Default: CODELODE_SERVER, else the cluster that "
     "`codelode up` runs on this machine.",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Holds the secrets of one login: they connect the answer of the browser with this process."""
-
-    state: str
-    verifier: str
-    nonce: str
-
-    @classmethod
-    def new(cls) -> Request:
-        return cls(*(secrets.token_urlsafe(48) for _ in range(3)))
-
-    @property
-    def challenge(self) -> str:
-        digest = hashlib.sha256(self.verifier.encode()).digest()
-        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 @click.command()
@@ -96,7 +74,7 @@ def login(
     client = client_id or (before.client_id if before else DEFAULT_CLIENT)
     made = _logged_in(issuer, client, scope, opens_browser=not no_browser)
     logins.keep(address, made, data)
-    who = logins.claims(made.token)
+    who = claims(made.token)
     click.echo(f"logged in at {address} as {who.get('email') or who.get('sub')}")
     if not made.refresh_token:
         click.echo("the issuer gave no refresh token: the login ends with its token", err=True)
@@ -129,61 +107,19 @@ def _revoke(gone: Login) -> None:
 
 
 def _logged_in(issuer: str, client: str, scope: str, *, opens_browser: bool) -> Login:
-    found, request = logins.described(issuer), Request.new()
-    with _Callback(request.state) as callback:
-        query = {
-            "response_type": "code",
-            "client_id": client,
-            "redirect_uri": callback.url,
-            "scope": scope,
-            "state": request.state,
-            "nonce": request.nonce,
-            "code_challenge": request.challenge,
-            "code_challenge_method": "S256",
-            "prompt": "consent",  # without it, issuers give no refresh token
-        }
-        url = f"{_endpoint(found, 'authorization_endpoint')}?{urlencode(query)}"
+    found, request = logins.described(issuer), LoginRequest.of(new_seed())
+    with _Callback(request) as callback:
+        client_and_back = {"client_id": client, "redirect_uri": callback.url}
+        authorization = endpoint(found, "authorization_endpoint")
+        url = request.url(authorization, **client_and_back, scope=scope)
         click.echo(f"Log in with the browser: {url}", err=True)
         if opens_browser:
             webbrowser.open(url)
-        code = _code(callback.wait(), issuer)
-    form = {
-        "grant_type": "authorization_code",
-        "code": code,
-        "redirect_uri": callback.url,
-        "client_id": client,
-        "code_verifier": request.verifier,
-    }
-    endpoint = _endpoint(found, "token_endpoint")
-    token, refresh = _tokens(logins.post(endpoint, form), issuer, request.nonce)
-    return Login(issuer, client, endpoint, token, refresh)
-
-
-def _endpoint(found: dict[str, object], name: str) -> str:
-    url = found.get(name)
-    if not isinstance(url, str):
-        raise InvalidSettings(f"{found.get('issuer')} has no {name}: it cannot be used to log in")
-    return url
-
-
-def _code(answer: dict[str, str], issuer: str) -> str:
-    """Return the code that the browser brings. Raises Unauthenticated if it brings another."""
-    if answer.get("iss", issuer) != issuer:
-        raise Unauthenticated(f"the browser came back from another issuer, {answer['iss']!r}")
-    if "code" not in answer:
-        raise Unauthenticated(f"the issuer refuses the login: {logins.refusal(answer, 'code')}")
-    return answer["code"]
-
-
-def _tokens(answer: dict[str, object], issuer: str, nonce: str) -> tuple[str, str]:
-    """Return the token and the refresh token; the gateway checks the signature of the first."""
-    token = answer.get("id_token")
-    if not isinstance(token, str):
-        raise Unauthenticated(f"the issuer refuses the login: {logins.refusal(answer, 'id token')}")
-    said = logins.claims(token)
-    if said.get("iss") != issuer or said.get("nonce") != nonce:
-        raise Unauthenticated("the token that came is of another login; try again")
-    return token, str(answer.get("refresh_token") or "")
+        code = code_of(callback.wait(), issuer)
+    answering = endpoint(found, "token_endpoint")
+    answer = logins.post(answering, request.code_form(code, **client_and_back))
+    token, refresh = request.tokens(answer, issuer)
+    return Login(issuer, client, answering, token, refresh)
 
 
 class _Callback:
@@ -192,8 +128,8 @@ class _Callback:
     Without the state, which only this process and the browser know, nobody is let in.
     """
 
-    def __init__(self, state: str) -> None:
-        self._state = state
+    def __init__(self, request: LoginRequest) -> None:
+        self._request = request
         self._answer: dict[str, str] | None = None
         self._server = HTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}/callback"
@@ -212,8 +148,7 @@ class _Callback:
         """Return whether this is the browser, with the parameters that `wait` returns."""
         parts = urlsplit(path)
         found = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        state = found.get("state", "").encode()
-        if parts.path != "/callback" or not secrets.compare_digest(state, self._state.encode()):
+        if parts.path != "/callback" or not self._request.has_state(found.get("state", "")):
             return False
         self._answer = found
         return True

@@ -8,7 +8,6 @@ imports none of the server's libraries.
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
@@ -23,6 +22,7 @@ from codelode.cluster import login_file, run_dir
 from codelode.errors import InvalidSettings, Unauthenticated, Unavailable
 from codelode.files import make_private, replace_text
 from codelode.loopback import is_unreadable_on_the_way
+from codelode.openid_flow import claims, refresh_form, refusal
 
 #: A token is renewed when less than this is left, seconds.
 RENEW_S = 60.0
@@ -72,12 +72,7 @@ def _refreshed(address: str, login: Login | None) -> Login:
     remedy = f"log in again: codelode login --server {address}"
     if login is None or not login.refresh_token:
         raise Unauthenticated(f"the login at {address} has ended; {remedy}")
-    form = {
-        "grant_type": "refresh_token",
-        "refresh_token": login.refresh_token,
-        "client_id": login.client_id,
-    }
-    answer = post(login.token_endpoint, form)
+    answer = post(login.token_endpoint, refresh_form(login.refresh_token, login.client_id))
     if "id_token" not in answer:
         raise Unauthenticated(
             f"the login at {address} has ended ({refusal(answer, 'id token')}); {remedy}"
@@ -126,16 +121,6 @@ def _changing(data: Path) -> Iterator[dict[str, Login]]:
             replace_text(login_file(data), json.dumps(listed, indent=2))
 
 
-def claims(token: str) -> dict[str, Any]:
-    """Return the claims of a token, which the gateway checks; {}: they cannot be read."""
-    try:
-        part = token.split(".")[1]
-        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except (IndexError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 # The issuer
 
 
@@ -153,11 +138,6 @@ def described(issuer: str) -> dict[str, Any]:
 def post(url: str, form: Mapping[str, str]) -> dict[str, Any]:
     """Return the answer of an endpoint, which may be an error as RFC 6749 has it."""
     return _object(url, _answer(url, form))
-
-
-def refusal(answer: Mapping[str, object], missing: str) -> str:
-    """Return why an answer lacks what is `missing`, in the words of the issuer if it gives any."""
-    return str(answer.get("error_description") or answer.get("error") or f"no {missing} came")
 
 
 def tell(url: str, form: Mapping[str, str]) -> None:

@@ -55,7 +55,7 @@ def excerpt(hit: Hit, query: str, *, context: int | None = None, look: Look = PL
     size, lead = (EXCERPT_LINES, LEAD_LINES) if context is None else (2 * context + 1, context)
     start, end = 0, len(code)
     if len(code) > (MAX_LINES if context is None else size):
-        start = _best_start(code, wanted, size=size, lead=lead, otherwise=hit.line - first)
+        start = best_start(code, wanted, size=size, lead=lead, otherwise=hit.line - first)
         end = start + size
     width = len(str(first + end - 1))
     room = max(1, look.columns - width - 2)
@@ -74,7 +74,7 @@ def wanted_terms(query: str) -> frozenset[str]:
     return found - STOPWORDS or found
 
 
-def _best_start(
+def best_start(
     code: Sequence[str], wanted: frozenset[str], *, size: int, lead: int, otherwise: int
 ) -> int:
     """Return the index of the line where the excerpt with most of the wanted terms begins.
@@ -110,7 +110,7 @@ def _fitted(line: str, wanted: frozenset[str], room: int, look: Look) -> str:
         text = text.expandtabs(look.tab_columns)
     if cells(text) <= room:
         return _marked(text, wanted, look)
-    found, end = next(_matches(text, wanted), (0, 0))
+    found, end = next(matches(text, wanted), (0, 0))
     start = max(0, found - room // 4) if cells(text[:end]) >= room else 0
     before = "…" if start else ""
     part = prefix(text[start:], room - 1 - len(before))
@@ -120,13 +120,13 @@ def _fitted(line: str, wanted: frozenset[str], room: int, look: Look) -> str:
 
 def _marked(text: str, wanted: frozenset[str], look: Look) -> str:
     shown, done = [], 0
-    for start, end in _matches(text, wanted):
+    for start, end in matches(text, wanted):
         shown += [text[done:start], look.match(text[start:end])]
         done = end
     return "".join((*shown, text[done:]))
 
 
-def _matches(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
+def matches(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield the spans of the wanted terms, in order: whole identifiers, or words inside them."""
     at = 0
     for identifier in identifiers(text):

@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from codelode.backends.documents import WebDocuments
-from codelode.cli.login import Request
 from codelode.client import login as logins
 from codelode.client.login import Login
+from codelode.openid_flow import LoginRequest
 from codelode.settings import Settings
 from gateway.access.identity import Credentials
 from gateway.access.openid import OpenIdConnect
@@ -133,7 +133,7 @@ def test_nobody_else_answers_in_place_of_the_browser(gateway, issuer, logging_in
     assert "as ann@example.org" in out
     (form,) = issuer.forms
     assert (form["code"], form["redirect_uri"]) == (["right"], [back])
-    assert Request("", form["code_verifier"][0], "").challenge == asked["code_challenge"]
+    assert LoginRequest("", form["code_verifier"][0], "").challenge == asked["code_challenge"]
 
 
 @pytest.mark.parametrize(
