@@ -443,6 +443,28 @@ class CallLimits(Protocol):
         """Release connections."""
 
 
+class ExpiringValues(Protocol):
+    """Values that end by themselves, by name: the sessions of browsers, and single-use links."""
+
+    async def put(self, name: str, value: bytes, *, ttl_s: float) -> None:
+        """Store the value in place of an earlier one. Raises Busy if there is no memory for it."""
+
+    async def add(self, name: str, value: bytes, *, ttl_s: float) -> bool:
+        """Store the value and return True, or return False if the name has one."""
+
+    async def replace(self, name: str, value: bytes) -> None:
+        """Replace the value if the name still has one; it ends when the earlier one would have."""
+
+    async def get(self, name: str) -> bytes | None:
+        """Return the value, or None if there is none or it has ended."""
+
+    async def take(self, name: str) -> bytes | None:
+        """Remove the value and return it; of concurrent callers, one gets it."""
+
+    async def close(self) -> None:
+        """Release connections."""
+
+
 class StageOutputs(Protocol):
     """The results that stages leave for later stages, per file of a run.
 
@@ -498,6 +520,12 @@ class Documents(Protocol):
 
     def get(self, url: str) -> dict[str, object]:
         """Return the JSON object at the URL. Raises Unavailable if it cannot be had."""
+
+    def post(self, url: str, form: Mapping[str, str]) -> dict[str, object]:
+        """Return the JSON object that answers a form, also one that refuses it (status 4xx).
+
+        Raises Unavailable if it cannot be had.
+        """
 
 
 class PermissionStates(Protocol):

@@ -24,6 +24,7 @@ from codelode.environment import DEFAULT_DATA, DEFAULT_SERVER, PREFIX
 from codelode.errors import InvalidSettings
 from codelode.files import read_secret
 from codelode.loopback import is_loopback, is_unreadable_on_the_way
+from codelode.openid_flow import SCOPES
 
 #: Variables that are read by Compose, by `codelode up` for its processes, and by the tests.
 _READ_ELSEWHERE = ("bind", "port", "version", "cluster", "test_image")
@@ -191,6 +192,27 @@ class Settings(BaseSettings):
     oidc_admins: str = Field(
         default="",
         description="Groups whose members have the role admin, separated by commas.",
+    )
+    oidc_client_id: str = Field(
+        default="",
+        description="Id under which the issuers know the web page, whose redirect URI there is "
+        "its address followed by /sign-in/callback; empty: CODELODE_OIDC_AUDIENCE.",
+    )
+    oidc_client_secret: SecretStr = Field(
+        default=SecretStr(""),
+        description="Secret of that client; empty: the issuers require none, because the login "
+        "uses PKCE.",
+    )
+    oidc_scopes: str = Field(
+        default=SCOPES,
+        description="Scopes that the web page asks the issuers for, separated by spaces.",
+    )
+    session_hours: float = Field(
+        default=168.0,
+        ge=0.01,
+        le=8_760,
+        description="Longest time for which a browser stays signed in at the web page, hours. Its "
+        "credentials may end earlier.",
     )
     token_without_tls: bool = Field(
         default=False,
@@ -625,6 +647,10 @@ class Settings(BaseSettings):
         if given or not self.token_file:
             return given
         return read_secret(Path(self.token_file).expanduser())
+
+    def oidc_client(self) -> str:
+        """Return the id of the web page at the issuers."""
+        return self.oidc_client_id or self.oidc_audience
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a child process that has these settings."""

@@ -54,6 +54,7 @@ from gateway.jobs import CeleryJobs
 from gateway.service import Dependencies, audit_log, limits
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
+from gateway.sessions import sessions
 from gateway.state import Backends
 from gateway.tls import ServerCertificate, server_certificate
 
@@ -115,6 +116,7 @@ def connected(settings: Settings) -> Dependencies:
         keys=registry.api_keys(settings),
         permissions=registry.permission_states(settings),
         deliveries=registry.deliveries(settings),
+        sessions=sessions(settings, registry.expiring_values(settings), registry.documents()),
         call_limits=registry.call_limits(settings) if limits.are_on(settings) else None,
         audit_log=audit_log.opened(settings),
     )
@@ -234,6 +236,7 @@ class Gateway:
 
     async def _start_http(self, http: HttpServer, certificate: ServerCertificate | None) -> None:
         from gateway.api.rest import app, calls
+        from gateway.api.web.app import with_pages
 
         face = calls.Face(
             self._dependencies,
@@ -242,7 +245,7 @@ class Gateway:
             WebhookConnections(self._settings.sources),
         )
         context = certificate.context() if certificate is not None else None
-        await http.start(app.application(face), context)
+        await http.start(with_pages(app.application(face)), context)
 
     async def stop(self, *, grace_s: float = GRACE_S) -> None:
         """Shut down: report unhealthy, let load balancers react, end streams, finish calls."""
@@ -285,7 +288,8 @@ def _access(dependencies: Dependencies, file: AccessFile, hosts: HostReader) -> 
         Webhooks(),
         *_authenticators(settings),
     ]
-    access = Access(authenticators, Visibilities(dependencies.ledger, file.current, hosts))
+    visibilities = Visibilities(dependencies.ledger, file.current, hosts)
+    access = Access(authenticators, visibilities, dependencies.sessions)
     return GuardedAccess(access, dependencies.call_limits, limits.wrong_credentials(settings))
 
 

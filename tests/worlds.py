@@ -9,10 +9,12 @@ from functools import cache
 import numpy as np
 
 from codelode import tokens
+from codelode.backends.documents import WebDocuments
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.memory.deliveries import MemoryDeliveries
+from codelode.backends.memory.expiring_values import MemoryExpiringValues
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.packages import MemoryPackageIndex
@@ -41,6 +43,7 @@ from codelode.ports import PublishedPackages
 from gateway.service.coverage import CoverageReader
 from gateway.service.dependencies import Dependencies, Queue
 from gateway.service.published import Published
+from gateway.sessions import sessions
 from gateway.state import Backends
 from workers.parse import imports, parse
 
@@ -99,6 +102,10 @@ class ListedJobs:
             raise Unavailable("the job broker does not answer")
 
 
+def sessions_in_memory(settings):
+    return sessions(settings, MemoryExpiringValues(), WebDocuments())
+
+
 def blob(text):
     return BlobId(hashlib.sha1(text.encode()).hexdigest())
 
@@ -133,6 +140,7 @@ class World:
             keys=MemoryApiKeys(),
             permissions=MemoryPermissionStates(),
             deliveries=MemoryDeliveries(),
+            sessions=sessions_in_memory(settings),
         )
 
     def index(self, name, files, *, ref="main", failed=None, skipped=None):

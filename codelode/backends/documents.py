@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 
 import httpx
 
@@ -21,25 +22,34 @@ class WebDocuments:
     """Fetches documents by https; by http from this machine only. Follows no redirects."""
 
     def get(self, url: str) -> dict[str, object]:
-        if not is_unreadable_on_the_way(url):
-            raise Unavailable(f"{url} is not fetched: its URL must start with https://")
-        try:
-            content = _fetched(url)
-            found = json.loads(content)
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            raise Unavailable(f"{url} cannot be fetched: {exc or type(exc).__name__}") from exc
-        except (ValueError, RecursionError) as exc:
-            raise Unavailable(f"{url} is not a JSON document: {exc}") from exc
-        if not isinstance(found, dict):
-            raise Unavailable(f"{url} is not a JSON object")
-        return found
+        return _document(url)
+
+    def post(self, url: str, form: Mapping[str, str]) -> dict[str, object]:
+        return _document(url, form)
 
 
-def _fetched(url: str) -> bytes:
-    """Return the content, of which no more than the limit is read."""
+def _document(url: str, form: Mapping[str, str] | None = None) -> dict[str, object]:
+    if not is_unreadable_on_the_way(url):
+        raise Unavailable(f"{url} is not fetched: its URL must start with https://")
+    try:
+        content = _fetched(url, form)
+        found = json.loads(content)
+    except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        raise Unavailable(f"{url} cannot be fetched: {exc or type(exc).__name__}") from exc
+    except (ValueError, RecursionError) as exc:
+        raise Unavailable(f"{url} is not a JSON document: {exc}") from exc
+    if not isinstance(found, dict):
+        raise Unavailable(f"{url} is not a JSON object")
+    return found
+
+
+def _fetched(url: str, form: Mapping[str, str] | None) -> bytes:
+    """Return the content, of which no more than the limit is read; with a form, of its answer."""
     content, ends_at = bytearray(), time.monotonic() + TIMEOUT_S
-    with httpx.stream("GET", url, timeout=TIMEOUT_S, follow_redirects=False) as answer:
-        if answer.status_code != httpx.codes.OK:
+    method, data = ("GET", None) if form is None else ("POST", dict(form))
+    with httpx.stream(method, url, data=data, timeout=TIMEOUT_S, follow_redirects=False) as answer:
+        is_refusal = form is not None and answer.is_client_error and answer.status_code != 429
+        if answer.status_code != httpx.codes.OK and not is_refusal:
             raise Unavailable(f"{url} answers with status {answer.status_code}")
         for part in answer.iter_bytes():
             content += part

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Derivations,
         Documents,
         Embedder,
+        ExpiringValues,
         Inventory,
         LanguageModel,
         PackageIndex,
@@ -455,6 +456,14 @@ def call_limits(settings: Settings) -> CallLimits:
 
     client = connect_async(settings.redis_url)
     return RedisCallLimits(client, MemoryCallLimits(), organisation=settings.organisation)
+
+
+def expiring_values(settings: Settings) -> ExpiringValues:
+    """Return the values that end by themselves, which all gateways share."""
+    from codelode.backends.redis.connection import connect_async
+    from codelode.backends.redis.expiring_values import RedisExpiringValues
+
+    return RedisExpiringValues(connect_async(settings.redis_url))
 
 
 def stage_outputs(settings: Settings) -> StageOutputs:

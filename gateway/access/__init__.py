@@ -15,6 +15,7 @@ from codelode.errors import CodelodeError, Unauthenticated, Unavailable
 from gateway.access.identity import Authenticator, Credentials
 from gateway.access.shared_token import NO_TOKEN
 from gateway.access.visibility import Visibilities
+from gateway.sessions import Sessions
 
 #: Interval at which the rights of the callers of streams are checked again, seconds.
 RECHECK_S = 2.0
@@ -25,12 +26,23 @@ REDUCED = "your rights were reduced during the call; repeat it"
 class Access:
     """Finds the principal of a call by the first authenticator that knows its credentials."""
 
-    def __init__(self, authenticators: Sequence[Authenticator], visibilities: Visibilities) -> None:
+    def __init__(
+        self,
+        authenticators: Sequence[Authenticator],
+        visibilities: Visibilities,
+        sessions: Sessions | None = None,
+    ) -> None:
         self._authenticators = tuple(authenticators)
         self._visibilities = visibilities
+        self._sessions = sessions
 
     async def principal(self, credentials: Credentials) -> Principal:
-        """Return the principal. Raises Unauthenticated, or Unavailable if it cannot be checked."""
+        """Return the principal. Raises Unauthenticated, or Unavailable if it cannot be checked.
+
+        A session is as good as the authorization that it was opened with, at every single call.
+        """
+        if credentials.session and self._sessions is not None:
+            credentials = Credentials(await self._sessions.authorization(credentials.session))
         for authenticator in self._authenticators:
             found = await authenticator.identity(credentials)
             if found is not None:

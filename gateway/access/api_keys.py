@@ -17,8 +17,8 @@ from codelode import api_keys
 from codelode.api_keys import USE_INTERVAL_S, ApiKey
 from codelode.errors import CodelodeError, Unauthenticated
 from codelode.ports import ApiKeys
-from gateway.access.fresh import FreshCache
 from gateway.access.identity import Credentials, Identity
+from gateway.fresh import FreshCache
 
 #: Keys that are held in memory, about 1 kB each.
 KEYS_HELD = 1_000

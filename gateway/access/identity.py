@@ -16,6 +16,7 @@ class Credentials:
     authorization: str = ""  # the header of that name
     certificate: tuple[str, ...] = ()  # alternative names of a verified client certificate
     webhook: str = ""  # the principal of the connection whose secret has signed the delivery
+    session: str = ""  # id of the session of a browser, which has an authorization of its own
 
 
 #: Presented by a call that brings nothing.

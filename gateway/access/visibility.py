@@ -21,10 +21,10 @@ from codelode.bounded import put
 from codelode.ledger import Catalog
 from codelode.model import RepositoryName
 from codelode.repository_globs import Within, literals, matcher
-from gateway.access.fresh import FreshCache
 from gateway.access.hosts import NO_HOSTS, Accounts, HostReader, Hosts
 from gateway.access.identity import Identity
 from gateway.access.rules import NO_RULES, Rules
+from gateway.fresh import FreshCache
 
 #: Different visibilities that are held in memory, about 0.6 MB each for 10,000 repositories.
 VISIBILITIES_HELD = 256

@@ -13,6 +13,7 @@ from gateway.service.permissions import permissions, sync_permissions
 from gateway.service.repositories import label, register, remove, repositories
 from gateway.service.runs import cancel, enrich, retry_failures, set_default, start, watch
 from gateway.service.search import context, search, similar
+from gateway.service.sign_in import sign_in, sign_in_link
 from gateway.service.status import failures, status
 from gateway.service.subjects import explain, graph
 from gateway.service.webhooks import deliver
@@ -38,6 +39,8 @@ __all__ = [
     "revoke_key",
     "search",
     "set_default",
+    "sign_in",
+    "sign_in_link",
     "similar",
     "start",
     "status",

@@ -86,6 +86,8 @@ CAPABILITIES: Mapping[str, Capability] = {
     "status": Capability("GetStatus", Role.READER, Kind.SEARCH),
     "failures": Capability("ListFailures", Role.READER, Kind.SEARCH, _own),
     "watch": Capability("WatchRun", Role.READER, Kind.STREAM),
+    "sign_in": Capability("", Role.READER, Kind.SEARCH),
+    "sign_in_link": Capability("", Role.READER, Kind.SEARCH),
     "register": Capability("", Role.INDEXER, Kind.WRITE, _registered),
     "start": Capability("StartRun", Role.INDEXER, Kind.WRITE, _registered),
     "cancel": Capability("CancelRun", Role.INDEXER, Kind.WRITE),
@@ -127,10 +129,15 @@ def permitted(
     return call
 
 
+def may(principal: Principal, function: str) -> bool:
+    """Return whether the role of the principal allows the service function."""
+    return principal.role.includes(CAPABILITIES[function].role)
+
+
 def require(principal: Principal, function: str) -> None:
     """Raise Denied, which names the remedy, unless the principal may call the service function."""
     needed = CAPABILITIES[function].role
-    if not principal.role.includes(needed):
+    if not may(principal, function):
         raise Denied(
             f"{function!r} requires the role {needed}, and {principal.name} has the role "
             f"{principal.role}; ask an admin to do it, or for a key with that role "

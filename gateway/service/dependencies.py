@@ -22,6 +22,7 @@ from codelode.settings import Settings
 from gateway.service.audit_log import AuditLog
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
+from gateway.sessions import Sessions
 from gateway.state import Backends
 
 P = ParamSpec("P")
@@ -84,6 +85,7 @@ class Dependencies:
     keys: ApiKeys
     permissions: PermissionStates
     deliveries: Deliveries
+    sessions: Sessions
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
     problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks
@@ -93,6 +95,7 @@ class Dependencies:
         await self.published.close()
         await self.cache.close()
         await self.semantic_cache.close()
+        await self.sessions.release()
         if self.call_limits is not None:
             await self.call_limits.close()
         if self.audit_log is not None:

@@ -28,7 +28,7 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.published import Published
 from gateway.state import Backends
 from tests.chunks import chunk
-from tests.worlds import HashEmbedder, ListedJobs
+from tests.worlds import HashEmbedder, ListedJobs, sessions_in_memory
 
 
 class AwayEmbedder(HashEmbedder):
@@ -166,6 +166,7 @@ def dependencies(backends, ledger, jobs, settings):
         keys=MemoryApiKeys(),
         permissions=MemoryPermissionStates(),
         deliveries=MemoryDeliveries(),
+        sessions=sessions_in_memory(settings),
     )
 
 

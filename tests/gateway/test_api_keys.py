@@ -23,14 +23,14 @@ from codelode.errors import Denied, InvalidQuery, NotFound, Unauthenticated, Una
 from codelode.model import DEFAULT_REF, Repository
 from codelode.settings import Settings
 from codelode.v1 import access_pb2, index_pb2
-from gateway import access, service
-from gateway.access import Access, fresh
+from gateway import access, fresh, service
+from gateway.access import Access
 from gateway.access.api_keys import EXPIRED_KEY, KEYS_HELD, WRONG_KEY, KeyAuthenticator
-from gateway.access.fresh import FreshCache
 from gateway.access.identity import Credentials
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
 from gateway.app import Gateway
+from gateway.fresh import FreshCache
 from gateway.service.requests import CreateKeyRequest
 
 TOKEN = "the-shared-token-of-this-test"

@@ -64,7 +64,7 @@ class World:
 @pytest.fixture
 def world(monkeypatch):
     """A world in which changes hold at once."""
-    monkeypatch.setattr("gateway.access.fresh.FRESH_S", 0.0)
+    monkeypatch.setattr("gateway.fresh.FRESH_S", 0.0)
     return World()
 
 

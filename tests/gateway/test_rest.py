@@ -146,7 +146,7 @@ async def test_a_body_over_a_megabyte_is_refused(client, is_announced):
     ("method", "path", "status", "remedy"),
     [
         ("GET", "/api/v1/serch", 404, "did you mean /api/v1/search?"),
-        ("GET", "/", 404, "/api/docs lists all"),
+        ("GET", "/nothing", 404, "/api/docs lists all"),
         ("GET", "/api/v1/search", 405, "use POST"),
         ("POST", "/api/v1/status", 405, "use GET"),
         ("PUT", "/api/v1/keys", 405, "use GET, POST"),

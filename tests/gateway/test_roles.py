@@ -33,6 +33,7 @@ from gateway.service.requests import (
     SimilarRequest,
     StartRequest,
 )
+from gateway.sessions import Credential
 
 ROLES = {name: one.role for name, one in CAPABILITIES.items()}
 URL = "https://host.example/acme/http"
@@ -48,6 +49,8 @@ ARGUMENTS = {
     "status": (),
     "failures": (FailuresRequest(),),
     "watch": ("run",),
+    "sign_in": (Credential("Bearer sesame"),),
+    "sign_in_link": ("Bearer sesame",),
     "register": (RegisterRequest(URL),),
     "start": (StartRequest(URL),),
     "cancel": ("run",),

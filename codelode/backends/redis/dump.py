@@ -26,6 +26,7 @@ from codelode.errors import Corrupt, InvalidSettings
 TRANSIENT = (
     *("broker:", "handover:", "worker:", "workers:", "reindex:", "{cache}", "{derivations}"),
     "delivery:",  # of webhooks
+    "expiring:",  # a restored session could be one that was signed out
     "{permissions}:synced",  # a restored one could bring back rights that were revoked meanwhile
 )
 

@@ -54,7 +54,7 @@ def application(face: Face) -> FastAPI:
         version="1",
         description=DESCRIPTION,
         redirect_slashes=False,
-        exception_handlers={HTTPException: _unrouted},
+        exception_handlers={HTTPException: unrouted},
     )
     app.state.face = face
     for one in (router, streams):
@@ -85,7 +85,7 @@ async def _health(request: Request) -> Response:
     return answered({"status": "not serving"}, 503)
 
 
-async def _unrouted(request: Request, error: Exception) -> Response:
+async def unrouted(request: Request, error: Exception) -> Response:
     """Answer a request that no route takes, with a hint."""
     assert isinstance(error, HTTPException)
     id = request_id(request.headers.get(REQUEST_ID))

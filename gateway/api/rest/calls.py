@@ -18,6 +18,7 @@ from codelode.errors import TimedOut
 from gateway.access.identity import Credentials
 from gateway.access.webhooks import WebhookConnections
 from gateway.api.rest import problems
+from gateway.api.rest.cookies import CookieRules, presented
 from gateway.calls import Calls, Received, request_id
 from gateway.service import Dependencies
 from gateway.service.capabilities import FUNCTIONS
@@ -29,6 +30,7 @@ REQUEST_ID = "x-request-id"
 TIMEOUT_S = 60.0
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+Refused = Callable[[Request, Exception, str], Response]  # the last argument: the request's id
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,10 @@ class Face:
     calls: Calls
     is_healthy: Callable[[], bool]
     webhooks: WebhookConnections
+
+    @property
+    def cookies(self) -> CookieRules:
+        return CookieRules.of(self.dependencies.settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,34 +68,51 @@ class AdmittedRoute(APIRoute):
     """A route of the call that its operation names."""
 
     def get_route_handler(self) -> Handler:
-        handler = super().get_route_handler()
-        function = FUNCTIONS[self.operation_id or ""]
-
-        async def answer(request: Request) -> Response:
-            return await concluded(request, lambda id: _answered(handler, request, function, id))
-
-        return answer
+        return admitted(super().get_route_handler(), FUNCTIONS[self.operation_id or ""], _refused)
 
 
-async def concluded(request: Request, work: Callable[[str], Awaitable[Response]]) -> Response:
+def admitted(
+    handler: Handler, function: str, refused: Refused, credentials: Credentials | None = None
+) -> Handler:
+    """Return the handler of a call of the service function.
+
+    The call is admitted before the handler runs. `refused` returns the response to an error.
+    `credentials`: those that came otherwise than usual.
+    """
+
+    async def answer(request: Request) -> Response:
+        return await concluded(
+            request, lambda id: _answered(handler, request, function, id, credentials), refused
+        )
+
+    return answer
+
+
+async def concluded(
+    request: Request, work: Callable[[str], Awaitable[Response]], refused: Refused | None = None
+) -> Response:
     """Return the response that the work gives in time, else its error; work gets the id."""
-    id = request_id(request.headers.get(REQUEST_ID))
+    id, refused = request_id(request.headers.get(REQUEST_ID)), refused or _refused
     try:
         async with asyncio.timeout(TIMEOUT_S):
             response = await work(id)
     except TimeoutError:
         late = TimedOut(f"there was no answer within {TIMEOUT_S:g} s; ask for less at once")
-        response = _refused(late, id)
+        response = refused(request, late, id)
     except Exception as error:  # noqa: BLE001 - the process meets the world here
-        response = _refused(error, id)
+        response = refused(request, error, id)
     response.headers[REQUEST_ID] = id
     return response
 
 
-async def _answered(handler: Handler, request: Request, function: str, id: str) -> Response:
+async def _answered(
+    handler: Handler, request: Request, function: str, id: str, credentials: Credentials | None
+) -> Response:
     face: Face = request.app.state.face
     status: list[int] = []
-    received = received_in_time(request, function, id, status=lambda: status[0])
+    received = received_in_time(
+        request, function, id, status=lambda: status[0], credentials=credentials
+    )
     async with face.calls.admitted(received) as principal:
         request.state.call = Call(face.dependencies, principal)
         try:
@@ -153,15 +176,16 @@ def received_as(
 ) -> Received:
     """Return the call of the service function as the face has received it.
 
-    Without other credentials, those of its header count.
+    Without other credentials, those of its header or its cookie count.
     """
+    face: Face = request.app.state.face
     return Received(
         face="http",
         method=f"{request.method} {request.url.path}",
         function=function,
         request_id=id,
         source=request.client.host if request.client else "",
-        credentials=credentials or Credentials(request.headers.get("authorization", "")),
+        credentials=presented(request, face.cookies) if credentials is None else credentials,
         remaining_s=remaining_s,
         code=code,
     )
@@ -174,5 +198,5 @@ def status_name(error: BaseException | None) -> str:
     return str(problems.status(error) if isinstance(error, Exception) else problems.CLIENT_GONE)
 
 
-def _refused(error: Exception, id: str) -> Response:
+def _refused(_: Request, error: Exception, id: str) -> Response:
     return problems.response(problems.problem(error, request_id=id))

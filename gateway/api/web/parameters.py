@@ -1,0 +1,66 @@
+"""Define the parameters of the search page: its URL is all of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from pydantic import Field
+
+from gateway.api.rest.bodies import Query, Text
+from gateway.service.requests import GivenFilters, SearchRequest
+
+#: Hits of a page.
+TOP_K = 30
+
+
+class SearchParameters(Query):
+    q: Text = Field(default="", description="The query.")
+    repo: list[Text] = Field(default=[], description="Search only these repositories.")
+    language: list[Text] = Field(default=[], description="Search only these languages.")
+    kind: list[Text] = Field(default=[], description="Search only these kinds of symbols.")
+    path: list[Text] = Field(default=[], description="Search only these paths, which are globs.")
+    not_repo: list[Text] = Field(default=[], description="Leave these repositories out.")
+    not_language: list[Text] = Field(default=[], description="Leave these languages out.")
+    not_path: list[Text] = Field(default=[], description="Leave these paths out.")
+    ref: Text = Field(default="", description="Branch, tag, or commit.")
+    collapse: bool = Field(default=False, description="Show the best file of each repository.")
+    why: bool = Field(default=False, description="Show the parts of each score.")
+    page: Text = Field(default="", description="Token of a later page.")
+
+    def given(self) -> SearchRequest:
+        return SearchRequest(
+            self.q,
+            GivenFilters(
+                repositories=self.repo,
+                languages=self.language,
+                kinds=self.kind,
+                paths=self.path,
+                ref=self.ref,
+                not_repositories=self.not_repo,
+                not_languages=self.not_language,
+                not_paths=self.not_path,
+            ),
+            top_k=TOP_K,
+            explain=self.why,
+            page_token=self.page,
+        )
+
+    def url(self, **changes: Any) -> str:
+        """Return the URL of the page with other values of some parameters, from its beginning."""
+        return search_url({**dict(self), "page": "", **changes})
+
+    def with_value(self, name: str, value: str) -> str:
+        """Return the URL of the page with a value more of a parameter."""
+        held = [one for one in getattr(self, name) if one != value]
+        return self.url(**{name: [*held, value]})
+
+    def without_value(self, name: str, value: str) -> str:
+        return self.url(**{name: [one for one in getattr(self, name) if one != value]})
+
+
+def search_url(values: Mapping[str, Any]) -> str:
+    """Return the URL of the search page; parameters without a value are left out."""
+    given = {name: 1 if one is True else one for name, one in values.items() if one}
+    return f"/search?{urlencode(given, doseq=True)}" if given else "/"

@@ -1,0 +1,55 @@
+"""Render pages from templates, which escape every value that they show.
+
+Names and code of repositories are also made safe to read: see `codelode.display`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fastapi import Request
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from codelode.counts import counted
+from codelode.display import plain, quoted
+from gateway.api.rest.calls import Call
+from gateway.api.web import assets
+
+
+class NavItem(NamedTuple):
+    """An entry of the navigation of every page."""
+
+    title: str
+    path: str
+
+
+NAVIGATION = (NavItem("Search", "/"),)
+
+#: Pages hold what their caller may see, now.
+HEADERS = {"Cache-Control": "no-store"}
+
+_templates = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.filters.update(plain=plain, quoted=quoted)
+_templates.globals.update(asset=assets.url, counted=counted, navigation=NAVIGATION)
+for _name in _templates.list_templates():
+    _templates.get_template(_name)  # compiles it before the first request
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """Return the page, or the part of a page, that the template makes of the values."""
+    call: Call | None = getattr(request.state, "call", None)
+    shown = {
+        "path": request.url.path,
+        "query": request.query_params.get("q", ""),
+        "principal": call.principal if call is not None else None,
+    }
+    body = _templates.get_template(template).render(shown | values)
+    return HTMLResponse(body, status, HEADERS)

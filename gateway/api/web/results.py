@@ -1,0 +1,240 @@
+"""Arrange the hits of a search for the page: by file, with the lines that match the query."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from urllib.parse import urlencode
+
+from codelode.display import plain
+from codelode.matches import best_start, matches, wanted_terms
+from gateway.api.web.parameters import SearchParameters
+from gateway.service.results import Hit, SearchAnswer
+
+#: Lines of a hit that are shown; of a longer one, an excerpt of as many with its notes.
+MAX_LINES = 12
+EXCERPT_LINES = 10
+LEAD_LINES = 2
+#: Characters of a line that are shown; minified code has lines of a megabyte.
+MAX_LINE_CHARS = 400
+
+#: Values of a filter that are offered.
+MAX_OFFERED = 8
+
+#: The filters that are offered with the number of hits, and the parameter that excludes a value.
+FACETS = (
+    ("repo", "Repository", "repository", "not_repo"),
+    ("language", "Language", "language", "not_language"),
+    ("kind", "Kind", "kind", ""),
+    ("path", "Folder", "", "not_path"),
+)
+
+#: The suggestion that a notice ends with.
+_SUGGESTION = re.compile(r"did you mean ['`]([^'`\n]{1,200})['`]\?")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of code: parts of its text, each with whether it matches the query."""
+
+    number: int
+    parts: tuple[tuple[str, bool], ...]
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHit:
+    """A hit with the lines that are shown of it."""
+
+    hit: Hit
+    rank: int
+    url: str  # of the lines in the code view
+    lines: tuple[Line, ...]
+    above: int  # lines of the hit that are left out
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """The hits in one file, by line."""
+
+    repository: str
+    path: str
+    language: str
+    url: str  # in the code view
+    only_url: str  # of this search in the file's repository alone
+    exclude_url: str  # of this search without the file's repository
+    hits: tuple[ShownHit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Files that are shown, and files of the same repository that are folded."""
+
+    shown: ShownFile
+    folded: tuple[ShownFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A value of a filter: one that is set, or one that could be."""
+
+    label: str
+    url: str
+    count: int = 0
+    exclude_url: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """The values of one filter that the hits have."""
+
+    title: str
+    chips: tuple[Chip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A notice, and the query that it suggests."""
+
+    text: str
+    suggestion: str = ""
+    url: str = ""
+
+
+def groups(answer: SearchAnswer, asked: SearchParameters) -> tuple[Group, ...]:
+    """Return the files in the order of their best hits; collapsed, a group for each repository."""
+    files = _files(answer.hits, asked)
+    if not asked.collapse:
+        return tuple(map(Group, files))
+    by_repository: dict[str, list[ShownFile]] = {}
+    for file in files:
+        by_repository.setdefault(file.repository, []).append(file)
+    return tuple(Group(first, tuple(rest)) for first, *rest in by_repository.values())
+
+
+def facets(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Facet]:
+    """Yield the filters that would divide the hits further."""
+    for name, title, field, excluding in FACETS:
+        values = (getattr(hit, field) if field else _folder(hit.path) for hit in answer.hits)
+        counts = Counter(str(value) for value in values if value)
+        held = getattr(asked, name)
+        offered = [(value, count) for value, count in counts.most_common() if value not in held]
+        if len(offered) < 2:
+            continue
+        chips = (
+            Chip(
+                value,
+                asked.with_value(name, value),
+                count,
+                asked.with_value(excluding, value) if excluding else "",
+            )
+            for value, count in offered
+        )
+        yield Facet(title, tuple(islice(chips, MAX_OFFERED)))
+
+
+def active(asked: SearchParameters) -> Iterator[Chip]:
+    """Yield the filters that are set; following a chip removes its filter."""
+    for name, title, _, excluding in FACETS:
+        for value in getattr(asked, name):
+            yield Chip(value, asked.without_value(name, value), title=title)
+        for value in getattr(asked, excluding) if excluding else ():
+            yield Chip(value, asked.without_value(excluding, value), title=f"Not {title.lower()}")
+    if asked.ref:
+        yield Chip(asked.ref, asked.url(ref=""), title="Ref")
+
+
+def notices(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Notice]:
+    for text in answer.notices:
+        found = _SUGGESTION.search(text)
+        if found is None:
+            yield Notice(text)
+        else:
+            yield Notice(text[: found.start()], found[1], asked.url(q=found[1]))
+
+
+def code_url(
+    repository: str, path: str, ref: str = "", lines: tuple[int, int] | None = None
+) -> str:
+    """Return the URL of a file in the code view, with lines from and to."""
+    given = {"repository": repository, "ref": ref, "path": path}
+    if lines is not None:
+        given["lines"] = "{}-{}".format(*lines)
+    query = urlencode({name: value for name, value in given.items() if value})
+    return f"/code?{query}" + (f"#L{lines[0]}" if lines is not None else "")
+
+
+def _files(hits: Sequence[Hit], asked: SearchParameters) -> list[ShownFile]:
+    wanted = wanted_terms(asked.q)
+    by_file: dict[tuple[str, str], list[ShownHit]] = {}
+    for rank, hit in enumerate(hits, 1):
+        shown = _shown(hit, rank, wanted, asked.ref)
+        by_file.setdefault((hit.repository, hit.path), []).append(shown)
+    return [_file(found, asked) for found in by_file.values()]
+
+
+def _file(found: list[ShownHit], asked: SearchParameters) -> ShownFile:
+    first = found[0].hit
+    return ShownFile(
+        first.repository,
+        first.path,
+        first.language,
+        code_url(first.repository, first.path, asked.ref),
+        asked.url(repo=[first.repository], not_repo=[]),
+        asked.with_value("not_repo", first.repository),
+        tuple(sorted(found, key=lambda one: one.hit.start_line)),
+    )
+
+
+def _shown(hit: Hit, rank: int, wanted: frozenset[str], ref: str) -> ShownHit:
+    code = hit.content.replace("\r\n", "\n").rstrip("\n").split("\n")
+    start, end = 0, len(code)
+    if len(code) > MAX_LINES:
+        start = best_start(
+            code,
+            wanted,
+            size=EXCERPT_LINES,
+            lead=LEAD_LINES,
+            otherwise=hit.line - hit.start_line,
+        )
+        end = start + EXCERPT_LINES
+
+    def url(first: int, last: int) -> str:
+        return code_url(hit.repository, hit.path, ref, (first, last))
+
+    numbers = range(hit.start_line + start, hit.start_line + end)
+    return ShownHit(
+        hit,
+        rank,
+        url(hit.start_line, hit.end_line),
+        tuple(
+            Line(number, tuple(_parts(text, wanted)), url(number, number))
+            for number, text in zip(numbers, code[start:end], strict=True)
+        ),
+        start,
+        len(code) - end,
+    )
+
+
+def _parts(text: str, wanted: frozenset[str]) -> Iterable[tuple[str, bool]]:
+    """Yield the text in parts that match and parts that do not."""
+    shown, done = plain(text.rstrip()[:MAX_LINE_CHARS]), 0
+    for start, end in matches(shown, wanted):
+        if done < start:
+            yield shown[done:start], False
+        yield shown[start:end], True
+        done = end
+    rest = shown[done:] + ("…" if len(text.rstrip()) > MAX_LINE_CHARS else "")
+    if rest:
+        yield rest, False
+
+
+def _folder(path: str) -> str:
+    """Return a glob of the top folder of a path; empty for a file that is in none."""
+    folder, slash, _ = path.partition("/")
+    return f"{folder}/**" if slash else ""

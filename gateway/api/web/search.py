@@ -1,0 +1,65 @@
+"""The search page, and its results alone, which the page's script puts into it as you type."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+
+from gateway import service
+from gateway.api.rest.calls import Admitted, Call
+from gateway.api.web.pages import PART, page_router
+from gateway.api.web.parameters import SearchParameters
+from gateway.api.web.rendering import page
+from gateway.api.web.results import active, facets, groups, notices
+from gateway.service.capabilities import may
+from gateway.service.results import SearchAnswer
+
+#: Repositories that the first page lists.
+MAX_LISTED = 50
+
+router = page_router()
+
+
+@router.get("/", operation_id="Search")
+@router.get("/search", operation_id="Search")
+async def search(
+    call: Admitted, request: Request, asked: Annotated[SearchParameters, Query()]
+) -> Response:
+    part = PART in request.headers
+    values = await (_found(call, asked) if asked.q.strip() else _start(call, asked))
+    template = "results.html" if part else "search.html"
+    return page(request, template, asked=asked, **values)
+
+
+async def _found(call: Call, asked: SearchParameters) -> dict[str, Any]:
+    answer = await service.search(call.dependencies, call.principal, asked.given())
+    return {
+        "answer": answer,
+        "groups": groups(answer, asked),
+        "facets": tuple(facets(answer, asked)),
+        "active": tuple(active(asked)),
+        "notices": tuple(notices(answer, asked)),
+        "counts": _counts(answer),
+        "more_url": asked.url(page=answer.next_page_token) if answer.next_page_token else "",
+    }
+
+
+async def _start(call: Call, asked: SearchParameters) -> dict[str, Any]:
+    """Return what the page shows before there is a query."""
+    found = await service.repositories(call.dependencies, call.principal)
+    return {
+        "answer": None,
+        "active": tuple(active(asked)),
+        "repositories": found[:MAX_LISTED],
+        "total": len(found),
+        "may_index": may(call.principal, "start"),
+    }
+
+
+def _counts(answer: SearchAnswer) -> dict[str, int]:
+    return {
+        "hit": len(answer.hits),
+        "file": len({(hit.repository, hit.path) for hit in answer.hits}),
+        "repository": len({hit.repository for hit in answer.hits}),
+    }

@@ -1,0 +1,235 @@
+"""Sign browsers in and out: by a secret in a form, a single-use link, or an issuer's login."""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import parse_qs, quote, unquote
+
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
+
+from codelode.errors import CodelodeError, Denied, InvalidQuery, Unauthenticated
+from codelode.openid_flow import LoginRequest, code_of, endpoint, new_seed
+from gateway import service
+from gateway.access.identity import NO_CREDENTIALS, Credentials
+from gateway.api.rest import problems
+from gateway.api.rest.answers import answered
+from gateway.api.rest.calls import REQUEST_ID, Call, Face, admitted
+from gateway.api.rest.cookies import is_own
+from gateway.api.web.pages import error_page, own_path
+from gateway.api.web.rendering import page
+from gateway.calls import request_id
+from gateway.sessions import LINK_S, Credential
+
+#: Largest form: a token of an issuer, and the page to go to.
+MAX_FORM_BYTES = 32_000
+#: How long the user may take at the issuer, seconds.
+LOGIN_S = 600.0
+
+FOREIGN = Denied(
+    "this request came from another site, so it is not followed; open the page of this gateway, "
+    "and sign in or out there"
+)
+OTHER_LOGIN = Unauthenticated(
+    f"this login was not begun in this browser, or more than {LOGIN_S / 60:g} minutes ago; sign in "
+    "again"
+)
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/sign-in")
+async def sign_in_page(request: Request) -> Response:
+    return _page(request)
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request) -> Response:
+    if not is_own(request):
+        return _refused(request, FOREIGN)
+    form = await _form(request)
+    secret, then = form.get("secret", "").strip(), form.get("next", "/")
+    if not secret:
+        return _refused(request, InvalidQuery("secret", "is empty; paste an API key or a token"))
+    return await _open(request, Credential(f"Bearer {secret}"), then)
+
+
+@router.post("/sign-in/link")
+async def make_link(request: Request) -> Response:
+    """Return a link for the caller's own browser; the caller sends its credentials as usual."""
+    authorization = request.headers.get("authorization", "")
+
+    async def make(_: Request) -> Response:
+        call: Call = request.state.call
+        code = await service.sign_in_link(call.dependencies, call.principal, authorization)
+        return answered({"path": f"/sign-in/link?code={code}", "expires_in_s": LINK_S})
+
+    refused = _problem
+    return await admitted(make, "sign_in_link", refused, Credentials(authorization))(request)
+
+
+@router.get("/sign-in/link")
+async def follow_link(request: Request) -> Response:
+    """Sign in by a link, unless another site leads there: it could sign users in as somebody."""
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return _refused(request, FOREIGN)
+    if "prefetch" in request.headers.get("sec-purpose", ""):
+        return Response(status_code=503)
+    try:
+        credential = await _face(request).dependencies.sessions.taken(
+            request.query_params.get("code", "")
+        )
+    except CodelodeError as error:
+        return await _fail(request, error)
+    return await _open(request, credential, "/")
+
+
+@router.get("/sign-in/start")
+async def start_login(request: Request) -> Response:
+    """Send the browser to the issuer. A cookie ties its way back to this browser."""
+    issuers = _face(request).dependencies.sessions.issuers
+    issuer = request.query_params.get("issuer", "")
+    if issuer not in issuers.urls:
+        raise HTTPException(404)
+    then, seed = own_path(request.query_params.get("next", "/")), new_seed()
+    try:
+        found = endpoint(await issuers.described(issuer), "authorization_endpoint")
+    except CodelodeError as error:
+        return _refused(request, error)
+    url = LoginRequest.of(seed).url(
+        found,
+        client_id=issuers.client_id,
+        redirect_uri=_redirect_uri(request),
+        scope=issuers.scope,
+    )
+    response = RedirectResponse(url, 303)
+    value = ".".join((seed, str(issuers.urls.index(issuer)), quote(then, safe="")))
+    _face(request).cookies.put(response, request, "login", value, life_s=LOGIN_S)
+    return response
+
+
+@router.get("/sign-in/callback")
+async def end_login(request: Request) -> Response:
+    """Exchange the code that the browser brings for a token, and open a session with it."""
+    seed, _, rest = _face(request).cookies.get(request, "login").partition(".")
+    number, _, then = rest.partition(".")
+    try:
+        credential = await _credential(request, seed, number)
+    except CodelodeError as error:
+        response = await _fail(request, error)
+    else:
+        response = await _open(request, credential, unquote(then))
+    _face(request).cookies.put(response, request, "login", "", life_s=0)
+    return response
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request) -> Response:
+    if not is_own(request):
+        return _refused(request, FOREIGN)
+    face = _face(request)
+    try:
+        await face.dependencies.sessions.close(face.cookies.get(request, "session"))
+    except CodelodeError as error:
+        return _refused(request, error)
+    response = RedirectResponse("/sign-in", 303)
+    face.cookies.put(response, request, "session", "", life_s=0)
+    return response
+
+
+async def _credential(request: Request, seed: str, number: str) -> Credential:
+    """Return the credential of the login that the browser comes back from."""
+    issuers = _face(request).dependencies.sessions.issuers
+    login, given = LoginRequest.of(seed), dict(request.query_params)
+    is_begun = bool(seed) and number.isdecimal() and int(number) < len(issuers.urls)
+    if not is_begun or not login.has_state(given.get("state", "")):
+        raise OTHER_LOGIN
+    issuer = issuers.urls[int(number)]
+    form = login.code_form(
+        code_of(given, issuer),
+        client_id=issuers.client_id,
+        redirect_uri=_redirect_uri(request),
+    )
+    token, refresh_token = login.tokens(await issuers.answer(issuer, form), issuer)
+    return Credential(f"Bearer {token}", issuer, refresh_token)
+
+
+async def _open(request: Request, credential: Credential, then: str) -> Response:
+    """Open a session with the credential, if it is accepted, and go to the page `then`."""
+    face = _face(request)
+
+    async def open_session(_: Request) -> Response:
+        call: Call = request.state.call
+        session = await service.sign_in(call.dependencies, call.principal, credential)
+        sessions = call.dependencies.sessions
+        await sessions.close(face.cookies.get(request, "session"))
+        response = RedirectResponse(own_path(then), 303)
+        face.cookies.put(response, request, "session", session, life_s=sessions.life_s)
+        return response
+
+    given = Credentials(credential.authorization)
+    return await admitted(open_session, "sign_in", partial(_shown, then=then), given)(request)
+
+
+async def _fail(request: Request, error: CodelodeError) -> Response:
+    """Refuse a sign-in that brings no credential, counted, logged, and recorded as such."""
+
+    async def fail(_: Request) -> Response:
+        raise error
+
+    def shown(request: Request, _: Exception, id: str) -> Response:
+        return _shown(request, error, id)
+
+    return await admitted(fail, "sign_in", shown, NO_CREDENTIALS)(request)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form."""
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > MAX_FORM_BYTES:
+            raise HTTPException(413)
+    found = parse_qs(content.decode(errors="replace"), max_num_fields=10)
+    return {name: values[0] for name, values in found.items()}
+
+
+def _page(request: Request, problem: problems.Problem | None = None, then: str = "") -> Response:
+    """Return the sign-in page, which says what was wrong with the last attempt."""
+    urls = _face(request).dependencies.sessions.issuers.urls
+    return page(
+        request,
+        "sign_in.html",
+        status=problem.status if problem else 200,
+        issuers=urls,
+        then=own_path(then or request.query_params.get("next", "/")),
+        has_ended="ended" in request.query_params,
+        problem=problem,
+    )
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    return _shown(request, error, request_id(request.headers.get(REQUEST_ID)))
+
+
+def _shown(request: Request, error: Exception, id: str, *, then: str = "") -> Response:
+    told = problems.problem(error, request_id=id)
+    if isinstance(error, Unauthenticated | InvalidQuery):
+        return _page(request, told, then)
+    return error_page(request, told)
+
+
+def _problem(_: Request, error: Exception, id: str) -> Response:
+    return problems.response(problems.problem(error, request_id=id))
+
+
+def _redirect_uri(request: Request) -> str:
+    """Return where the issuer sends the browser, which it knows from its own configuration."""
+    scheme = "https" if _face(request).cookies.is_secure else "http"
+    return f"{scheme}://{request.headers.get('host', '')}/sign-in/callback"
+
+
+def _face(request: Request) -> Face:
+    face: Face = request.app.state.face
+    return face
