@@ -57,7 +57,7 @@ class Credential:
 
 
 class _Secret(NamedTuple):
-    """What a random id stands for: a name in the store, and a key."""
+    """A name in the store and a key, which a random id stands for."""
 
     name: str
     key: bytes

@@ -23,7 +23,7 @@ const provider = new Provider(issuer, {
       application_type: 'native',
       token_endpoint_auth_method: 'none',
       grant_types: ['authorization_code', 'refresh_token'],
-      redirect_uris: ['http://127.0.0.1/callback'],
+      redirect_uris: ['http://127.0.0.1/callback', 'http://127.0.0.1/sign-in/callback'],
     },
   ],
   claims: { openid: ['sub'], email: ['email', 'email_verified'], groups: ['groups'] },

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import httpx
 
 from tests.guardian import GUARDIAN
 from tests.programs import node, npm_packages
@@ -38,3 +41,16 @@ def running_provider(folder: Path, **environment: str) -> Iterator[str]:
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def through_the_pages(browser: httpx.Client, url: str, *, name: str) -> httpx.Response:
+    """Log in and consent, as a browser that follows redirects does; return the last page."""
+    page = browser.get(url)
+    page = browser.post(_action(page), data={"prompt": "login", "login": name, "password": "any"})
+    return browser.post(_action(page), data={"prompt": "consent"})
+
+
+def _action(page: httpx.Response) -> httpx.URL:
+    """Return the URL to which the form of the page goes."""
+    (found,) = re.findall(r'<form[^>]* action="([^"]+)"', page.text)
+    return page.url.join(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from gateway.access.identity import Credentials
 from gateway.access.openid import OpenIdConnect
 from tests.guardian import GUARDIAN
 from tests.issuers import Issuer
-from tests.oidc_provider import running_provider
+from tests.oidc_provider import running_provider, through_the_pages
 
 
 @pytest.fixture
@@ -77,27 +76,13 @@ def ended(process):
     return process.returncode, out, err
 
 
-def through_the_pages(url, *, name):
-    """Log in and consent, as a browser does; return the last page."""
-    with httpx.Client(follow_redirects=True, timeout=30) as browser:
-        page = browser.get(url)
-        form = {"prompt": "login", "login": name, "password": "any"}
-        page = browser.post(action(page), data=form)
-        return browser.post(action(page), data={"prompt": "consent"})
-
-
-def action(page):
-    """Return the URL to which the form of the page goes."""
-    (found,) = re.findall(r'<form[^>]* action="([^"]+)"', page.text)
-    return page.url.join(found)
-
-
 @pytest.mark.server
 def test_a_login_at_a_real_provider_reaches_the_gateway(
     codelode, gateway, provider, logging_in, tmp_path
 ):
     process, url = logging_in(provider)
-    page = through_the_pages(url, name="ann")
+    with httpx.Client(follow_redirects=True, timeout=30) as browser:
+        page = through_the_pages(browser, url, name="ann")
     assert "Return to the terminal" in page.text
     status, out, err = ended(process)
     assert (status, out) == (0, f"logged in at {gateway.address} as ann@example.org\n"), err
