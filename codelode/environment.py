@@ -23,6 +23,9 @@ TOKEN = f"{PREFIX}TOKEN"
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 
 DEFAULT_SERVER = "127.0.0.1:50051"
+
+#: The port at which `codelode up` serves the web page and the REST API.
+HTTP_PORT = 50_080
 DEFAULT_DATA = "~/.local/share/codelode"
 
 

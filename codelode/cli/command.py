@@ -88,6 +88,10 @@ SECTIONS = {
             "up",
             "Run the whole cluster on this machine until Ctrl-C: Redis, workers, gateway, Flower.",
         ),
+        "web": Subcommand(
+            "web",
+            "Open the web page of the cluster that `codelode up` runs on this machine, signed in.",
+        ),
         "status": Subcommand(
             "status",
             "Show repositories, parse results by language, recent runs, queues, and workers.",

@@ -27,6 +27,7 @@ from codelode.client import Client
 from codelode.client.locator import locator
 from codelode.cluster import Cluster, running_cluster, token_of
 from codelode.counts import counted
+from codelode.environment import HTTP_PORT
 from codelode.errors import Corrupt, NotFound, TimedOut, Unavailable
 from codelode.model import Run, RunState
 from codelode.text.runs import run_line
@@ -93,6 +94,10 @@ def demo(repositories: tuple[str, ...]) -> None:
             _search(client, _questions(client, runs[0]))
         _check_all_gone(data)
     printing.note("the demo is over; all of its processes and files are removed")
+    printing.note(
+        f"while `codelode up` runs, the web page is http://127.0.0.1:{HTTP_PORT}; `codelode web` "
+        "opens it and signs you in"
+    )
 
 
 @contextmanager

@@ -33,16 +33,13 @@ from codelode.cli.options import Folder
 from codelode.cli.supervisor import Child, Supervisor
 from codelode.client.channel import is_host_and_port
 from codelode.cluster import Cluster, token_file
-from codelode.environment import PREFIX, client_settings
+from codelode.environment import HTTP_PORT, PREFIX, client_settings
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings, load, require_private, unread
 
 #: How often children are checked while they start, and later, seconds.
 STARTING_LOOK_S = 0.02
 RUNNING_LOOK_S = 0.2
-
-#: The port for HTTP.
-HTTP_PORT = 50_080
 
 #: How often the user is told which processes are not ready yet, seconds.
 STILL_STARTING_S = 20.0
@@ -248,6 +245,7 @@ def _publish(settings: Settings, flower: str) -> None:
     jobs = f", Flower {page} (login in {login})" if flower else ""
     faces = f"gRPC {settings.listen}, REST {cluster.http}/api/docs"
     _announce(f"codelode is ready: {faces}{jobs}, data {cluster.data}")
+    _announce(f"the web page is {cluster.http}; `codelode web` opens it and signs you in")
     if clients is not None:
         _announce(f"commands in other environments need: export CODELODE_DATA={cluster.data}")
 

@@ -139,6 +139,20 @@ def test_it_says_in_one_line_where_it_is_ready(up):
     )
 
 
+def test_it_says_where_the_web_page_is_and_a_command_signs_a_browser_in(up):
+    assert f"the web page is {up.cluster.http}; `codelode web`" in up.said.read_text()
+
+    answer = up.codelode("web", "--no-open", server=False)
+    assert answer.returncode == 0, answer.stderr
+    link = answer.stdout.strip()
+    assert link.startswith(f"{up.cluster.http}/sign-in/link?code=")
+    with httpx.Client(follow_redirects=True, timeout=120) as browser:
+        page = browser.get(link)
+        assert (page.status_code, page.url.path) == (200, "/")
+        assert "greet.py" in browser.get(f"{up.cluster.http}/search?q=greet_everybody").text
+        assert browser.get(link).status_code == 401  # it was used
+
+
 def test_the_rest_api_answers_with_the_token_of_the_cluster(up):
     token = token_of(up.cluster.grpc, up.data)
     with httpx.Client(base_url=f"{up.cluster.http}/api/v1", timeout=120) as client:
@@ -269,6 +283,11 @@ def test_commands_of_the_same_user_find_a_cluster_with_tls(tmp_path, monkeypatch
         answer = running.codelode("repos", server=False)
         assert answer.returncode in (0, 1), answer.stderr
         assert running.codelode("repos", "--server", plain, server=False).returncode == 2
+        link = running.codelode("web", "--no-open", server=False)
+        assert link.stdout.startswith(f"{running.cluster.http}/sign-in/link?code="), link.stderr
+        with httpx.Client(verify=False, timeout=120) as browser:
+            cookie = browser.get(link.stdout.strip()).headers["set-cookie"]
+        assert cookie.startswith("__Host-codelode-session=")
     finally:
         assert running.stop(signal.SIGTERM) == 0
 
