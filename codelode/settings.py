@@ -27,7 +27,10 @@ from codelode.loopback import is_loopback, is_unreadable_on_the_way
 from codelode.openid_flow import SCOPES
 
 #: Variables that are read by Compose, by `codelode up` for its processes, and by the tests.
-_READ_ELSEWHERE = ("bind", "port", "version", "cluster", "test_image")
+_READ_ELSEWHERE = (
+    *("bind", "port", "version", "cluster"),
+    *("test_image", "test_browser", "test_screenshots"),
+)
 
 #: Prefixes of the variables that Kubernetes sets for a service named codelode.
 _OF_A_SERVICE = ("port_", "service_")

@@ -152,7 +152,7 @@ def test_every_setting_can_be_set_in_the_environment_file(services):
         *("listen", "http_listen", "http_hosts", "listen_mtls", "health_listen"),
         *("token", "access_file"),
         *("tls_certificate", "tls_key", "tls_client_ca", "tls_terminated_by_proxy"),
-        "published_host",
+        *("published_host", "session_hours"),
         *(name for name in Settings.model_fields if name.startswith("oidc_")),
     }
     for name in set(Settings.model_fields) - decided_elsewhere:

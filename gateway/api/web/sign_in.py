@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from urllib.parse import parse_qs, quote, unquote
 
@@ -13,6 +14,7 @@ from codelode.errors import CodelodeError, Denied, InvalidQuery, Unauthenticated
 from codelode.openid_flow import LoginRequest, code_of, endpoint, new_seed
 from gateway import service
 from gateway.access.identity import NO_CREDENTIALS, Credentials
+from gateway.access.shared_token import WRONG_TOKEN
 from gateway.api.rest import problems
 from gateway.api.rest.answers import answered
 from gateway.api.rest.calls import REQUEST_ID, Call, Face, admitted
@@ -34,6 +36,11 @@ FOREIGN = Denied(
 OTHER_LOGIN = Unauthenticated(
     f"this login was not begun in this browser, or more than {LOGIN_S / 60:g} minutes ago; sign in "
     "again"
+)
+
+WRONG_SECRET = (
+    "this is not an API key or token of this gateway: copy the whole text of the key, or use "
+    "`codelode web` on the machine where `codelode up` runs"
 )
 
 router = APIRouter(include_in_schema=False)
@@ -215,6 +222,8 @@ def _refused(request: Request, error: Exception) -> Response:
 
 def _shown(request: Request, error: Exception, id: str, *, then: str = "") -> Response:
     told = problems.problem(error, request_id=id)
+    if told.detail == WRONG_TOKEN:  # its remedy is for commands
+        told = replace(told, detail=WRONG_SECRET)
     if isinstance(error, Unauthenticated | InvalidQuery):
         return _page(request, told, then)
     return error_page(request, told)

@@ -41,7 +41,10 @@ function open(id) {
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
   if (isTyping(event.target)) {
-    if (event.key === 'Escape') event.target.blur();
+    if (event.key === 'Escape') {
+      event.preventDefault(); // a search field would be emptied
+      event.target.blur();
+    }
     return;
   }
   const action = shortcuts.get(event.key);

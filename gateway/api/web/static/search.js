@@ -8,6 +8,7 @@ const DEBOUNCE_MS = 180;
 const form = document.getElementById('search');
 const input = document.getElementById('q');
 const results = document.getElementById('results');
+const announced = document.getElementById('announced'); // read out; what replaces an element is not
 let running = new AbortController();
 let timer = 0;
 let shown = location.pathname + location.search;
@@ -32,6 +33,7 @@ async function show(url, { history: kept = 'push' } = {}) {
     if (kept === 'push') history.pushState(null, '', url);
     if (kept === 'replace') history.replaceState(null, '', url);
     shown = url;
+    announced.textContent = document.getElementById('summary')?.textContent ?? '';
     const query = new URL(url, location).searchParams.get('q');
     document.title = query ? `${query.slice(0, 60)} – codelode` : 'codelode';
   } catch (error) {

@@ -1,0 +1,298 @@
+"""The web page in a real browser, over a real cluster that has indexed real code."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from codelode.cluster import token_of
+from tests.browsers import picture, running_browser
+
+WAIT_MS = 60_000
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+
+PLANT = "<script>planted=1</script><img src=x onerror=planted=1>"
+HOSTILE_PATH = "src/<img src=x onerror=planted=1>.py"
+HOSTILE_REF = "<script>planted=1</script>"
+HOSTILE_NAME = "acme/planted"  # a name itself cannot hold markup
+HOSTILE_CODE = f'''def planted_name():
+    """{PLANT}"""
+    return "</code></li></ol>{PLANT}\x1b[2J\u202e"
+'''
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, cluster_at, library, make_git):
+    """A cluster with two repositories, one of them hostile."""
+    made = cluster_at(tmp_path_factory.mktemp("web") / "data")
+    made.start()
+    try:
+        hostile = make_git()
+        hostile.commit({HOSTILE_PATH: HOSTILE_CODE, "README.md": PLANT})
+        hostile.run("branch", HOSTILE_REF)
+        with made.client() as client:
+            client.index(str(library.folder), name="acme/library")
+            client.index(str(hostile.folder), name=HOSTILE_NAME)
+            client.index(str(hostile.folder), name=HOSTILE_NAME, ref=HOSTILE_REF)
+        yield made
+    finally:
+        made.kill()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with running_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def token(served):
+    return token_of(served.facts["grpc"], served.data)
+
+
+@pytest.fixture(scope="module")
+def open_page(chromium, served, token):
+    """Returns a function that opens a page in a browser of its own, signed in by a link."""
+
+    @contextmanager
+    def opened(path="/", *, secret=token, **options):
+        base = served.facts["http"]
+        context = chromium.new_context(base_url=base, **{"viewport": DESKTOP, **options})
+        context.set_default_timeout(WAIT_MS)
+        page = context.new_page()
+        page.problems = []
+        page.on("console", lambda one: one.type == "error" and page.problems.append(one.text))
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        if secret:
+            page.goto(link(base, secret))
+        page.goto(path)
+        yield page
+        context.close()
+
+    return opened
+
+
+def link(base, secret):
+    answer = httpx.post(
+        f"{base}/sign-in/link", headers={"authorization": f"Bearer {secret}"}, timeout=60
+    )
+    return base + answer.json()["path"]
+
+
+def search(page, query):
+    """Type the query and wait for its results."""
+    page.fill("#q", query)
+    page.wait_for_function(
+        "query => new URLSearchParams(location.search).get('q') === query", arg=query
+    )
+
+
+def asked(page):
+    return parse_qs(urlsplit(page.url).query)
+
+
+def test_results_come_as_one_types_and_the_address_holds_the_whole_state(open_page):
+    with open_page() as page:
+        assert page.evaluate("document.activeElement.id") == "q"
+        page.keyboard.type("maybe_declare")
+        page.wait_for_selector(".hit mark")
+        assert asked(page) == {"q": ["maybe_declare"]}
+        assert "hits" in page.inner_text("#summary")
+
+        page.click(".facet:has(h2:text('Kind')) .chip >> nth=0")
+        page.wait_for_selector(".chip.on:has-text('Kind')")
+        (kind,) = asked(page)["kind"]
+        first = page.inner_text(".file >> nth=0")
+
+        page.reload()
+        assert page.input_value("#q") == "maybe_declare"
+        assert page.inner_text(".file >> nth=0") == first
+        search(page, "how is a message sent")
+        assert asked(page)["kind"] == [kind]  # typing keeps the filters
+        page.go_back()
+        page.wait_for_function("() => document.getElementById('q').value === 'maybe_declare'")
+        assert page.problems == []
+
+
+def test_everything_is_reached_by_keyboard(open_page):
+    with open_page("/search?q=declare") as page:
+        page.keyboard.press("j")
+        first = page.evaluate("document.activeElement.href")
+        page.keyboard.press("j")
+        assert page.evaluate("document.activeElement.href") != first
+        page.keyboard.press("k")
+        assert page.evaluate("document.activeElement.href") == first
+        page.keyboard.press("?")
+        assert page.is_visible("#help")
+        page.keyboard.press("Escape")
+        assert not page.is_visible("#help")
+        page.keyboard.press("/")
+        assert page.evaluate("document.activeElement.id") == "q"
+        page.keyboard.type("j")  # replaces the query: it was selected
+        assert page.input_value("#q") == "j"
+        page.keyboard.press("Escape")
+        page.wait_for_function("() => new URLSearchParams(location.search).get('q') === 'j'")
+        page.keyboard.press("j")
+        where = urlsplit(page.evaluate("document.activeElement.href"))
+        assert where.path == "/code"
+        assert {"repository", "path", "lines"} <= parse_qs(where.query).keys()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/code?**")
+
+
+def test_a_repository_is_left_out_with_one_click(open_page):
+    with open_page("/search?q=return") as page:
+        page.click("text=exclude >> nth=0")
+        page.wait_for_selector(".chip.on:has-text('Not repository')")
+        (excluded,) = asked(page)["not_repo"]
+        assert excluded not in page.inner_text("#results .files")
+        page.click(".chip.on")
+        page.wait_for_function("() => !location.search.includes('not_repo')")
+
+
+def test_the_page_works_without_scripts(open_page):
+    with open_page(java_script_enabled=False) as page:
+        page.fill("#q", "maybe_declare")
+        page.press("#q", "Enter")
+        page.wait_for_selector(".hit mark")
+        page.click(".facet .chip >> nth=0")
+        page.wait_for_selector(".chip.on")
+        page.click("text=Why this order")
+        page.wait_for_selector("table.why")
+        page.fill("#q", "declare")
+        page.press("#q", "Enter")
+        page.wait_for_url("**/search?q=declare&**")
+        assert "why" in asked(page)
+
+
+def test_scripts_planted_in_repositories_and_queries_never_run(open_page):
+    views = (
+        "/",
+        "/search?q=planted_name",
+        f"/search?q={PLANT}",
+        f"/search?q=x&ref={HOSTILE_REF}&repo={HOSTILE_NAME}",
+        f"/search?q=planted_name&ref={HOSTILE_REF}&repo={HOSTILE_NAME}&why=1&collapse=1",
+        f"/search?q=x&repo={PLANT}&path={PLANT}&language={PLANT}",
+        f"/sign-in?next={PLANT}",
+        f"/{PLANT}",
+    )
+    with open_page() as page:
+        for view in views:
+            page.goto(view.replace("<", "%3C").replace(">", "%3E"))
+            page.wait_for_load_state("networkidle")
+            assert page.evaluate("typeof planted") == "undefined", view
+            assert page.query_selector("main script, main img") is None, view
+        page.goto("/")
+        search(page, "planted_name")
+        page.wait_for_selector("text=onerror=planted >> nth=0")
+        assert page.evaluate("typeof planted") == "undefined"
+        assert page.query_selector("main script, main img") is None
+        text = page.inner_text("#results")
+        assert "\\x1b[2J\\u202e" in text
+        assert "\u202e" not in text
+        assert [one for one in page.problems if "Content Security Policy" in one] == []
+
+
+VIEWS = {
+    "start": "/",
+    "results": "/search?q=maybe_declare",
+    "why": "/search?q=how+is+a+message+sent&why=1&collapse=1",
+    "filtered": "/search?q=declare&repo=acme/library&kind=method",
+    "nothing": "/search?q=declare&path=nowhere/**",
+    "refused": "/search?q=declare&repo=acme/librar",
+    "missing": "/no/such/page",
+    "sign-in": "/sign-in?ended=1",
+}
+LOOKS = {
+    "light": {},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": PHONE, "has_touch": True, "is_mobile": True},
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_view_is_accessible_and_fits_the_window(open_page, look):
+    with open_page(**LOOKS[look]) as page:
+        for name, path in VIEWS.items():
+            page.goto(path)
+            picture(page, f"{name}-{look}")
+            found = Axe().run(page).response["violations"]
+            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], name
+            wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0, f"{name} is {wide} px wider than the window"
+        page.goto("/")
+        if look != "phone":
+            page.keyboard.press("Escape")
+            page.keyboard.press("?")
+            picture(page, f"help-{look}")
+            assert Axe().run(page).response["violations"] == []
+
+
+def test_a_page_is_light_and_loads_from_here_alone(open_page, served):
+    with open_page() as page:
+        seen = {}
+        page.on("response", lambda one: seen.__setitem__(one.url, len(one.body())))
+        page.goto("/search?q=maybe_declare")
+        page.wait_for_load_state("networkidle")
+
+        assert sum(seen.values()) <= 200_000, seen
+        base = served.facts["http"]
+        assert [url for url in seen if not url.startswith(f"{base}/")] == []
+
+
+def test_an_absent_gateway_is_reported_and_the_page_recovers_by_itself(open_page):
+    with open_page("/search?q=declare") as page:
+        page.context.set_offline(True)
+        page.fill("#q", "maybe_declare")
+        page.wait_for_selector("#away", state="visible")
+        assert "declare" in page.inner_text("#results")  # what was there stays
+        page.context.set_offline(False)
+        page.wait_for_selector("#away", state="hidden")
+        page.wait_for_function("() => location.search === '?q=maybe_declare'")
+
+
+def test_a_revoked_key_signs_the_browser_out_and_another_leads_back(open_page, served, token):
+    api = httpx.Client(
+        base_url=f"{served.facts['http']}/api/v1",
+        headers={"authorization": f"Bearer {token}"},
+        timeout=60,
+    )
+    with api, open_page(secret="") as page:
+        key = api.post("/keys", json={"name": "ann", "role": "admin"}).json()["key"]
+        page.goto("/search?q=declare")
+        page.fill("#secret", key)
+        page.click("main button")
+        page.wait_for_url("**/search?q=declare")
+        assert "key:ann" in page.inner_text("header")
+
+        api.delete("/keys/ann")
+        page.wait_for_timeout(600)  # a revoked key may count for half a second
+        page.fill("#q", "maybe_declare")
+        page.wait_for_url("**/sign-in?**")
+        assert "signed out" in page.inner_text("main")
+        page.fill("#secret", token)
+        page.click("main button")
+        page.wait_for_url("**/search?q=**")
+        page.click("text=Sign out")
+        page.wait_for_url("**/sign-in")
+
+
+def test_text_of_results_is_selectable_without_line_numbers(open_page):
+    with open_page("/search?q=maybe_declare") as page:
+        text = page.evaluate(
+            """() => {
+                getSelection().selectAllChildren(document.querySelector('ol.code'));
+                return getSelection().toString();
+            }"""
+        )
+        shown = page.evaluate(
+            "[...document.querySelector('ol.code').querySelectorAll('code')].map(c => c.innerText)"
+        )
+    assert [line.rstrip() for line in text.split("\n") if line.strip()] == [
+        line.rstrip() for line in shown if line.strip()
+    ], json.dumps(text)
