@@ -163,10 +163,12 @@ def code_url(
 ) -> str:
     """Return the URL of a file in the code view, with lines from and to."""
     given = {"repository": repository, "ref": ref, "path": path}
-    if lines is not None:
-        given["lines"] = "{}-{}".format(*lines)
-    query = urlencode({name: value for name, value in given.items() if value})
-    return f"/code?{query}" + (f"#L{lines[0]}" if lines is not None else "")
+    url = f"/code?{urlencode({name: value for name, value in given.items() if value})}"
+    return url if lines is None else _at_lines(url, *lines)
+
+
+def _at_lines(url: str, first: int, last: int) -> str:
+    return f"{url}&lines={first}-{last}#L{first}"
 
 
 def _files(hits: Sequence[Hit], asked: SearchParameters) -> list[ShownFile]:
@@ -204,16 +206,14 @@ def _shown(hit: Hit, rank: int, wanted: frozenset[str], ref: str) -> ShownHit:
         )
         end = start + EXCERPT_LINES
 
-    def url(first: int, last: int) -> str:
-        return code_url(hit.repository, hit.path, ref, (first, last))
-
+    url = code_url(hit.repository, hit.path, ref)
     numbers = range(hit.start_line + start, hit.start_line + end)
     return ShownHit(
         hit,
         rank,
-        url(hit.start_line, hit.end_line),
+        _at_lines(url, hit.start_line, hit.end_line),
         tuple(
-            Line(number, tuple(_parts(text, wanted)), url(number, number))
+            Line(number, tuple(_parts(text, wanted)), _at_lines(url, number, number))
             for number, text in zip(numbers, code[start:end], strict=True)
         ),
         start,
