@@ -618,7 +618,7 @@ def test_every_call_is_drawn():
 @pytest.fixture
 def served(tmp_path, monkeypatch):
     """An organisation and its gateway, where changes of rights hold at once."""
-    for name in ("access.fresh", "service.keys", "service.repositories"):
+    for name in ("fresh", "service.keys", "service.repositories"):
         monkeypatch.setattr(import_module(f"gateway.{name}"), "FRESH_S", 0.0)
     made = organisation(tmp_path)
     with structlog.testing.capture_logs():

@@ -10,14 +10,17 @@ from itertools import islice
 from urllib.parse import urlencode
 
 from codelode.display import plain
-from codelode.matches import best_start, matches, wanted_terms
+from codelode.text.excerpts import (
+    EXCERPT_LINES,
+    LEAD_LINES,
+    MAX_LINES,
+    best_start,
+    matches,
+    wanted_terms,
+)
 from gateway.api.web.parameters import SearchParameters
 from gateway.service.results import Hit, SearchAnswer
 
-#: Lines of a hit that are shown; of a longer one, an excerpt of as many with its notes.
-MAX_LINES = 12
-EXCERPT_LINES = 10
-LEAD_LINES = 2
 #: Characters of a line that are shown; minified code has lines of a megabyte.
 MAX_LINE_CHARS = 400
 
