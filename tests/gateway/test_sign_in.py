@@ -18,7 +18,7 @@ from codelode.errors import Unavailable
 from codelode.openid_flow import LoginRequest
 from codelode.settings import Settings
 from gateway.sessions import LINK_S, Credential, sessions
-from tests.gateway.test_rest import RIGHT, TOKEN, serving
+from tests.http_gateways import RIGHT, TOKEN, serving
 from tests.issuers import AUDIENCE, Issuer
 from tests.oidc_provider import running_provider, through_the_pages
 

@@ -18,7 +18,7 @@ from gateway.api.web.headers import POLICY
 from gateway.api.web.pages import PART
 from gateway.api.web.parameters import SearchParameters
 from gateway.api.web.results import code_url
-from tests.gateway.test_rest import RIGHT, serving
+from tests.http_gateways import RIGHT, serving
 from tests.worlds import World
 
 ROOT = Path(__file__).parents[2]
