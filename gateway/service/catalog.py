@@ -123,6 +123,22 @@ class VisibleCatalog:
             raise InvalidQuery(field, unknown("ref", name, known))
         return commits[0]
 
+    def ref_to_read(self, name: str, repositories: Sequence[RepositoryName]) -> RefName:
+        """Return the ref; in a single repository also by its indexed commit. Raises InvalidQuery.
+
+        A permalink names a commit. It opens as long as a ref of the repository is at this commit.
+        """
+        if COMMIT.fullmatch(name) and len(repositories) == 1:
+            refs = self.refs_of(repositories)[0]
+            if name not in {one.ref for one in refs} and (at := _at(refs, name)):
+                return at
+        return self.ref(name, repositories)
+
+
+def _at(refs: Iterable[RefStatus], commit: str) -> RefName | None:
+    """Return the first ref whose indexed commit is this one."""
+    return next((one.ref for one in refs if one.indexed == commit), None)
+
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:
     """Return a message such as `there is no ref 'mian'; did you mean 'main'?`."""

@@ -69,7 +69,7 @@ def _place(request: ReadRequest, catalog: VisibleCatalog) -> tuple[RepositoryNam
     if not request.path:
         raise InvalidQuery("path", "is empty; give the path of an indexed file")
     repository = catalog.known_or_only(request.repository)
-    return repository, catalog.ref(request.ref, [repository])
+    return repository, catalog.ref_to_read(request.ref, [repository])
 
 
 def _range(request: ReadRequest, last: int) -> tuple[int, int]:

@@ -34,7 +34,7 @@ async def explain(
     subject = queries.subject(request.subject)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     names = await asyncio.to_thread(catalog.known_or_all, request.repository)
-    ref = await asyncio.to_thread(catalog.ref, request.ref, names)
+    ref = await asyncio.to_thread(catalog.ref_to_read, request.ref, names)
     found = await pipeline.explain(subject, repositories=names, ref=ref, backends=backends)
     involve(found.repositories)
     note(subject_kind=found.kind, definitions=len(found.definitions))
@@ -71,7 +71,7 @@ def _query(request: GraphRequest, catalog: VisibleCatalog) -> GraphQuery:
         depth=queries.bounded("depth", request.depth, default=DEFAULT_DEPTH, most=MAX_DEPTH),
         reverse=request.reverse,
         limit=queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT),
-        ref=catalog.ref(request.ref, named),
+        ref=catalog.ref_to_read(request.ref, named),
     )
 
 

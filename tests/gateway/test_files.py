@@ -77,6 +77,14 @@ def test_lines_come_with_their_place_and_commit(read):
     assert read("codelode/model.py", 10).start_line == 10
 
 
+def test_a_commit_stands_for_the_ref_that_is_indexed_at_it(read):
+    commit = blob("acme/app")
+
+    assert read("gaps.py", ref=commit) == read("gaps.py", ref="main")
+    with pytest.raises(InvalidQuery, match="there is no ref"):
+        read("gaps.py", ref=blob("another commit"))
+
+
 def test_a_long_file_is_read_in_parts(read):
     parts, start = [], 1
     while True:
