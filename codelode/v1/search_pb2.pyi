@@ -1012,6 +1012,116 @@ class ReadFileResponse(_message.Message):
 Global___ReadFileResponse: _TypeAlias = ReadFileResponse  # noqa: Y015
 
 @_typing.final
+class ListFilesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    REF_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    """May be left out if only one is indexed."""
+    ref: _builtins.str
+    path: _builtins.str
+    """A folder, such as "src/api". Empty: the root."""
+    page_size: _builtins.int
+    """At most 1,000; 0 means 1,000."""
+    page_token: _builtins.str
+    """next_page_token of the previous response."""
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        ref: _builtins.str = ...,
+        path: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "path", b"path", "ref", b"ref", "repository", b"repository"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListFilesRequest: _TypeAlias = ListFilesRequest  # noqa: Y015
+
+@_typing.final
+class ListFilesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    REF_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    ENTRY_COUNT_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    ref: _builtins.str
+    path: _builtins.str
+    revision: _builtins.str
+    """The indexed commit; empty while the first run is under way."""
+    entry_count: _builtins.int
+    """Number of entries of the folder, on all pages."""
+    next_page_token: _builtins.str
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___FolderEntry]:
+        """Folders first, then files, each by name."""
+
+    @_builtins.property
+    def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]: ...
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        ref: _builtins.str = ...,
+        path: _builtins.str = ...,
+        revision: _builtins.str = ...,
+        entries: _abc.Iterable[Global___FolderEntry] | None = ...,
+        entry_count: _builtins.int = ...,
+        next_page_token: _builtins.str = ...,
+        coverage: _abc.Iterable[Global___Coverage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coverage", b"coverage", "entries", b"entries", "entry_count", b"entry_count", "next_page_token", b"next_page_token", "path", b"path", "ref", b"ref", "repository", b"repository", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListFilesResponse: _TypeAlias = ListFilesResponse  # noqa: Y015
+
+@_typing.final
+class FolderEntry(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    IS_FOLDER_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    is_folder: _builtins.bool
+    state: _builtins.str
+    """Of a file: "indexed", "pending", "skipped", or "failed". Only indexed files can be read."""
+    language: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        is_folder: _builtins.bool = ...,
+        state: _builtins.str = ...,
+        language: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_folder", b"is_folder", "language", b"language", "name", b"name", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FolderEntry: _TypeAlias = FolderEntry  # noqa: Y015
+
+@_typing.final
 class ExplainRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -55,6 +55,11 @@ class SearchServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_search__pb2.ReadFileRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_search__pb2.ReadFileResponse.FromString,
                 _registered_method=True)
+        self.ListFiles = channel.unary_unary(
+                '/codelode.v1.SearchService/ListFiles',
+                request_serializer=codelode_dot_v1_dot_search__pb2.ListFilesRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.ListFilesResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/codelode.v1.SearchService/Explain',
                 request_serializer=codelode_dot_v1_dot_search__pb2.ExplainRequest.SerializeToString,
@@ -94,6 +99,13 @@ class SearchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListFiles(self, request, context):
+        """Lists what a folder of a repository contains, a page at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Explain(self, request, context):
         """Returns what is known about a file or a symbol.
         """
@@ -123,6 +135,11 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.ReadFile,
                     request_deserializer=codelode_dot_v1_dot_search__pb2.ReadFileRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_search__pb2.ReadFileResponse.SerializeToString,
+            ),
+            'ListFiles': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFiles,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.ListFilesRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.ListFilesResponse.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
@@ -239,6 +256,33 @@ class SearchService(object):
             '/codelode.v1.SearchService/ReadFile',
             codelode_dot_v1_dot_search__pb2.ReadFileRequest.SerializeToString,
             codelode_dot_v1_dot_search__pb2.ReadFileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListFiles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/ListFiles',
+            codelode_dot_v1_dot_search__pb2.ListFilesRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.ListFilesResponse.FromString,
             options,
             channel_credentials,
             insecure,

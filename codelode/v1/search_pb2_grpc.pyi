@@ -41,6 +41,8 @@ class SearchServiceStub:
     """Returns code that is similar to the code at a location or to a snippet."""
     ReadFile: _grpc.UnaryUnaryMultiCallable[_search_pb2.ReadFileRequest, _search_pb2.ReadFileResponse]
     """Returns lines of an indexed file."""
+    ListFiles: _grpc.UnaryUnaryMultiCallable[_search_pb2.ListFilesRequest, _search_pb2.ListFilesResponse]
+    """Lists what a folder of a repository contains, a page at a time."""
     Explain: _grpc.UnaryUnaryMultiCallable[_search_pb2.ExplainRequest, _search_pb2.ExplainResponse]
     """Returns what is known about a file or a symbol."""
 
@@ -57,6 +59,8 @@ class SearchServiceAsyncStub(SearchServiceStub):
     """Returns code that is similar to the code at a location or to a snippet."""
     ReadFile: _aio.UnaryUnaryMultiCallable[_search_pb2.ReadFileRequest, _search_pb2.ReadFileResponse]  # type: ignore[assignment]
     """Returns lines of an indexed file."""
+    ListFiles: _aio.UnaryUnaryMultiCallable[_search_pb2.ListFilesRequest, _search_pb2.ListFilesResponse]  # type: ignore[assignment]
+    """Lists what a folder of a repository contains, a page at a time."""
     Explain: _aio.UnaryUnaryMultiCallable[_search_pb2.ExplainRequest, _search_pb2.ExplainResponse]  # type: ignore[assignment]
     """Returns what is known about a file or a symbol."""
 
@@ -94,6 +98,14 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.ReadFileResponse, _abc.Awaitable[_search_pb2.ReadFileResponse]]:
         """Returns lines of an indexed file."""
+
+    @_abc_1.abstractmethod
+    def ListFiles(
+        self,
+        request: _search_pb2.ListFilesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.ListFilesResponse, _abc.Awaitable[_search_pb2.ListFilesResponse]]:
+        """Lists what a folder of a repository contains, a page at a time."""
 
     @_abc_1.abstractmethod
     def Explain(

@@ -7,7 +7,7 @@ once for all faces.
 """
 
 from gateway.service.dependencies import Dependencies
-from gateway.service.files import read
+from gateway.service.files import files, read
 from gateway.service.keys import create_key, list_keys, revoke_key
 from gateway.service.permissions import permissions, sync_permissions
 from gateway.service.repositories import label, register, remove, repositories
@@ -27,6 +27,7 @@ __all__ = [
     "enrich",
     "explain",
     "failures",
+    "files",
     "graph",
     "label",
     "list_keys",

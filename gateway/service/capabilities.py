@@ -80,6 +80,7 @@ CAPABILITIES: Mapping[str, Capability] = {
         "Similar", Role.READER, Kind.SEARCH, lambda asked: (*_own(asked), *_filtered(asked))
     ),
     "read": Capability("ReadFile", Role.READER, Kind.SEARCH, _own),
+    "files": Capability("ListFiles", Role.READER, Kind.SEARCH, _own),
     "explain": Capability("Explain", Role.READER, Kind.CONTEXT, _own),
     "graph": Capability("GetGraph", Role.READER, Kind.CONTEXT, _own),
     "repositories": Capability("ListRepositories", Role.READER, Kind.SEARCH),

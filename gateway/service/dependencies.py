@@ -21,6 +21,7 @@ from codelode.ports import (
 from codelode.settings import Settings
 from gateway.service.audit_log import AuditLog
 from gateway.service.coverage import CoverageReader
+from gateway.service.folders import KnownFiles
 from gateway.service.published import Published
 from gateway.sessions import Sessions
 from gateway.state import Backends
@@ -89,6 +90,7 @@ class Dependencies:
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
     problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks
+    known_files: KnownFiles = field(default_factory=KnownFiles)
     draining: asyncio.Event = field(default_factory=asyncio.Event)  # when it is set, streams end
 
     async def close(self) -> None:

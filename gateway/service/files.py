@@ -1,27 +1,32 @@
-"""Read the lines of indexed files."""
+"""Read the lines of indexed files, and list what folders contain."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import accumulate
 
 from codelode.access import Principal
 from codelode.errors import InvalidQuery, NotFound
-from codelode.model import RefName, RepositoryName
+from codelode.model import DEFAULT_REF, RefName, RefStatus, RepositoryName
 from codelode.permalinks import permalink
 from gateway.expand.passages import lines
+from gateway.service import paging, queries
 from gateway.service.audit import note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies, reads_index
-from gateway.service.requests import ReadRequest
-from gateway.service.results import FileLines
+from gateway.service.folders import entries, order
+from gateway.service.requests import FilesRequest, ReadRequest
+from gateway.service.results import FileLines, FileList
 from gateway.state import Backends
 
 #: Lines and characters of one answer at most. A longer first line is cut.
 MAX_LINES = 2_000
 MAX_CHARS = 200_000
+#: Entries of a folder in one answer at most.
+MAX_ENTRIES = 1_000
 
 
 @permitted
@@ -63,6 +68,53 @@ async def read(
         url=permalink(covered.url, covered.revision, path, start, until),
         coverage=(covered,),
     )
+
+
+@permitted
+async def files(
+    dependencies: Dependencies, principal: Principal, request: FilesRequest
+) -> FileList:
+    """List what a folder of a repository contains, a page at a time. Raises NotFound."""
+    found = await asyncio.to_thread(_files, dependencies, principal, request)
+    covered = await dependencies.coverage.of([found.repository], found.ref)
+    note(entries=len(found.entries))
+    return replace(found, coverage=covered)
+
+
+def _files(dependencies: Dependencies, principal: Principal, request: FilesRequest) -> FileList:
+    after = paging.read(request.page_token)
+    size = queries.bounded(
+        "page_size", request.page_size or None, default=MAX_ENTRIES, most=MAX_ENTRIES
+    )
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    repository = catalog.known_or_only(request.repository)
+    at = _status(catalog, repository, request.ref)
+    folder = request.path.removeprefix("./").strip("/")
+    all_files = dependencies.known_files.get(
+        repository, at, lambda: dependencies.ledger.all(repository, at.ref)
+    )
+    found = entries(all_files, folder)
+    if not found and folder:
+        raise NotFound(f"{repository} has no folder {folder[:200]!r} at the ref {at.ref}")
+    rest = [one for one in found if order(one) > after]
+    return FileList(
+        repository=repository,
+        ref=at.ref,
+        path=folder,
+        revision=at.indexed or "",
+        entries=tuple(rest[:size]),
+        entry_count=len(found),
+        next_page_token=paging.token(order(rest[size - 1])) if len(rest) > size else "",
+    )
+
+
+def _status(catalog: VisibleCatalog, repository: RepositoryName, name: str) -> RefStatus:
+    """Return the status of a ref of a repository. Raises InvalidQuery, NotFound."""
+    ref = catalog.ref_to_read(name, [repository])
+    for one in catalog.refs_of([repository])[0]:
+        if ref in (DEFAULT_REF, one.ref):  # the default ref comes first
+            return one
+    raise NotFound(f"{repository} has no indexed ref; run `codelode index` for it")
 
 
 def _place(request: ReadRequest, catalog: VisibleCatalog) -> tuple[RepositoryName, RefName]:

@@ -83,6 +83,17 @@ class ReadRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesRequest:
+    """A folder of a repository; an empty path is the root."""
+
+    repository: str = ""
+    ref: str = ""
+    path: str = ""
+    page_size: int = 0
+    page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainRequest:
     """A path, or the name of a symbol, to describe."""
 

@@ -10,13 +10,23 @@ from dataclasses import dataclass, field, replace
 
 from codelode import model
 from codelode.api_keys import ApiKey
-from codelode.model import Category, ChunkId, Kind, LanguageHealth, Match, RepositoryName, Run
+from codelode.model import (
+    Category,
+    ChunkId,
+    Kind,
+    LanguageHealth,
+    Match,
+    RefName,
+    RepositoryName,
+    Run,
+)
 from gateway.assemble.context import Context
 from gateway.expand.explain import Explanation
 from gateway.expand.links import Link
 from gateway.pipeline import Timing
 from gateway.service.coverage import Coverage
 from gateway.service.dependencies import Queue
+from gateway.service.folders import FolderEntry
 from gateway.state import Entity, FileRelation, FoundFile, ImportLink, Passage, SearchState
 
 
@@ -159,6 +169,20 @@ class FileLines:
     truncated: bool  # more was asked for than one answer may hold
     revision: str  # the indexed commit; empty while the first run is under way
     url: str  # of the lines at the code host; empty: it is not known
+    coverage: tuple[Coverage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """One page of what a folder contains at the indexed commit."""
+
+    repository: RepositoryName
+    ref: RefName
+    path: str
+    revision: str  # empty while the first run is under way
+    entries: tuple[FolderEntry, ...]  # folders first
+    entry_count: int  # on all pages
+    next_page_token: str
     coverage: tuple[Coverage, ...] = ()
 
 

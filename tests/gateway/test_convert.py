@@ -15,6 +15,7 @@ from gateway.service import results
 PAIRS = [
     (results.SearchAnswer, search_pb2.SearchResponse),
     (results.ContextAnswer, search_pb2.ContextResponse),
+    (results.FileList, search_pb2.ListFilesResponse),
     (results.ExplainAnswer, search_pb2.ExplainResponse),
     (results.GraphAnswer, graph_pb2.GetGraphResponse),
     (results.Repository, index_pb2.Repository),

@@ -548,6 +548,10 @@ KINDS = {
             repository=a.name(), path="lib/store.py", ref=a.ref()
         ),
     ),
+    "SearchService/ListFiles": (
+        4,
+        lambda a, _: search_pb2.ListFilesRequest(repository=a.name(), path="lib", ref=a.ref()),
+    ),
     "SearchService/Explain": (
         8,
         lambda a, _: search_pb2.ExplainRequest(
@@ -674,6 +678,7 @@ def test_no_answer_holds_anything_hidden_while_rights_change(served):
 BY_NAME = {
     *WRITES,
     *("SearchService/Similar", "SearchService/Explain", "GraphService/GetGraph"),
+    "SearchService/ListFiles",
     *("IndexService/ListFailures", "IndexService/WatchRun", "IndexService/CancelRun"),
 }
 

@@ -32,6 +32,7 @@ from gateway.retrieve.occurrence import NO_WORD
 from gateway.service.requests import (
     ExplainRequest,
     FailuresRequest,
+    FilesRequest,
     GivenFilters,
     GivenOptions,
     GraphRequest,
@@ -179,6 +180,7 @@ READS = st.one_of(
     calls("context", searches),
     calls("similar", similars),
     calls("read", reads),
+    calls("files", st.builds(FilesRequest, names, refs, st.sampled_from(["", "src"]))),
     calls("explain", st.builds(ExplainRequest, st.sampled_from(SUBJECTS), names, refs)),
     calls("graph", graphs),
     calls("repositories", st.none()),

@@ -128,6 +128,17 @@ class ReadQuery(Query):
         return requests.ReadRequest(**dict(self))
 
 
+class FilesQuery(Query):
+    repository: Text = Field(default="", description="May be left out if only one is indexed.")
+    ref: Text = Field(default="", description="Branch, tag, or commit; empty: the default ref.")
+    path: Text = Field(default="", description="A folder, such as `src/api`; empty: the root.")
+    page_size: Whole = Field(default=0, description="Number of entries, at most 1,000; 0: 1,000.")
+    page_token: Text = Field(default="", description="`next_page_token` of the previous page.")
+
+    def given(self) -> requests.FilesRequest:
+        return requests.FilesRequest(**dict(self))
+
+
 class ExplainQuery(Query):
     subject: Text = Field(description="Path of a file, or name of a symbol.")
     repository: Text = Field(default="", description="Look only in this repository.")

@@ -53,6 +53,13 @@ async def read_file(
     return read(await service.read(call.dependencies, call.principal, query.given()), request)
 
 
+@router.get("/files", **_operation("files", results.FileList, "search"))
+async def list_files(
+    call: Admitted, request: Request, query: Annotated[bodies.FilesQuery, Query()]
+) -> Response:
+    return read(await service.files(call.dependencies, call.principal, query.given()), request)
+
+
 @router.get("/explain", **_operation("explain", results.ExplainAnswer, "search"))
 async def explain(
     call: Admitted, request: Request, query: Annotated[bodies.ExplainQuery, Query()]

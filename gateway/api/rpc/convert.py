@@ -23,6 +23,7 @@ from gateway.service.requests import (
     CreateKeyRequest,
     ExplainRequest,
     FailuresRequest,
+    FilesRequest,
     GivenFilters,
     GivenOptions,
     GraphRequest,
@@ -114,6 +115,10 @@ def similar_request(given: search_pb2.SimilarRequest) -> SimilarRequest:
 
 def read_request(given: search_pb2.ReadFileRequest) -> ReadRequest:
     return ReadRequest(given.path, given.repository, given.ref, given.start_line, given.end_line)
+
+
+def files_request(given: search_pb2.ListFilesRequest) -> FilesRequest:
+    return FilesRequest(given.repository, given.ref, given.path, given.page_size, given.page_token)
 
 
 def explain_request(given: search_pb2.ExplainRequest) -> ExplainRequest:

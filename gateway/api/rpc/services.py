@@ -57,6 +57,13 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         answer = await service.read(self.dependencies, caller(), asked)
         return message(answer, search_pb2.ReadFileResponse)
 
+    async def ListFiles(
+        self, request: search_pb2.ListFilesRequest, context: CallContext
+    ) -> search_pb2.ListFilesResponse:
+        asked = convert.files_request(request)
+        found = await service.files(self.dependencies, caller(), asked)
+        return message(found, search_pb2.ListFilesResponse)
+
     async def Explain(
         self, request: search_pb2.ExplainRequest, context: CallContext
     ) -> search_pb2.ExplainResponse:
