@@ -184,6 +184,13 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
             revision="a" * 40,
         )
 
+    def ListFiles(self, request, context):
+        self._note(request, context)
+        entry = search_pb2.FolderEntry(name="retry.py", state="indexed", language="python")
+        return search_pb2.ListFilesResponse(
+            repository="acme/http", path=request.path, entries=[entry], entry_count=1
+        )
+
     def Explain(self, request, context):
         self._note(request, context)
         return search_pb2.ExplainResponse(
