@@ -23,7 +23,7 @@ MAX_KEPT = 100_000
 
 
 class KnownFile(NamedTuple):
-    """What a listing tells of a file."""
+    """A file as a listing shows it."""
 
     path: str
     state: str
