@@ -50,6 +50,7 @@ from gateway.api.rpc.services import AccessService, GraphService, IndexService, 
 from gateway.caching_embedder import CachingEmbedder
 from gateway.calls import Calls
 from gateway.health import Health
+from gateway.highlighting import Highlighter
 from gateway.jobs import CeleryJobs
 from gateway.service import Dependencies, audit_log, limits
 from gateway.service.coverage import CoverageReader
@@ -189,6 +190,7 @@ class Gateway:
         self.port = 0  # the bound port, also when `listen` asked for any
         self.mtls_port = 0  # that of `listen_mtls`
         self._http: HttpServer | None = None
+        self._highlighter = Highlighter()
 
     async def start(self) -> None:
         """Start serving. Raises InvalidSettings if an address is not allowed, malformed or used."""
@@ -243,6 +245,7 @@ class Gateway:
             self._calls,
             lambda: self._health.is_healthy,
             WebhookConnections(self._settings.sources),
+            self._highlighter,
         )
         context = certificate.context() if certificate is not None else None
         await http.start(with_pages(app.application(face)), context)
@@ -257,6 +260,7 @@ class Gateway:
         await asyncio.sleep(self._settings.drain_settle_s)
         self._dependencies.draining.set()
         await self._finish_calls(grace_s)
+        await self._highlighter.close()
         await self._health.stop()
         log.info("gateway_stopped")
 

@@ -66,6 +66,7 @@ from gateway.api.rest.server import HttpServer
 from gateway.api.rpc.interceptors import Interceptor
 from gateway.api.rpc.services import AccessService, GraphService, IndexService, SearchService
 from gateway.calls import Calls
+from gateway.highlighting import Highlighter
 from gateway.service import limits
 from tests.worlds import World
 
@@ -357,9 +358,8 @@ class Served:
         port = self._server.add_insecure_port("127.0.0.1:0")
         await self._server.start()
         self._rest = HttpServer("127.0.0.1:0")
-        await self._rest.start(
-            application(Face(given, calls, lambda: True, WebhookConnections(""))), None
-        )
+        face = Face(given, calls, lambda: True, WebhookConnections(""), Highlighter())
+        await self._rest.start(application(face), None)
         return port
 
     def ask(self, method, request, authorization, *, face=None):

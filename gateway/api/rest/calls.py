@@ -20,6 +20,7 @@ from gateway.access.webhooks import WebhookConnections
 from gateway.api.rest import problems
 from gateway.api.rest.cookies import CookieRules, presented
 from gateway.calls import Calls, Received, request_id
+from gateway.highlighting import Highlighter
 from gateway.service import Dependencies
 from gateway.service.capabilities import FUNCTIONS
 
@@ -41,6 +42,7 @@ class Face:
     calls: Calls
     is_healthy: Callable[[], bool]
     webhooks: WebhookConnections
+    highlighter: Highlighter
 
     @property
     def cookies(self) -> CookieRules:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from gateway.api.web import assets, search, sign_in
+from gateway.api.web import assets, code, search, sign_in
 from gateway.api.web.headers import SecurityHeaders
 from gateway.api.web.pages import answer_unrouted
 
 
 def with_pages(app: FastAPI) -> FastAPI:
     """Return the application, which now answers with pages beside the REST API."""
-    for one in (assets.router, sign_in.router, search.router):
-        app.include_router(one)
+    for one in (assets, sign_in, search, code):
+        app.include_router(one.router)
     answer_unrouted(app)
     app.add_middleware(SecurityHeaders)
     return app
