@@ -176,6 +176,14 @@ class LanguageHealth:
         )
 
 
+def by_language(parts: Iterable[LanguageHealth]) -> list[LanguageHealth]:
+    """Sum parse results by language, most files first."""
+    sums: dict[str, LanguageHealth] = {}
+    for one in parts:
+        sums[one.language] = one + sums.get(one.language, LanguageHealth(one.language))
+    return sorted(sums.values(), key=lambda one: (-one.files, one.language))
+
+
 @dataclass(frozen=True, slots=True)
 class RefStatus:
     """The state of the index for one ref of a repository."""

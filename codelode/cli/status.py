@@ -12,8 +12,8 @@ import click
 from codelode.cli import printing
 from codelode.cli.options import json_option, server_option
 from codelode.counts import counted
-from codelode.model import FilePatterns, LanguageHealth, Run
-from codelode.text.runs import run_state
+from codelode.model import FilePatterns, LanguageHealth, Run, by_language
+from codelode.text.runs import run_note, run_state
 
 if TYPE_CHECKING:
     from codelode.client import Client, IndexedRepository, Status
@@ -102,10 +102,7 @@ def _options(patterns: FilePatterns) -> str:
 
 def _health(repositories: tuple[IndexedRepository, ...]) -> list[LanguageHealth]:
     """Sum the parse results of all default refs by language, most files first."""
-    sums: dict[str, LanguageHealth] = {}
-    for one in (one for each in repositories for ref in each.refs[:1] for one in ref.health):
-        sums[one.language] = one + sums.get(one.language, LanguageHealth(one.language))
-    return sorted(sums.values(), key=lambda one: (-one.files, one.language))
+    return by_language(one for each in repositories for ref in each.refs[:1] for one in ref.health)
 
 
 def _health_row(one: LanguageHealth) -> tuple[object, ...]:
@@ -115,8 +112,7 @@ def _health_row(one: LanguageHealth) -> tuple[object, ...]:
 def _run_row(run: Run) -> tuple[object, ...]:
     files = f"{run.done + run.failed}/{run.total}"
     started = printing.moment(run.started_at)
-    note = " ".join((run.error or run.waits_for or "; ".join(run.notices)).split())
-    state = run_state(run)
+    state, note = run_state(run), run_note(run)
     return run.id, run.repository, run.ref, state, files, run.failed, started, note
 
 

@@ -1,4 +1,4 @@
-"""Write a run as one line."""
+"""Describe runs, in the words that all faces share."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def run_state(run: Run) -> str:
     if run.state is not RunState.COMPLETE or not missing:
         return run.state.value
     return f"{run.state.value} without {counted(missing, 'summary')}"
+
+
+def run_note(run: Run) -> str:
+    """Return in one line why a run failed, what it waits for, or what may be unexpected."""
+    return " ".join((run.error or run.waits_for or "; ".join(run.notices)).split())
 
 
 def run_line(run: Run) -> str:

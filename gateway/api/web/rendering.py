@@ -25,7 +25,10 @@ class NavItem(NamedTuple):
     path: str
 
 
-NAVIGATION = (NavItem("Search", "/"),)
+NAVIGATION = (
+    NavItem("Search", "/"),
+    NavItem("Repositories", "/repositories"),
+)
 
 #: Pages hold what their caller may see, now.
 HEADERS = {"Cache-Control": "no-store"}
