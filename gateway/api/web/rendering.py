@@ -28,6 +28,7 @@ class NavItem(NamedTuple):
 NAVIGATION = (
     NavItem("Search", "/"),
     NavItem("Repositories", "/repositories"),
+    NavItem("Graph", "/graph"),
 )
 
 #: Pages hold what their caller may see, now.
