@@ -130,13 +130,24 @@ function draw() {
     context.strokeStyle = colour(one === chosen ? '--ink' : '--soft');
     context.lineWidth = (one === chosen ? 3 : 1) / view.scale;
     context.stroke();
+  }
+  const taken = [];
+  for (const one of new Set([root, chosen, ...nodes.values()])) {
+    if (!one) continue;
     const [label, x] = [one.label.slice(0, 40), one.x + 12 / view.scale];
+    const box = { x, y: one.y, width: context.measureText(label).width, height: 13 / view.scale };
+    if (taken.some((other) => overlaps(box, other))) continue; // zooming in makes room for it
+    taken.push(box);
     context.strokeStyle = colour('--card'); // so that lines behind it leave it readable
     context.lineWidth = 3 / view.scale;
     context.strokeText(label, x, one.y);
     context.fillStyle = colour('--ink');
     context.fillText(label, x, one.y);
   }
+}
+
+function overlaps(one, other) {
+  return one.x < other.x + other.width && other.x < one.x + one.width && Math.abs(one.y - other.y) < one.height;
 }
 
 function arrow(from, to) {
