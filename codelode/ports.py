@@ -40,9 +40,6 @@ from codelode.model import (
 )
 from codelode.vectors import Vector, Vectors
 
-#: How long deliveries of webhooks are remembered, seconds. Hosts repeat one within hours.
-DELIVERIES_KEPT_S = 86_400
-
 
 class ChunkStore(Protocol):
     """The write side of the chunk index. One process writes at a time."""
@@ -444,7 +441,7 @@ class CallLimits(Protocol):
 
 
 class ExpiringValues(Protocol):
-    """Values that end by themselves, by name: the sessions of browsers, and single-use links."""
+    """Values that end by themselves, by name: sessions, single-use links, known deliveries."""
 
     async def put(self, name: str, value: bytes, *, ttl_s: float) -> None:
         """Store the value in place of an earlier one. Raises Busy if there is no memory for it."""
@@ -568,13 +565,3 @@ class PermissionStates(Protocol):
 
         Returns False, and changes nothing, if the owner does not hold the connection.
         """
-
-
-class Deliveries(Protocol):
-    """The webhook deliveries of code hosts that were acted on. Its methods block."""
-
-    def is_known(self, connection: str, id: str) -> bool:
-        """Return whether the delivery was added within the last DELIVERIES_KEPT_S."""
-
-    def add(self, connection: str, id: str) -> None:
-        """Remember the delivery."""

@@ -116,8 +116,8 @@ def connected(settings: Settings) -> Dependencies:
         coverage=CoverageReader(ledger),
         keys=registry.api_keys(settings),
         permissions=registry.permission_states(settings),
-        deliveries=registry.deliveries(settings),
         sessions=sessions(settings, registry.expiring_values(settings), registry.documents()),
+        deliveries=registry.expiring_values(settings),
         call_limits=registry.call_limits(settings) if limits.are_on(settings) else None,
         audit_log=audit_log.opened(settings),
     )

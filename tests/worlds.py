@@ -13,7 +13,6 @@ from codelode.backends.documents import WebDocuments
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
-from codelode.backends.memory.deliveries import MemoryDeliveries
 from codelode.backends.memory.expiring_values import MemoryExpiringValues
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
@@ -139,8 +138,8 @@ class World:
             coverage=CoverageReader(self.ledger),
             keys=MemoryApiKeys(),
             permissions=MemoryPermissionStates(),
-            deliveries=MemoryDeliveries(),
             sessions=sessions_in_memory(settings),
+            deliveries=MemoryExpiringValues(),
         )
 
     def index(self, name, files, *, ref="main", failed=None, skipped=None):

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         ChunkSearch,
         ChunkStore,
         CrossEncoder,
-        Deliveries,
         DependencyGraph,
         Derivations,
         Documents,
@@ -402,13 +401,6 @@ def permission_states(settings: Settings) -> PermissionStates:
     from codelode.backends.redis.permissions import RedisPermissionStates
 
     return RedisPermissionStates(_redis(settings))
-
-
-def deliveries(settings: Settings) -> Deliveries:
-    """Return the webhook deliveries that were acted on."""
-    from codelode.backends.redis.deliveries import RedisDeliveries
-
-    return RedisDeliveries(_redis(settings))
 
 
 def index_swap(settings: Settings) -> RedisIndexSwap:

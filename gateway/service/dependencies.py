@@ -13,7 +13,7 @@ from codelode.model import RefName, RepositoryName, Run
 from codelode.ports import (
     ApiKeys,
     CallLimits,
-    Deliveries,
+    ExpiringValues,
     PermissionStates,
     QueryCache,
     SemanticQueryCache,
@@ -85,8 +85,8 @@ class Dependencies:
     coverage: CoverageReader
     keys: ApiKeys
     permissions: PermissionStates
-    deliveries: Deliveries
     sessions: Sessions
+    deliveries: ExpiringValues  # of webhooks, those that were acted on
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
     problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks
@@ -98,6 +98,7 @@ class Dependencies:
         await self.cache.close()
         await self.semantic_cache.close()
         await self.sessions.release()
+        await self.deliveries.close()
         if self.call_limits is not None:
             await self.call_limits.close()
         if self.audit_log is not None:

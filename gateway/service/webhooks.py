@@ -7,6 +7,7 @@ nothing about them is returned.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -20,6 +21,9 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.requests import HostEvent
 from gateway.service.runs import begin
 
+#: How long deliveries are remembered, seconds. Hosts repeat one within hours.
+KEPT_S = 86_400.0
+
 
 @permitted
 async def deliver(dependencies: Dependencies, principal: Principal, event: HostEvent) -> bool:
@@ -32,18 +36,24 @@ async def deliver(dependencies: Dependencies, principal: Principal, event: HostE
     if principal.name != event.principal:
         raise Denied("only a code host may report what happened there")
     note(connection=event.connection, delivery=event.delivery[:100])
-    return await asyncio.to_thread(_deliver, dependencies, event)
-
-
-def _deliver(dependencies: Dependencies, event: HostEvent) -> bool:
-    known = dependencies.deliveries
-    if event.delivery and known.is_known(event.connection, event.delivery):
+    known, name = dependencies.deliveries, _name(event)
+    if event.delivery and await known.get(name) is not None:
         note(repeated=True)
         return False
-    acted = [_read_permissions(dependencies, event), _start_runs(dependencies, event)]
+    acted = await asyncio.to_thread(_acted, dependencies, event)
     if event.delivery:  # last, so that a delivery that failed half way can be repeated
-        known.add(event.connection, event.delivery)
-    return any(acted)
+        await known.put(name, b"acted on", ttl_s=KEPT_S)
+    return acted
+
+
+def _name(event: HostEvent) -> str:
+    """Return a name of bounded length, because the host chooses the id."""
+    digest = hashlib.sha256(event.delivery.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"delivery:{event.connection}:{digest}"
+
+
+def _acted(dependencies: Dependencies, event: HostEvent) -> bool:
+    return any([_read_permissions(dependencies, event), _start_runs(dependencies, event)])
 
 
 def _read_permissions(dependencies: Dependencies, event: HostEvent) -> bool:

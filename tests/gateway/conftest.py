@@ -10,7 +10,7 @@ from grpc import aio
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
-from codelode.backends.memory.deliveries import MemoryDeliveries
+from codelode.backends.memory.expiring_values import MemoryExpiringValues
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.permissions import MemoryPermissionStates
@@ -165,8 +165,8 @@ def dependencies(backends, ledger, jobs, settings):
         coverage=CoverageReader(ledger),
         keys=MemoryApiKeys(),
         permissions=MemoryPermissionStates(),
-        deliveries=MemoryDeliveries(),
         sessions=sessions_in_memory(settings),
+        deliveries=MemoryExpiringValues(),
     )
 
 

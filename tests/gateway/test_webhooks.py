@@ -214,6 +214,13 @@ async def test_a_repeated_delivery_is_acted_on_once(host):
     assert len(host.runs()) == 2
 
 
+@pytest.mark.parametrize("id", ["x" * 10_000, "\u00fc", "a b"])
+async def test_any_id_of_a_delivery_is_remembered(gitea, id):
+    answers = [await gitea.send(gitea.push(), id=id.encode()) for _ in range(2)]
+
+    assert [one.status_code for one in answers] == [202, 204]
+
+
 async def test_a_delivery_that_failed_half_way_is_acted_on_when_it_is_repeated(gitea):
     gitea.world.jobs.is_away = True
     failed = await gitea.send(gitea.push(), id="1")

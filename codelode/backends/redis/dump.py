@@ -25,7 +25,6 @@ from codelode.errors import Corrupt, InvalidSettings
 #: Key prefixes, after our own, that are left out of a backup.
 TRANSIENT = (
     *("broker:", "handover:", "worker:", "workers:", "reindex:", "{cache}", "{derivations}"),
-    "delivery:",  # of webhooks
     "expiring:",  # a restored session could be one that was signed out
     "{permissions}:synced",  # a restored one could bring back rights that were revoked meanwhile
 )
