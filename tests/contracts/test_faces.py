@@ -14,6 +14,8 @@ import time
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import cached_property
+from html.parser import HTMLParser
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
@@ -28,6 +30,7 @@ from gateway.access import Access
 from gateway.access.identity import Credentials
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
+from gateway.api.web.parameters import TOP_K
 from gateway.app import Gateway
 from gateway.service.requests import (
     ExplainRequest,
@@ -672,3 +675,47 @@ def test_an_error_names_the_same_field_and_remedy(running, face, function, reque
     if isinstance(shown.value, CodelodeError):
         assert type(shown.value) is type(said.value)
         assert vars(shown.value) == vars(said.value)
+
+
+class Links(HTMLParser):
+    """The places of code that a page links to."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = set()
+
+    def handle_starttag(self, tag, attributes):
+        url = urlsplit(dict(attributes).get("href") or "")
+        given = dict(parse_qsl(url.query))
+        if tag == "a" and url.path == "/code" and "lines" in given:
+            self.places.add((given["repository"], given["path"], given["lines"]))
+
+
+@pytest.mark.parametrize(
+    ("query", "given", "filters"),
+    [
+        ("how to retry a call", {}, GivenFilters()),
+        ("Client.get", {"repo": "acme/http"}, GivenFilters(("acme/http",))),
+        ("retry", {"not_repo": "acme/web"}, GivenFilters(not_repositories=("acme/web",))),
+        ("retry", {"kind": "function"}, GivenFilters(kinds=("function",))),
+        ("retry", {"path": "src/*", "ref": "main"}, GivenFilters(paths=("src/*",), ref="main")),
+        ("start", {"language": "js"}, GivenFilters(languages=("js",))),
+    ],
+)
+def test_the_page_shows_the_hits_that_the_service_finds(running, query, given, filters):
+    request = SearchRequest(query, filters, top_k=TOP_K)
+    said = ServiceLayer(running).ask("search", request)
+    response = httpx.get(
+        f"{running.url}/search",
+        params={"q": query, **given},
+        headers={"authorization": f"Bearer {TOKEN}"},
+    )
+    page = Links()
+    page.feed(response.text)
+
+    found = {
+        (hit["repository"], hit["path"], f"{hit['start_line']}-{hit['end_line']}")
+        for hit in said["hits"]
+    }
+    assert found
+    assert page.places >= found
