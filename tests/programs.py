@@ -29,13 +29,18 @@ def npm_packages(*packages: str) -> Path:
     """Return a folder with `node_modules`, in which these packages are: `name@version`."""
 
     def install(folder: Path) -> None:
-        program = node()
-        npm = program.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-        quiet = ("--silent", "--no-audit", "--no-fund", "--prefix", folder)
-        path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-        _run(program, npm, "install", *quiet, *packages, environment={"PATH": path})
+        npm(folder, "install", *packages)
 
-    return _cached("+".join(one.replace("/", "+").replace("@", "-") for one in packages), install)
+    return cached("+".join(one.replace("/", "+").replace("@", "-") for one in packages), install)
+
+
+def npm(folder: Path, *arguments: str) -> None:
+    """Run npm in the folder."""
+    program = node()
+    script = program.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    quiet = ("--silent", "--no-audit", "--no-fund", "--prefix", folder)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    _run(program, script, *arguments, *quiet, environment={"PATH": path})
 
 
 def python_program(module: str, *requirements: str) -> tuple[list[str], dict[str, str]]:
@@ -51,11 +56,11 @@ def _python_packages(*requirements: str) -> Path:
     def install(folder: Path) -> None:
         _run(sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, *requirements)
 
-    return _cached("+".join(one.replace("==", "-") for one in requirements), install)
+    return cached("+".join(one.replace("==", "-") for one in requirements), install)
 
 
-def _cached(name: str, install: Callable[[Path], None]) -> Path:
-    """Return the folder of that name, which is filled if necessary."""
+def cached(name: str, install: Callable[[Path], None]) -> Path:
+    """Return the folder of that name in the cache, which is filled if necessary."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "codelode" / "servers" / name
     if folder.exists():
