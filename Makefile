@@ -7,7 +7,7 @@ PROTOS := $(wildcard protos/codelode/v1/*.proto)
 # Without cached bytecode, each of the many processes of a test run compiles all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit check fix generate lock services services-down bench bench-quality up clean help
+.PHONY: demo test test-unit check fix generate lock services services-down bench bench-quality up vscode clean help
 
 demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 	@$(BIN)/codelode demo $(REPO)
@@ -57,6 +57,9 @@ bench-quality: $(READY)  ## measure ranking quality: EVAL=dev.json CORPORA=folde
 
 up: $(READY)  ## run the embedded cluster in the foreground
 	@$(BIN)/codelode up
+
+vscode: $(READY)  ## build the VS Code extension
+	@$(BIN)/python editors/vscode/build.py
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
