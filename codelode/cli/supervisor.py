@@ -174,8 +174,9 @@ class Supervisor:
     def _restart(self, life: _Life, now: float) -> None:
         if life.restart_at is None or now < life.restart_at:
             return
-        life.reader.close()
-        life.process, life.reader = self._launch(life.child, life.log)
+        process, reader = self._launch(life.child, life.log)
+        life.reader.close()  # not before: if the launch fails, `stop` still reads it
+        life.process, life.reader = process, reader
         life.started_at, life.restart_at, life.output = now, None, ""
 
     def _end(self, lives: Sequence[_Life]) -> None:

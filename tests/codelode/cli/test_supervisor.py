@@ -162,6 +162,18 @@ def test_a_child_that_keeps_dying_shows_its_last_words_and_is_tried_less_often(
     assert said[3] == "    no disk left"
 
 
+def test_a_child_that_cannot_start_again_keeps_no_other_from_being_stopped(supervisor, data, said):
+    supervisor.start(child("broken", BROKEN), child("worker", WORKER))
+    step_until(supervisor, lambda: said)
+    (data / "logs").rename(data / "elsewhere")
+
+    with pytest.raises(FileNotFoundError):
+        step_until(supervisor, lambda: False)
+    supervisor.stop()
+
+    assert data_folder.members(data) == frozenset()
+
+
 def test_a_verbose_supervisor_shows_what_children_say(data, said):
     with Supervisor(
         data, environment=os.environ, announce=said.append, show_logs=True
