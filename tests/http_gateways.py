@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -37,3 +38,14 @@ async def serving(tmp_path, *, dependencies=None, limited=False, audit=None, **s
     finally:
         await gateway.stop(grace_s=0)
         await world.dependencies.close()
+
+
+async def answer_to_half_a_body(gateway, path, **headers):
+    """Begins to send a body, and returns the answer of the gateway, which waits for the rest."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.http_port)
+    given = {"Host": "localhost", "Content-Length": "100", "Connection": "close", **headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in given.items())
+    writer.write(f"POST {path} HTTP/1.1\r\n{lines}\r\n{{".encode())
+    answer = await reader.read()
+    writer.close()
+    return answer.decode()

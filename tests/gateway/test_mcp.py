@@ -22,7 +22,7 @@ from codelode.settings import Settings
 from gateway.api.rest.problems import MAX_BODY_BYTES
 from gateway.service import audit_log
 from tests.agents import HttpAgent
-from tests.http_gateways import TOKEN, serving
+from tests.http_gateways import TOKEN, answer_to_half_a_body, serving
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -213,20 +213,15 @@ async def test_a_body_over_a_megabyte_is_refused(client):
 async def test_a_body_that_does_not_end_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr("gateway.api.mcp.endpoint.TIMEOUT_S", 0.2)
     async with serving(tmp_path) as (_, gateway), asyncio.timeout(60):
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.http_port)
-        head = {
-            "host": "localhost",
-            "authorization": f"Bearer {TOKEN}",
-            "content-type": "application/json",
-            "content-length": "100",
+        answer = await answer_to_half_a_body(
+            gateway,
+            "/mcp",
+            **{"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"},
             **ACCEPTED,
-        }
-        lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
-        writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n{{".encode())
-        status = await reader.readline()
-        writer.close()
+        )
 
-    assert status == b"HTTP/1.1 504 Gateway Timeout\r\n"
+    assert answer.startswith("HTTP/1.1 504 ")
+    assert "was not sent within 0.2 s" in answer
 
 
 @pytest.mark.parametrize(

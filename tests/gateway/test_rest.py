@@ -9,9 +9,10 @@ import ssl
 from dataclasses import replace
 
 import pytest
+from starlette.requests import Request
 from structlog.testing import capture_logs
 
-from codelode.errors import InvalidSettings
+from codelode.errors import InvalidSettings, TimedOut
 from codelode.settings import Settings, require_private
 from gateway.api.rest import calls, problems
 from gateway.api.rest.server import HttpServer
@@ -461,3 +462,16 @@ async def names(address, authority):
     writer.close()
     await writer.wait_closed()
     return {name for _, name in found}
+
+
+async def test_a_caller_that_leaves_while_it_sends_a_body_is_no_defect():
+    sent = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive():
+        return sent.pop(0)
+
+    with pytest.raises(TimedOut):
+        await calls.body(Request({"type": "http", "headers": []}, receive))

@@ -18,7 +18,7 @@ from codelode.errors import Unavailable
 from codelode.openid_flow import LoginRequest
 from codelode.settings import Settings
 from gateway.sessions import LINK_S, Credential, sessions
-from tests.http_gateways import RIGHT, TOKEN, serving
+from tests.http_gateways import RIGHT, TOKEN, answer_to_half_a_body, serving
 from tests.issuers import AUDIENCE, Issuer
 from tests.oidc_provider import running_provider, through_the_pages
 
@@ -110,7 +110,28 @@ async def test_a_wrong_secret_is_refused_with_a_page(browser, secret):
 
 async def test_an_empty_secret_and_a_huge_form_are_refused(browser):
     assert (await signed_in(browser, " ")).status_code == 400
-    assert (await signed_in(browser, "x" * 40_000)).status_code == 413
+    huge = await signed_in(browser, "x" * 40_000)
+    assert huge.status_code == 413
+    assert "larger than 32,000 bytes" in huge.text
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/repositories"])
+async def test_a_form_of_something_else_is_refused(browser, path):
+    await signed_in(browser)
+    refused = await browser.post(path, data={f"field{number}": "x" for number in range(50)})
+
+    assert refused.status_code == 400
+    assert "is no form of this page" in refused.text
+
+
+async def test_a_form_that_does_not_end_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("gateway.api.web.forms.WITHIN_S", 0.2)
+    async with browsing(tmp_path) as (_, gateway), asyncio.timeout(60):
+        own = {"Sec-Fetch-Site": "same-origin"}
+        answer = await answer_to_half_a_body(gateway, "/sign-in", **own)
+
+    assert answer.startswith("HTTP/1.1 504 ")
+    assert "was not sent within 0.2 s" in answer
 
 
 async def test_the_cookie_is_bound_to_the_host_where_the_page_is_reached_by_tls(tmp_path):

@@ -22,6 +22,7 @@ from codelode.settings import Settings
 from gateway.api.rest import webhooks
 from gateway.app import Gateway
 from gateway.service.audit_log import AuditLog, RotatedFile
+from tests.http_gateways import answer_to_half_a_body, serving
 from tests.worlds import World
 
 SECRET = "a secret of both sides"
@@ -312,6 +313,15 @@ async def test_a_body_beyond_the_limit_is_refused(gitea):
     response = await gitea.send(b"x" * (webhooks.MAX_BYTES + 1))
 
     assert response.status_code == 413
+
+
+async def test_a_body_that_does_not_end_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(webhooks, "BODY_S", 0.2)
+    async with serving(tmp_path) as (_, gateway), asyncio.timeout(60):
+        answer = await answer_to_half_a_body(gateway, "/webhooks/work")
+
+    assert answer.startswith("HTTP/1.1 504 ")
+    assert "was not sent within 0.2 s" in answer
 
 
 async def test_other_methods_are_refused_with_a_hint(gitea):

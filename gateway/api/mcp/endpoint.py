@@ -14,17 +14,16 @@ from importlib import import_module
 from urllib.parse import urlsplit
 
 from fastapi import Request, Response
-from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from codelode.errors import CodelodeError, Denied, InvalidQuery, TimedOut
+from codelode.errors import CodelodeError, Denied, InvalidQuery
 from codelode.loopback import is_address, is_loopback
 from codelode.settings import Settings, listed
 from gateway.api.mcp.client import AdmittedClient, outcome
-from gateway.api.rest import problems
+from gateway.api.rest import calls, problems
 from gateway.api.rest.answers import answered
-from gateway.api.rest.calls import REQUEST_ID, TIMEOUT_S, Face, bounded, received_as
+from gateway.api.rest.calls import REQUEST_ID, TIMEOUT_S, Face, received_as
 from gateway.calls import request_id
 
 PATH = "/mcp"
@@ -73,7 +72,7 @@ class Endpoint:
         id = request_id(request.headers.get(REQUEST_ID))
         try:
             await _require_known(request, id)
-            body = await _body(scope, receive)
+            body = await calls.body(request, within_s=TIMEOUT_S)
         except Exception as error:  # noqa: BLE001 - the process meets the world here
             await _refusal(request, error, id)(scope, receive, send)
             return
@@ -117,17 +116,6 @@ def _base(request: Request) -> str:
     settings = _face(request).dependencies.settings
     is_secret = settings.tls_certificate or settings.tls_terminated_by_proxy
     return f"http{'s' if is_secret else ''}://{request.headers['host']}"
-
-
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    """Return the body. Raises TooLarge, and TimedOut if it does not come."""
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            return await Request(scope, bounded(receive)).body()
-    except TimeoutError:
-        raise TimedOut(f"the request was not sent within {TIMEOUT_S:g} s") from None
-    except HTTPException as error:
-        raise problems.understood(error) from None
 
 
 def _after(body: bytes, receive: Receive) -> Receive:

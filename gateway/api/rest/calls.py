@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 from codelode.access import Principal
@@ -138,6 +139,19 @@ def bounded(receive: Receive, most: int = problems.MAX_BODY_BYTES) -> Receive:
         return message
 
     return received
+
+
+async def body(
+    request: Request, *, most: int = problems.MAX_BODY_BYTES, within_s: float = TIMEOUT_S
+) -> bytes:
+    """Return the body. Raises TooLarge, and TimedOut if the caller does not send all of it."""
+    try:
+        async with asyncio.timeout(within_s):
+            return await Request(request.scope, bounded(request.receive, most)).body()
+    except HTTPException:
+        raise problems.too_large(most) from None
+    except (TimeoutError, ClientDisconnect):
+        raise TimedOut(f"the request was not sent within {within_s:g} s") from None
 
 
 def received_in_time(

@@ -104,8 +104,12 @@ def understood(error: RequestValidationError | HTTPException) -> errors.InvalidQ
     if isinstance(error, RequestValidationError):
         return _invalid(error.errors())
     if error.status_code == 413:
-        return TooLarge("body", f"is larger than {MAX_BODY_BYTES:,} bytes; ask for less at once")
+        return too_large(MAX_BODY_BYTES)
     return errors.InvalidQuery("body", "cannot be read; send JSON in UTF-8")
+
+
+def too_large(most: int) -> TooLarge:
+    return TooLarge("body", f"is larger than {most:,} bytes; ask for less at once")
 
 
 def _invalid(found: Sequence[Any]) -> errors.InvalidQuery:

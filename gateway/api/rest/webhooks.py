@@ -13,16 +13,14 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from fastapi import Request, Response
-from starlette.exceptions import HTTPException
 
 from codelode.errors import Busy, InvalidQuery, Unauthenticated
 from codelode.sources import Connection
 from gateway import service
 from gateway.access.identity import Credentials
 from gateway.access.webhooks import WebhookConnections
-from gateway.api.rest import host_events
-from gateway.api.rest.calls import Face, bounded, concluded, received_in_time
-from gateway.api.rest.problems import TooLarge
+from gateway.api.rest import calls, host_events
+from gateway.api.rest.calls import Face, concluded, received_in_time
 from gateway.service.requests import HostEvent
 
 PATH = "/webhooks/{connection}"
@@ -56,7 +54,7 @@ class Webhooks:
         if self._places.locked():
             raise Busy(f"{AT_ONCE} deliveries are being read; send it again", retry_s=RETRY_S)
         async with self._places:
-            body = await _body(request)
+            body = await calls.body(request, most=MAX_BYTES, within_s=BODY_S)
             name = request.path_params["connection"]
             known = request.app.state.face.webhooks
             connection = await asyncio.to_thread(_signed, known, name, request.headers, body)
@@ -98,14 +96,6 @@ def _signed(
         host.given(headers).encode(), host.expected(secret, body).encode()
     )
     return found[0] if found is not None and is_signed else None
-
-
-async def _body(request: Request) -> bytes:
-    try:
-        async with asyncio.timeout(BODY_S):
-            return await Request(request.scope, bounded(request.receive, MAX_BYTES)).body()
-    except HTTPException:
-        raise TooLarge("body", f"is larger than {MAX_BYTES:,} bytes") from None
 
 
 def _event(connection: Connection, headers: Mapping[str, str], body: bytes) -> HostEvent | None:

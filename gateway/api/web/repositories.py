@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import parse_qsl
 
 from fastapi import Query, Request, Response
 from pydantic import Field
 from starlette.responses import RedirectResponse
 
-from codelode.errors import InvalidQuery
 from gateway import service
 from gateway.api.rest.bodies import Query as Parameters
 from gateway.api.rest.bodies import Text
 from gateway.api.rest.calls import Admitted
+from gateway.api.web.forms import fields
 from gateway.api.web.links import link
 from gateway.api.web.overview import overview
 from gateway.api.web.pages import PART, page_router
@@ -70,7 +69,7 @@ async def failures(
 
 @router.post("/repositories", operation_id="StartRun")
 async def index(call: Admitted, request: Request) -> Response:
-    form = await _form(request)
+    form = await fields(request)
     given = StartRequest(
         url=form.get("url", "").strip(), name=form.get("name", "").strip(), ref=form.get("ref", "")
     )
@@ -80,22 +79,13 @@ async def index(call: Admitted, request: Request) -> Response:
 
 @router.post("/repositories/retry", operation_id="RetryFailures")
 async def retry(call: Admitted, request: Request) -> Response:
-    form = await _form(request)
+    form = await fields(request)
     await service.retry_failures(call.dependencies, call.principal, form.get("repository", ""))
     return RedirectResponse("/repositories#runs", 303)
 
 
 @router.post("/repositories/cancel", operation_id="CancelRun")
 async def cancel(call: Admitted, request: Request) -> Response:
-    form = await _form(request)
+    form = await fields(request)
     await service.cancel(call.dependencies, call.principal, form.get("run", ""))
     return RedirectResponse("/repositories#runs", 303)
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """Return the fields of a form. Raises InvalidQuery."""
-    content = (await request.body()).decode(errors="replace")
-    try:
-        return dict(parse_qsl(content, max_num_fields=10))
-    except ValueError as error:
-        raise InvalidQuery("body", f"is no form of this page: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from urllib.parse import parse_qs, quote, unquote
+from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
@@ -19,13 +19,12 @@ from gateway.api.rest import problems
 from gateway.api.rest.answers import answered
 from gateway.api.rest.calls import REQUEST_ID, Call, Face, admitted
 from gateway.api.rest.cookies import is_own
+from gateway.api.web.forms import fields
 from gateway.api.web.pages import error_page, own_path
 from gateway.api.web.rendering import page
 from gateway.calls import request_id
 from gateway.sessions import LINK_S, Credential
 
-#: Largest form: a token of an issuer, and the page to go to.
-MAX_FORM_BYTES = 32_000
 #: How long the user may take at the issuer, seconds.
 LOGIN_S = 600.0
 
@@ -55,7 +54,10 @@ async def sign_in_page(request: Request) -> Response:
 async def sign_in(request: Request) -> Response:
     if not is_own(request):
         return _refused(request, FOREIGN)
-    form = await _form(request)
+    try:
+        form = await fields(request)
+    except CodelodeError as error:
+        return _refused(request, error)
     secret, then = form.get("secret", "").strip(), form.get("next", "/")
     if not secret:
         return _refused(request, InvalidQuery("secret", "is empty; paste an API key or a token"))
@@ -189,17 +191,6 @@ async def _fail(request: Request, error: CodelodeError) -> Response:
         return _shown(request, error, id)
 
     return await admitted(fail, "sign_in", shown, NO_CREDENTIALS)(request)
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """Return the fields of a form."""
-    content = bytearray()
-    async for part in request.stream():
-        content += part
-        if len(content) > MAX_FORM_BYTES:
-            raise HTTPException(413)
-    found = parse_qs(content.decode(errors="replace"), max_num_fields=10)
-    return {name: values[0] for name, values in found.items()}
 
 
 def _page(request: Request, problem: problems.Problem | None = None, then: str = "") -> Response:

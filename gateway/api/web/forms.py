@@ -1,0 +1,26 @@
+"""Read the forms that pages send."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+
+from codelode.errors import InvalidQuery
+from gateway.api.rest import calls
+
+#: Largest form: a token of an issuer, and the page to go to.
+MAX_BYTES = 32_000
+#: Most fields of a form.
+MAX_FIELDS = 10
+#: Longest time in which a form must arrive, seconds; anybody may begin to send one.
+WITHIN_S = 10.0
+
+
+async def fields(request: Request) -> dict[str, str]:
+    """Return the fields that have a value. Raises InvalidQuery, TooLarge, and TimedOut."""
+    content = await calls.body(request, most=MAX_BYTES, within_s=WITHIN_S)
+    try:
+        return dict(parse_qsl(content.decode(errors="replace"), max_num_fields=MAX_FIELDS))
+    except ValueError as error:
+        raise InvalidQuery("body", f"is no form of this page: {error}") from error
