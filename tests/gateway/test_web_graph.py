@@ -69,6 +69,19 @@ async def test_a_symbol_has_a_graph_and_a_part_for_the_script(browser):
     assert Page(part).all("html") == []
 
 
+async def test_links_that_are_left_out_are_shown_with_a_higher_limit(tmp_path):
+    query = "/graph?repository=acme/http&path=src/client.js"
+    async with browsing(tmp_path) as (browser, world):
+        world.index("acme/http", {**HTTP, "src/again.js": HTTP["src/client.js"]})
+        world.index("acme/web", {**WEB, "src/again.js": WEB["src/app.js"]})
+        cut = Page(await browser.get(f"{query}&limit=1"))
+        whole = Page(await browser.get(query))
+
+    assert "raise `limit` for more" in cut.text
+    assert "raise `limit`" not in whole.text
+    assert len(nested(whole)) > len(nested(cut))
+
+
 async def test_without_a_subject_the_page_asks_for_one(browser):
     page = Page(await browser.get("/graph"))
 

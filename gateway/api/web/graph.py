@@ -22,8 +22,9 @@ from gateway.expand.links import GraphNode
 from gateway.service.requests import GraphRequest
 from gateway.service.results import GraphAnswer
 
-#: Links of each relation.
+#: Links of each relation that are shown at most, and what the page offers beside it.
 LIMIT = 60
+LIMITS = (LIMIT, 200)
 
 router = page_router()
 
@@ -34,13 +35,15 @@ class GraphParameters(Parameters):
     path: Text = Field(default="", description="Path of a file.")
     symbol: Text = Field(default="", description="Name of a symbol.")
     depth: Whole = Field(default=1, description="Number of steps, at most 5.")
+    limit: Whole = Field(default=LIMIT, description="Most links of each relation, up to 1,000.")
 
     @property
     def subject(self) -> str:
         return self.path or self.symbol
 
     def given(self, *, reverse: bool) -> GraphRequest:
-        return GraphRequest(self.subject, self.repository, self.ref, (), self.depth, LIMIT, reverse)
+        place = (self.subject, self.repository, self.ref)
+        return GraphRequest(*place, (), self.depth, self.limit, reverse)
 
 
 @router.get("/graph", operation_id="GetGraph")
@@ -48,7 +51,7 @@ async def graph(
     call: Admitted, request: Request, asked: Annotated[GraphParameters, Query()]
 ) -> Response:
     if not asked.subject.strip():
-        return page(request, "graph.html", asked=asked, root=None)
+        return page(request, "graph.html", asked=asked, limits=LIMITS, root=None)
     forward, backward = await asyncio.gather(
         *(
             service.graph(call.dependencies, call.principal, asked.given(reverse=reverse))
@@ -59,6 +62,7 @@ async def graph(
         request,
         "branches.html" if PART in request.headers else "graph.html",
         asked=asked,
+        limits=sorted({*LIMITS, asked.limit}),
         root=_root(asked, forward),
         definitions=tuple(
             node(one.target, forward.repository, asked.ref)
