@@ -78,6 +78,13 @@ def test_line_numbers_set_the_address_and_the_address_marks_lines(open_page):
         assert page.problems == []
 
 
+def test_a_link_to_lines_that_the_file_no_longer_has_shows_the_file(open_page):
+    with open_page(f"{CODE}#L99999") as page:
+        page.wait_for_load_state("networkidle")
+        assert page.is_visible("#L1")
+        assert page.problems == []
+
+
 def test_y_rewrites_the_address_to_the_permalink(open_page):
     with open_page(f"{CODE}&lines=30-32#L30") as page:
         page.keyboard.press("y")

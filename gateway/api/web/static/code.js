@@ -6,7 +6,7 @@ const viewer = document.getElementById('viewer');
 const code = document.getElementById('code');
 const names = document.getElementById('names');
 const field = document.getElementById('name');
-const { repository, ref, path, permalink } = viewer.dataset;
+const { repository, ref, path, permalink, lines } = viewer.dataset;
 let anchor = 0;
 let looking = new AbortController();
 
@@ -14,8 +14,8 @@ let looking = new AbortController();
 function range() {
   const found = /^#L(\d+)(?:-L?(\d+))?$/.exec(location.hash);
   if (!found) return null;
-  const lines = /^(\d+)-(\d+)$/.exec(new URLSearchParams(location.search).get('lines'));
-  const more = !found[2] && lines?.[1] === found[1] ? lines[2] : found[1];
+  const given = /^(\d+)-(\d+)$/.exec(new URLSearchParams(location.search).get('lines'));
+  const more = !found[2] && given?.[1] === found[1] ? given[2] : found[1];
   const ends = [Number(found[1]), Number(found[2] ?? more)];
   return { first: Math.min(...ends), last: Math.max(...ends) };
 }
@@ -23,7 +23,7 @@ function range() {
 /** Mark the lines that the URL names; of lines that this page does not have, open the page. */
 function mark() {
   const asked = range();
-  if (!asked) return;
+  if (!asked || asked.first > Number(lines)) return; // a link to a longer version of the file
   if (!document.getElementById(`L${asked.first}`)) {
     const url = new URL(location);
     url.searchParams.delete('start');
