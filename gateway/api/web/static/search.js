@@ -10,6 +10,7 @@ const input = document.getElementById('q');
 const results = document.getElementById('results');
 const announced = document.getElementById('announced'); // read out; what replaces an element is not
 let running = new AbortController();
+let asked = ''; // the URL that an answer is awaited from
 let timer = 0;
 let shown = location.pathname + location.search;
 
@@ -22,11 +23,13 @@ function wanted() {
 /** Show the results at the URL; of several, only the last one is waited for. */
 async function show(url, { history: kept = 'push' } = {}) {
   clearTimeout(timer);
+  if (url === asked && kept !== 'none') return; // Enter, a moment after the last letter
   running.abort();
-  if (url === shown && kept !== 'none') return;
+  const isShown = url === shown && kept !== 'none';
+  showWaiting(!isShown);
+  asked = isShown ? '' : url;
+  if (isShown) return;
   running = new AbortController();
-  results.classList.add('is-waiting');
-  results.setAttribute('aria-busy', 'true');
   try {
     const part = await fetchPart(url, running.signal);
     results.innerHTML = part;
@@ -40,8 +43,13 @@ async function show(url, { history: kept = 'push' } = {}) {
     if (error.name !== 'AbortError') throw error;
     return;
   }
-  results.classList.remove('is-waiting');
-  results.removeAttribute('aria-busy');
+  asked = '';
+  showWaiting(false);
+}
+
+function showWaiting(isWaiting) {
+  results.classList.toggle('is-waiting', isWaiting);
+  results.setAttribute('aria-busy', `${isWaiting}`);
 }
 
 input.addEventListener('input', () => {
