@@ -121,6 +121,17 @@ async def test_failures_have_their_reasons_and_skipped_files_theirs(browser):
     assert "No such files" in other.text
 
 
+async def test_a_retry_is_offered_only_where_files_have_failed(opened):
+    browser, world = opened
+    world.index("acme/skipping", {"src/a.py": "x = 1\n"}, skipped={"a.bin": "binary"})
+    failures = "/repositories/failures?all=1&repository"
+
+    assert "Retry the failed files" in Page(await browser.get(f"{failures}=acme/app")).text
+    skipped = Page(await browser.get(f"{failures}=acme/skipping"))
+    assert ["main", "a.bin", "skipped", "binary"] in skipped.rows("failures")
+    assert "Retry" not in skipped.text
+
+
 async def test_an_indexer_retries_cancels_and_indexes(opened):
     browser, world = opened
     await as_key(browser, "indexer", ["acme/*"])
