@@ -40,6 +40,7 @@ class AsyncMethods(ABC):
     context = _method(calls.context)
     similar = _method(calls.similar)
     read = _method(calls.read)
+    folder = _method(calls.folder)
     explain = _method(calls.explain)
     graph = _method(calls.graph)
     cancel = _method(calls.cancel)

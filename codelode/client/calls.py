@@ -22,7 +22,7 @@ from codelode.client.request import (
     search_request,
     texts,
 )
-from codelode.client.results import About, Context, FileLines, SearchResult
+from codelode.client.results import About, Context, FileLines, Folder, SearchResult
 from codelode.v1 import search_pb2
 
 if TYPE_CHECKING:
@@ -125,6 +125,25 @@ def read(
         repository=repository, path=path, ref=ref, start_line=start_line, end_line=end_line
     )
     return _call("SearchService/ReadFile", request, search_pb2.ReadFileResponse, results.file_lines)
+
+
+@encodable
+def folder(
+    path: str = "",
+    *,
+    repository: str = "",
+    ref: str = "",
+    page_size: int = 0,
+    page_token: str = "",
+) -> Call[Folder]:
+    """Return what a folder of a repository contains; an empty path is the root.
+
+    `page_size`: at most 1,000; 0 means 1,000. Raises NotFound.
+    """
+    request = search_pb2.ListFilesRequest(
+        repository=repository, ref=ref, path=path, page_size=page_size, page_token=page_token
+    )
+    return _call("SearchService/ListFiles", request, search_pb2.ListFilesResponse, results.folder)
 
 
 @encodable

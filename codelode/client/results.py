@@ -188,6 +188,30 @@ class FileLines:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderEntry:
+    """A file or a folder in a folder."""
+
+    name: str
+    is_folder: bool
+    state: str  # of a file: indexed, pending, skipped, or failed
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A page of what a folder contains: folders first, then files, each by name."""
+
+    repository: str
+    ref: str
+    path: str  # empty: the root
+    revision: str  # empty while the first run is under way
+    entries: tuple[FolderEntry, ...]
+    entry_count: int  # on all pages
+    next_page_token: str  # empty: this is the last page
+    coverage: tuple[Coverage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class About:
     """The description of a file or a symbol."""
 
@@ -305,6 +329,21 @@ def file_lines(message: search_pb2.ReadFileResponse) -> FileLines:
         truncated=message.truncated,
         revision=message.revision,
         url=message.url,
+        coverage=coverage(message.coverage),
+    )
+
+
+def folder(message: search_pb2.ListFilesResponse) -> Folder:
+    return Folder(
+        repository=message.repository,
+        ref=message.ref,
+        path=message.path,
+        revision=message.revision,
+        entries=tuple(
+            FolderEntry(one.name, one.is_folder, one.state, one.language) for one in message.entries
+        ),
+        entry_count=message.entry_count,
+        next_page_token=message.next_page_token,
         coverage=coverage(message.coverage),
     )
 

@@ -17,7 +17,16 @@ import pytest
 from codelode import errors
 from codelode.access import EVERYTHING
 from codelode.backends.memory.ledger import MemoryLedger
-from codelode.client import AsyncClient, Client, Hit, SearchResult, calls, request, watching
+from codelode.client import (
+    AsyncClient,
+    Client,
+    FolderEntry,
+    Hit,
+    SearchResult,
+    calls,
+    request,
+    watching,
+)
 from codelode.client.request import Search
 from codelode.model import RunState
 from codelode.v1 import access_pb2, graph_pb2, index_pb2, search_pb2
@@ -260,6 +269,14 @@ def test_explain_says_what_is_known(client, gateway):
     assert (about.imports, about.imported_by) == (("src/clock.py",), ("src/client.py",))
     assert (about.tests, about.notices) == (("tests/test_retry.py",), ("no graph",))
     assert gateway.requests[0].repository == "acme/http"
+
+
+def test_a_folder_is_listed_with_the_state_of_its_files(client, gateway):
+    found = client.folder("src", repository="acme/http", page_size=10)
+
+    assert (found.repository, found.path, found.entry_count) == ("acme/http", "src", 1)
+    assert found.entries == (FolderEntry("retry.py", False, "indexed", "python"),)
+    assert gateway.requests[0].page_size == 10
 
 
 def test_a_result_is_a_sequence_that_is_false_when_nothing_was_found(client, gateway):
@@ -630,7 +647,7 @@ def test_there_is_a_call_for_every_method_of_the_api():
     }
     made = (
         *(calls.search("q"), calls.context("q"), calls.similar("a.py", 1), calls.read("a.py")),
-        calls.explain("a.py"),
+        *(calls.folder(), calls.explain("a.py")),
         *(calls.graph("a.py"), calls.start_run("https://x"), calls.watch_run("r1")),
         *(calls.cancel("r1"), calls.status(), calls.repositories(), calls.remove("n")),
         calls.set_default("n", "main"),
