@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -38,6 +39,7 @@ from codelode.model import (
     locate,
 )
 from codelode.names import names_of
+from tests.waiting import answered
 from workers.parse import parse
 
 DIM = 4
@@ -1048,10 +1050,12 @@ def drawn(place, pieces, refs):
 async def assert_same(sides, twin):
     for repository, ref in itertools.product((APP, LIB), (MAIN, DEV, DEFAULT_REF)):
         assert sides.ids(ref, repository) == twin.ids(ref, repository)
-    assert await sides.search.count(EVERYTHING) == await twin.search.count(EVERYTHING)
+    count = await answered(partial(sides.search.count, EVERYTHING))
+    assert count == await twin.search.count(EVERYTHING)
     for word, ref in itertools.product(("alpha", "beta"), (MAIN, DEV)):
-        assert chunks(await sides.found(word, ref=ref)) == chunks(await twin.found(word, ref=ref))
-        near = await sides.found("", EAST, ref=ref)
+        found = await answered(partial(sides.found, word, ref=ref))
+        assert chunks(found) == chunks(await twin.found(word, ref=ref))
+        near = await answered(partial(sides.found, "", EAST, ref=ref))
         assert chunks(near) == chunks(await twin.found("", EAST, ref=ref))
 
 
