@@ -19,8 +19,8 @@ from fastapi import Request
 from codelode.client import calls
 from codelode.client.async_methods import Answer, AsyncMethods
 from codelode.client.calls import Call
-from codelode.errors import CodelodeError, Corrupt, TimedOut
-from gateway.api.rest.calls import TIMEOUT_S, Face, received_as
+from codelode.errors import CodelodeError, Corrupt
+from gateway.api.rest.calls import TIMEOUT_S, Face, received_as, too_late
 from gateway.api.rpc.interceptors import called_by
 from gateway.api.rpc.services import GraphService, IndexService, SearchService
 from gateway.calls import Received
@@ -70,8 +70,7 @@ class AdmittedClient(AsyncMethods):
                 async with self._admitted(call, lambda: ends_at - time.monotonic()) as answer:
                     return call.read(await answer(call.request, None))
         except TimeoutError:
-            told = f"there was no answer within {TIMEOUT_S:g} s; ask for less at once"
-            raise TimedOut(told) from None
+            raise too_late() from None
 
     @asynccontextmanager
     async def _admitted(

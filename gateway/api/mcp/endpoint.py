@@ -23,7 +23,7 @@ from codelode.settings import Settings, listed
 from gateway.api.mcp.client import AdmittedClient, outcome
 from gateway.api.rest import calls, problems
 from gateway.api.rest.answers import answered
-from gateway.api.rest.calls import REQUEST_ID, TIMEOUT_S, Face, received_as
+from gateway.api.rest.calls import REQUEST_ID, TIMEOUT_S, base_url, face_of, received_as
 from gateway.calls import request_id
 
 PATH = "/mcp"
@@ -47,14 +47,14 @@ def routes() -> Sequence[Route]:
 
 async def _metadata(request: Request) -> Response:
     """Describe the endpoint to a client that has no credentials yet."""
-    settings = _face(request).dependencies.settings
+    settings = face_of(request).dependencies.settings
     try:
         require_host(request, settings)
     except CodelodeError as error:
         return _refused(error, request_id(request.headers.get(REQUEST_ID)))
     issuers = listed(settings.oidc_issuers)
     about = {
-        "resource": _base(request) + PATH,
+        "resource": base_url(request) + PATH,
         "resource_name": "codelode",
         "bearer_methods_supported": ["header"],
     }
@@ -78,7 +78,7 @@ class Endpoint:
             return
         serve = await self._loaded()
         await serve(
-            lambda: AdmittedClient(_face(request), request, id),
+            lambda: AdmittedClient(face_of(request), request, id),
             *(scope, _after(body, receive), send),
         )
 
@@ -91,7 +91,7 @@ class Endpoint:
 
 async def _require_known(request: Request, id: str) -> None:
     """Raise an error unless the request is one of a known caller to this gateway."""
-    face = _face(request)
+    face = face_of(request)
     require_host(request, face.dependencies.settings)
     received = received_as(request, FUNCTION, id, remaining_s=lambda: None, code=outcome)
     await face.calls.require_known(replace(received, face="mcp"))
@@ -106,16 +106,9 @@ def _refusal(request: Request, error: Exception, id: str) -> Response:
     if isinstance(error, _MethodNotAllowed):
         response.headers["Allow"] = "POST"
     if response.status_code == UNAUTHORIZED:
-        metadata = f"{_base(request)}{METADATA}{PATH}"
+        metadata = f"{base_url(request)}{METADATA}{PATH}"
         response.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{metadata}"'
     return response
-
-
-def _base(request: Request) -> str:
-    """Return the URL under which the caller reaches the HTTP port."""
-    settings = _face(request).dependencies.settings
-    is_secret = settings.tls_certificate or settings.tls_terminated_by_proxy
-    return f"http{'s' if is_secret else ''}://{request.headers['host']}"
 
 
 def _after(body: bytes, receive: Receive) -> Receive:
@@ -126,11 +119,6 @@ def _after(body: bytes, receive: Receive) -> Receive:
         return read.pop() if read else await receive()
 
     return received
-
-
-def _face(request: Request) -> Face:
-    face: Face = request.app.state.face
-    return face
 
 
 class _MethodNotAllowed(InvalidQuery):

@@ -19,7 +19,7 @@ from codelode.errors import InvalidQuery, NotFound
 from gateway.api.mcp import endpoint as mcp
 from gateway.api.rest import problems, webhooks
 from gateway.api.rest.answers import INTERNAL, answered
-from gateway.api.rest.calls import REQUEST_ID, Face
+from gateway.api.rest.calls import REQUEST_ID, Face, face_of
 from gateway.api.rest.routes import router, streams
 from gateway.calls import request_id
 
@@ -79,8 +79,7 @@ def application(face: Face) -> FastAPI:
 
 
 async def _health(request: Request) -> Response:
-    face: Face = request.app.state.face
-    if face.is_healthy():
+    if face_of(request).is_healthy():
         return answered({"status": "serving"})
     return answered({"status": "not serving"}, 503)
 

@@ -58,6 +58,18 @@ class Call:
     principal: Principal
 
 
+def face_of(request: Request) -> Face:
+    """Return the face that answers the request."""
+    face: Face = request.app.state.face
+    return face
+
+
+def base_url(request: Request) -> str:
+    """Return the URL under which the caller reaches the HTTP port, without a slash at its end."""
+    scheme = "https" if face_of(request).cookies.is_secure else "http"
+    return f"{scheme}://{request.headers.get('host', '')}"
+
+
 async def _call(request: Request) -> Call:
     call: Call = request.state.call
     return call
@@ -71,7 +83,7 @@ class AdmittedRoute(APIRoute):
     """A route of the call that its operation names."""
 
     def get_route_handler(self) -> Handler:
-        return admitted(super().get_route_handler(), FUNCTIONS[self.operation_id or ""], _refused)
+        return admitted(super().get_route_handler(), FUNCTIONS[self.operation_id or ""], as_problem)
 
 
 def admitted(
@@ -85,36 +97,60 @@ def admitted(
 
     async def answer(request: Request) -> Response:
         return await concluded(
-            request, lambda id: _answered(handler, request, function, id, credentials), refused
+            request,
+            lambda id: answer_admitted(handler, request, function, id, credentials),
+            refused,
         )
 
     return answer
 
 
 async def concluded(
-    request: Request, work: Callable[[str], Awaitable[Response]], refused: Refused | None = None
+    request: Request, work: Callable[[str], Awaitable[Response]], refused: Refused
 ) -> Response:
     """Return the response that the work gives in time, else its error; work gets the id."""
-    id, refused = request_id(request.headers.get(REQUEST_ID)), refused or _refused
+    id = request_id(request.headers.get(REQUEST_ID))
     try:
         async with asyncio.timeout(TIMEOUT_S):
             response = await work(id)
     except TimeoutError:
-        late = TimedOut(f"there was no answer within {TIMEOUT_S:g} s; ask for less at once")
-        response = refused(request, late, id)
+        response = refused(request, too_late(), id)
     except Exception as error:  # noqa: BLE001 - the process meets the world here
         response = refused(request, error, id)
     response.headers[REQUEST_ID] = id
     return response
 
 
-async def _answered(
-    handler: Handler, request: Request, function: str, id: str, credentials: Credentials | None
+def too_late() -> TimedOut:
+    """Return the error of a call that takes longer than TIMEOUT_S."""
+    return TimedOut(f"there was no answer within {TIMEOUT_S:g} s; ask for less at once")
+
+
+async def answer_admitted(
+    handler: Handler,
+    request: Request,
+    function: str,
+    id: str,
+    credentials: Credentials | None = None,
 ) -> Response:
-    face: Face = request.app.state.face
-    status: list[int] = []
-    received = received_in_time(
-        request, function, id, status=lambda: status[0], credentials=credentials
+    """Have the call admitted, and return what the handler then answers."""
+    face = face_of(request)
+    response = Response()
+    ends_at = time.monotonic() + TIMEOUT_S
+
+    def code(error: BaseException | None) -> str:
+        if error is None:
+            return str(response.status_code)
+        is_late = isinstance(error, asyncio.CancelledError) and time.monotonic() >= ends_at
+        return status_name(TimedOut() if is_late else error)
+
+    received = received_as(
+        request,
+        function,
+        id,
+        remaining_s=lambda: ends_at - time.monotonic(),
+        code=code,
+        credentials=credentials,
     )
     async with face.calls.admitted(received) as principal:
         request.state.call = Call(face.dependencies, principal)
@@ -122,7 +158,6 @@ async def _answered(
             response = await handler(Request(request.scope, bounded(request.receive)))
         except problems.UNDERSTOOD as error:
             raise problems.understood(error) from None
-        status.append(response.status_code)
     return response
 
 
@@ -154,33 +189,6 @@ async def body(
         raise TimedOut(f"the request was not sent within {within_s:g} s") from None
 
 
-def received_in_time(
-    request: Request,
-    function: str,
-    id: str,
-    *,
-    status: Callable[[], int],
-    credentials: Credentials | None = None,
-) -> Received:
-    """Return a call that must be answered within TIMEOUT_S; `status` is that of its answer."""
-    ends_at = time.monotonic() + TIMEOUT_S
-
-    def code(error: BaseException | None) -> str:
-        if error is None:
-            return str(status())
-        is_late = isinstance(error, asyncio.CancelledError) and time.monotonic() >= ends_at
-        return status_name(TimedOut() if is_late else error)
-
-    return received_as(
-        request,
-        function,
-        id,
-        remaining_s=lambda: ends_at - time.monotonic(),
-        code=code,
-        credentials=credentials,
-    )
-
-
 def received_as(
     request: Request,
     function: str,
@@ -194,14 +202,17 @@ def received_as(
 
     Without other credentials, those of its header or its cookie count.
     """
-    face: Face = request.app.state.face
+    if credentials is None:
+        credentials = presented(request, face_of(request).cookies)
     return Received(
         face="http",
         method=f"{request.method} {request.url.path}",
         function=function,
         request_id=id,
         source=request.client.host if request.client else "",
-        credentials=presented(request, face.cookies) if credentials is None else credentials,
+        credentials=presented(request, face_of(request).cookies)
+        if credentials is None
+        else credentials,
         remaining_s=remaining_s,
         code=code,
     )
@@ -214,5 +225,6 @@ def status_name(error: BaseException | None) -> str:
     return str(problems.status(error) if isinstance(error, Exception) else problems.CLIENT_GONE)
 
 
-def _refused(_: Request, error: Exception, id: str) -> Response:
+def as_problem(_: Request, error: Exception, id: str) -> Response:
+    """Answer an error with its problem details."""
     return problems.response(problems.problem(error, request_id=id))

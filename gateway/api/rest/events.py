@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.api.rest import problems
 from gateway.api.rest.answers import encoded
-from gateway.api.rest.calls import REQUEST_ID, Call, Face, received_as, status_name
+from gateway.api.rest.calls import REQUEST_ID, Call, face_of, received_as, status_name
 from gateway.calls import request_id
 
 MEDIA_TYPE = "text/event-stream"
@@ -70,7 +70,7 @@ class EventStream(Response):
             await response(scope, receive, send)
 
     async def _send_items(self, id: str, send: Send) -> None:
-        face: Face = self._request.app.state.face
+        face = face_of(self._request)
         received = received_as(
             self._request, self._function, id, remaining_s=lambda: None, code=status_name
         )

@@ -9,6 +9,7 @@ import asyncio
 import hmac
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -20,7 +21,7 @@ from gateway import service
 from gateway.access.identity import Credentials
 from gateway.access.webhooks import WebhookConnections
 from gateway.api.rest import calls, host_events
-from gateway.api.rest.calls import Face, concluded, received_in_time
+from gateway.api.rest.calls import Call
 from gateway.service.requests import HostEvent
 
 PATH = "/webhooks/{connection}"
@@ -48,40 +49,32 @@ class Webhooks:
 
     async def receive(self, request: Request) -> Response:
         """Act on a delivery. 202: it asked for something; 204: for nothing; 401: not signed."""
-        return await concluded(request, lambda id: self._received(request, id))
+        return await calls.concluded(request, partial(self._received, request), calls.as_problem)
 
     async def _received(self, request: Request, id: str) -> Response:
         if self._places.locked():
             raise Busy(f"{AT_ONCE} deliveries are being read; send it again", retry_s=RETRY_S)
         async with self._places:
             body = await calls.body(request, most=MAX_BYTES, within_s=BODY_S)
-            name = request.path_params["connection"]
-            known = request.app.state.face.webhooks
+            name, known = request.path_params["connection"], calls.face_of(request).webhooks
             connection = await asyncio.to_thread(_signed, known, name, request.headers, body)
+        credentials = Credentials(webhook=connection.principal if connection is not None else "")
+        act = partial(_acted, connection, body)
         try:
-            return Response(status_code=await _delivered(request, id, connection, body))
+            return await calls.answer_admitted(act, request, "deliver", id, credentials)
         except Unauthenticated:
             raise Unauthenticated(REFUSED) from None
 
 
-async def _delivered(request: Request, id: str, connection: Connection | None, body: bytes) -> int:
-    """Have the call admitted, and act on it; return the status of the answer."""
-    face: Face = request.app.state.face
-    status: list[int] = []
-    principal = connection.principal if connection is not None else ""
-    received = received_in_time(
-        request,
-        "deliver",
-        id,
-        status=lambda: status[0],
-        credentials=Credentials(webhook=principal),
+async def _acted(connection: Connection | None, body: bytes, request: Request) -> Response:
+    """Act on an admitted delivery."""
+    assert connection is not None  # else it is not admitted
+    call: Call = request.state.call
+    event = await asyncio.to_thread(_event, connection, request.headers, body)
+    is_asking = event is not None and await service.deliver(
+        call.dependencies, call.principal, event
     )
-    async with face.calls.admitted(received) as caller:
-        assert connection is not None  # else the call is not admitted
-        event = await asyncio.to_thread(_event, connection, request.headers, body)
-        acted = event is not None and await service.deliver(face.dependencies, caller, event)
-        status.append(202 if acted else 204)
-    return status[0]
+    return Response(status_code=202 if is_asking else 204)
 
 
 def _signed(

@@ -14,7 +14,7 @@ from codelode.errors import InvalidQuery, NotFound
 from gateway import service
 from gateway.api.rest.bodies import Query as Parameters
 from gateway.api.rest.bodies import Text, Whole
-from gateway.api.rest.calls import Admitted, Call, Face
+from gateway.api.rest.calls import Admitted, Call, face_of
 from gateway.api.web import names, tree
 from gateway.api.web.links import link
 from gateway.api.web.pages import page_router
@@ -144,9 +144,8 @@ def _next_url(found: FileList, asked: CodeParameters) -> str:
 async def _file(
     request: Request, call: Call, asked: CodeParameters, found: FileLines
 ) -> dict[str, Any]:
-    face: Face = request.app.state.face
     shown, around, outline, looked_up = await asyncio.gather(
-        source(face.highlighter, found, marked=asked.marked),
+        source(face_of(request).highlighter, found, marked=asked.marked),
         tree.around(call, found.repository, asked.ref, found.path),
         _outline(call, found.repository, asked.ref, found.path),
         _looked_up(call, found.repository, asked),

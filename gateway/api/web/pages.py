@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse
 from codelode.errors import Unauthenticated
 from gateway.api.rest import problems
 from gateway.api.rest.app import unrouted
-from gateway.api.rest.calls import REQUEST_ID, AdmittedRoute, Face, Handler, admitted
+from gateway.api.rest.calls import REQUEST_ID, AdmittedRoute, Handler, admitted, face_of
 from gateway.api.web.rendering import page
 from gateway.calls import request_id
 from gateway.service.capabilities import FUNCTIONS
@@ -47,8 +47,7 @@ def refused(request: Request, error: Exception, id: str) -> Response:
     else:
         response = error_page(request, problems.problem(error, request_id=id))
     if is_unknown:
-        face: Face = request.app.state.face
-        face.cookies.put(response, request, "session", "", life_s=0)
+        face_of(request).cookies.put(response, request, "session", "", life_s=0)
     return response
 
 
@@ -65,7 +64,7 @@ def sign_in_url(request: Request) -> str:
     if request.method != "GET":
         return "/sign-in"
     there = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    ended = "&ended=1" if request.app.state.face.cookies.get(request, "session") else ""
+    ended = "&ended=1" if face_of(request).cookies.get(request, "session") else ""
     return f"/sign-in?next={quote(there, safe='')}{ended}" if there != "/" or ended else "/sign-in"
 
 

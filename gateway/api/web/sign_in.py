@@ -17,7 +17,7 @@ from gateway.access.identity import NO_CREDENTIALS, Credentials
 from gateway.access.shared_token import WRONG_TOKEN
 from gateway.api.rest import problems
 from gateway.api.rest.answers import answered
-from gateway.api.rest.calls import REQUEST_ID, Call, Face, admitted
+from gateway.api.rest.calls import REQUEST_ID, Call, admitted, as_problem, base_url, face_of
 from gateway.api.rest.cookies import is_own
 from gateway.api.web.forms import fields
 from gateway.api.web.pages import error_page, own_path
@@ -74,8 +74,7 @@ async def make_link(request: Request) -> Response:
         code = await service.sign_in_link(call.dependencies, call.principal, authorization)
         return answered({"path": f"/sign-in/link?code={code}", "expires_in_s": LINK_S})
 
-    refused = _problem
-    return await admitted(make, "sign_in_link", refused, Credentials(authorization))(request)
+    return await admitted(make, "sign_in_link", as_problem, Credentials(authorization))(request)
 
 
 @router.get("/sign-in/link")
@@ -86,7 +85,7 @@ async def follow_link(request: Request) -> Response:
     if "prefetch" in request.headers.get("sec-purpose", ""):
         return Response(status_code=503)
     try:
-        credential = await _face(request).dependencies.sessions.taken(
+        credential = await face_of(request).dependencies.sessions.taken(
             request.query_params.get("code", "")
         )
     except CodelodeError as error:
@@ -97,7 +96,7 @@ async def follow_link(request: Request) -> Response:
 @router.get("/sign-in/start")
 async def start_login(request: Request) -> Response:
     """Send the browser to the issuer. A cookie ties its way back to this browser."""
-    issuers = _face(request).dependencies.sessions.issuers
+    issuers = face_of(request).dependencies.sessions.issuers
     issuer = request.query_params.get("issuer", "")
     if issuer not in issuers.urls:
         raise HTTPException(404)
@@ -114,14 +113,14 @@ async def start_login(request: Request) -> Response:
     )
     response = RedirectResponse(url, 303)
     value = ".".join((seed, str(issuers.urls.index(issuer)), quote(then, safe="")))
-    _face(request).cookies.put(response, request, "login", value, life_s=LOGIN_S)
+    face_of(request).cookies.put(response, request, "login", value, life_s=LOGIN_S)
     return response
 
 
 @router.get("/sign-in/callback")
 async def end_login(request: Request) -> Response:
     """Exchange the code that the browser brings for a token, and open a session with it."""
-    seed, _, rest = _face(request).cookies.get(request, "login").partition(".")
+    seed, _, rest = face_of(request).cookies.get(request, "login").partition(".")
     number, _, then = rest.partition(".")
     try:
         credential = await _credential(request, seed, number)
@@ -129,7 +128,7 @@ async def end_login(request: Request) -> Response:
         response = await _fail(request, error)
     else:
         response = await _open(request, credential, unquote(then))
-    _face(request).cookies.put(response, request, "login", "", life_s=0)
+    face_of(request).cookies.put(response, request, "login", "", life_s=0)
     return response
 
 
@@ -137,7 +136,7 @@ async def end_login(request: Request) -> Response:
 async def sign_out(request: Request) -> Response:
     if not is_own(request):
         return _refused(request, FOREIGN)
-    face = _face(request)
+    face = face_of(request)
     try:
         await face.dependencies.sessions.close(face.cookies.get(request, "session"))
     except CodelodeError as error:
@@ -149,7 +148,7 @@ async def sign_out(request: Request) -> Response:
 
 async def _credential(request: Request, seed: str, number: str) -> Credential:
     """Return the credential of the login that the browser comes back from."""
-    issuers = _face(request).dependencies.sessions.issuers
+    issuers = face_of(request).dependencies.sessions.issuers
     login, given = LoginRequest.of(seed), dict(request.query_params)
     is_begun = bool(seed) and number.isdecimal() and int(number) < len(issuers.urls)
     if not is_begun or not login.has_state(given.get("state", "")):
@@ -166,7 +165,7 @@ async def _credential(request: Request, seed: str, number: str) -> Credential:
 
 async def _open(request: Request, credential: Credential, then: str) -> Response:
     """Open a session with the credential, if it is accepted, and go to the page `then`."""
-    face = _face(request)
+    face = face_of(request)
 
     async def open_session(_: Request) -> Response:
         call: Call = request.state.call
@@ -195,7 +194,7 @@ async def _fail(request: Request, error: CodelodeError) -> Response:
 
 def _page(request: Request, problem: problems.Problem | None = None, then: str = "") -> Response:
     """Return the sign-in page, which says what was wrong with the last attempt."""
-    urls = _face(request).dependencies.sessions.issuers.urls
+    urls = face_of(request).dependencies.sessions.issuers.urls
     return page(
         request,
         "sign_in.html",
@@ -220,16 +219,6 @@ def _shown(request: Request, error: Exception, id: str, *, then: str = "") -> Re
     return error_page(request, told)
 
 
-def _problem(_: Request, error: Exception, id: str) -> Response:
-    return problems.response(problems.problem(error, request_id=id))
-
-
 def _redirect_uri(request: Request) -> str:
     """Return where the issuer sends the browser, which it knows from its own configuration."""
-    scheme = "https" if _face(request).cookies.is_secure else "http"
-    return f"{scheme}://{request.headers.get('host', '')}/sign-in/callback"
-
-
-def _face(request: Request) -> Face:
-    face: Face = request.app.state.face
-    return face
+    return f"{base_url(request)}/sign-in/callback"
