@@ -11,26 +11,20 @@
 
 `accounts` names the account of a person, or of an API key, at the code host of a connection: the id
 that the host has given to it, which it never gives to another account.
-
-The file is read again by everyone who asks for the rules, and parsed when its text has changed. A
-version that cannot be used is reported, and the last good one stays in force.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import structlog
 import yaml
 
 from codelode import declarations, repository_globs
 from codelode.access import Role
 from codelode.declarations import Wrong, items, line, sequence, text
-from codelode.errors import InvalidSettings
+from gateway.access.followed import FollowedFile
 from gateway.access.identity import Identity
 
 #: Interval at which a gateway looks for changes when nobody calls it, seconds.
@@ -43,8 +37,6 @@ _SECTIONS = ("groups", "people")
 _FIELDS = ("repositories", "role")
 _FIELDS_OF_PEOPLE = (*_FIELDS, "accounts")
 _FIELDS_OF_KEYS = ("accounts",)
-
-log = structlog.get_logger("gateway")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,46 +72,23 @@ class AccessFile:
     """
 
     def __init__(self, path: str) -> None:
-        self._path = Path(path).expanduser() if path else None
-        self._lock = threading.Lock()
-        self._rules, self._text, self._problem = NO_RULES, "", ""
-        if self._path:
-            self._text = declarations.read_text(self._path, what="access file")
-            self._rules = parse(self._text, file=str(self._path))
+        self._file = FollowedFile(path, what="access file", parse=parse, empty=NO_RULES)
+        self._file.require()
 
     def current(self) -> Rules:
         """Return the rules of the file, or while it cannot be used, those of its last version."""
-        with self._lock:
-            if self._path:
-                self._follow(self._path)
-            return self._rules
+        return self._file.current()
 
     async def follow(self) -> None:
         """Read the file at intervals, so that the log soon says what is wrong with it."""
-        while self._path:
+        while self._file.path:
             await asyncio.sleep(FOLLOW_INTERVAL_S)
             await asyncio.to_thread(self.current)
 
     def problems(self) -> tuple[str, ...]:
         """Return why the file cannot be used now, for admins; nothing if it can."""
-        self.current()
-        with self._lock:
-            problem = self._problem
+        problem = self._file.problem()
         return (f"{problem}; its last good version stays in force",) if problem else ()
-
-    def _follow(self, path: Path) -> None:
-        problem = ""
-        try:
-            text = declarations.read_text(path, what="access file")
-            if text != self._text:
-                self._rules = parse(text, file=str(path))
-                self._text = text
-                log.info("access_file_followed", file=str(path))
-        except InvalidSettings as exc:
-            problem = str(exc)
-        if problem and problem != self._problem:
-            log.error("access_file_rejected", file=str(path), error=problem)
-        self._problem = problem
 
 
 def parse(text: str, *, file: str) -> Rules:

@@ -1,0 +1,85 @@
+"""Follow a YAML file of operators: what it says now, or what its last good version said."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from codelode import declarations
+from codelode.errors import InvalidSettings
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+log = structlog.get_logger("gateway")
+
+
+class Parse(Protocol[T_co]):
+    """Returns what a text says. Raises InvalidSettings with the line of what is wrong."""
+
+    def __call__(self, content: str, /, *, file: str) -> T_co: ...
+
+
+class FollowedFile(Generic[T]):
+    """A file that is read whenever it is asked for, and parsed when its text has changed.
+
+    A version that cannot be used is logged once, and the last good one stays in force; before there
+    was any, `empty` does. An empty path means that there is no file.
+    """
+
+    def __init__(self, path: str, *, what: str, parse: Parse[T], empty: T) -> None:
+        self.path = Path(path).expanduser() if path else None
+        self._what = what
+        self._parse = parse
+        self._lock = threading.Lock()
+        self._good = empty
+        self._text: str | None = None  # that was parsed last
+        self._wrong = ""  # why that text cannot be used
+        self._problem = ""  # why the file cannot be used now
+
+    def current(self) -> T:
+        """Return what is in force. Blocks."""
+        with self._lock:
+            self._follow()
+            return self._good
+
+    def problem(self) -> str:
+        """Return why the file cannot be used now; empty if it can. Blocks."""
+        with self._lock:
+            self._follow()
+            return self._problem
+
+    def require(self) -> None:
+        """Raise InvalidSettings if the file cannot be used now."""
+        if problem := self.problem():
+            raise InvalidSettings(problem)
+
+    def _follow(self) -> None:
+        if self.path is None:
+            return
+        try:
+            text = declarations.read_text(self.path, what=self._what)
+        except InvalidSettings as exc:
+            problem = str(exc)
+        else:
+            problem = self._wrong if text == self._text else self._parsed(text, str(self.path))
+        if problem and problem != self._problem:
+            log.error(self._event("rejected"), file=str(self.path), error=problem)
+        self._problem = problem
+
+    def _parsed(self, text: str, file: str) -> str:
+        """Put a new text in force; return why it cannot be used, empty if it can."""
+        is_first, self._text, self._wrong = self._text is None, text, ""
+        try:
+            self._good = self._parse(text, file=file)
+        except InvalidSettings as exc:
+            self._wrong = str(exc)
+        if not self._wrong and not is_first:
+            log.info(self._event("followed"), file=file)
+        return self._wrong
+
+    def _event(self, outcome: str) -> str:
+        return f"{self._what.replace(' ', '_')}_{outcome}"
