@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 from codelode.settings import Settings
 from gateway.api.web import assets
 from gateway.api.web.headers import POLICY
+from gateway.api.web.links import code_url
 from gateway.api.web.pages import PART
 from gateway.api.web.parameters import SearchParameters
-from gateway.api.web.results import code_url
 from tests.http_gateways import RIGHT, serving
 from tests.worlds import World
 

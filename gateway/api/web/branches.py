@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from gateway.api.web.links import link
-from gateway.api.web.results import code_url
+from gateway.api.web.links import code_url, link
 from gateway.expand.links import GraphNode, Link
 from gateway.service.results import GraphAnswer
 

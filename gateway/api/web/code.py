@@ -42,6 +42,11 @@ class CodeParameters(Parameters):
     page: Text = Field(default="", description="Token of a later page of a folder.")
 
     @property
+    def place(self) -> dict[str, str]:
+        """Return the parameters of a link to the same file or folder."""
+        return {"repository": self.repository, "ref": self.ref, "path": self.path}
+
+    @property
     def is_folder(self) -> bool:
         return not self.path or self.path.endswith("/")
 
@@ -137,8 +142,7 @@ async def _folder(call: Call, asked: CodeParameters) -> dict[str, Any]:
 def _next_url(found: FileList, asked: CodeParameters) -> str:
     """Return the URL of the next page of a folder."""
     token = found.next_page_token
-    place = {"repository": asked.repository, "ref": asked.ref, "path": asked.path}
-    return link("/code", **place, page=token) if token else ""
+    return link("/code", **asked.place, page=token) if token else ""
 
 
 async def _file(
@@ -186,13 +190,12 @@ def _line_url(asked: CodeParameters, shown: Source, line: int) -> str:
     """Return the URL of a line, on this page if it has it."""
     if shown.start <= line < shown.start + len(shown.lines):
         return f"#L{line}"
-    place = {"repository": asked.repository, "ref": asked.ref, "path": asked.path}
-    return link("/code", **place, lines=line) + f"#L{line}"
+    return link("/code", **asked.place, lines=line) + f"#L{line}"
 
 
 def _window_urls(asked: CodeParameters, shown: Source, found: FileLines) -> dict[str, str]:
     """Return the URLs of the lines before and after those that are shown."""
-    place = {"repository": asked.repository, "ref": asked.ref, "path": asked.path}
+    place = asked.place
     before, after = max(1, shown.start - WINDOW_LINES), found.end_line + 1
     return {
         "before": link("/code", **place, start=before) if shown.start > 1 else "",

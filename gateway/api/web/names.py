@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from codelode.errors import NotFound
 from gateway import service
 from gateway.api.rest.calls import Call
-from gateway.api.web.links import link
-from gateway.api.web.results import code_url
+from gateway.api.web.links import code_url, link
 from gateway.expand.links import GraphNode
 from gateway.service.requests import ExplainRequest, GraphRequest
 from gateway.service.results import Definition, GraphAnswer

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from pydantic import Field
 
 from gateway.api.rest.bodies import Query, Text
+from gateway.api.web.links import link
 from gateway.service.requests import GivenFilters, SearchRequest
 
 #: Hits of a page.
@@ -49,7 +48,8 @@ class SearchParameters(Query):
 
     def url(self, **changes: Any) -> str:
         """Return the URL of the page with other values of some parameters, from its beginning."""
-        return search_url({**dict(self), "page": "", **changes})
+        given = {**dict(self), "page": "", **changes}
+        return link("/search" if any(given.values()) else "/", **given)
 
     def with_value(self, name: str, value: str) -> str:
         """Return the URL of the page with a value more of a parameter."""
@@ -58,9 +58,3 @@ class SearchParameters(Query):
 
     def without_value(self, name: str, value: str) -> str:
         return self.url(**{name: [one for one in getattr(self, name) if one != value]})
-
-
-def search_url(values: Mapping[str, Any]) -> str:
-    """Return the URL of the search page; parameters without a value are left out."""
-    given = {name: 1 if one is True else one for name, one in values.items() if one}
-    return f"/search?{urlencode(given, doseq=True)}" if given else "/"

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from urllib.parse import urlencode
 
 from codelode.display import plain
 from codelode.text.excerpts import (
@@ -18,6 +17,7 @@ from codelode.text.excerpts import (
     matches,
     wanted_terms,
 )
+from gateway.api.web.links import at_lines, code_url
 from gateway.api.web.parameters import SearchParameters
 from gateway.service.results import Hit, SearchAnswer
 
@@ -161,19 +161,6 @@ def notices(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Notice]:
             yield Notice(text[: found.start()], found[1], asked.url(q=found[1]))
 
 
-def code_url(
-    repository: str, path: str, ref: str = "", lines: tuple[int, int] | None = None
-) -> str:
-    """Return the URL of a file in the code view, with lines from and to."""
-    given = {"repository": repository, "ref": ref, "path": path}
-    url = f"/code?{urlencode({name: value for name, value in given.items() if value})}"
-    return url if lines is None else _at_lines(url, *lines)
-
-
-def _at_lines(url: str, first: int, last: int) -> str:
-    return f"{url}&lines={first}-{last}#L{first}"
-
-
 def _files(hits: Sequence[Hit], asked: SearchParameters) -> list[ShownFile]:
     wanted = wanted_terms(asked.q)
     by_file: dict[tuple[str, str], list[ShownHit]] = {}
@@ -214,9 +201,9 @@ def _shown(hit: Hit, rank: int, wanted: frozenset[str], ref: str) -> ShownHit:
     return ShownHit(
         hit,
         rank,
-        _at_lines(url, hit.start_line, hit.end_line),
+        at_lines(url, hit.start_line, hit.end_line),
         tuple(
-            Line(number, tuple(_parts(text, wanted)), _at_lines(url, number, number))
+            Line(number, tuple(_parts(text, wanted)), at_lines(url, number, number))
             for number, text in zip(numbers, code[start:end], strict=True)
         ),
         start,
