@@ -52,11 +52,7 @@ def excerpt(hit: Hit, query: str, *, context: int | None = None, look: Look = PL
         shown, first = hit.passage.content, hit.passage.start_line
     code = shown.replace("\r\n", "\n").rstrip("\n").split("\n")
     wanted = wanted_terms(query)
-    size, lead = (EXCERPT_LINES, LEAD_LINES) if context is None else (2 * context + 1, context)
-    start, end = 0, len(code)
-    if len(code) > (MAX_LINES if context is None else size):
-        start = best_start(code, wanted, size=size, lead=lead, otherwise=hit.line - first)
-        end = start + size
+    start, end = window(code, wanted, otherwise=hit.line - first, context=context)
     width = len(str(first + end - 1))
     room = max(1, look.columns - width - 2)
     numbers = (look.faint(f"{first + index:>{width}}") for index in range(start, end))
@@ -74,7 +70,22 @@ def wanted_terms(query: str) -> frozenset[str]:
     return found - STOPWORDS or found
 
 
-def best_start(
+def window(
+    code: Sequence[str], wanted: frozenset[str], *, otherwise: int, context: int | None = None
+) -> tuple[int, int]:
+    """Return the indexes of the first line to show of a hit, and after the last.
+
+    A short hit is shown whole. Of a long one, those lines are that have most of the wanted terms,
+    or the line `otherwise` if none has one; `context` as of `excerpt`.
+    """
+    size, lead = (EXCERPT_LINES, LEAD_LINES) if context is None else (2 * context + 1, context)
+    if len(code) <= (MAX_LINES if context is None else size):
+        return 0, len(code)
+    start = _best_start(code, wanted, size=size, lead=lead, otherwise=otherwise)
+    return start, start + size
+
+
+def _best_start(
     code: Sequence[str], wanted: frozenset[str], *, size: int, lead: int, otherwise: int
 ) -> int:
     """Return the index of the line where the excerpt with most of the wanted terms begins.

@@ -9,14 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from codelode.display import plain
-from codelode.text.excerpts import (
-    EXCERPT_LINES,
-    LEAD_LINES,
-    MAX_LINES,
-    best_start,
-    matches,
-    wanted_terms,
-)
+from codelode.text.excerpts import matches, wanted_terms, window
 from gateway.api.web.links import at_lines, code_url
 from gateway.api.web.parameters import SearchParameters
 from gateway.service.results import Hit, SearchAnswer
@@ -185,17 +178,7 @@ def _file(found: list[ShownHit], asked: SearchParameters) -> ShownFile:
 
 def _shown(hit: Hit, rank: int, wanted: frozenset[str], ref: str) -> ShownHit:
     code = hit.content.replace("\r\n", "\n").rstrip("\n").split("\n")
-    start, end = 0, len(code)
-    if len(code) > MAX_LINES:
-        start = best_start(
-            code,
-            wanted,
-            size=EXCERPT_LINES,
-            lead=LEAD_LINES,
-            otherwise=hit.line - hit.start_line,
-        )
-        end = start + EXCERPT_LINES
-
+    start, end = window(code, wanted, otherwise=hit.line - hit.start_line)
     url = code_url(hit.repository, hit.path, ref)
     numbers = range(hit.start_line + start, hit.start_line + end)
     return ShownHit(
