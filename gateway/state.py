@@ -5,6 +5,7 @@ The types are not in `pipeline`, so that a stage can import them without importi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -33,6 +34,9 @@ from codelode.ports import (
     Tokeniser,
 )
 from gateway.options import Options
+
+#: Matches each part of a name that is joined from several: `absl::StrCat`, `$this->run`.
+_NAME_PART = re.compile(r"[\w$]+")
 
 #: Characters of code or prose per token, the usual rule of thumb for language models.
 CHARS_PER_TOKEN = 4
@@ -168,6 +172,12 @@ class Analysis:
         if chosen is not None:
             return chosen
         return 0.3 if self.kind is QueryKind.IDENTIFIER else 0.7
+
+    @property
+    def last_names(self) -> tuple[str, ...]:
+        """Return the last part of each identifier, as it is written: `Client.get` → `get`."""
+        parts = (_NAME_PART.findall(name) for name in self.identifiers)
+        return tuple(dict.fromkeys(found[-1] for found in parts if found))
 
     @property
     def unasked(self) -> frozenset[Category]:

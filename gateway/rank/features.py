@@ -95,7 +95,7 @@ def as_written(group: QueryGroup) -> Scores:
 
     `FromRequest` and `from_request` are two names. A name that the chunk only uses counts half.
     """
-    names = [name for name in group.last_names if not name.islower() or "_" in name]
+    names = [name for name in group.analysis.last_names if not name.islower() or "_" in name]
     if not names:
         return np.zeros(len(group.candidates))
     total = np.zeros(len(group.candidates))

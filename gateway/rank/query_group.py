@@ -32,8 +32,6 @@ Matches = npt.NDArray[np.float64]  # (candidates, words), 1 where it matches
 STEM_CHARS = 4
 STEM_SHARE = 0.5
 
-_NAME_PART = re.compile(r"[\w$]+")
-
 #: Numbers of adjacent words of a query that are also matched as one name: `thread pool` as
 #: `threadpool`.
 JOINED_WORDS = (2, 3)
@@ -107,12 +105,6 @@ class QueryGroup:
     def identifiers(self) -> frozenset[str]:
         """Return the names that the query writes like code, normalised by `spelling`."""
         return frozenset(map(spelling, self.analysis.identifiers)) - {""}
-
-    @cached_property
-    def last_names(self) -> tuple[str, ...]:
-        """Return the last part of each such name, as it is written: `Client.get` → `get`."""
-        parts = (_NAME_PART.findall(name) for name in self.analysis.identifiers)
-        return tuple(dict.fromkeys(found[-1] for found in parts if found))
 
     @cached_property
     def compounds(self) -> frozenset[str]:

@@ -10,7 +10,6 @@ table knows no filters, so definitions are looked up with the symbol filter of t
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -31,8 +30,6 @@ NEAR_CHUNKS = 100
 MIN_RATIO = 0.8
 
 NO_WORD = "no word of the query occurs in the searched code: the hits are only similar"
-
-_SEPARATOR = re.compile(r"::|->|[^\w$]")
 
 
 async def checked(state: SearchState, vector: Vector | None, backends: Backends) -> SearchState:
@@ -106,10 +103,10 @@ async def _without(name: str, asking: _Asking) -> SearchState:
 def _name(analysis: Analysis) -> str:
     """Return the last part of the name that the query is; empty if it is a path or no name."""
     is_path = any(entity.kind is EntityKind.PATH for entity in analysis.entities)
-    if analysis.kind is not QueryKind.IDENTIFIER or is_path or not analysis.identifiers:
+    if analysis.kind is not QueryKind.IDENTIFIER or is_path or not analysis.last_names:
         return ""
-    parts = [part for part in _SEPARATOR.split(analysis.identifiers[0]) if part]
-    return parts[-1] if parts and spelling(parts[-1]) else ""
+    name = analysis.last_names[0]
+    return name if spelling(name) else ""
 
 
 def _is_code(name: str) -> bool:
