@@ -73,6 +73,7 @@ class Highlighter:
     def __init__(self, *, limit_s: float = LIMIT_S) -> None:
         self._limit_s = limit_s
         self._kept: OrderedDict[bytes, Lines] = OrderedDict()
+        self._kept_chars = 0
         self._turn = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
 
@@ -84,10 +85,12 @@ class Highlighter:
         if len(code.text) > MAX_CHARS:
             return None
         key = code.key
-        made = self._kept.pop(key, None)
-        if made is None:
-            with suppress(TimeoutError):
-                made = await self._made(code)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        made = None
+        with suppress(TimeoutError):
+            made = await self._made(code)
         if made is not None:
             self._keep(key, made)
         return made
@@ -131,9 +134,15 @@ class Highlighter:
         return process
 
     def _keep(self, key: bytes, made: Lines) -> None:
+        self._kept_chars += _chars(made) - _chars(self._kept.pop(key, ()))
         self._kept[key] = made
-        while sum(sum(map(len, one)) for one in self._kept.values()) > MAX_KEPT_CHARS:
-            self._kept.popitem(last=False)
+        while self._kept_chars > MAX_KEPT_CHARS:
+            _, dropped = self._kept.popitem(last=False)
+            self._kept_chars -= _chars(dropped)
+
+
+def _chars(lines: Lines) -> int:
+    return sum(map(len, lines))
 
 
 async def _asked(process: asyncio.subprocess.Process, message: bytes) -> Lines | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from codelode import languages
+from gateway import highlighting
 from gateway.highlighting import MAX_CHARS, Code, Highlighter, highlighted
 
 ROOT = Path(__file__).parents[2]
@@ -92,3 +93,15 @@ async def test_an_answer_that_nobody_waits_for_is_not_taken_for_the_next_one(hig
         await first
 
     assert await answered(highlighter, SMALL) == highlighted(SMALL)
+
+
+async def test_what_was_shown_last_is_kept_within_the_bound(highlighter, monkeypatch):
+    monkeypatch.setattr(highlighting, "MAX_KEPT_CHARS", 1_000)
+    codes = [Code(f"value_{n} = {n}\n" * 8, "python", "a.py") for n in range(5)]
+    made = [await highlighter.lines(code) for code in codes]
+
+    kept = list(highlighter._kept.values())
+    assert 1 <= len(kept) < len(codes)
+    assert kept == made[-len(kept) :]
+    assert highlighter._kept_chars == sum(len(line) for one in kept for line in one) <= 1_000
+    assert await highlighter.lines(codes[-1]) is kept[-1]
