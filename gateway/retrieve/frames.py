@@ -34,8 +34,12 @@ async def of_frames(
     )
     found = await chunks.hybrid(asked)
     held = [one for one in found if any(frame.is_in(one.chunk) for frame in frames)]
-    lines = [frame for frame in frames if not frame.function]
-    return tuple(held) or await _at_lines(lines, found, query, chunks)
+    lines = [
+        frame
+        for frame in frames
+        if not frame.function and not any(frame.is_in(one.chunk) for one in held)
+    ]
+    return (*held, *await _at_lines(lines, found, query, chunks))
 
 
 async def _at_lines(

@@ -143,14 +143,29 @@ async def test_a_trace_of_another_language_leads_to_its_first_line_that_is_index
     assert answer.hits[0].start_line <= 5 <= answer.hits[0].end_line
 
 
+#: A file of more chunks than a search finds.
+LONG = "".join(f"def other_{n}(value):\n    return value\n\n\n" for n in range(9_000))
+
+
 async def test_a_line_beyond_what_the_words_find_is_read_from_the_file(search, settings):
     world = World(settings)
-    body = "".join(f"def other_{n}(value):\n    return value\n\n\n" for n in range(300))
-    world.index("acme/long", {"src/long.py": body})
-    request = SearchRequest(query="src/long.py:1001")
+    world.index("acme/long", {"src/long.py": LONG})
+    request = SearchRequest(query="src/long.py:33001")
     answer = await service.search(world.dependencies, ASKING, request)
 
-    assert answer.hits[0].start_line <= 1_001 <= answer.hits[0].end_line
+    assert answer.hits[0].start_line <= 33_001 <= answer.hits[0].end_line
+
+
+async def test_the_first_of_several_lines_heads_the_ranking_wherever_it_is(settings):
+    world = World(settings)
+    world.index("acme/long", {"src/long.py": LONG, "src/short.py": "def run():\n    return 1\n"})
+    request = SearchRequest(query="src/long.py:33001: failed\nsrc/short.py:1: called from here")
+    answer = await service.search(world.dependencies, ASKING, request)
+
+    first, second, *_ = answer.hits
+    assert first.path == "src/long.py"
+    assert first.start_line <= 33_001 <= first.end_line
+    assert second.path == "src/short.py"
 
 
 @pytest.mark.parametrize(
