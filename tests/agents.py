@@ -72,7 +72,7 @@ class Agent:
 
 
 class HttpAgent(Agent):
-    """The same with the gateway at a URL."""
+    """Asks the gateway at a URL in the same way."""
 
     def __init__(self, url, token, *, mode="auto"):
         headers = {"authorization": f"Bearer {token}"}

@@ -494,3 +494,19 @@ def _own_weaviate(state, **settings):
         yield server
     finally:
         server.end()
+
+
+@pytest.fixture(scope="module")
+def issuer_server():
+    from tests.issuers import Issuer
+
+    made = Issuer()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def issuer(issuer_server):
+    """An issuer of OpenID Connect, as it is at its start."""
+    issuer_server.reset()
+    return issuer_server

@@ -45,6 +45,14 @@ class Issuer:
         """Return how often the keys were asked for."""
         return self.asked.count("/realm/keys")
 
+    def reset(self) -> None:
+        """Forget what a test has changed, and what was asked."""
+        self.keys[:] = self.keys[:1]
+        self.further, self.description, self.body = [], {}, None
+        self.is_away, self.granted = False, {}
+        self.forms.clear()
+        self.asked.clear()
+
     def stop(self) -> None:
         self._server.shutdown()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""How often the first hit of a pasted message, key, or flag is the place that it was copied from.
+"""Measure how often the first hit of a pasted message, key, or flag is where it was copied from.
 
     python tests/bench/verbatim.py --eval DIR --corpora FOLDER [--data DATA] [--repos a,b]
 

@@ -13,21 +13,6 @@ from codelode.client import AsyncClient, Client, login
 from codelode.client.login import Login
 from codelode.cluster import login_file
 from codelode.errors import InvalidSettings, Unauthenticated, Unavailable
-from tests.issuers import Issuer
-
-
-@pytest.fixture(scope="module")
-def running():
-    issuer = Issuer()
-    yield issuer
-    issuer.stop()
-
-
-@pytest.fixture
-def issuer(running):
-    running.is_away, running.granted = False, {}
-    running.forms.clear()
-    return running
 
 
 @pytest.fixture

@@ -442,7 +442,7 @@ class Mcp:
 
 
 class McpOverHttp(Mcp):
-    """The same tools, answered by the gateway itself."""
+    """Asks the same tools of the gateway itself."""
 
     def __init__(self, running, *_):
         self._agent = running.http_agent

@@ -30,7 +30,7 @@ def gitea(tmp_path_factory, program_of):
 
 @pytest.fixture(scope="module")
 def world(gitea):
-    """What all accounts may read at first; each test restores what it changes."""
+    """Set what all accounts may read at first; each test restores what it changes."""
     return World(gitea)
 
 

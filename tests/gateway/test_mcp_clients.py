@@ -62,7 +62,7 @@ MISSING = {
 
 
 async def ran(*command):
-    """What a program printed, which did not fail; the event loop serves meanwhile."""
+    """Return what a program printed, which must not fail; the event loop serves meanwhile."""
 
     def run():
         return subprocess.run(

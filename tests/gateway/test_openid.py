@@ -33,23 +33,6 @@ from tests.waiting import logged_principal
 
 
 @pytest.fixture(scope="module")
-def running():
-    issuer = Issuer()
-    yield issuer
-    issuer.stop()
-
-
-@pytest.fixture
-def issuer(running):
-    """The issuer as it is at its start."""
-    running.keys[:] = running.keys[:1]
-    running.further, running.description, running.body = [], {}, None
-    running.is_away = False
-    running.asked.clear()
-    return running
-
-
-@pytest.fixture(scope="module")
 def own_key():
     """A key of an attacker."""
     return new_key("own")

@@ -19,7 +19,7 @@ from codelode.openid_flow import LoginRequest
 from codelode.settings import Settings
 from gateway.sessions import LINK_S, Credential, sessions
 from tests.http_gateways import RIGHT, TOKEN, answer_to_half_a_body, serving
-from tests.issuers import AUDIENCE, Issuer
+from tests.issuers import AUDIENCE
 from tests.oidc_provider import running_provider, through_the_pages
 
 PAGE = "/search?q=load"
@@ -38,20 +38,6 @@ async def browsing(tmp_path, **settings):
 async def browser(tmp_path):
     async with browsing(tmp_path) as (client, _):
         yield client
-
-
-@pytest.fixture(scope="module")
-def running():
-    issuer = Issuer()
-    yield issuer
-    issuer.stop()
-
-
-@pytest.fixture
-def issuer(running):
-    running.granted = {}
-    running.forms.clear()
-    return running
 
 
 def session_of(browser):

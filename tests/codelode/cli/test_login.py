@@ -20,7 +20,6 @@ from codelode.settings import Settings
 from gateway.access.identity import Credentials
 from gateway.access.openid import OpenIdConnect
 from tests.guardian import GUARDIAN
-from tests.issuers import Issuer
 from tests.oidc_provider import running_provider, through_the_pages
 
 
@@ -30,20 +29,6 @@ def provider(tmp_path):
     folder.mkdir()
     with running_provider(folder, ID_TOKEN_TTL="50") as issuer:
         yield issuer
-
-
-@pytest.fixture(scope="module")
-def running():
-    issuer = Issuer()
-    yield issuer
-    issuer.stop()
-
-
-@pytest.fixture
-def issuer(running):
-    running.granted = {}
-    running.forms.clear()
-    return running
 
 
 @pytest.fixture

@@ -309,7 +309,7 @@ def _transports(host):
 
 
 def test_what_watches_a_git_ends_with_it(tmp_path, monkeypatch, wait_for):
-    """What git leaves on purpose, such as a cache of credentials, stays."""
+    """Checks that what git leaves on purpose, such as a cache of credentials, stays."""
     left = tmp_path / "left"
     _fake_git(tmp_path, monkeypatch, f"sleep 300 >/dev/null 2>&1 & echo $! $$ > {left}; echo ran")
     with (tmp_path / "lock").open("w") as lock:
