@@ -46,6 +46,9 @@ SECTIONS = {
             "Find code like the code at PATH:LINE, or with `-` like the code on standard input.",
         ),
         "read": Subcommand("read", "Print an indexed file, or lines of it, such as PATH:10-20."),
+        "ls": Subcommand(
+            "ls", "List the folders and files in a folder, or in the root of the repository."
+        ),
         "explain": Subcommand(
             "graph", "Show what is known about a file or a symbol; SUBJECT is its path or name."
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -17,7 +17,7 @@ from gateway.service.audit import note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies, reads_index
-from gateway.service.folders import entries, order
+from gateway.service.folders import KnownFile, entries, has_file, order
 from gateway.service.requests import FilesRequest, ReadRequest
 from gateway.service.results import FileLines, FileList
 from gateway.state import Backends
@@ -95,7 +95,7 @@ def _files(dependencies: Dependencies, principal: Principal, request: FilesReque
     )
     found = entries(all_files, folder)
     if not found and folder:
-        raise NotFound(f"{repository} has no folder {folder[:200]!r} at the ref {at.ref}")
+        raise NotFound(_missing(repository, at.ref, folder, all_files))
     rest = [one for one in found if order(one) > after]
     return FileList(
         repository=repository,
@@ -105,6 +105,18 @@ def _files(dependencies: Dependencies, principal: Principal, request: FilesReque
         entries=tuple(rest[:size]),
         entry_count=len(found),
         next_page_token=paging.token(order(rest[size - 1])) if len(rest) > size else "",
+    )
+
+
+def _missing(
+    repository: RepositoryName, ref: RefName, folder: str, files: Sequence[KnownFile]
+) -> str:
+    """Return why the folder cannot be listed: it is a file, or there is nothing."""
+    if has_file(files, folder):
+        return f"{folder[:200]!r} of {repository} is a file; `codelode read` prints it"
+    return (
+        f"{repository} has no folder {folder[:200]!r} at the ref {ref}; "
+        "list the folder above it, or the root"
     )
 
 

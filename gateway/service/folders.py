@@ -80,6 +80,12 @@ def entries(files: Sequence[KnownFile], folder: str) -> list[FolderEntry]:
     return sorted(found.values(), key=order)
 
 
+def has_file(files: Sequence[KnownFile], path: str) -> bool:
+    """Return whether a file has exactly this path."""
+    at = bisect_left(files, (path,))
+    return at < len(files) and files[at].path == path
+
+
 def order(entry: FolderEntry) -> tuple[str, str]:
     """Return the sort key of an entry."""
     return ("file" if not entry.is_folder else "", entry.name)

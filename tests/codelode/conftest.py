@@ -116,6 +116,12 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     failures: list[index_pb2.FileFailure] = field(default_factory=list)
     #: Nothing is there to be tried again.
     nothing_to_retry: bool = False
+    #: What a folder has, two on a page.
+    entries: list[search_pb2.FolderEntry] = field(
+        default_factory=lambda: [
+            search_pb2.FolderEntry(name="retry.py", state="indexed", language="python")
+        ]
+    )
     is_long: bool = False  # a file is longer than an answer may be
     #: Every call fails with it.
     error: status_pb2.Status | None = None
@@ -186,9 +192,16 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
 
     def ListFiles(self, request, context):
         self._note(request, context)
-        entry = search_pb2.FolderEntry(name="retry.py", state="indexed", language="python")
+        start = int(request.page_token or 0)
+        rest = self.entries[start : start + 2]
+        is_last = start + 2 >= len(self.entries)
         return search_pb2.ListFilesResponse(
-            repository="acme/http", path=request.path, entries=[entry], entry_count=1
+            repository="acme/http",
+            path=request.path,
+            revision="a" * 40,
+            entries=rest,
+            entry_count=len(self.entries),
+            next_page_token="" if is_last else str(start + 2),
         )
 
     def Explain(self, request, context):

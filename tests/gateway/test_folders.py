@@ -124,7 +124,7 @@ def test_files_are_read_once_and_those_listed_least_recently_are_dropped():
     ("given", "error", "says"),
     [
         ({"path": "nowhere"}, NotFound, "acme/app has no folder 'nowhere' at the ref main"),
-        ({"path": "src/a.py"}, NotFound, "has no folder 'src/a.py'"),
+        ({"path": "src/a.py"}, NotFound, "'src/a.py' of acme/app is a file; `codelode read`"),
         ({"path": "sr"}, NotFound, "has no folder 'sr'"),
         ({"ref": "mian"}, InvalidQuery, "there is no ref 'mian'; did you mean 'main'"),
         ({"page_size": 2_000}, InvalidQuery, "page_size: is 2,000"),

@@ -29,7 +29,18 @@ def test_every_command_explains_itself(codelode, command):
 @pytest.mark.parametrize(
     "command",
     [
-        *("up", "index", "search", "context", "explain", "similar", "graph", "failures", "retry"),
+        *(
+            "up",
+            "index",
+            "search",
+            "context",
+            "explain",
+            "similar",
+            "graph",
+            "failures",
+            "retry",
+            "ls",
+        ),
         *("eval", "reindex", "doctor", "backup", "restore"),
     ],
 )
