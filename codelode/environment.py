@@ -91,6 +91,23 @@ def without_settings(environment: Mapping[str, str] = os.environ) -> dict[str, s
     }
 
 
+#: Variables by which git tells its hooks and aliases which repository they run in: the output of
+#: `git rev-parse --local-env-vars`, except those that hold configuration.
+_OF_REPOSITORY = frozenset(
+    f"GIT_{name}"
+    for name in (
+        *("ALTERNATE_OBJECT_DIRECTORIES", "COMMON_DIR", "DIR", "GRAFT_FILE", "IMPLICIT_WORK_TREE"),
+        *("INDEX_FILE", "OBJECT_DIRECTORY", "PREFIX", "SHALLOW_FILE", "WORK_TREE"),
+    )
+)
+
+
+def without_repository(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment for a git that finds its repository by the folder it runs in."""
+    kept = without_settings(environment)
+    return {name: value for name, value in kept.items() if name not in _OF_REPOSITORY}
+
+
 def without_token(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the environment for a program of ours that does not check the token of callers."""
     return {name: value for name, value in environment.items() if name.upper() != TOKEN}

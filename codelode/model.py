@@ -34,6 +34,11 @@ FileKey = tuple[RepositoryName, str]  # one file of a repository: repository nam
 #: The ref of a caller that names none: the default ref of the repository.
 DEFAULT_REF = RefName("HEAD")
 
+#: The ref of a checkout's files with their uncommitted changes, and where such refs are in git:
+#: among those that each linked work tree has of its own.
+WORKING_COPY = RefName("worktree")
+WORKING_COPIES = "refs/worktree/codelode/"
+
 
 class Kind(StrEnum):
     """The kind of a symbol, or of the main definition in a chunk."""

@@ -22,7 +22,17 @@ END_TO_END = "tests/end_to_end/"
 #: the last group to end.
 SHARED = {
     f"{END_TO_END}test_{name}.py"
-    for name in ("disks", "graph", "main_job", "mcp", "operating", "parsing", "quality", "stored")
+    for name in (
+        "checkouts",
+        "disks",
+        "graph",
+        "main_job",
+        "mcp",
+        "operating",
+        "parsing",
+        "quality",
+        "stored",
+    )
 }
 
 #: Beginnings of paths, the slowest first; the rest is quick.

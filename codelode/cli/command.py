@@ -62,6 +62,10 @@ SECTIONS = {
         "index": Subcommand(
             "index", "Bring the index of git repositories up to date, registering new ones."
         ),
+        "watch": Subcommand(
+            "watch",
+            "Keep the checkout at PATH searchable with its uncommitted changes, until Ctrl-C.",
+        ),
         "default": Subcommand(
             "index", "Make REF the default ref of the repository NAME, and index it."
         ),

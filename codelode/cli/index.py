@@ -278,7 +278,7 @@ def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool)
             printing.complain(str(exc))
             status = FAILED
     for run in runs:
-        end = _wait(client, run) if wait else run
+        end = waited(client, run) if wait else run
         click.echo(run_line(end))
         for notice in end.notices:
             printing.note(f"{end.repository}: {notice}")
@@ -293,7 +293,8 @@ def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool)
     return status
 
 
-def _wait(client: Client, run: Run) -> Run:
+def waited(client: Client, run: Run) -> Run:
+    """Show the progress of a run until it is over, and return it."""
     try:
         with Progress() as progress:
             states = client.watch(run, on_silence=lambda lost: progress.note(_silence(lost)))

@@ -1,9 +1,10 @@
 """Keep a bare mirror of each registered repository, and update it from the source repository.
 
-A mirror has all branches and tags, and its HEAD is the default branch of the source, or a commit if
-the source is detached and has none. The first clone is made under another name and then renamed, so
-a folder with the name of a mirror is always complete. Syncs of a mirror are serialised by a lock.
-The git process holds the lock too, so that the next sync waits for a fetch whose worker was killed.
+A mirror has all branches and tags, and of a checkout that `codelode watch` follows its working
+copy. Its HEAD is the default branch of the source, or a commit if the source is detached and has
+none. The first clone is made under another name and then renamed, so a folder with the name of a
+mirror is always complete. Syncs of a mirror are serialised by a lock. The git process holds the
+lock too, so that the next sync waits for a fetch whose worker was killed.
 """
 
 from __future__ import annotations
@@ -21,10 +22,17 @@ from git import RemoteProgress
 from codelode import local_repositories, mirrors
 from codelode.addresses import check_ref, check_url, is_local
 from codelode.errors import InvalidQuery, NotFound
-from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, Revision
+from codelode.model import (
+    DEFAULT_REF,
+    WORKING_COPIES,
+    RefName,
+    Repository,
+    RepositoryName,
+    Revision,
+)
 from workers.confined import Slots
 from workers.pull import git
-from workers.pull.source import HEADS, TAGS, Refs, Source, refs_of
+from workers.pull.source import HEADS, NAMESPACES, TAGS, Refs, Source, refs_of
 
 Progress = Callable[[str], None]
 
@@ -171,6 +179,7 @@ def _clone(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes
     made = _fresh(mirror, ".part")
     call(
         "clone", "--bare", "--template=", "--dissociate", "--progress", *source.options,
+        "--config", f"remote.origin.fetch={_copied(WORKING_COPIES)}",
         "--", source.url, str(made),
         stall_s=git.STALL_S,
     )  # fmt: skip
@@ -210,7 +219,7 @@ def _clear_stale_locks(mirror: Path) -> None:
 
 
 def _mirror_refs(mirror: Path) -> dict[str, str]:
-    listed = git.run(*_at(mirror), "for-each-ref", "--format=%(objectname) %(refname)", HEADS, TAGS)
+    listed = git.run(*_at(mirror), "for-each-ref", "--format=%(objectname) %(refname)", *NAMESPACES)
     lines = listed.decode("utf-8", "surrogateescape").splitlines()
     return {name: value for value, _, name in (line.partition(" ") for line in lines)}
 
@@ -220,7 +229,7 @@ def _holds(mirror: Path, commit: str) -> bool:
 
 
 def _fetch(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes]) -> None:
-    refspecs = [f"+{HEADS}*:{HEADS}*", f"+{TAGS}*:{TAGS}*"]
+    refspecs = list(map(_copied, NAMESPACES))
     if wanted.head_commit:
         refspecs.append(f"+HEAD:{_DETACHED}")
     call(
@@ -229,6 +238,11 @@ def _fetch(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes
         "--", source.url, *refspecs,
         stall_s=git.STALL_S,
     )  # fmt: skip
+
+
+def _copied(namespace: str) -> str:
+    """Return the refspec that makes the refs of a mirror those of its source."""
+    return f"+{namespace}*:{namespace}*"
 
 
 def _replace(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes]) -> None:
@@ -252,10 +266,10 @@ def _readings(ref: RefName) -> tuple[tuple[RefName, str], ...]:
     """Return the possible meanings of a ref, best first, as short name and full name."""
     if ref == DEFAULT_REF or _COMMIT.fullmatch(ref):
         return ((ref, ref),)
-    for prefix in (HEADS, TAGS):
+    for prefix in NAMESPACES:
         if ref.startswith(prefix):
             return ((RefName(ref.removeprefix(prefix)), ref),)
-    return ((ref, HEADS + ref), (ref, TAGS + ref))
+    return tuple((ref, prefix + ref) for prefix in NAMESPACES)
 
 
 def _commit(mirror: Path, name: str) -> Revision | None:

@@ -12,9 +12,12 @@ from pathlib import Path
 
 from codelode.addresses import is_local
 from codelode.errors import Rejected
+from codelode.model import WORKING_COPIES
 
 HEADS = "refs/heads/"
 TAGS = "refs/tags/"
+#: Where the refs that can be indexed are, in the order in which a short name is looked up.
+NAMESPACES = (HEADS, TAGS, WORKING_COPIES)
 _REMOTES = "refs/remotes/"
 #: The usual default branches, for sources whose HEAD does not name it.
 _USUAL = (f"{HEADS}main", f"{HEADS}master")
@@ -55,7 +58,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Refs:
-    """The branches and tags of a repository with their object ids, and its default branch."""
+    """The refs of a repository with their object ids, and its default branch."""
 
     objects: Mapping[str, str]
     default: str = ""  # full name of a branch; empty: HEAD is detached, or there is no branch
@@ -70,7 +73,7 @@ def refs_of(source: Source, call: Callable[..., bytes], *, max_refs: int) -> Ref
     """
     listed = call(
         "ls-remote", "--symref", *source.options,
-        "--", source.url, "HEAD", f"{HEADS}*", f"{TAGS}*", f"{_REMOTES}*/HEAD",
+        "--", source.url, "HEAD", *(f"{kind}*" for kind in NAMESPACES), f"{_REMOTES}*/HEAD",
         timeout_s=min(_LISTING_TIMEOUT_S, call.keywords["timeout_s"]),  # type: ignore[attr-defined]
         output_bytes=(max_refs + _REMOTE_HEADS) * _REF_BYTES,
     )  # fmt: skip

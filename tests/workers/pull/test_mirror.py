@@ -15,6 +15,7 @@ from workers.pull import tree
 from workers.pull.mirror import Mirrors
 
 NAME = RepositoryName("owner/repo")
+WORKING_COPY = "refs/worktree/codelode/worktree"
 
 
 def paths(mirrors, revision, name=NAME):
@@ -244,6 +245,48 @@ def test_a_shallow_source_is_followed_too(mirrors, source, tmp_path):
     revision = shallow.commit({"c.py": "c"})
     mirrors.sync(repository)
     assert mirrors.resolve(NAME) == ("main", revision)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__.strip("_"))
+def test_the_working_copy_of_a_local_repository_comes_and_goes(mirrors, source, tmp_path, kind):
+    source.commit({"a.py": "old"})
+    source.commit({"a.py": "new"})
+    kind(source, tmp_path / "local")
+    local = replace(source, path=tmp_path / "local")
+    repository = Repository(NAME, str(local.path))
+    for content in ("cloned", "fetched"):
+        revision = _working_copy(local, content)
+        local.git("update-ref", "refs/worktree/of-others", revision)
+        mirrors.sync(repository)
+        assert mirrors.resolve(NAME, "worktree") == ("worktree", revision)
+        assert mirrors.resolve(NAME)[0] == "main"
+        assert mirrors.gone(NAME, ["worktree", "main"]) == ()
+        local.git("update-ref", "-d", WORKING_COPY)
+        mirrors.sync(repository)
+        assert mirrors.gone(NAME, ["worktree", "main"]) == ("worktree",)
+    with pytest.raises(NotFound):
+        mirrors.resolve(NAME, "refs/worktree/of-others")
+
+
+def test_the_working_copies_of_linked_work_trees_are_apart(mirrors, source, tmp_path):
+    source.commit({"a.py": "a"})
+    _linked_worktree(source, tmp_path / "local")
+    revision = _working_copy(replace(source, path=tmp_path / "local"), "changed")
+    for folder in ("local", "local-main"):
+        mirrors.sync(Repository(RepositoryName(folder), str(tmp_path / folder)))
+    assert mirrors.resolve("local", "worktree") == ("worktree", revision)
+    with pytest.raises(NotFound):
+        mirrors.resolve("local-main", "worktree")
+
+
+def _working_copy(local, content):
+    """Commit a file to the ref of the working copy, as `codelode watch` does."""
+    blob = local.git("hash-object", "-w", "--stdin", stdin=content.encode())
+    tree = local.git("mktree", stdin=f"100644 blob {blob}\ta.py\n".encode())
+    identity = ("-c", "user.name=T", "-c", "user.email=t@host.example")
+    revision = local.git(*identity, "commit-tree", "-m", content, "-p", "main", tree)
+    local.git("update-ref", WORKING_COPY, revision)
+    return revision
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving a folder away needs root")

@@ -1,0 +1,97 @@
+"""Find the checkout that a path belongs to, and run git in it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from codelode.environment import without_repository
+from codelode.errors import InvalidQuery, NotFound, Unavailable
+
+#: Configuration of every call. Hooks of the user, and a daemon that watches the files, must not run
+#: because of us; a reference log would keep every snapshot alive.
+_CONFIG = (
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.safecrlf=false"),
+    *("-c", "core.logAllRefUpdates=false"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A work tree, and where git keeps what belongs to it. All paths are resolved."""
+
+    root: Path
+    git_dir: Path  # of this work tree alone
+    common_dir: Path  # of all work trees of the repository
+
+    def git(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        variables: Mapping[str, str] | None = None,
+        tolerated: int = 0,
+    ) -> bytes:
+        """Run git in the work tree and return its output.
+
+        `tolerated`: an exit status that is no failure. Raises Unavailable with git's message if it
+        fails, NotFound if the work tree has gone.
+        """
+        done = _run(self.root, *_CONFIG, *arguments, stdin=stdin, variables=variables)
+        if done.returncode not in (0, tolerated):
+            raise Unavailable(f"git {arguments[0]} failed in {self.root}: {_reason(done)}")
+        return done.stdout
+
+    def text(self, *arguments: str) -> str:
+        """Run git, and return the line that it prints; empty if it fails, prints none."""
+        done = _run(self.root, *_CONFIG, *arguments)
+        return "" if done.returncode else _line(done.stdout)
+
+
+def checkout_at(path: Path) -> Checkout:
+    """Return the checkout that holds the path. Raises InvalidQuery("path") if there is none."""
+    folder = path.expanduser()
+    if not folder.is_dir():
+        raise InvalidQuery("path", f"there is no folder {str(path)!r}; give a folder of a checkout")
+    done = _run(folder, "rev-parse", "--show-toplevel")
+    if done.returncode:
+        raise InvalidQuery("path", f"{str(path)!r} is in no checkout of git: {_reason(done)}")
+    root = Path(_line(done.stdout))
+    ours = _run(root, "rev-parse", "--absolute-git-dir", "--git-common-dir").stdout
+    git_dir, common_dir = (root / line for line in _line(ours).split("\n"))
+    return Checkout(root.resolve(), git_dir.resolve(), common_dir.resolve())
+
+
+def _run(
+    folder: Path,
+    *arguments: str,
+    stdin: bytes = b"",
+    variables: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            ["git", "--no-pager", *arguments],
+            cwd=folder,
+            input=stdin,
+            env={**without_repository(), "LC_ALL": "C", **(variables or {})},
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as exc:
+        if not folder.is_dir():
+            raise NotFound(f"the folder {folder} no longer exists") from exc
+        raise NotFound("there is no program git; install it") from exc
+
+
+def _line(out: bytes) -> str:
+    return out.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+
+def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Return the first line in which git says what is wrong."""
+    lines = done.stderr.decode("utf-8", "replace").splitlines()
+    found = (line for line in lines if line.startswith(("fatal:", "error:")))
+    return next(found, f"status {done.returncode}").removeprefix("fatal: ")
