@@ -124,7 +124,8 @@ def rows(page):
 
 
 def title(page, text):
-    page.wait_for_selector(f".quick-input-title:has-text('{text}')")
+    """Wait for a list or an input with exactly this title."""
+    page.wait_for_selector(f".quick-input-title:text-is({json.dumps(text)})")
 
 
 def notified(page, text):
@@ -186,6 +187,7 @@ def test_the_buttons_of_the_search_filter_it(open_editor):
         search(page, "pool")
         row(page, "acme/library")
         page.click("[aria-label='Only these repositories']")
+        title(page, "codelode: Search (repo)")
         row(page, "acme/other").click()
         page.keyboard.press("Enter")
         title(page, "codelode: Search")
@@ -206,7 +208,7 @@ def test_code_that_the_workspace_lacks_is_shown_explained_and_followed(open_edit
         for _ in range(2):  # from `def` to the name
             page.keyboard.press("Control+ArrowRight")
         command(page, "Explain")
-        title(page, "Explain drain_idle_connections")
+        title(page, "codelode: Explain drain_idle_connections")
         row(page, "is a method in src/pool.py:5-7 of acme/other")
         row(page, "Close the connections that nobody uses.")
         picture(page, "vscode-explain")
@@ -246,10 +248,10 @@ def test_a_refused_token_is_told_and_not_kept(open_editor, served):
 def enter_server(page, server, token):
     command(page, "Connect")
     row(page, "Another server").click()
-    title(page, "Connect (1/2)")
+    title(page, "codelode: Connect (1/2)")
     page.fill(INPUT, server)
     page.keyboard.press("Enter")
-    title(page, "Connect (2/2)")
+    title(page, "codelode: Connect (2/2)")
     page.fill(INPUT, token)
     page.keyboard.press("Enter")
 
