@@ -85,12 +85,12 @@ def mortal(make_mortal):
 
 
 @pytest.fixture(scope="module")
-def mortal_with_model(make_mortal, ollama_url):
+def mortal_with_model(make_mortal, shared_model_server):
+    """Start one whose language model answers every question: small real ones do not."""
     return make_mortal(
         language_model="ollama",
-        ollama_url=ollama_url,
-        ollama_threads="1",
-        summary_model="smollm2",
+        ollama_url=shared_model_server.url,
+        summary_model="write",
         window=str(WINDOW_OF_FEW),
     )
 
