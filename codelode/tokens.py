@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -92,6 +92,18 @@ def terms(text: str) -> list[str]:
 def joined_terms(text: str) -> str:
     """Return the index terms of `text`, separated by spaces."""
     return " ".join(filter(None, map(_TERMS.__getitem__, runs(text))))
+
+
+def may_have(text: str, wanted: Collection[str]) -> bool:
+    """Return whether the text may have one of the terms; False only if `terms(text)` has none.
+
+    This takes a fifth of the time of `terms`: without its underscores, an ASCII text contains the
+    letters of each of its terms.
+    """
+    if not text.isascii():
+        return True
+    letters = text.lower().replace("_", "")
+    return any(map(letters.__contains__, wanted))
 
 
 def _identifier(run: str) -> str:

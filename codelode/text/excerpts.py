@@ -12,7 +12,7 @@ from codelode.counts import counted
 from codelode.display import plain
 from codelode.stopwords import STOPWORDS
 from codelode.text.columns import cells, prefix
-from codelode.tokens import identifiers, terms, words
+from codelode.tokens import identifiers, may_have, terms, words
 
 if TYPE_CHECKING:
     from codelode.client import Hit
@@ -93,7 +93,7 @@ def _best_start(
     A term that occurs in many lines counts less. Of equal excerpts, the one with the best line
     below its lead wins. If no line has a term, the excerpt is about the line `otherwise`.
     """
-    found = [wanted.intersection(terms(line)) for line in code]
+    found = [_found(line, wanted) for line in code]
     lines_with = Counter(chain.from_iterable(found))
     last = len(code) - size
     marked = [index for index, each in enumerate(found) if each] or [max(0, otherwise)]
@@ -106,6 +106,10 @@ def _best_start(
         return worth(set(chain(*found[start : start + size]))), worth(found[start + lead])
 
     return max(sorted(starts if not lines_with else {0, *starts}), key=rank)
+
+
+def _found(line: str, wanted: frozenset[str]) -> frozenset[str]:
+    return wanted.intersection(terms(line)) if may_have(line, wanted) else frozenset()
 
 
 def _elided(count: int, where: str, width: int) -> list[str]:
@@ -139,7 +143,7 @@ def _marked(text: str, wanted: frozenset[str], look: Look) -> str:
 
 def matches(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield the spans of the wanted terms, in order: whole identifiers, or words inside them."""
-    if wanted.isdisjoint(terms(text)):  # most lines; quicker than to look at each identifier
+    if not may_have(text, wanted):  # most lines; quicker than to look at each identifier
         return
     at = 0
     for identifier in identifiers(text):

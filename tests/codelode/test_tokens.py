@@ -8,6 +8,7 @@ from codelode.tokens import (
     MAX_IDENTIFIER_CHARS,
     Memo,
     identifiers,
+    may_have,
     runs,
     terms,
     words,
@@ -112,6 +113,17 @@ def test_terms_hold_no_space_and_no_empty_term(text):
 @given(st.text())
 def test_terms_are_the_terms_of_each_identifier(text):
     assert terms(text) == [term for name in identifiers(text) for term in terms(name)]
+
+
+@given(st.text())
+def test_a_text_may_have_each_of_its_terms(text):
+    assert all(may_have(text, {term}) for term in terms(text))
+
+
+def test_a_text_in_ascii_that_lacks_the_letters_of_a_term_does_not_have_it():
+    assert may_have("x = get_user(id)", {"absent", "getuser"})
+    assert not may_have("x = get_user(id)", {"absent", "straße"})
+    assert not may_have("x = 1", ())
 
 
 WORDS = st.lists(st.text("abcdefghijklmnopqrstuvwxyz", min_size=2, max_size=8), min_size=1)
