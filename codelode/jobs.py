@@ -31,6 +31,7 @@ FORGET_REF_TASK = "workers.forget_ref"
 DROP_MIRROR_TASK = "workers.drop_mirror"
 REAP_TASK = "workers.reap"
 MAINTAIN_TASK = "workers.maintain"
+MEASURE_TASK = "workers.measure"  # the space that the cluster takes
 PERMISSIONS_TASK = "workers.permissions"  # find the code hosts whose permissions are due
 READ_PERMISSIONS_TASK = "workers.read_permissions"  # of one code host
 

@@ -15,6 +15,7 @@ from typing import NewType, Protocol, runtime_checkable
 
 from codelode.access import Visibility
 from codelode.api_keys import ApiKey
+from codelode.disk_use import DiskPart
 from codelode.host_permissions import (
     HostPermissions,
     SyncDeclaration,
@@ -82,6 +83,9 @@ class Inventory(Protocol):
 
         Omits files without chunks. The counts of a file that is being written are unreliable.
         """
+
+    def sizes(self) -> Mapping[str, int] | None:
+        """Return the bytes that each part of the index takes on disk; None: it cannot be known."""
 
     def close(self) -> None:
         """Release files and connections."""
@@ -510,6 +514,16 @@ class ApiKeys(Protocol):
 
         Has no effect on a key that was removed.
         """
+
+
+class DiskUse(Protocol):
+    """The sizes of the parts of the cluster, as they were measured last. Its methods block."""
+
+    def record(self, group: str, parts: Sequence[DiskPart]) -> None:
+        """Replace the parts of a group (`disk_use.GROUPS`)."""
+
+    def parts(self) -> tuple[DiskPart, ...]:
+        """Return the parts of all groups, in the order of the groups, in one round trip."""
 
 
 class Documents(Protocol):

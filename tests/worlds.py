@@ -13,6 +13,7 @@ from codelode.backends.documents import WebDocuments
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunks import MemoryChunkStore
+from codelode.backends.memory.disk_use import MemoryDiskUse
 from codelode.backends.memory.expiring_values import MemoryExpiringValues
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
@@ -138,6 +139,7 @@ class World:
             coverage=CoverageReader(self.ledger),
             keys=MemoryApiKeys(),
             permissions=MemoryPermissionStates(),
+            disk_use=MemoryDiskUse(),
             sessions=sessions_in_memory(settings),
             deliveries=MemoryExpiringValues(),
         )

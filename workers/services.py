@@ -23,6 +23,7 @@ from codelode.ports import (
     ChunkStore,
     DependencyGraph,
     Derivations,
+    DiskUse,
     Embedder,
     PackageIndex,
     ReferenceIndex,
@@ -258,6 +259,10 @@ class Services:
     @cached_property
     def ledger(self) -> Ledger:
         return registry.ledger(self.settings)
+
+    @cached_property
+    def disk_use(self) -> DiskUse:
+        return registry.disk_use(self.settings)
 
     @cached_property
     def permission_sync(self) -> PermissionSync:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         CrossEncoder,
         DependencyGraph,
         Derivations,
+        DiskUse,
         Documents,
         Embedder,
         ExpiringValues,
@@ -491,6 +492,20 @@ def packages(settings: Settings) -> PackageIndex:
     from codelode.backends.redis.packages import RedisPackageIndex
 
     return RedisPackageIndex(_redis(settings))
+
+
+def disk_use(settings: Settings) -> DiskUse:
+    """Return the sizes that the workers measured last."""
+    from codelode.backends.redis.disk_use import RedisDiskUse
+
+    return RedisDiskUse(_redis(settings))
+
+
+def redis_memory(url: str) -> int:
+    """Return the bytes of memory that a Redis server uses for its data."""
+    from codelode.backends.redis.disk_use import used_memory
+
+    return used_memory(url)
 
 
 def table_inventory(settings: Settings) -> RedisTableInventory:

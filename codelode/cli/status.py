@@ -12,6 +12,7 @@ import click
 from codelode.cli import printing
 from codelode.cli.options import json_option, server_option
 from codelode.counts import counted
+from codelode.disk_use import DiskPart, readable
 from codelode.model import FilePatterns, LanguageHealth, Run, by_language
 from codelode.text.runs import run_note, run_state
 
@@ -46,6 +47,9 @@ def repos(*, client: Client, as_json: bool) -> None:
 def status(*, client: Client, as_json: bool) -> None:
     """Show repositories, parse results by language, recent runs, queues, and workers.
 
+    Admins who see every repository also see what takes disk space and the memory of Redis, as it
+    was measured within the last minutes.
+
     The last column of the runs says why a run failed, or what it waits for (for example a model
     server that does not answer), or what may be unexpected about it (for example that another ref
     is the default one).
@@ -75,8 +79,14 @@ def _status_text(state: Status) -> str:
             for queue in state.queues
         ]
         parts.append(printing.table(("queue", "messages", "workers"), rows))
+    if state.disk:
+        parts.append(printing.table(("disk", "size", "measured"), map(_disk_row, state.disk)))
     parts += [printing.plain(f"problem: {problem}") for problem in state.problems]
     return "\n\n".join(parts)
+
+
+def _disk_row(one: DiskPart) -> tuple[object, ...]:
+    return one.part, readable(one.size_bytes), printing.moment(one.measured_at)
 
 
 def _repository_rows(
@@ -143,4 +153,5 @@ def _status_json(state: Status) -> dict[str, object]:
         "runs": [asdict(run) for run in state.runs],
         "queues": [asdict(queue) for queue in state.queues],
         "problems": list(state.problems),
+        "disk": [asdict(one) for one in state.disk],
     }

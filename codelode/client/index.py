@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codelode.access import Label
+from codelode.disk_use import DiskPart
 from codelode.model import (
     FilePatterns,
     LanguageHealth,
@@ -47,6 +48,7 @@ class Status:
     embedder: str
     store: str
     problems: tuple[str, ...]  # of the gateway's configuration, for admins
+    disk: tuple[DiskPart, ...] = ()  # for admins
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ def status(message: index_pb2.GetStatusResponse) -> Status:
         embedder=message.embedder,
         store=message.store,
         problems=tuple(message.problems),
+        disk=tuple(DiskPart(one.part, one.size_bytes, one.measured_at) for one in message.disk),
     )
 
 

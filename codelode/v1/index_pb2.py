@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x63odelode/v1/index.proto\x12\x0b\x63odelode.v1\"\x98\x01\n\x0fStartRunRequest\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03ref\x18\x03 \x01(\t\x12&\n\x07include\x18\x04 \x01(\x0b\x32\x15.codelode.v1.Patterns\x12&\n\x07\x65xclude\x18\x05 \x01(\x0b\x32\x15.codelode.v1.Patterns\x12\r\n\x05label\x18\x06 \x01(\t\"\x1c\n\x08Patterns\x12\x10\n\x08patterns\x18\x01 \x03(\t\"1\n\x10StartRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\x9b\x02\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\x12\x0b\n\x03ref\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x10\n\x08revision\x18\x05 \x01(\t\x12\r\n\x05total\x18\x06 \x01(\x03\x12\x0c\n\x04\x64one\x18\x07 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x08 \x01(\x03\x12\x0f\n\x07skipped\x18\t \x01(\x03\x12\r\n\x05\x65rror\x18\n \x01(\t\x12\x12\n\nstarted_at\x18\x0b \x01(\x01\x12\x13\n\x0b\x66inished_at\x18\x0c \x01(\x01\x12\x11\n\tsummaries\x18\r \x01(\x03\x12\x19\n\x11summaries_missing\x18\x0e \x01(\x03\x12\x11\n\twaits_for\x18\x0f \x01(\t\x12\x0f\n\x07notices\x18\x10 \x03(\t\"!\n\x0fWatchRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"1\n\x10WatchRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\"\n\x10\x43\x61ncelRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"2\n\x11\x43\x61ncelRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\x19\n\x17ListRepositoriesRequest\"I\n\x18ListRepositoriesResponse\x12-\n\x0crepositories\x18\x01 \x03(\x0b\x32\x17.codelode.v1.Repository\"\xa6\x01\n\nRepository\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65\x66\x61ult_ref\x18\x03 \x01(\t\x12$\n\x04refs\x18\x04 \x03(\x0b\x32\x16.codelode.v1.RefStatus\x12\x0f\n\x07include\x18\x05 \x03(\t\x12\x0f\n\x07\x65xclude\x18\x06 \x03(\t\x12\x11\n\tis_pinned\x18\x07 \x01(\x08\x12\r\n\x05label\x18\x08 \x01(\t\"\xab\x01\n\tRefStatus\x12\x0b\n\x03ref\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\t\x12\r\n\x05\x66iles\x18\x03 \x01(\x03\x12\x0f\n\x07skipped\x18\x04 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x05 \x01(\x03\x12\x0e\n\x06\x63hunks\x18\x06 \x01(\x03\x12\x12\n\nindexed_at\x18\x07 \x01(\x01\x12+\n\x06health\x18\x08 \x03(\x0b\x32\x1b.codelode.v1.LanguageHealth\"c\n\x0eLanguageHealth\x12\x10\n\x08language\x18\x01 \x01(\t\x12\n\n\x02ok\x18\x02 \x01(\x03\x12\x0f\n\x07partial\x18\x03 \x01(\x03\x12\r\n\x05\x65rror\x18\x04 \x01(\x03\x12\x13\n\x0bunsupported\x18\x05 \x01(\x03\"\x12\n\x10GetStatusRequest\"\xda\x01\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12-\n\x0crepositories\x18\x02 \x03(\x0b\x32\x17.codelode.v1.Repository\x12\x1e\n\x04runs\x18\x03 \x03(\x0b\x32\x10.codelode.v1.Run\x12\x0e\n\x06\x63hunks\x18\x04 \x01(\x03\x12\"\n\x06queues\x18\x05 \x03(\x0b\x32\x12.codelode.v1.Queue\x12\x10\n\x08\x65mbedder\x18\x06 \x01(\t\x12\r\n\x05store\x18\x07 \x01(\t\x12\x10\n\x08problems\x18\x08 \x03(\t\"8\n\x05Queue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08messages\x18\x02 \x01(\x03\x12\x0f\n\x07workers\x18\x03 \x01(\x03\"7\n\x14SetDefaultRefRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x0b\n\x03ref\x18\x02 \x01(\t\"6\n\x15SetDefaultRefResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"4\n\x0fSetLabelRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\"(\n\x10SetLabelResponse\x12\x14\n\x0crepositories\x18\x01 \x03(\t\"4\n\x17RemoveRepositoryRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03ref\x18\x02 \x01(\t\"\x1a\n\x18RemoveRepositoryResponse\"\x82\x01\n\x13ListFailuresRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x17\n\x0finclude_skipped\x18\x02 \x01(\x08\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x17\n\x0finclude_partial\x18\x05 \x01(\x08\"[\n\x14ListFailuresResponse\x12*\n\x08\x66\x61ilures\x18\x01 \x03(\x0b\x32\x18.codelode.v1.FileFailure\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"[\n\x0b\x46ileFailure\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x0b\n\x03ref\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\"*\n\x14RetryFailuresRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\"7\n\x15RetryFailuresResponse\x12\x1e\n\x04runs\x18\x01 \x03(\x0b\x32\x10.codelode.v1.Run\"-\n\x17\x45nrichRepositoryRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\":\n\x18\x45nrichRepositoryResponse\x12\x1e\n\x04runs\x18\x01 \x03(\x0b\x32\x10.codelode.v1.Run2\xab\x07\n\x0cIndexService\x12G\n\x08StartRun\x12\x1c.codelode.v1.StartRunRequest\x1a\x1d.codelode.v1.StartRunResponse\x12I\n\x08WatchRun\x12\x1c.codelode.v1.WatchRunRequest\x1a\x1d.codelode.v1.WatchRunResponse0\x01\x12J\n\tCancelRun\x12\x1d.codelode.v1.CancelRunRequest\x1a\x1e.codelode.v1.CancelRunResponse\x12_\n\x10ListRepositories\x12$.codelode.v1.ListRepositoriesRequest\x1a%.codelode.v1.ListRepositoriesResponse\x12J\n\tGetStatus\x12\x1d.codelode.v1.GetStatusRequest\x1a\x1e.codelode.v1.GetStatusResponse\x12_\n\x10RemoveRepository\x12$.codelode.v1.RemoveRepositoryRequest\x1a%.codelode.v1.RemoveRepositoryResponse\x12V\n\rSetDefaultRef\x12!.codelode.v1.SetDefaultRefRequest\x1a\".codelode.v1.SetDefaultRefResponse\x12G\n\x08SetLabel\x12\x1c.codelode.v1.SetLabelRequest\x1a\x1d.codelode.v1.SetLabelResponse\x12S\n\x0cListFailures\x12 .codelode.v1.ListFailuresRequest\x1a!.codelode.v1.ListFailuresResponse\x12V\n\rRetryFailures\x12!.codelode.v1.RetryFailuresRequest\x1a\".codelode.v1.RetryFailuresResponse\x12_\n\x10\x45nrichRepository\x12$.codelode.v1.EnrichRepositoryRequest\x1a%.codelode.v1.EnrichRepositoryResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x63odelode/v1/index.proto\x12\x0b\x63odelode.v1\"\x98\x01\n\x0fStartRunRequest\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03ref\x18\x03 \x01(\t\x12&\n\x07include\x18\x04 \x01(\x0b\x32\x15.codelode.v1.Patterns\x12&\n\x07\x65xclude\x18\x05 \x01(\x0b\x32\x15.codelode.v1.Patterns\x12\r\n\x05label\x18\x06 \x01(\t\"\x1c\n\x08Patterns\x12\x10\n\x08patterns\x18\x01 \x03(\t\"1\n\x10StartRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\x9b\x02\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\x12\x0b\n\x03ref\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x10\n\x08revision\x18\x05 \x01(\t\x12\r\n\x05total\x18\x06 \x01(\x03\x12\x0c\n\x04\x64one\x18\x07 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x08 \x01(\x03\x12\x0f\n\x07skipped\x18\t \x01(\x03\x12\r\n\x05\x65rror\x18\n \x01(\t\x12\x12\n\nstarted_at\x18\x0b \x01(\x01\x12\x13\n\x0b\x66inished_at\x18\x0c \x01(\x01\x12\x11\n\tsummaries\x18\r \x01(\x03\x12\x19\n\x11summaries_missing\x18\x0e \x01(\x03\x12\x11\n\twaits_for\x18\x0f \x01(\t\x12\x0f\n\x07notices\x18\x10 \x03(\t\"!\n\x0fWatchRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"1\n\x10WatchRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\"\n\x10\x43\x61ncelRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"2\n\x11\x43\x61ncelRunResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"\x19\n\x17ListRepositoriesRequest\"I\n\x18ListRepositoriesResponse\x12-\n\x0crepositories\x18\x01 \x03(\x0b\x32\x17.codelode.v1.Repository\"\xa6\x01\n\nRepository\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65\x66\x61ult_ref\x18\x03 \x01(\t\x12$\n\x04refs\x18\x04 \x03(\x0b\x32\x16.codelode.v1.RefStatus\x12\x0f\n\x07include\x18\x05 \x03(\t\x12\x0f\n\x07\x65xclude\x18\x06 \x03(\t\x12\x11\n\tis_pinned\x18\x07 \x01(\x08\x12\r\n\x05label\x18\x08 \x01(\t\"\xab\x01\n\tRefStatus\x12\x0b\n\x03ref\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\t\x12\r\n\x05\x66iles\x18\x03 \x01(\x03\x12\x0f\n\x07skipped\x18\x04 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x05 \x01(\x03\x12\x0e\n\x06\x63hunks\x18\x06 \x01(\x03\x12\x12\n\nindexed_at\x18\x07 \x01(\x01\x12+\n\x06health\x18\x08 \x03(\x0b\x32\x1b.codelode.v1.LanguageHealth\"c\n\x0eLanguageHealth\x12\x10\n\x08language\x18\x01 \x01(\t\x12\n\n\x02ok\x18\x02 \x01(\x03\x12\x0f\n\x07partial\x18\x03 \x01(\x03\x12\r\n\x05\x65rror\x18\x04 \x01(\x03\x12\x13\n\x0bunsupported\x18\x05 \x01(\x03\"\x12\n\x10GetStatusRequest\"\xff\x01\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12-\n\x0crepositories\x18\x02 \x03(\x0b\x32\x17.codelode.v1.Repository\x12\x1e\n\x04runs\x18\x03 \x03(\x0b\x32\x10.codelode.v1.Run\x12\x0e\n\x06\x63hunks\x18\x04 \x01(\x03\x12\"\n\x06queues\x18\x05 \x03(\x0b\x32\x12.codelode.v1.Queue\x12\x10\n\x08\x65mbedder\x18\x06 \x01(\t\x12\r\n\x05store\x18\x07 \x01(\t\x12\x10\n\x08problems\x18\x08 \x03(\t\x12#\n\x04\x64isk\x18\t \x03(\x0b\x32\x15.codelode.v1.DiskPart\"A\n\x08\x44iskPart\x12\x0c\n\x04part\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x13\n\x0bmeasured_at\x18\x03 \x01(\x01\"8\n\x05Queue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08messages\x18\x02 \x01(\x03\x12\x0f\n\x07workers\x18\x03 \x01(\x03\"7\n\x14SetDefaultRefRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x0b\n\x03ref\x18\x02 \x01(\t\"6\n\x15SetDefaultRefResponse\x12\x1d\n\x03run\x18\x01 \x01(\x0b\x32\x10.codelode.v1.Run\"4\n\x0fSetLabelRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\"(\n\x10SetLabelResponse\x12\x14\n\x0crepositories\x18\x01 \x03(\t\"4\n\x17RemoveRepositoryRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03ref\x18\x02 \x01(\t\"\x1a\n\x18RemoveRepositoryResponse\"\x82\x01\n\x13ListFailuresRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x17\n\x0finclude_skipped\x18\x02 \x01(\x08\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x17\n\x0finclude_partial\x18\x05 \x01(\x08\"[\n\x14ListFailuresResponse\x12*\n\x08\x66\x61ilures\x18\x01 \x03(\x0b\x32\x18.codelode.v1.FileFailure\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"[\n\x0b\x46ileFailure\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x0b\n\x03ref\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\"*\n\x14RetryFailuresRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\"7\n\x15RetryFailuresResponse\x12\x1e\n\x04runs\x18\x01 \x03(\x0b\x32\x10.codelode.v1.Run\"-\n\x17\x45nrichRepositoryRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\":\n\x18\x45nrichRepositoryResponse\x12\x1e\n\x04runs\x18\x01 \x03(\x0b\x32\x10.codelode.v1.Run2\xab\x07\n\x0cIndexService\x12G\n\x08StartRun\x12\x1c.codelode.v1.StartRunRequest\x1a\x1d.codelode.v1.StartRunResponse\x12I\n\x08WatchRun\x12\x1c.codelode.v1.WatchRunRequest\x1a\x1d.codelode.v1.WatchRunResponse0\x01\x12J\n\tCancelRun\x12\x1d.codelode.v1.CancelRunRequest\x1a\x1e.codelode.v1.CancelRunResponse\x12_\n\x10ListRepositories\x12$.codelode.v1.ListRepositoriesRequest\x1a%.codelode.v1.ListRepositoriesResponse\x12J\n\tGetStatus\x12\x1d.codelode.v1.GetStatusRequest\x1a\x1e.codelode.v1.GetStatusResponse\x12_\n\x10RemoveRepository\x12$.codelode.v1.RemoveRepositoryRequest\x1a%.codelode.v1.RemoveRepositoryResponse\x12V\n\rSetDefaultRef\x12!.codelode.v1.SetDefaultRefRequest\x1a\".codelode.v1.SetDefaultRefResponse\x12G\n\x08SetLabel\x12\x1c.codelode.v1.SetLabelRequest\x1a\x1d.codelode.v1.SetLabelResponse\x12S\n\x0cListFailures\x12 .codelode.v1.ListFailuresRequest\x1a!.codelode.v1.ListFailuresResponse\x12V\n\rRetryFailures\x12!.codelode.v1.RetryFailuresRequest\x1a\".codelode.v1.RetryFailuresResponse\x12_\n\x10\x45nrichRepository\x12$.codelode.v1.EnrichRepositoryRequest\x1a%.codelode.v1.EnrichRepositoryResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,35 +60,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATUSREQUEST']._serialized_start=1282
   _globals['_GETSTATUSREQUEST']._serialized_end=1300
   _globals['_GETSTATUSRESPONSE']._serialized_start=1303
-  _globals['_GETSTATUSRESPONSE']._serialized_end=1521
-  _globals['_QUEUE']._serialized_start=1523
-  _globals['_QUEUE']._serialized_end=1579
-  _globals['_SETDEFAULTREFREQUEST']._serialized_start=1581
-  _globals['_SETDEFAULTREFREQUEST']._serialized_end=1636
-  _globals['_SETDEFAULTREFRESPONSE']._serialized_start=1638
-  _globals['_SETDEFAULTREFRESPONSE']._serialized_end=1692
-  _globals['_SETLABELREQUEST']._serialized_start=1694
-  _globals['_SETLABELREQUEST']._serialized_end=1746
-  _globals['_SETLABELRESPONSE']._serialized_start=1748
-  _globals['_SETLABELRESPONSE']._serialized_end=1788
-  _globals['_REMOVEREPOSITORYREQUEST']._serialized_start=1790
-  _globals['_REMOVEREPOSITORYREQUEST']._serialized_end=1842
-  _globals['_REMOVEREPOSITORYRESPONSE']._serialized_start=1844
-  _globals['_REMOVEREPOSITORYRESPONSE']._serialized_end=1870
-  _globals['_LISTFAILURESREQUEST']._serialized_start=1873
-  _globals['_LISTFAILURESREQUEST']._serialized_end=2003
-  _globals['_LISTFAILURESRESPONSE']._serialized_start=2005
-  _globals['_LISTFAILURESRESPONSE']._serialized_end=2096
-  _globals['_FILEFAILURE']._serialized_start=2098
-  _globals['_FILEFAILURE']._serialized_end=2189
-  _globals['_RETRYFAILURESREQUEST']._serialized_start=2191
-  _globals['_RETRYFAILURESREQUEST']._serialized_end=2233
-  _globals['_RETRYFAILURESRESPONSE']._serialized_start=2235
-  _globals['_RETRYFAILURESRESPONSE']._serialized_end=2290
-  _globals['_ENRICHREPOSITORYREQUEST']._serialized_start=2292
-  _globals['_ENRICHREPOSITORYREQUEST']._serialized_end=2337
-  _globals['_ENRICHREPOSITORYRESPONSE']._serialized_start=2339
-  _globals['_ENRICHREPOSITORYRESPONSE']._serialized_end=2397
-  _globals['_INDEXSERVICE']._serialized_start=2400
-  _globals['_INDEXSERVICE']._serialized_end=3339
+  _globals['_GETSTATUSRESPONSE']._serialized_end=1558
+  _globals['_DISKPART']._serialized_start=1560
+  _globals['_DISKPART']._serialized_end=1625
+  _globals['_QUEUE']._serialized_start=1627
+  _globals['_QUEUE']._serialized_end=1683
+  _globals['_SETDEFAULTREFREQUEST']._serialized_start=1685
+  _globals['_SETDEFAULTREFREQUEST']._serialized_end=1740
+  _globals['_SETDEFAULTREFRESPONSE']._serialized_start=1742
+  _globals['_SETDEFAULTREFRESPONSE']._serialized_end=1796
+  _globals['_SETLABELREQUEST']._serialized_start=1798
+  _globals['_SETLABELREQUEST']._serialized_end=1850
+  _globals['_SETLABELRESPONSE']._serialized_start=1852
+  _globals['_SETLABELRESPONSE']._serialized_end=1892
+  _globals['_REMOVEREPOSITORYREQUEST']._serialized_start=1894
+  _globals['_REMOVEREPOSITORYREQUEST']._serialized_end=1946
+  _globals['_REMOVEREPOSITORYRESPONSE']._serialized_start=1948
+  _globals['_REMOVEREPOSITORYRESPONSE']._serialized_end=1974
+  _globals['_LISTFAILURESREQUEST']._serialized_start=1977
+  _globals['_LISTFAILURESREQUEST']._serialized_end=2107
+  _globals['_LISTFAILURESRESPONSE']._serialized_start=2109
+  _globals['_LISTFAILURESRESPONSE']._serialized_end=2200
+  _globals['_FILEFAILURE']._serialized_start=2202
+  _globals['_FILEFAILURE']._serialized_end=2293
+  _globals['_RETRYFAILURESREQUEST']._serialized_start=2295
+  _globals['_RETRYFAILURESREQUEST']._serialized_end=2337
+  _globals['_RETRYFAILURESRESPONSE']._serialized_start=2339
+  _globals['_RETRYFAILURESRESPONSE']._serialized_end=2394
+  _globals['_ENRICHREPOSITORYREQUEST']._serialized_start=2396
+  _globals['_ENRICHREPOSITORYREQUEST']._serialized_end=2441
+  _globals['_ENRICHREPOSITORYRESPONSE']._serialized_start=2443
+  _globals['_ENRICHREPOSITORYRESPONSE']._serialized_end=2501
+  _globals['_INDEXSERVICE']._serialized_start=2504
+  _globals['_INDEXSERVICE']._serialized_end=3443
 # @@protoc_insertion_point(module_scope)

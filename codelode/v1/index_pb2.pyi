@@ -460,6 +460,7 @@ class GetStatusResponse(_message.Message):
     EMBEDDER_FIELD_NUMBER: _builtins.int
     STORE_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    DISK_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     chunks: _builtins.int
     embedder: _builtins.str
@@ -476,6 +477,12 @@ class GetStatusResponse(_message.Message):
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What is wrong with the configuration of the gateway; for admins who see every repository."""
 
+    @_builtins.property
+    def disk(self) -> _containers.RepeatedCompositeFieldContainer[Global___DiskPart]:
+        """The space that the cluster takes; for admins who see every repository. Empty: nothing is
+        measured yet.
+        """
+
     def __init__(
         self,
         *,
@@ -487,14 +494,45 @@ class GetStatusResponse(_message.Message):
         embedder: _builtins.str = ...,
         store: _builtins.str = ...,
         problems: _abc.Iterable[_builtins.str] | None = ...,
+        disk: _abc.Iterable[Global___DiskPart] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "embedder", b"embedder", "problems", b"problems", "queues", b"queues", "repositories", b"repositories", "runs", b"runs", "store", b"store", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "disk", b"disk", "embedder", b"embedder", "problems", b"problems", "queues", b"queues", "repositories", b"repositories", "runs", b"runs", "store", b"store", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetStatusResponse: _TypeAlias = GetStatusResponse  # noqa: Y015
+
+@_typing.final
+class DiskPart(_message.Message):
+    """A part of the cluster and its size, as a worker measured it within the last minutes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PART_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    MEASURED_AT_FIELD_NUMBER: _builtins.int
+    part: _builtins.str
+    """"index: vectors", "mirrors", "derived values", "Redis memory", …"""
+    size_bytes: _builtins.int
+    """-1: it cannot be known"""
+    measured_at: _builtins.float
+    """Seconds since the epoch."""
+    def __init__(
+        self,
+        *,
+        part: _builtins.str = ...,
+        size_bytes: _builtins.int = ...,
+        measured_at: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["measured_at", b"measured_at", "part", b"part", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DiskPart: _TypeAlias = DiskPart  # noqa: Y015
 
 @_typing.final
 class Queue(_message.Message):

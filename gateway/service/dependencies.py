@@ -13,6 +13,7 @@ from codelode.model import RefName, RepositoryName, Run
 from codelode.ports import (
     ApiKeys,
     CallLimits,
+    DiskUse,
     ExpiringValues,
     PermissionStates,
     QueryCache,
@@ -85,6 +86,7 @@ class Dependencies:
     coverage: CoverageReader
     keys: ApiKeys
     permissions: PermissionStates
+    disk_use: DiskUse
     sessions: Sessions
     deliveries: ExpiringValues  # of webhooks, those that were acted on
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from codelode import model
 from codelode.api_keys import ApiKey
+from codelode.disk_use import DiskPart
 from codelode.model import (
     Category,
     ChunkId,
@@ -237,6 +238,7 @@ class Status:
     embedder: str
     store: str
     problems: tuple[str, ...] = ()  # of the gateway's configuration
+    disk: tuple[DiskPart, ...] = ()  # as it was measured last
 
 
 @dataclass(frozen=True, slots=True)

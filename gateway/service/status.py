@@ -8,6 +8,7 @@ from itertools import islice
 
 from codelode import __version__, deadline
 from codelode.access import Principal, Role
+from codelode.disk_use import DiskPart
 from codelode.model import FileRecord, FileState, RefName, RepositoryName
 from gateway.service import paging, queries
 from gateway.service.capabilities import permitted
@@ -30,11 +31,12 @@ _Failure = tuple[RepositoryName, RefName, FileRecord]
 async def status(dependencies: Dependencies, backends: Backends, principal: Principal) -> Status:
     """Return repositories, recent runs, queues and workers at one moment."""
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
-    repositories, runs, queues, problems, chunks = await asyncio.gather(
+    repositories, runs, queues, problems, disk, chunks = await asyncio.gather(
         asyncio.to_thread(listed, catalog),
         asyncio.to_thread(catalog.recent, RECENT_RUNS),
         asyncio.to_thread(_queues, dependencies, principal),
         asyncio.to_thread(_problems, dependencies, principal),
+        asyncio.to_thread(_disk, dependencies, principal),
         backends.chunks.count(principal.visible),
     )
     return Status(
@@ -46,6 +48,7 @@ async def status(dependencies: Dependencies, backends: Backends, principal: Prin
         embedder=backends.embedder.identity,
         store=dependencies.settings.store,
         problems=problems,
+        disk=disk,
     )
 
 
@@ -65,6 +68,11 @@ def _queues(dependencies: Dependencies, principal: Principal) -> tuple[Queue, ..
 def _problems(dependencies: Dependencies, principal: Principal) -> tuple[str, ...]:
     """Return what is wrong with the configuration; it may name repositories."""
     return dependencies.problems() if _is_operator(principal) else ()
+
+
+def _disk(dependencies: Dependencies, principal: Principal) -> tuple[DiskPart, ...]:
+    """Return what takes space; the sizes count repositories that others may not know of."""
+    return dependencies.disk_use.parts() if _is_operator(principal) else ()
 
 
 def _is_operator(principal: Principal) -> bool:

@@ -114,6 +114,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
         default_factory=lambda: [run_message("indexing", total=10, done=4, revision="a" * 40)]
     )
     failures: list[index_pb2.FileFailure] = field(default_factory=list)
+    disk: list[index_pb2.DiskPart] = field(default_factory=list)
     #: Nothing is there to be tried again.
     nothing_to_retry: bool = False
     #: What a folder has, two on a page.
@@ -252,6 +253,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
             queues=[index_pb2.Queue(name="parse", messages=6, workers=2)],
             embedder="static-256",
             store="local",
+            disk=self.disk,
         )
 
     def SetDefaultRef(self, request, context):

@@ -92,6 +92,19 @@ def test_what_was_removed_is_not_counted(stock):
     assert stock.inventory.repositories() == frozenset()
 
 
+def test_a_store_that_knows_the_sizes_of_its_parts_tells_them(stock):
+    before = stock.inventory.sizes()
+    if before is None:
+        return
+    assert before["vectors"] == 0
+    stock.store.replace([file("a.py", *(f"line {number} " * 500 for number in range(20)))])
+
+    now = stock.inventory.sizes()
+    assert now["vectors"] == 20 * 3 * DIM
+    assert now["texts and metadata"] > 20 * 4_000
+    assert now["keyword index"] > before["keyword index"]
+
+
 def test_more_repositories_than_a_page_are_all_named(stock):
     names = {RepositoryName(f"acme/{number}") for number in range(130)}
     stock.store.replace([file("a.py", "text", repository=name) for name in names])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from codelode.access import EVERYTHING, FRESH_S, Label, Principal, Role, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.client import AsyncClient
+from codelode.disk_use import DiskPart
 from codelode.errors import Denied, InvalidQuery, InvalidSettings, NotFound, Unavailable
 from codelode.model import Repository
 from codelode.repository_globs import Within, problem
@@ -148,6 +149,22 @@ async def test_a_broken_file_is_reported_to_admins_who_see_everything_alone(depe
         (Role.READER, Visibility.of([])),
     ):
         assert await problems(role, visible) == ()
+
+
+async def test_disk_use_is_for_admins_who_see_everything_alone(dependencies):
+    sizes = (DiskPart("mirrors", 1_234, 5.0),)
+    dependencies.disk_use.record("mirrors", sizes)
+
+    async def disk(role, visible):
+        return (await service.status(dependencies, Principal("p", role, visible))).disk
+
+    assert await disk(Role.ADMIN, EVERYTHING) == sizes
+    for role, visible in (
+        (Role.ADMIN, Visibility.of(["a"])),
+        (Role.INDEXER, EVERYTHING),
+        (Role.READER, Visibility.of([])),
+    ):
+        assert await disk(role, visible) == ()
 
 
 async def test_a_gateway_reports_a_broken_file_without_being_asked(

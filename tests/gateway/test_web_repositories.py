@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 
 import httpx
 import pytest
 
 from codelode.access import EVERYTHING
 from codelode.cli import main
+from codelode.disk_use import DiskPart
 from codelode.ledger import FileManifest, WorkItem
 from codelode.model import DEFAULT_REF, RefName, Revision
 from tests.contracts.test_faces import TOKEN as RUNNING_TOKEN
@@ -48,6 +50,8 @@ def begun(world, name="acme/app", commit="another commit"):
 
 def test_the_page_says_what_the_command_line_says(running, capsys, monkeypatch):
     monkeypatch.setenv("CODELODE_SERVER", running.address)
+    measured = DiskPart("mirrors", 1_234_567, 5.0)
+    running.dependencies.disk_use.record("mirrors", [measured])
     with pytest.raises(SystemExit):
         main(["status", "--json"])
     said = json.loads(capsys.readouterr().out)
@@ -80,6 +84,8 @@ def test_the_page_says_what_the_command_line_says(running, capsys, monkeypatch):
         ]
         for run in said["runs"]
     ]
+    assert page.rows("disk") == [["mirrors", "1.2 MB", "1970-01-01 00:00:05Z"]]
+    assert said["disk"] == [asdict(measured)]
     assert page.rows("queues") == [
         [one["name"], str(one["messages"]), str(one["workers"])] for one in said["queues"]
     ]

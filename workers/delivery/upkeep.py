@@ -1,6 +1,6 @@
 """Periodic and clean-up tasks: resend lost work, optimise indexes, delete removed repositories.
 
-They also read the permissions of code hosts.
+They also read the permissions of code hosts, and measure disk use.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from codelode import jobs
 from codelode.ledger import Advance
 from codelode.model import DEFAULT_REF, RefName, RepositoryName
 from codelode.ports import ChunkStore
+from workers import measuring
 from workers.delivery import messages
 from workers.delivery.app import app
 from workers.delivery.tasks import delivery, outbox
@@ -50,6 +51,12 @@ def maintain() -> None:
     index = services().index
     with index.in_use():
         index.store.maintain()
+
+
+@app.task(name=jobs.MEASURE_TASK)
+def measure() -> None:
+    """Measure the space that the cluster takes, for the status."""
+    measuring.measure(services().settings, services().disk_use)
 
 
 @app.task(name=jobs.PERMISSIONS_TASK)

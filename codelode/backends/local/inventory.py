@@ -11,12 +11,18 @@ from pathlib import Path
 
 from codelode.backends.local import database, published, tables
 from codelode.backends.local.errors import translated
+from codelode.disk_use import taken_by
 from codelode.model import RefName, RepositoryName
 
 _REPOSITORIES = "SELECT DISTINCT repository FROM files"
 _COUNTS = (
     "SELECT path, refs, count(*) FROM files JOIN chunks USING (file) WHERE repository = ? "
     "AND (? IS NULL OR path IN (SELECT value FROM json_each(?))) GROUP BY file, refs"
+)
+#: Each chunk has a vector with 8 bits a dimension, and one with 16.
+_VECTOR_BYTES = (
+    "SELECT coalesce((SELECT count(*) FROM chunks) * "
+    "(SELECT 3 * length(vector) FROM chunks LIMIT 1), 0)"
 )
 
 
@@ -25,6 +31,10 @@ class LocalInventory:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    @property
+    def _root(self) -> Path:
+        return published.root_of(self._folder)
 
     def repositories(self) -> frozenset[RepositoryName]:
         with self._reading() as connection:
@@ -41,6 +51,23 @@ class LocalInventory:
             for path, refs, chunks in connection.execute(_COUNTS, values) if connection else ():
                 counts[path].update(dict.fromkeys(tables.refs_from(refs), chunks))
         return counts
+
+    def sizes(self) -> Mapping[str, int] | None:
+        """Return the bytes of vectors, keyword index, and texts, and of unpublished indexes.
+
+        Vectors are rows of the database, so their bytes are counted from their number.
+        """
+        with self._reading() as connection:
+            vectors = connection.execute(_VECTOR_BYTES).fetchone()[0] if connection else 0
+        database_bytes = sum(map(taken_by, self._folder.glob(f"{database.FILE_NAME}*")))
+        keywords = sum(map(taken_by, self._folder.glob("keywords-*")))
+        others = {folder for folder in published.folders(self._root) if folder != self._folder}
+        found = {
+            "vectors": min(vectors, database_bytes),
+            "keyword index": keywords,
+            "texts and metadata": max(0, database_bytes - vectors),
+        }
+        return found | ({"unpublished indexes": sum(map(taken_by, others))} if others else {})
 
     def close(self) -> None:
         """Do nothing: no connection stays open."""

@@ -80,9 +80,13 @@ def folders(root: Path) -> list[Path]:
     return sorted(path for path in root.glob(f"{_PREFIX}*") if path.is_dir())
 
 
+def root_of(folder: Path) -> Path:
+    """Return the index folder that the folder of an index is in, or is."""
+    return folder.parent if folder.name.startswith(_PREFIX) else folder
+
+
 def require_current(folder: Path) -> None:
     """Raise Superseded unless the folder is the published one, or one that is being built."""
-    root = folder.parent if folder.name.startswith(_PREFIX) else folder
-    published = read(root).folder
+    published = read(root_of(folder)).folder
     if published != folder and not (folder / BUILDING).exists():
         raise Superseded(f"{published} has taken the place of {folder}")

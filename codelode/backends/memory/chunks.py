@@ -79,6 +79,10 @@ class MemoryChunkStore:
                 counts[chunk.path].update(chunk.refs)
         return counts
 
+    def sizes(self) -> Mapping[str, int] | None:
+        """Return None: nothing is on a disk."""
+        return None
+
     def maintain(self) -> None:
         """Do nothing: there is nothing to optimise."""
 

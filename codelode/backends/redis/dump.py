@@ -25,6 +25,7 @@ from codelode.errors import Corrupt, InvalidSettings
 #: Key prefixes, after our own, that are left out of a backup.
 TRANSIENT = (
     *("broker:", "handover:", "worker:", "workers:", "reindex:", "{cache}", "{derivations}"),
+    "disk",  # measured again within minutes
     "expiring:",  # a restored session could be one that was signed out
     "{permissions}:synced",  # a restored one could bring back rights that were revoked meanwhile
 )

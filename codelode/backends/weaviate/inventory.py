@@ -53,6 +53,10 @@ class WeaviateInventory:
         wanted = counts.keys() if paths is None else counts.keys() & set(paths)
         return {path: counts[path] for path in wanted}
 
+    def sizes(self) -> Mapping[str, int] | None:
+        """Return None: Weaviate 1.3x counts the objects of a shard in its API, but no bytes."""
+        return None
+
     def close(self) -> None:
         self._client.close()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from codelode.disk_use import readable
 from codelode.model import LanguageHealth, Run, by_language
 from codelode.text.runs import run_note, run_state
 from gateway.api.web.links import link
@@ -55,6 +56,15 @@ class QueueRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskRow:
+    """A part of the cluster that takes space."""
+
+    part: str
+    size: str
+    measured_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """Everything that the page shows of a status."""
 
@@ -63,6 +73,7 @@ class Overview:
     runs: tuple[RunRow, ...]
     health: tuple[LanguageHealth, ...]
     queues: tuple[QueueRow, ...]
+    disk: tuple[DiskRow, ...]
     has_failed: bool
 
     @property
@@ -81,6 +92,10 @@ def overview(status: Status) -> Overview:
         queues=tuple(
             QueueRow(one.name, one.messages, "?" if one.workers == UNKNOWN else str(one.workers))
             for one in status.queues
+        ),
+        disk=tuple(
+            DiskRow(one.part, readable(one.size_bytes), _moment(one.measured_at))
+            for one in status.disk
         ),
         has_failed=any(row.failed for row in refs),
     )

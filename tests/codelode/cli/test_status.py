@@ -60,6 +60,19 @@ def test_status_shows_runs_queues_and_totals(served, gateway, repository):
     assert "parse  6         2" in out
 
 
+def test_status_shows_what_takes_space(served, gateway):
+    gateway.disk = [
+        index_pb2.DiskPart(part="index: vectors", size_bytes=1_250_000_000, measured_at=5.0),
+        index_pb2.DiskPart(part="index", size_bytes=-1, measured_at=5.0),
+    ]
+
+    lines = served("status").out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("disk "))
+    assert lines[at + 1].startswith("index: vectors  1.2 GB ")
+    assert lines[at + 2].split()[:2] == ["index", "unknown"]
+    assert json.loads(served("status", "--json").out)["disk"][1]["size_bytes"] == -1
+
+
 def test_status_sums_the_health_of_each_language(served, gateway, repository):
     go = index_pb2.LanguageHealth(language="go", ok=2, partial=1)
     c = index_pb2.LanguageHealth(language="c", ok=1, unsupported=7)
