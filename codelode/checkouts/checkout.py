@@ -27,6 +27,15 @@ class Checkout:
     root: Path
     git_dir: Path  # of this work tree alone
     common_dir: Path  # of all work trees of the repository
+    hooks_dir: Path  # the setting core.hooksPath, else in the common folder; it may not exist
+
+    @property
+    def source(self) -> Path:
+        """Return the path under which all work trees of the repository are indexed."""
+        if self.git_dir == self.common_dir:
+            return self.root
+        first = self.text("worktree", "list", "--porcelain").partition("\n")[0]
+        return Path(first.removeprefix("worktree "))
 
     def git(
         self,
@@ -60,9 +69,10 @@ def checkout_at(path: Path) -> Checkout:
     if done.returncode:
         raise InvalidQuery("path", f"{str(path)!r} is in no checkout of git: {_reason(done)}")
     root = Path(_line(done.stdout))
-    ours = _run(root, "rev-parse", "--absolute-git-dir", "--git-common-dir").stdout
-    git_dir, common_dir = (root / line for line in _line(ours).split("\n"))
-    return Checkout(root.resolve(), git_dir.resolve(), common_dir.resolve())
+    asked = ("--absolute-git-dir", "--git-common-dir", "--git-path", "hooks")
+    listed = _line(_run(root, "rev-parse", *asked).stdout).split("\n")
+    git_dir, common_dir, hooks_dir = ((root / line).resolve() for line in listed)
+    return Checkout(root.resolve(), git_dir, common_dir, hooks_dir)
 
 
 def _run(

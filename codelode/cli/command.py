@@ -66,6 +66,7 @@ SECTIONS = {
             "watch",
             "Keep the checkout at PATH searchable with its uncommitted changes, until Ctrl-C.",
         ),
+        "hooks": Subcommand("hooks", "Index each commit of a checkout as it comes, by git hooks."),
         "default": Subcommand(
             "index", "Make REF the default ref of the repository NAME, and index it."
         ),

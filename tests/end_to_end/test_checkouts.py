@@ -1,4 +1,4 @@
-"""What a developer has not pushed is found: by `codelode watch`."""
+"""What a developer has not pushed is found, by `codelode watch` and by git hooks."""
 
 from __future__ import annotations
 
@@ -68,3 +68,19 @@ def test_a_watched_checkout_is_found_as_it_is_until_it_is_removed(cluster, git):
         assert where(client, "watched", "on_main_only", ref="") == {"b.py"}
     assert git.run("status", "--porcelain") == f"{status}?? after.py"
     assert git.run("for-each-ref", "--format=%(refname)") == "refs/heads/main\nrefs/heads/other"
+
+
+def test_a_commit_is_found_when_its_hook_has_run(cluster, git):
+    git.commit({"a.py": "def at_first():\n    return 1\n"})
+    with cluster.client() as client:
+        client.index(str(git.folder), name="hooked")
+        assert said(cluster, "hooks", "install", str(git.folder), "--name", "hooked")[0] == 0
+        git.run("checkout", "--quiet", "-b", "feature")
+        git.commit({"b.py": "def in_a_commit():\n    return 2\n"})
+        log = git.folder / ".git/codelode-hooks.log"
+        wait_until(
+            lambda: where(client, "hooked", "in_a_commit", ref="feature") == {"b.py"},
+            "the commit to be found",
+        )
+        assert where(client, "hooked", "in_a_commit", ref="") == set()
+    wait_until(lambda: log.read_text().startswith("hooked  "), "the output of the call")
