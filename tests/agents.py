@@ -1,4 +1,4 @@
-"""An agent: the official client in a session with `codelode mcp`, or over HTTP with a gateway."""
+"""An agent: the official client in a session with a command, or over HTTP with a gateway."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 ANSWER_S = 120
+CODELODE = (sys.executable, "-m", "codelode", "mcp")
 
 
 class Agent:
     """Calls tools from a thread of its own, because a session belongs to one task."""
 
-    def __init__(self, environment, *, mode="auto", log=sys.stderr):
-        command = ["-m", "codelode", "mcp"]
-        server = StdioServerParameters(command=sys.executable, args=command, env=environment)
+    def __init__(self, environment, *, command=CODELODE, mode="auto", log=sys.stderr):
+        program, *arguments = command
+        server = StdioServerParameters(command=program, args=arguments, env=environment)
         self._begin(lambda: stdio_client(server, log), mode)
 
     def _begin(self, transport, mode):

@@ -1,6 +1,6 @@
 """Tokens that an agent reads until it has the relevant place, over MCP and by grepping.
 
-    python tests/bench/agent_tokens.py [--json FILE]
+    python tests/bench/agent_tokens.py [--semble PROGRAM --semble-model FOLDER] [--json FILE]
 
 The bundled judged queries are asked over HTTP of a cluster of its own that has indexed the packages
 they are about. An agent reads whole answers, so each counts in full, up to the one with a relevant
@@ -8,7 +8,9 @@ place; a query without one counts all that was read. Compared are:
 
 - search: pages of five hits with their lines, four pages at most;
 - compact: the same with signatures, and then `read` of the relevant hit;
-- grep: the files with most of the query's words, each in full, ten at most.
+- grep: the files with most of the query's words, each in full, ten at most;
+- semble, if its program is named: five results with its usual ten lines each, and if none is
+  relevant, the first twenty. `semble_model.py` makes a model for it where its own cannot be had.
 
 A token is four characters, in all of them.
 """
@@ -17,9 +19,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -32,9 +36,11 @@ from codelode.client import Client
 from codelode.operations.evaluation import grep, judged
 from codelode.operations.evaluation.judged import CHARS_PER_TOKEN, Query
 from codelode.operations.evaluation.metrics import SourceLocation, target_ranks
+from tests.agents import Agent
 from tests.judged_packages import PACKAGES, QUERIES, commit_packages
 
 PAGE, PAGES = 5, 4
+SEMBLE_RESULTS = (PAGE, PAGE * PAGES)
 INDEX_LIMIT_S = 600
 
 #: `1. src/a.py:9-11 Client.retry (method)`
@@ -78,6 +84,8 @@ class Tools:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--json", type=Path, help="write the figures here, with the machine")
+    parser.add_argument("--semble", help="the program of semble with its extra `mcp`")
+    parser.add_argument("--semble-model", type=Path, help="the folder of a model for it")
     options = parser.parse_args()
     queries = judged.read(QUERIES)
     with tempfile.TemporaryDirectory() as folder:
@@ -90,6 +98,9 @@ def main() -> None:
             facts = json.loads((cluster.data / "run" / "up.json").read_text())
             tools = Tools(facts["http"], (cluster.data / "run" / "token").read_text().strip())
             report = _report(queries, tools, sources)
+        if options.semble:
+            with _semble(options.semble, options.semble_model, sources) as way:
+                report["ways"]["semble"] = _summary([way(query) for query in queries])
     print(json.dumps(report, indent=2))
     if options.json:
         options.json.write_text(json.dumps({**embedded.machine(), **report}, indent=2) + "\n")
@@ -148,6 +159,28 @@ def _read(tools: Tools, query: Query, place: SourceLocation) -> int:
     where = {"path": place.path, "repository": query.repository}
     lines = {"start_line": place.start_line, "end_line": place.end_line}
     return _tokens(tools.call("read", **where, **lines))
+
+
+@contextmanager
+def _semble(program: str, model: Path | None, sources: Path) -> Iterator[Callable[[Query], Spent]]:
+    """Yield how a query is asked of semble over MCP."""
+    offline = {"SEMBLE_MODEL_NAME": str(model), "HF_HUB_OFFLINE": "1"} if model else {}
+    with Agent({**os.environ, **offline}, command=(program,)) as agent:
+
+        def asked(query: Query) -> Spent:
+            spent, repository = 0, str(sources / query.repository)
+            for most in SEMBLE_RESULTS:
+                text = agent.call("search", query=query.text, repo=repository, top_k=most)
+                spent += _tokens(text)
+                places = [
+                    SourceLocation(one["file_path"], one["start_line"], one["end_line"])
+                    for one in json.loads(text).get("results", ())
+                ]
+                if any(rank is not None for rank in target_ranks(places, query.targets)):
+                    return Spent(spent, is_found=True)
+            return Spent(spent, is_found=False)
+
+        yield asked
 
 
 def _grepping(sources: Path) -> Callable[[Query], Spent]:
