@@ -174,11 +174,22 @@ _OUT_OF_MEMORY = re.compile(r"out of memory|cannot allocate memory", re.IGNORECA
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
-def environment(*, protocols: str = "", trusted: str = "") -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header of HTTP that git sends to the addresses below a URL; it may hold a secret."""
+
+    below: str
+    text: str = field(repr=False)
+
+
+def environment(
+    *, protocols: str = "", trusted: str = "", header: Header | None = None
+) -> dict[str, str]:
     """Return the whole environment of a git call, which holds none of our settings.
 
     `protocols`: the protocols that git may use, separated by `:`; none by default. `trusted`: a
     local repository that may belong to another user; it is read without the user's configuration.
+    `header` replaces those that the user's configuration has for the same addresses.
     """
     kept = {
         name: value
@@ -188,7 +199,10 @@ def environment(*, protocols: str = "", trusted: str = "") -> dict[str, str]:
     for name in ("SSH_ASKPASS", *(("HOME", "XDG_CONFIG_HOME") if trusted else ())):
         kept.pop(name, None)
     ssh = os.environ.get("GIT_SSH_COMMAND", "ssh")
-    config = {**_CONFIG, **({"safe.directory": trusted} if trusted else {})}
+    config = [*_CONFIG.items(), *([("safe.directory", trusted)] if trusted else ())]
+    if header is not None:
+        key = f"http.{header.below}.extraHeader"
+        config += [(key, ""), (key, header.text)]  # an empty one drops those before it
     return {
         **kept,
         **_as_variables(config),
@@ -268,9 +282,9 @@ def without_credentials(text: str) -> str:
     return _USERINFO.sub("", text)
 
 
-def _as_variables(config: Mapping[str, str]) -> dict[str, str]:
+def _as_variables(config: Sequence[tuple[str, str]]) -> dict[str, str]:
     pairs = {}
-    for number, (key, value) in enumerate(config.items()):
+    for number, (key, value) in enumerate(config):
         pairs[f"GIT_CONFIG_KEY_{number}"] = key
         pairs[f"GIT_CONFIG_VALUE_{number}"] = value
     return {**pairs, "GIT_CONFIG_COUNT": str(len(config))}

@@ -59,6 +59,8 @@ class Mirrors:
     local_paths: str = ""  # the setting: which local repositories may be read
     max_refs: int = 200_000
     git_memory_bytes: int = git.MEMORY_BYTES  # of a git process that transfers objects
+    #: Returns the address and the header with which git may read a URL; None: without any.
+    credentials: Callable[[str], tuple[str, str] | None] = lambda _: None
 
     def git_dir(self, name: RepositoryName) -> Path:
         """Return the folder of the repository's mirror, whether it exists or not."""
@@ -161,9 +163,9 @@ class Mirrors:
         url = check_url(url, local_paths=self.local_paths)
         if is_local(url):
             return Source(url, git.environment(protocols="file", trusted="*"), self._readable())
-        return Source(
-            url, git.environment(protocols="http" if url.startswith("http:") else "https:ssh")
-        )
+        protocols, given = "http" if url.startswith("http:") else "https:ssh", self.credentials(url)
+        header = git.Header(*given) if given else None
+        return Source(url, git.environment(protocols=protocols, header=header))
 
     def _readable(self) -> tuple[Path, ...] | None:
         """Return the folders below which git can read while it reads a local source; None: all."""

@@ -7,7 +7,7 @@ therefore that of its remote, else main or master, and only without these its HE
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from codelode.addresses import is_local
@@ -36,7 +36,7 @@ class Source:
     """The URL of the source repository, and how git may read it: see `git.run`."""
 
     url: str
-    variables: Mapping[str, str]
+    variables: Mapping[str, str] = field(repr=False)
     readable: Sequence[Path] | None = None
 
     @property

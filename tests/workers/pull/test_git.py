@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -145,6 +146,22 @@ def test_a_private_repository_is_cloned_with_the_token_of_the_home_folder(
     )
     mirrors.sync(private)
     assert mirrors.resolve(NAME)[0] == "main"
+
+
+def test_a_private_repository_is_cloned_with_the_header_of_its_connection(
+    host, mirrors, source, home
+):
+    """It replaces what the configuration of the user has for the same host."""
+    source.commit({"a.py": "a"})
+    private = Repository(NAME, f"{host}/private/source")
+    (home / ".gitconfig").write_text(f'[http "{host}/"]\n\textraHeader = Authorization: Basic x\n')
+    header = f"Authorization: {READERS}"
+
+    replace(mirrors, credentials=lambda url: (f"{host}/", header)).sync(private)
+    assert mirrors.resolve(NAME)[0] == "main"
+    with pytest.raises(Denied):  # the header is of another address
+        replace(mirrors, credentials=lambda url: (f"{host}0/", header)).sync(private)
+    assert READERS not in repr(git.Header(host, header))
 
 
 def test_a_clone_that_fails_leaves_no_mirror(host, mirrors, source):
