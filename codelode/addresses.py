@@ -99,6 +99,18 @@ def default_name(url: str) -> RepositoryName:
         )
         # `_git` is a constant part of the URLs of Azure DevOps.
         parts = [part for part in unquote(path).split("/") if part not in ("", "_git")][-2:]
+    return _named(parts, url)
+
+
+def hosted_name(path: str) -> RepositoryName:
+    """Return the name of a repository that has this path at its code host, all parts of it.
+
+    `"acme/team/app"` → itself. Raises InvalidQuery("name") as `default_name` does.
+    """
+    return _named([part for part in path.split("/") if part], path)
+
+
+def _named(parts: Sequence[str], url: str) -> RepositoryName:
     name = "/".join(re.sub(r"[^A-Za-z0-9._-]+|\.\.+", "-", part).lstrip("-.") for part in parts)
     name = name.removesuffix(".git").strip("/")[:MAX_NAME_CHARS]
     if not name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +13,14 @@ from codelode.errors import InvalidSettings
 
 #: Largest file, bytes: parsing takes about a second for each MB.
 MAX_BYTES = 1_000_000
+
+#: Longest time that a file may name, seconds.
+MAX_TIME_S = 30 * 86_400
+
+_TIME = re.compile(r"(\d{1,6})([smhd])")
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_SIZE = re.compile(r"(\d{1,6})(MB|GB)")
+_UNITS_BYTES = {"MB": 10**6, "GB": 10**9}
 
 T = TypeVar("T")
 
@@ -83,6 +92,36 @@ def text(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str":
         raise Wrong(line(node), "expected a text; write it in quotes")
     return str(node.value)
+
+
+def texts(node: yaml.Node, what: str) -> tuple[str, ...]:
+    """Return a list of texts. Raises Wrong if it is none; `what` describes it."""
+    return tuple(map(text, sequence(node, what)))
+
+
+def time_s(node: yaml.Node) -> int:
+    """Return a time in seconds: `30s`, `5m`, `24h`, `7d`."""
+    found = _TIME.fullmatch(node.value) if isinstance(node, yaml.ScalarNode) else None
+    seconds = int(found[1]) * _UNITS_S[found[2]] if found else 0
+    if not 0 < seconds <= MAX_TIME_S:
+        raise Wrong(line(node), "write a time such as 30s, 5m, or 24h, at most 30d")
+    return seconds
+
+
+def size_bytes(node: yaml.Node) -> int:
+    """Return a size in bytes: `500MB`, `2GB`."""
+    found = _SIZE.fullmatch(node.value) if isinstance(node, yaml.ScalarNode) else None
+    size = int(found[1]) * _UNITS_BYTES[found[2]] if found else 0
+    if not size:
+        raise Wrong(line(node), "write a size such as 500MB or 2GB")
+    return size
+
+
+def flag(node: yaml.Node) -> bool:
+    """Return whether a node says true."""
+    if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:bool":
+        raise Wrong(line(node), "write true or false")
+    return node.value.lower() in ("true", "yes", "on")
 
 
 def line(node: yaml.Node) -> int:

@@ -34,6 +34,8 @@ MAINTAIN_TASK = "workers.maintain"
 MEASURE_TASK = "workers.measure"  # the space that the cluster takes
 PERMISSIONS_TASK = "workers.permissions"  # find the code hosts whose permissions are due
 READ_PERMISSIONS_TASK = "workers.read_permissions"  # of one code host
+SOURCES_TASK = "workers.sources"  # find the connections whose repositories are to be listed
+READ_SOURCE_TASK = "workers.read_source"  # list the repositories of one connection
 
 #: Priority of the messages that workers take last; 0 is the priority of all others.
 LATE = 9

@@ -39,6 +39,13 @@ from codelode.model import (
     SourceFile,
     Symbol,
 )
+from codelode.repository_sources import (
+    Known,
+    Mode,
+    SourceDeclaration,
+    SourceOutcome,
+    SourceState,
+)
 from codelode.vectors import Vector, Vectors
 
 
@@ -572,10 +579,45 @@ class PermissionStates(Protocol):
     def release(self, name: str, owner: str) -> None:
         """Give up a connection; has no effect if another owner holds it."""
 
-    def finish(
-        self, name: str, owner: str, outcome: SyncOutcome, permissions: bytes | None
-    ) -> bool:
+    def finish(self, name: str, owner: str, outcome: SyncOutcome, content: bytes | None) -> bool:
         """Store an outcome and, unless they are None, packed permissions.
+
+        Returns False, and changes nothing, if the owner does not hold the connection.
+        """
+
+
+class SourceStates(Protocol):
+    """The followed repositories of connections, and the state of following them.
+
+    Its methods block. One worker at a time lists a connection: the one that holds it.
+    """
+
+    def declare(self, declared: Sequence[SourceDeclaration]) -> None:
+        """Replace what the sources file says.
+
+        Connections that it no longer has, or that now are another place, lose all that is stored.
+        """
+
+    def states(self) -> tuple[SourceState, ...]:
+        """Return the state of each declared connection, by name, in one round trip."""
+
+    def known(self, name: str) -> tuple[Known, ...]:
+        """Return the repositories that are followed for a connection."""
+
+    def want(self, name: str, mode: Mode) -> None:
+        """Have a declared connection listed soon, also if that goes on now.
+
+        An earlier request that is not answered yet keeps its mode, if that includes this one.
+        """
+
+    def hold(self, name: str, owner: str, *, for_s: float) -> bool:
+        """Take a connection, or keep it; return False if another owner holds it."""
+
+    def release(self, name: str, owner: str) -> None:
+        """Give up a connection; has no effect if another owner holds it."""
+
+    def finish(self, name: str, owner: str, outcome: SourceOutcome, content: bytes | None) -> bool:
+        """Store an outcome and, unless they are None, packed repositories.
 
         Returns False, and changes nothing, if the owner does not hold the connection.
         """

@@ -11,13 +11,18 @@
           max_age: 24h
           emails: true
           claim: gitea_id
+        repositories:
+          exclude: ["acme/archive-*"]
+          every: 15m
 
 Credentials are never in the file: it names an environment variable or a file that holds them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -25,33 +30,41 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from codelode import declarations, environment
-from codelode.addresses import is_server_url
-from codelode.declarations import Wrong, items, line, sequence, text
-from codelode.errors import InvalidSettings
+from codelode import declarations, environment, repository_rules
+from codelode.addresses import check_url, is_server_url
+from codelode.declarations import Wrong, flag, items, line, sequence, text, time_s
+from codelode.errors import InvalidQuery, InvalidSettings
 from codelode.files import read_secret
 from codelode.host_permissions import address
 from codelode.loopback import is_unreadable_on_the_way
+from codelode.repository_rules import RepositoryRules
 
 _SECTIONS = ("connections",)
-_FIELDS = ("name", "kind", "url", "organisation", "token", "webhook_secret", "permissions")
+_HOST_FIELDS = ("url", "organisation", "token", "webhook_secret", "permissions")
 _PERMISSIONS = ("every", "max_age", "emails", "claim")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _ORGANISATION = re.compile(r"[A-Za-z0-9._/-]{1,200}")
-_TIME = re.compile(r"(\d{1,6})([smhd])")
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
-#: Bounds of the interval and of the age limit of permissions, seconds.
-MAX_TIME_S = 30 * 86_400
 
 
 class HostKind(StrEnum):
-    """The kinds of code hosts."""
+    """The kinds of code hosts, and of places that only hold repositories."""
 
     GITHUB = "github"
     GITLAB = "gitlab"
     GITEA = "gitea"
+    URLS = "urls"
+    FOLDER = "folder"
 
+
+#: The fields of each kind of connection, besides its name and kind.
+FIELDS: Mapping[HostKind, tuple[str, ...]] = {
+    **dict.fromkeys(
+        (HostKind.GITHUB, HostKind.GITLAB, HostKind.GITEA), (*_HOST_FIELDS, "repositories")
+    ),
+    HostKind.URLS: ("urls", "repositories"),
+    HostKind.FOLDER: ("path", "repositories"),
+}
+_FIELDS = tuple(dict.fromkeys(("name", "kind", *(one for of in FIELDS.values() for one in of))))
 
 #: Addresses of the hosts that are services; others need a URL.
 _URLS = {HostKind.GITHUB: "https://github.com", HostKind.GITLAB: "https://gitlab.com"}
@@ -86,15 +99,17 @@ class PermissionSync:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A code host, or one organisation on it."""
+    """A code host, or one organisation on it, or another place that holds repositories."""
 
     name: str
     kind: HostKind
-    url: str  # without a slash at the end
-    token: Secret = field(repr=False)
+    url: str  # without a slash at the end; empty for `urls`, the path for `folder`
+    token: Secret | None = field(repr=False)  # None: the place needs none
     organisation: str = ""  # a group of GitLab may have several parts
     webhook_secret: Secret | None = field(default=None, repr=False)  # None: takes no webhooks
     permissions: PermissionSync | None = None  # None: not synchronised
+    repositories: RepositoryRules | None = None  # None: its repositories are not followed
+    urls: tuple[str, ...] = ()
 
     @property
     def principal(self) -> str:
@@ -105,6 +120,15 @@ class Connection:
     def prefix(self) -> str:
         """Return what the addresses of its repositories begin with (see `host_permissions`)."""
         return f"{address(f'{self.url}/{self.organisation}').rstrip('/')}/"
+
+    @property
+    def rules_digest(self) -> str:
+        """Return what changes with the rules, so that a change of the file is followed at once."""
+        return hashlib.sha256(repr((self.repositories, self.urls)).encode()).hexdigest()[:16]
+
+    def secret(self) -> str:
+        """Return the token as it is now; empty: the place needs none. Raises InvalidSettings."""
+        return self.token.value() if self.token else ""
 
 
 def read(path: Path) -> tuple[Connection, ...]:
@@ -131,9 +155,40 @@ def _connections(root: yaml.Node) -> tuple[Connection, ...]:
 
 def _connection(node: yaml.Node) -> Connection:
     fields = dict(items(node, "a connection", known=_FIELDS))
-    if missing := [one for one in ("name", "kind", "token") if one not in fields]:
-        raise Wrong(line(node), f"the connection lacks {' and '.join(missing)}")
+    _require(node, fields, ("name", "kind"))
     kind = _kind(fields["kind"])
+    for name, value in fields.items():
+        if name not in ("name", "kind", *FIELDS[kind]):
+            allowed = " and ".join(FIELDS[kind])
+            raise Wrong(line(value), f"a connection of kind {kind} has {allowed}, but no {name}")
+    if kind is HostKind.URLS:
+        _require(node, fields, ("urls",))
+        return _place(kind, fields, urls=_urls(fields["urls"]))
+    if kind is HostKind.FOLDER:
+        _require(node, fields, ("path",))
+        return _place(kind, fields, url=_folder(fields["path"]))
+    return _host(kind, fields, node)
+
+
+def _require(node: yaml.Node, fields: Mapping[str, yaml.Node], names: Sequence[str]) -> None:
+    if missing := [one for one in names if one not in fields]:
+        raise Wrong(line(node), f"the connection lacks {' and '.join(missing)}")
+
+
+def _place(
+    kind: HostKind,
+    fields: Mapping[str, yaml.Node],
+    *,
+    url: str = "",
+    urls: tuple[str, ...] = (),
+) -> Connection:
+    """Return a connection that is no code host; its repositories are followed in any case."""
+    rules = _repositories(fields.get("repositories")) or RepositoryRules()
+    return Connection(_name(fields["name"]), kind, url, None, repositories=rules, urls=urls)
+
+
+def _host(kind: HostKind, fields: Mapping[str, yaml.Node], node: yaml.Node) -> Connection:
+    _require(node, fields, ("token",))
     organisation = _organisation(fields.get("organisation"))
     if kind is HostKind.GITHUB and not organisation:
         raise Wrong(line(node), "a connection of kind github needs its organisation")
@@ -145,7 +200,31 @@ def _connection(node: yaml.Node) -> Connection:
         organisation=organisation,
         webhook_secret=_webhook_secret(fields.get("webhook_secret")),
         permissions=_permissions(fields["permissions"]) if "permissions" in fields else None,
+        repositories=_repositories(fields.get("repositories")),
     )
+
+
+def _repositories(node: yaml.Node | None) -> RepositoryRules | None:
+    return None if node is None else repository_rules.parsed(node)
+
+
+def _urls(node: yaml.Node) -> tuple[str, ...]:
+    form = "urls must be a list: [https://git.example.com/acme/app]"
+    return tuple(_checked(one, text(one)) for one in sequence(node, form))
+
+
+def _checked(node: yaml.Node, url: str) -> str:
+    try:
+        return check_url(url, local_paths="")
+    except InvalidQuery as exc:
+        raise Wrong(line(node), f"the url is not accepted: {exc}") from None
+
+
+def _folder(node: yaml.Node) -> str:
+    path = text(node)
+    if not path.startswith("/"):
+        raise Wrong(line(node), "the path must be that of a folder, from the root: /srv/git")
+    return path.rstrip("/") or "/"
 
 
 def _name(node: yaml.Node) -> str:
@@ -205,25 +284,11 @@ def _permissions(node: yaml.Node) -> PermissionSync:
     fields = dict(items(node, "permissions", known=_PERMISSIONS))
     usual = PermissionSync()
     found = PermissionSync(
-        every_s=_time(fields["every"]) if "every" in fields else usual.every_s,
-        max_age_s=_time(fields["max_age"]) if "max_age" in fields else usual.max_age_s,
-        emails=_flag(fields["emails"]) if "emails" in fields else usual.emails,
+        every_s=time_s(fields["every"]) if "every" in fields else usual.every_s,
+        max_age_s=time_s(fields["max_age"]) if "max_age" in fields else usual.max_age_s,
+        emails=flag(fields["emails"]) if "emails" in fields else usual.emails,
         claim=text(fields["claim"]) if "claim" in fields else usual.claim,
     )
     if found.max_age_s <= found.every_s:
         raise Wrong(line(node), "max_age must be longer than every, or all of it closes in between")
     return found
-
-
-def _time(node: yaml.Node) -> int:
-    found = _TIME.fullmatch(node.value) if isinstance(node, yaml.ScalarNode) else None
-    seconds = int(found[1]) * _UNITS_S[found[2]] if found else 0
-    if not 0 < seconds <= MAX_TIME_S:
-        raise Wrong(line(node), "write a time such as 30s, 5m, or 24h, at most 30d")
-    return seconds
-
-
-def _flag(node: yaml.Node) -> bool:
-    if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:bool":
-        raise Wrong(line(node), "write true or false")
-    return node.value.lower() in ("true", "yes", "on")

@@ -56,6 +56,10 @@ class CeleryJobs:
         names = {"connection": connection}
         self._send(jobs.READ_PERMISSIONS_TASK, jobs.CONTROL, names, label=connection)
 
+    def read_source(self, connection: str) -> None:
+        names = {"connection": connection}
+        self._send(jobs.READ_SOURCE_TASK, jobs.CONTROL, names, label=connection)
+
     def queues(self) -> tuple[Queue, ...]:
         with self._translated(), self._app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=0, timeout=_TIMEOUT_S)

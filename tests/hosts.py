@@ -129,8 +129,11 @@ class GitHub(CodeHost):
             14: ("inner", "INTERNAL", None),
         }
         self.teams = {"readers": ([2, 4], [11]), "leads": ([4], [12, 11])}
+        self.details = {}  # id: what the list of repositories says otherwise
 
     def value(self, path, parameters, body):
+        if path == "/api/v3/orgs/acme/repos":
+            return [self._row(id, *one) for id, one in self.repositories.items()]
         if path == "/api/graphql":
             return self._graphql(body["query"], body["variables"])
         if path == "/api/v3/orgs/acme":
@@ -170,6 +173,22 @@ class GitHub(CodeHost):
             errors = [{"type": "FORBIDDEN", "path": path, "message": "push access"}]
             return {"data": answer["data"], "errors": errors}
         return answer
+
+    def _row(self, id, name, visibility, _):
+        return {
+            "id": id,
+            "full_name": f"acme/{name}",
+            "private": visibility != "PUBLIC",
+            "visibility": visibility.lower(),
+            "fork": False,
+            "archived": False,
+            "size": 7,
+            "topics": [],
+            "pushed_at": "2026-11-01T00:00:00Z",
+            "default_branch": "main",
+            "clone_url": f"https://elsewhere.example/acme/{name}.git",
+            **self.details.get(id, {}),
+        }
 
     def _repository(self, id, name, visibility, direct):
         shown = (
@@ -212,6 +231,7 @@ class GitLab(CodeHost):
             25: ("acme/off", "public", "disabled", {4: 50}),
         }
         self.hidden = set()  # projects whose members the token may not see
+        self.details = {}  # id: what the list of projects says otherwise
 
     def is_known(self, headers):
         return headers.get("PRIVATE-TOKEN") == TOKEN
@@ -243,6 +263,12 @@ class GitLab(CodeHost):
             "ssh_url_to_repo": f"git@shown.example:{path}.git",
             "visibility": visibility,
             "repository_access_level": access,
+            "archived": False,
+            "empty_repo": False,
+            "topics": [],
+            "default_branch": "main",
+            "last_activity_at": "2026-11-01T00:00:00.000Z",
+            **self.details.get(id, {}),
         }
 
     def _user(self, id):

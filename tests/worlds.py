@@ -21,6 +21,7 @@ from codelode.backends.memory.packages import MemoryPackageIndex
 from codelode.backends.memory.permissions import MemoryPermissionStates
 from codelode.backends.memory.references import MemoryReferences
 from codelode.backends.memory.semantic_cache import MemorySemanticQueryCache
+from codelode.backends.memory.sources import MemorySourceStates
 from codelode.backends.memory.symbols import MemorySymbols
 from codelode.errors import Unavailable
 from codelode.ledger import FileManifest, WorkItem
@@ -90,6 +91,10 @@ class ListedJobs:
         self._answer()
         self.sent.append(("permissions", connection))
 
+    def read_source(self, connection):
+        self._answer()
+        self.sent.append(("source", connection))
+
     def queues(self):
         self._answer()
         return (Queue("pull", len(self.sent), 1),)
@@ -140,6 +145,7 @@ class World:
             keys=MemoryApiKeys(),
             permissions=MemoryPermissionStates(),
             disk_use=MemoryDiskUse(),
+            sources=MemorySourceStates(),
             sessions=sessions_in_memory(settings),
             deliveries=MemoryExpiringValues(),
         )

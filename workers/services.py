@@ -35,10 +35,12 @@ from workers import wire
 from workers.enrich import Enricher
 from workers.parse import OwnQueries, imports, own_queries
 from workers.pull import GitBlobs, Mirrors
+from workers.sources.credentials import GitCredentials
 from workers.store import refs_of
 
 if TYPE_CHECKING:
     from codelode.backends.redis.index_swap import RedisIndexSwap
+    from workers.sources.following import SourceSync
     from workers.sources.permissions import PermissionSync
 
 #: How long a worker relies on which index is published before it asks again, seconds. If a stage
@@ -250,6 +252,7 @@ class Services:
             local_paths=found.local_paths,
             max_refs=found.max_refs,
             git_memory_bytes=found.git_memory_mb << 20,
+            credentials=GitCredentials(found.sources),
         )
 
     @cached_property
@@ -270,6 +273,17 @@ class Services:
         from workers.sources.permissions import PermissionSync
 
         return PermissionSync(self.settings.sources, registry.permission_states(self.settings))
+
+    @cached_property
+    def source_sync(self) -> SourceSync:
+        from workers.sources.following import SourceSync  # imported here for the same reason
+
+        return SourceSync(
+            self.settings.sources,
+            registry.source_states(self.settings),
+            self.ledger,
+            local_paths=self.settings.local_paths,
+        )
 
     @cached_property
     def stage_outputs(self) -> StageOutputs:

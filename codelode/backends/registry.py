@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         QueryCache,
         ReferenceIndex,
         SemanticQueryCache,
+        SourceStates,
         StageOutputs,
         SummaryBudget,
         SymbolTable,
@@ -402,6 +403,13 @@ def permission_states(settings: Settings) -> PermissionStates:
     from codelode.backends.redis.permissions import RedisPermissionStates
 
     return RedisPermissionStates(_redis(settings))
+
+
+def source_states(settings: Settings) -> SourceStates:
+    """Return what is known of the repositories of code hosts."""
+    from codelode.backends.redis.sources import RedisSourceStates
+
+    return RedisSourceStates(_redis(settings))
 
 
 def index_swap(settings: Settings) -> RedisIndexSwap:

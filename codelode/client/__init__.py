@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from codelode.client.channel import DEFAULT_ADDRESS, Tls
     from codelode.client.client import Client
     from codelode.client.graph import Graph, GraphLink, GraphNode
-    from codelode.client.index import FileFailure, IndexedRepository, Queue, Status
+    from codelode.client.index import (
+        FileFailure,
+        IndexedRepository,
+        Queue,
+        Source,
+        SourceChange,
+        Sources,
+        Status,
+    )
     from codelode.client.results import (
         About,
         Context,
@@ -73,6 +81,9 @@ __all__ = [
     "Queue",
     "Related",
     "SearchResult",
+    "Source",
+    "SourceChange",
+    "Sources",
     "Status",
     "Tls",
 ]
@@ -85,6 +96,7 @@ _MODULES = {
     **dict.fromkeys(("ConnectionPermissions", "CreatedKey", "Key", "Permissions"), "access"),
     **dict.fromkeys(("Graph", "GraphLink", "GraphNode"), "graph"),
     **dict.fromkeys(("FileFailure", "IndexedRepository", "Queue", "Status"), "index"),
+    **dict.fromkeys(("Source", "SourceChange", "Sources"), "index"),
 }
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from codelode.client.access import CreatedKey, Key, Permissions
     from codelode.client.graph import Graph
-    from codelode.client.index import FileFailure, IndexedRepository, Status
+    from codelode.client.index import FileFailure, IndexedRepository, Sources, Status
     from codelode.model import Run
 
 Answer = TypeVar("Answer")
@@ -396,6 +396,31 @@ def sync_permissions(connection: str | None = None) -> Call[tuple[str, ...]]:
         "AccessService/SyncPermissions",
         access_pb2.SyncPermissionsRequest(connection=connection or ""),
         access_pb2.SyncPermissionsResponse,
+        lambda message: tuple(message.connections),
+    )
+
+
+def sources() -> Call[Sources]:
+    """Return the state of each code host whose repositories are followed."""
+    from codelode.client import index
+    from codelode.v1 import index_pb2
+
+    request, response = index_pb2.ListSourcesRequest(), index_pb2.ListSourcesResponse
+    return _call("IndexService/ListSources", request, response, index.sources)
+
+
+@encodable
+def sync_sources(connection: str | None = None, *, mode: str = "sync") -> Call[tuple[str, ...]]:
+    """Have the repositories of a code host listed now, or of all; return the connections, at once.
+
+    `mode`: `plan`, `sync`, or `confirm`, which also removes what waits for a confirmation.
+    """
+    from codelode.v1 import index_pb2
+
+    return _call(
+        "IndexService/SyncSources",
+        index_pb2.SyncSourcesRequest(connection=connection or "", mode=mode),
+        index_pb2.SyncSourcesResponse,
         lambda message: tuple(message.connections),
     )
 

@@ -87,6 +87,8 @@ class Client:
     revoke_key = _method(calls.revoke_key)
     permissions = _method(calls.permissions)
     sync_permissions = _method(calls.sync_permissions)
+    sources = _method(calls.sources)
+    sync_sources = _method(calls.sync_sources)
 
     def index(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from codelode.access import Label
 from codelode.disk_use import DiskPart
@@ -49,6 +49,44 @@ class Status:
     store: str
     problems: tuple[str, ...]  # of the gateway's configuration, for admins
     disk: tuple[DiskPart, ...] = ()  # for admins
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChange:
+    """Says what was done with a repository, or would be, and why."""
+
+    action: str
+    repository: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A connection whose repositories are followed. Times are seconds since the epoch; 0: never."""
+
+    connection: str
+    kind: str
+    #: The URLs of its repositories begin with it, without their scheme; for a folder, its path.
+    prefix: str
+    every_s: int
+    synced_at: float  # when the last successful listing began
+    attempted_at: float
+    planned_at: float  # when the last plan was made that did nothing
+    listed: int  # repositories that the host lists
+    repositories: int  # that are followed
+    requests: int  # of the last attempt
+    error: str  # likewise
+    waiting: str  # why repositories that would be removed wait for a confirmation
+    changes: tuple[SourceChange, ...]  # of the last attempt or plan
+    is_due: bool  # a listing was asked for, or is due, and is not done yet
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The connections whose repositories are followed, by name."""
+
+    sources: tuple[Source, ...]
+    problem: str  # why the sources file cannot be used; empty: it can
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +209,13 @@ def failure(message: index_pb2.FileFailure) -> FileFailure:
         state=message.state,
         reason=message.reason,
     )
+
+
+def sources(message: index_pb2.ListSourcesResponse) -> Sources:
+    return Sources(tuple(map(_source, message.sources)), message.problem)
+
+
+def _source(message: index_pb2.Source) -> Source:
+    names = (one.name for one in fields(Source) if one.name != "changes")
+    changes = (SourceChange(one.action, one.repository, one.reason) for one in message.changes)
+    return Source(**{name: getattr(message, name) for name in names}, changes=tuple(changes))

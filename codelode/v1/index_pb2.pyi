@@ -860,3 +860,190 @@ class EnrichRepositoryResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___EnrichRepositoryResponse: _TypeAlias = EnrichRepositoryResponse  # noqa: Y015
+
+@_typing.final
+class ListSourcesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSourcesRequest: _TypeAlias = ListSourcesRequest  # noqa: Y015
+
+@_typing.final
+class ListSourcesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCES_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    problem: _builtins.str
+    """Why the file that declares them cannot be used; empty: it can."""
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___Source]:
+        """By name."""
+
+    def __init__(
+        self,
+        *,
+        sources: _abc.Iterable[Global___Source] | None = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["problem", b"problem", "sources", b"sources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSourcesResponse: _TypeAlias = ListSourcesResponse  # noqa: Y015
+
+@_typing.final
+class Source(_message.Message):
+    """A connection whose repositories are followed, as the last attempts to list them left it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONNECTION_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    PREFIX_FIELD_NUMBER: _builtins.int
+    EVERY_S_FIELD_NUMBER: _builtins.int
+    SYNCED_AT_FIELD_NUMBER: _builtins.int
+    ATTEMPTED_AT_FIELD_NUMBER: _builtins.int
+    PLANNED_AT_FIELD_NUMBER: _builtins.int
+    LISTED_FIELD_NUMBER: _builtins.int
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
+    IS_DUE_FIELD_NUMBER: _builtins.int
+    connection: _builtins.str
+    kind: _builtins.str
+    """"github", "gitlab", "gitea", "urls", "folder"."""
+    prefix: _builtins.str
+    """The URLs of its repositories begin with it, without their scheme: "git.example.com/acme/". For a
+    folder, its path.
+    """
+    every_s: _builtins.int
+    synced_at: _builtins.float
+    """Seconds since the epoch, when the last successful listing began; 0: none was successful."""
+    attempted_at: _builtins.float
+    """When the last attempt began; 0: there was none."""
+    planned_at: _builtins.float
+    """When the last plan was made that did nothing; 0: there was none."""
+    listed: _builtins.int
+    """That the host lists, and that are followed."""
+    repositories: _builtins.int
+    requests: _builtins.int
+    """Of the last attempt."""
+    error: _builtins.str
+    waiting: _builtins.str
+    """Why repositories that would be removed wait for a confirmation; empty: none does."""
+    is_due: _builtins.bool
+    """A listing was asked for, or is due, and is not done yet."""
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceChange]:
+        """Of the last attempt or plan; the first 1,000."""
+
+    def __init__(
+        self,
+        *,
+        connection: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        prefix: _builtins.str = ...,
+        every_s: _builtins.int = ...,
+        synced_at: _builtins.float = ...,
+        attempted_at: _builtins.float = ...,
+        planned_at: _builtins.float = ...,
+        listed: _builtins.int = ...,
+        repositories: _builtins.int = ...,
+        requests: _builtins.int = ...,
+        error: _builtins.str = ...,
+        waiting: _builtins.str = ...,
+        changes: _abc.Iterable[Global___SourceChange] | None = ...,
+        is_due: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempted_at", b"attempted_at", "changes", b"changes", "connection", b"connection", "error", b"error", "every_s", b"every_s", "is_due", b"is_due", "kind", b"kind", "listed", b"listed", "planned_at", b"planned_at", "prefix", b"prefix", "repositories", b"repositories", "requests", b"requests", "synced_at", b"synced_at", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Source: _TypeAlias = Source  # noqa: Y015
+
+@_typing.final
+class SourceChange(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTION_FIELD_NUMBER: _builtins.int
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    action: _builtins.str
+    """"register", "adopt", "rename", "move", "update", "remove", "miss", "wait", or "conflict"."""
+    repository: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        action: _builtins.str = ...,
+        repository: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "reason", b"reason", "repository", b"repository"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SourceChange: _TypeAlias = SourceChange  # noqa: Y015
+
+@_typing.final
+class SyncSourcesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONNECTION_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
+    connection: _builtins.str
+    """Empty: all."""
+    mode: _builtins.str
+    """"plan": say what a sync would do; "sync": do it; "confirm": also remove what waits for a
+    confirmation. Empty: "sync".
+    """
+    def __init__(
+        self,
+        *,
+        connection: _builtins.str = ...,
+        mode: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connection", b"connection", "mode", b"mode"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SyncSourcesRequest: _TypeAlias = SyncSourcesRequest  # noqa: Y015
+
+@_typing.final
+class SyncSourcesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONNECTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def connections(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        connections: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connections", b"connections"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SyncSourcesResponse: _TypeAlias = SyncSourcesResponse  # noqa: Y015

@@ -90,6 +90,16 @@ class IndexServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_index__pb2.EnrichRepositoryRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_index__pb2.EnrichRepositoryResponse.FromString,
                 _registered_method=True)
+        self.ListSources = channel.unary_unary(
+                '/codelode.v1.IndexService/ListSources',
+                request_serializer=codelode_dot_v1_dot_index__pb2.ListSourcesRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_index__pb2.ListSourcesResponse.FromString,
+                _registered_method=True)
+        self.SyncSources = channel.unary_unary(
+                '/codelode.v1.IndexService/SyncSources',
+                request_serializer=codelode_dot_v1_dot_index__pb2.SyncSourcesRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_index__pb2.SyncSourcesResponse.FromString,
+                _registered_method=True)
 
 
 class IndexServiceServicer(object):
@@ -172,6 +182,21 @@ class IndexServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListSources(self, request, context):
+        """Lists the code hosts whose repositories are followed. Requires the role admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SyncSources(self, request, context):
+        """Has the workers list the repositories of code hosts now, and returns at once. Requires the role
+        admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_IndexServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -229,6 +254,16 @@ def add_IndexServiceServicer_to_server(servicer, server):
                     servicer.EnrichRepository,
                     request_deserializer=codelode_dot_v1_dot_index__pb2.EnrichRepositoryRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_index__pb2.EnrichRepositoryResponse.SerializeToString,
+            ),
+            'ListSources': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSources,
+                    request_deserializer=codelode_dot_v1_dot_index__pb2.ListSourcesRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_index__pb2.ListSourcesResponse.SerializeToString,
+            ),
+            'SyncSources': grpc.unary_unary_rpc_method_handler(
+                    servicer.SyncSources,
+                    request_deserializer=codelode_dot_v1_dot_index__pb2.SyncSourcesRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_index__pb2.SyncSourcesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -529,6 +564,60 @@ class IndexService(object):
             '/codelode.v1.IndexService/EnrichRepository',
             codelode_dot_v1_dot_index__pb2.EnrichRepositoryRequest.SerializeToString,
             codelode_dot_v1_dot_index__pb2.EnrichRepositoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSources(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.IndexService/ListSources',
+            codelode_dot_v1_dot_index__pb2.ListSourcesRequest.SerializeToString,
+            codelode_dot_v1_dot_index__pb2.ListSourcesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SyncSources(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.IndexService/SyncSources',
+            codelode_dot_v1_dot_index__pb2.SyncSourcesRequest.SerializeToString,
+            codelode_dot_v1_dot_index__pb2.SyncSourcesResponse.FromString,
             options,
             channel_credentials,
             insecure,

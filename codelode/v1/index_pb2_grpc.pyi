@@ -54,6 +54,12 @@ class IndexServiceStub:
     """Starts runs that retry the failed files of one or all repositories."""
     EnrichRepository: _grpc.UnaryUnaryMultiCallable[_index_pb2.EnrichRepositoryRequest, _index_pb2.EnrichRepositoryResponse]
     """Starts runs that make the summaries missing from earlier runs."""
+    ListSources: _grpc.UnaryUnaryMultiCallable[_index_pb2.ListSourcesRequest, _index_pb2.ListSourcesResponse]
+    """Lists the code hosts whose repositories are followed. Requires the role admin."""
+    SyncSources: _grpc.UnaryUnaryMultiCallable[_index_pb2.SyncSourcesRequest, _index_pb2.SyncSourcesResponse]
+    """Has the workers list the repositories of code hosts now, and returns at once. Requires the role
+    admin.
+    """
 
 @_typing.type_check_only
 class IndexServiceAsyncStub(IndexServiceStub):
@@ -81,6 +87,12 @@ class IndexServiceAsyncStub(IndexServiceStub):
     """Starts runs that retry the failed files of one or all repositories."""
     EnrichRepository: _aio.UnaryUnaryMultiCallable[_index_pb2.EnrichRepositoryRequest, _index_pb2.EnrichRepositoryResponse]  # type: ignore[assignment]
     """Starts runs that make the summaries missing from earlier runs."""
+    ListSources: _aio.UnaryUnaryMultiCallable[_index_pb2.ListSourcesRequest, _index_pb2.ListSourcesResponse]  # type: ignore[assignment]
+    """Lists the code hosts whose repositories are followed. Requires the role admin."""
+    SyncSources: _aio.UnaryUnaryMultiCallable[_index_pb2.SyncSourcesRequest, _index_pb2.SyncSourcesResponse]  # type: ignore[assignment]
+    """Has the workers list the repositories of code hosts now, and returns at once. Requires the role
+    admin.
+    """
 
 class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
     """Registers repositories and keeps their index up to date."""
@@ -171,5 +183,23 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.EnrichRepositoryResponse, _abc.Awaitable[_index_pb2.EnrichRepositoryResponse]]:
         """Starts runs that make the summaries missing from earlier runs."""
+
+    @_abc_1.abstractmethod
+    def ListSources(
+        self,
+        request: _index_pb2.ListSourcesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_index_pb2.ListSourcesResponse, _abc.Awaitable[_index_pb2.ListSourcesResponse]]:
+        """Lists the code hosts whose repositories are followed. Requires the role admin."""
+
+    @_abc_1.abstractmethod
+    def SyncSources(
+        self,
+        request: _index_pb2.SyncSourcesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_index_pb2.SyncSourcesResponse, _abc.Awaitable[_index_pb2.SyncSourcesResponse]]:
+        """Has the workers list the repositories of code hosts now, and returns at once. Requires the role
+        admin.
+        """
 
 def add_IndexServiceServicer_to_server(servicer: IndexServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -14,6 +14,7 @@ from gateway.service.repositories import label, register, remove, repositories
 from gateway.service.runs import cancel, enrich, retry_failures, set_default, start, watch
 from gateway.service.search import context, search, similar
 from gateway.service.sign_in import sign_in, sign_in_link
+from gateway.service.sources import sources, sync_sources
 from gateway.service.status import failures, status
 from gateway.service.subjects import explain, graph
 from gateway.service.webhooks import deliver
@@ -43,8 +44,10 @@ __all__ = [
     "sign_in",
     "sign_in_link",
     "similar",
+    "sources",
     "start",
     "status",
     "sync_permissions",
+    "sync_sources",
     "watch",
 ]

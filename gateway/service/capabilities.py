@@ -104,6 +104,8 @@ CAPABILITIES: Mapping[str, Capability] = {
     "revoke_key": Capability("RevokeKey", Role.ADMIN, Kind.WRITE),
     "permissions": Capability("ListPermissions", Role.ADMIN, Kind.SEARCH),
     "sync_permissions": Capability("SyncPermissions", Role.ADMIN, Kind.WRITE),
+    "sources": Capability("ListSources", Role.ADMIN, Kind.SEARCH),
+    "sync_sources": Capability("SyncSources", Role.ADMIN, Kind.WRITE),
     "deliver": Capability("", Role.READER, Kind.WRITE),  # of webhooks, for their hosts alone
 }
 

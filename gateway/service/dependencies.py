@@ -18,6 +18,7 @@ from codelode.ports import (
     PermissionStates,
     QueryCache,
     SemanticQueryCache,
+    SourceStates,
 )
 from codelode.settings import Settings
 from gateway.service.audit_log import AuditLog
@@ -62,6 +63,9 @@ class Jobs(Protocol):
     def read_permissions(self, connection: str) -> None:
         """Read the permissions of a code host that are due."""
 
+    def read_source(self, connection: str) -> None:
+        """List the repositories of a connection that are due."""
+
     def queues(self) -> tuple[Queue, ...]:
         """Return every queue, in pipeline order."""
 
@@ -87,6 +91,7 @@ class Dependencies:
     keys: ApiKeys
     permissions: PermissionStates
     disk_use: DiskUse
+    sources: SourceStates
     sessions: Sessions
     deliveries: ExpiringValues  # of webhooks, those that were acted on
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited

@@ -291,6 +291,43 @@ class Permissions:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceChange:
+    """Says what was done with a repository, or would be, and why."""
+
+    action: str
+    repository: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A connection whose repositories are followed. Times are seconds since the epoch; 0: never."""
+
+    connection: str
+    kind: str
+    prefix: str  # of the addresses of its repositories; the path of a folder
+    every_s: int
+    synced_at: float  # when the last successful listing began
+    attempted_at: float
+    planned_at: float  # when the last plan was made that did nothing
+    listed: int  # repositories that the host lists
+    repositories: int  # that are followed
+    requests: int  # of the last attempt
+    error: str  # likewise
+    waiting: str  # why repositories that would be removed wait for a confirmation
+    changes: tuple[SourceChange, ...]  # of the last attempt or plan; the first 1,000
+    is_due: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """All connections whose repositories are followed, by name."""
+
+    sources: tuple[Source, ...]
+    problem: str  # why the file that declares them cannot be used; empty: it can
+
+
+@dataclass(frozen=True, slots=True)
 class CreatedKey:
     """A new API key, with the text that callers send."""
 

@@ -282,6 +282,14 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
         runs = [] if self.nothing_to_retry else [run_message("pulling")]
         return index_pb2.RetryFailuresResponse(runs=runs)
 
+    def ListSources(self, request, context):
+        self._note(request, context)
+        return index_pb2.ListSourcesResponse()
+
+    def SyncSources(self, request, context):
+        self._note(request, context)
+        return index_pb2.SyncSourcesResponse(connections=[request.connection])
+
     def _note(self, request, context):
         copy = type(request)()
         copy.CopyFrom(request)

@@ -655,6 +655,7 @@ def test_there_is_a_call_for_every_method_of_the_api():
         *(calls.retry(), calls.enrich(), calls.label("n", "public")),
         *(calls.create_key("k"), calls.keys(), calls.revoke_key("k")),
         *(calls.permissions(), calls.sync_permissions()),
+        *(calls.sources(), calls.sync_sources()),
     )
 
     assert {

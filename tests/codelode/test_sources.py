@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
+from codelode.access import Label
 from codelode.errors import InvalidSettings
-from codelode.sources import Connection, HostKind, PermissionSync, Secret, parse, read
+from codelode.repository_rules import FIELDS as RULES
+from codelode.repository_rules import HostVisibility, RepositoryRules
+from codelode.sources import FIELDS, Connection, HostKind, PermissionSync, Secret, parse, read
+from codelode.sources_schema import schema
 
 GOOD = """
 connections:
@@ -18,6 +23,26 @@ connections:
     kind: github
     organisation: acme
     token: {file: /run/secrets/github}
+"""
+FOLLOWED = """
+connections:
+  - name: cloud
+    kind: github
+    organisation: acme
+    token: {env: T}
+    repositories:
+      include: ["acme/*"]
+      exclude: ["acme/*-archive"]
+      topics: [search]
+      visibility: [private, internal]
+      forks: false
+      archived: false
+      max_size: 2GB
+      label: internal
+      every: 15m
+      grace: 3d
+  - {name: list, kind: urls, urls: [https://h/a/b/, "git@h:a/c"]}
+  - {name: here, kind: folder, path: /srv/git/, repositories: {every: 1m}}
 """
 ONE = "connections:\n- name: work\n  kind: gitea\n  url: https://h\n  token: {env: T}\n"
 
@@ -43,6 +68,38 @@ def test_a_file_declares_connections():
     assert one.permissions == PermissionSync(300, 86_400)
 
 
+def test_a_file_declares_whose_repositories_are_followed():
+    cloud, urls, folder = parse(FOLLOWED, file="f")
+
+    assert cloud.repositories == RepositoryRules(
+        include=("acme/*",),
+        exclude=("acme/*-archive",),
+        topics=("search",),
+        visibility=(HostVisibility.PRIVATE, HostVisibility.INTERNAL),
+        forks=False,
+        archived=False,
+        max_size_bytes=2 * 10**9,
+        label=Label.INTERNAL,
+        every_s=900,
+        grace_s=3 * 86_400,
+    )
+    assert (urls.urls, urls.repositories) == (("https://h/a/b", "git@h:a/c"), RepositoryRules())
+    assert (folder.url, folder.repositories.every_s) == ("/srv/git", 60)
+    assert [one.secret() for one in (urls, folder)] == ["", ""]
+
+
+def test_the_digest_of_the_rules_changes_with_them_alone():
+    cloud, urls, _ = parse(FOLLOWED, file="f")
+    slower, more, _ = parse(
+        FOLLOWED.replace("15m", "16m").replace('"git@h:a/c"', '"git@h:a/d"'), file="f"
+    )
+
+    assert cloud.rules_digest != slower.rules_digest
+    assert urls.rules_digest != more.rules_digest
+    renewed, *_ = parse(FOLLOWED.replace("{env: T}", "{env: U}"), file="f")
+    assert cloud.rules_digest == renewed.rules_digest
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
@@ -51,7 +108,23 @@ def test_a_file_declares_connections():
         ("sources: []\n", 1, "has 'sources'"),
         ("connections:\n- name: a\n  kind: gitea\n", 2, "lacks token"),
         (ONE.replace("work", "a b"), 2, "rename it"),
-        (ONE.replace("gitea", "gitee"), 3, "there are: github, gitlab, gitea"),
+        (ONE.replace("gitea", "gitee"), 3, "there are: github, gitlab, gitea, urls, folder"),
+        (ONE.replace("gitea", "urls"), 4, "of kind urls has urls and repositories, but no url"),
+        ("connections:\n- {name: a, kind: urls}\n", 2, "lacks urls"),
+        ("connections:\n- {name: a, kind: urls, urls: x}\n", 2, "urls must be a list"),
+        ("connections:\n- {name: a, kind: urls, urls: [/srv/git]}\n", 2, "is not accepted"),
+        (
+            "connections:\n- {name: a, kind: urls, urls: ['https://u:secret@h/a']}\n",
+            *(2, "holds a password or token"),
+        ),
+        ("connections:\n- {name: a, kind: folder, path: git}\n", 2, "from the root"),
+        (f"{ONE}  repositories: {{branches: [main]}}\n", 6, "has 'branches'; it may have include"),
+        (f"{ONE}  repositories: {{include: acme}}\n", 6, "must be a list of globs"),
+        (f"{ONE}  repositories: {{exclude: ['a b']}}\n", 6, "exclude holds 'a b'"),
+        (f"{ONE}  repositories: {{visibility: [open]}}\n", 6, "public, internal, private"),
+        (f"{ONE}  repositories: {{max_size: 5}}\n", 6, "write a size such as 500MB"),
+        (f"{ONE}  repositories: {{label: secret-label}}\n".replace("secret-", ""), 6, "no label"),
+        (f"{ONE}  repositories: {{forks: some}}\n", 6, "write true or false"),
         (ONE.replace("gitea\n  url: https://h", "gitea"), 2, "needs the url"),
         (ONE.replace("gitea", "github"), 2, "needs its organisation"),
         (ONE.replace("https://h", "http://git.example"), 4, "must start with https://"),
@@ -96,3 +169,23 @@ def test_a_secret_is_read_where_the_file_says(tmp_path, monkeypatch):
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(InvalidSettings, match="cannot read the sources file"):
         read(tmp_path / "sources.yaml")
+
+
+def test_the_schema_knows_each_field_and_accepts_what_the_parser_accepts():
+    jsonschema = pytest.importorskip("jsonschema")
+    made = schema()
+    jsonschema.Draft202012Validator.check_schema(made)
+    validate = jsonschema.Draft202012Validator(made).is_valid
+
+    for text in (GOOD, FOLLOWED, ONE):
+        assert validate(yaml.safe_load(text))
+    for text in (
+        *(ONE.replace("gitea", "gitee"), ONE.replace("{env: T}", "ghp_secret")),
+        *(f"{ONE}  more: 1\n", f"{ONE}  repositories: {{branches: [main]}}\n"),
+    ):
+        assert not validate(yaml.safe_load(text))
+    by_kind = made["properties"]["connections"]["items"]["oneOf"]
+    for one in by_kind:
+        fields = FIELDS[HostKind(one["properties"]["kind"]["const"])]
+        assert one["properties"].keys() == {"name", "kind", *fields}
+        assert one["properties"]["repositories"]["properties"].keys() == {*RULES}

@@ -29,9 +29,9 @@ def states(request):
     return RedisPermissionStates(request.getfixturevalue("redis"))
 
 
-def finish(states, name="work", outcome=OUTCOME, permissions=PACKED):
+def finish(states, name="work", outcome=OUTCOME, content=PACKED):
     assert states.hold(name, "me", for_s=60)
-    assert states.finish(name, "me", outcome, permissions)
+    assert states.finish(name, "me", outcome, content)
     states.release(name, "me")
 
 
@@ -57,7 +57,7 @@ def test_a_failed_attempt_keeps_the_permissions(states):
     states.declare([DECLARED])
     finish(states)
     failed = replace(OUTCOME, error="host is down", attempted_at=200.0)
-    finish(states, outcome=failed, permissions=None)
+    finish(states, outcome=failed, content=None)
 
     assert states.states() == (SyncState(DECLARED, failed),)
     assert states.permissions("work").packed() == PACKED

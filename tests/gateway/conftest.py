@@ -16,6 +16,7 @@ from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.permissions import MemoryPermissionStates
 from codelode.backends.memory.semantic_cache import MemorySemanticQueryCache
+from codelode.backends.memory.sources import MemorySourceStates
 from codelode.backends.memory.symbols import MemorySymbols
 from codelode.errors import Unavailable
 from codelode.model import (
@@ -167,6 +168,7 @@ def dependencies(backends, ledger, jobs, settings):
         keys=MemoryApiKeys(),
         permissions=MemoryPermissionStates(),
         disk_use=MemoryDiskUse(),
+        sources=MemorySourceStates(),
         sessions=sessions_in_memory(settings),
         deliveries=MemoryExpiringValues(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from codelode.cli import main
 from codelode.client import AsyncClient, Client
 from codelode.errors import Denied, Unauthenticated
+from codelode.repository_sources import Action, Change, Mode, SourceDeclaration, SourceOutcome
 from tests.contracts.test_faces import Running
+from tests.waiting import wait_until
 
 
 class Answer(NamedTuple):
@@ -155,3 +158,62 @@ def test_the_permissions_of_hosts_are_listed_and_asked_for(running, codelode):
     finally:
         states.declare([])
         states.report("")
+
+
+def test_the_sources_are_checked_listed_planned_and_synced(running, codelode):
+    states = running.dependencies.sources
+    assert "see CODELODE_SOURCES" in codelode("sources", "list").err
+    asked = codelode("sources", "sync")
+    assert (asked.status, "declare one with `repositories:`" in asked.err) == (2, True)
+    states.declare([SourceDeclaration("work", "gitea", "h.example/", 300, "rules")])
+    try:
+        assert "work: a listing is due or going on" in codelode("sources", "list").out
+        assert "listing the repositories of work" in codelode("sources", "sync", "--yes").err
+        assert states.states()[0].mode is Mode.CONFIRM
+        assert "there is no connection 'x'" in codelode("sources", "sync", "x").err
+        with ThreadPoolExecutor(1) as pool:
+            asked = states.states()[0].wanted
+            planning = pool.submit(codelode, "sources", "plan")
+            wait_until(lambda: states.states()[0].wanted != asked, "the request")
+            changes = (
+                Change(Action.REGISTER, "acme/a", "https://h/a"),
+                Change(Action.MISS, "acme/b", "its host does not list it"),
+            )
+            outcome = SourceOutcome(planned_at=5.0, listed=2, changes=changes, waiting="much")
+            states.hold("work", "me", for_s=60)
+            states.finish("work", "me", outcome, None)
+            shown = planning.result(30)
+        assert shown.out.splitlines() == [
+            "register  acme/a  (https://h/a)",
+            "miss      acme/b  (its host does not list it)",
+            "work: 2 repositories listed, 1 register, 1 miss",
+            "work: much",
+        ]
+        listed = codelode("sources", "list").out
+        assert "work: miss acme/b: its host does not list it" in listed
+        (one,) = json.loads(codelode("sources", "list", "--json").out)["sources"]
+        assert (one["connection"], len(one["changes"]), one["is_due"]) == ("work", 2, True)
+    finally:
+        states.declare([])
+
+
+def test_the_sources_file_is_checked_without_a_cluster(codelode, tmp_path, monkeypatch):
+    file = tmp_path / "sources.yaml"
+    file.write_text(
+        "connections:\n- name: work\n  kind: gitea\n  url: https://h\n  token: {env: OF_WORK}\n"
+        "  repositories: {}\n- {name: list, kind: urls, urls: ['https://h/a/b']}\n"
+    )
+    missing = codelode("sources", "check", str(file))
+    assert (missing.status, "work: the environment variable OF_WORK" in missing.err) == (2, True)
+    monkeypatch.setenv("OF_WORK", "canary")
+    monkeypatch.setenv("CODELODE_SOURCES", str(file))
+    checked = codelode("sources", "check")
+    assert (checked.status, checked.err) == (0, "")
+    assert "https://h" in checked.out
+    assert "1 URL" in checked.out
+    assert "canary" not in checked.out
+
+    file.write_text("connections:\n- {name: work, kind: svn}\n")
+    wrong = codelode("sources", "check")
+    assert (wrong.status, f"{file}:2: there is no kind 'svn'" in wrong.err) == (2, True)
+    assert "oneOf" in codelode("sources", "schema").out

@@ -598,6 +598,8 @@ KINDS = {
         2,
         lambda a, _: index_pb2.RemoveRepositoryRequest(name=a.repo().name, ref=a.ref()),
     ),
+    "IndexService/ListSources": (1, lambda a, _: index_pb2.ListSourcesRequest()),
+    "IndexService/SyncSources": (1, lambda a, _: index_pb2.SyncSourcesRequest()),
     "AccessService/CreateKey": (
         2,
         lambda a, _: access_pb2.CreateKeyRequest(name="k1", role="reader"),
@@ -668,9 +670,10 @@ def test_no_answer_holds_anything_hidden_while_rights_change(served):
         if unseen and method in BY_NAME:
             assert_absent(made, gateway, caller, method, request, text)
 
-    # No caller is an admin without globs, and hence none is told of permissions.
+    # No caller is an admin without globs, and hence none is told of permissions or sources.
     refused = WRITES | {"AccessService/CreateKey", "AccessService/RevokeKey"}
     refused |= {"AccessService/ListPermissions", "AccessService/SyncPermissions"}
+    refused |= {"IndexService/ListSources", "IndexService/SyncSources"}
     assert {method for method, is_answer in answered if is_answer} == KINDS.keys() - refused
 
 

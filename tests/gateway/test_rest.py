@@ -345,6 +345,14 @@ async def test_permissions_are_shown_and_asked_for(client):
     assert "no connection has permission sync" in told(synced)[2]
 
 
+async def test_sources_are_shown_and_asked_for(client):
+    assert (await client.get("/api/v1/sources")).json() == {"sources": [], "problem": ""}
+    synced = await client.post("/api/v1/sources/sync", json={"mode": "plan"})
+    assert "no connection has its repositories followed" in told(synced)[2]
+    wrong = await client.post("/api/v1/sources/sync", json={"mode": "all"})
+    assert (wrong.status_code, "there is no mode 'all'" in told(wrong)[2]) == (400, True)
+
+
 async def test_calls_over_http_are_in_the_audit_log(tmp_path):
     file = tmp_path / "audit.jsonl"
     log = audit_log.opened(Settings(audit_log=str(file)))

@@ -66,6 +66,8 @@ ARGUMENTS = {
     "revoke_key": ("ci",),
     "permissions": (),
     "sync_permissions": (),
+    "sources": (),
+    "sync_sources": (),
     "deliver": (HostEvent("work", "somebody", "git.example/", "1"),),
 }
 SECURITY = Path(__file__).parents[2] / "docs/security.md"
@@ -218,6 +220,7 @@ BODIES = {
     "RetryFailures": {},
     "EnrichRepository": {},
     "SyncPermissions": {},
+    "SyncSources": {},
     "StartRun": {"url": ""},
     "SetDefaultRef": {"repository": "acme/http", "ref": "main"},
     "SetLabel": {"repository": "acme/http", "label": "public"},

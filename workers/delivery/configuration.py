@@ -50,6 +50,7 @@ def configured(
             "reap": _every(settings.reap_interval_s, jobs.REAP_TASK, jobs.CONTROL),
             "permissions": _every(settings.reap_interval_s, jobs.PERMISSIONS_TASK, jobs.CONTROL),
             "measure": _every(MEASURE_INTERVAL_S, jobs.MEASURE_TASK, jobs.CONTROL),
+            "sources": _every(settings.reap_interval_s, jobs.SOURCES_TASK, jobs.CONTROL),
             "maintain": _every(settings.maintain_interval_s, jobs.MAINTAIN_TASK, jobs.STORE),
         },
     )

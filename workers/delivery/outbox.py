@@ -21,8 +21,8 @@ from workers.delivery.files import Job
 #: An index optimisation that waited longer expires, because the next one follows, seconds.
 MAINTAIN_EXPIRES_S = 60
 
-#: A message to read permissions that waited longer expires: they are still due, seconds.
-PERMISSIONS_EXPIRE_S = 10
+#: A message to read a code host that waited longer expires: it is still due, seconds.
+READING_EXPIRES_S = 10
 
 #: Messages in one round trip at most.
 BATCH_MESSAGES = 1000
@@ -48,9 +48,11 @@ class CeleryOutbox:
         with _translated(), self._app.producer_or_acquire() as producer:
             return bool(producer.channel.client.llen(stage))
 
-    def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
-        again = {"countdown": in_s or None, "retries": retries}
-        self._send(jobs.PULL_TASK, jobs.PULL, {"run": run.id}, jobs.pull_title(run), **again)
+    def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0, is_late: bool = False) -> None:
+        options = {"countdown": in_s or None, "retries": retries}
+        late = {"priority": jobs.LATE} if is_late else {}
+        title = jobs.pull_title(run)
+        self._send(jobs.PULL_TASK, jobs.PULL, {"run": run.id}, title, **options, **late)
 
     def maintain(self) -> None:
         self._send(jobs.MAINTAIN_TASK, jobs.STORE, {}, "", expires=MAINTAIN_EXPIRES_S)
@@ -67,8 +69,14 @@ class CeleryOutbox:
     def read_permissions(self, connection: str) -> None:
         """Have the workers read the permissions of a code host."""
         names: dict[str, object] = {"connection": connection}
-        expires = PERMISSIONS_EXPIRE_S
+        expires = READING_EXPIRES_S
         self._send(jobs.READ_PERMISSIONS_TASK, jobs.CONTROL, names, connection, expires=expires)
+
+    def read_source(self, connection: str) -> None:
+        """Have the workers list the repositories of a connection."""
+        names: dict[str, object] = {"connection": connection}
+        expires = READING_EXPIRES_S
+        self._send(jobs.READ_SOURCE_TASK, jobs.CONTROL, names, connection, expires=expires)
 
     def drop_mirror(self, name: RepositoryName) -> None:
         """Have the workers delete the mirror of a removed repository."""

@@ -1,6 +1,6 @@
 """Periodic and clean-up tasks: resend lost work, optimise indexes, delete removed repositories.
 
-They also read the permissions of code hosts, and measure disk use.
+They also read the permissions and the repositories of code hosts, and measure disk use.
 """
 
 from __future__ import annotations
@@ -72,6 +72,21 @@ def read_permissions(connection: str) -> None:
     name = messages.accepted(jobs.READ_PERMISSIONS_TASK, messages.connection, connection)
     if name is not None:
         services().permission_sync.run(name)
+
+
+@app.task(name=jobs.SOURCES_TASK)
+def sources() -> None:
+    """Send a job for each connection whose repositories are to be listed."""
+    for connection in services().source_sync.due():
+        outbox.read_source(connection)
+
+
+@app.task(name=jobs.READ_SOURCE_TASK)
+def read_source(connection: str) -> None:
+    """Bring what is indexed of a connection up to date, unless another worker does."""
+    name = messages.accepted(jobs.READ_SOURCE_TASK, messages.connection, connection)
+    if name is not None:
+        services().source_sync.run(name, outbox)
 
 
 @app.task(name=jobs.FORGET_TASK)

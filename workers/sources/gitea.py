@@ -1,4 +1,6 @@
-"""The permissions of a Gitea or Forgejo server, read with the token of an administrator.
+"""The repositories of a Gitea or Forgejo server, and their permissions.
+
+Permissions are read with the token of an administrator, repositories with that of anyone.
 
 The server itself says what each account may read: the token acts for the account (`Sudo`). Rights
 by team, unit, organisation, and collaboration are therefore its own. The permission of a single
@@ -9,12 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
+from codelode.repository_rules import HostVisibility, Listed
 from codelode.sources import Connection
-from workers.sources.http import Host, Refused
+from workers.sources.http import Host, Missing, Refused
 from workers.sources.pages import Pages, Params
 
 #: Rows per page: the largest that the server allows by default.
@@ -25,6 +29,44 @@ _SEARCH: Params = {**_PAGE, "sort": "id", "order": "asc"}
 def host(connection: Connection, token: str, pages: Pages) -> Host:
     """Return the interface of the server."""
     return Host(f"{connection.url}/api/v1", {"Authorization": f"token {token}"}, pages)
+
+
+async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
+    """Yield the repositories that the token reads, of the server or of an owner."""
+    owner = quote(connection.organisation, safe="")
+    if not owner:
+        rows = asked.rows("/repos/search", _SEARCH, within="data")
+    elif await _is_organisation(asked, owner):
+        rows = asked.rows(f"/orgs/{owner}/repos", _PAGE)
+    else:
+        rows = asked.rows(f"/users/{owner}/repos", _PAGE)
+    async for row in rows:
+        yield _listed(row, connection)
+
+
+async def _is_organisation(asked: Host, owner: str) -> bool:
+    try:
+        await asked.get(f"/orgs/{owner}")
+    except Missing:
+        return False
+    return True
+
+
+def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
+    hidden = HostVisibility.INTERNAL if row["internal"] else HostVisibility.PRIVATE
+    is_open = not row["private"] and not row["internal"]
+    return Listed(
+        id=str(row["id"]),
+        name=row["full_name"],
+        url=f"{connection.url}/{row['full_name']}.git",
+        is_fork=row["fork"],
+        is_archived=row["archived"],
+        is_empty=row["empty"],
+        size_bytes=row["size"] << 10,
+        topics=tuple(row.get("topics") or ()),
+        visibility=HostVisibility.PUBLIC if is_open else hidden,
+        pushed=row["updated_at"],
+    )
 
 
 async def permissions(asked: Host, connection: Connection) -> HostPermissions:

@@ -1,6 +1,7 @@
-"""The permissions of an organisation on GitHub, or on an Enterprise server.
+"""The repositories of an organisation on GitHub, or on an Enterprise server, and their permissions.
 
-Few requests, because they are limited to 5,000 an hour: repositories with their direct
+Few requests, because they are limited to 5,000 an hour. To follow the repositories, their list of
+REST suffices, in conditional requests. For permissions, repositories with their direct
 collaborators and members with their verified addresses come in pages of 100 over GraphQL, the
 repositories and members of teams over REST, with conditional requests. With a base permission of
 the organisation every member reads every repository, so teams are not read.
@@ -16,6 +17,7 @@ from urllib.parse import quote
 
 from codelode.errors import CodelodeError, Unavailable
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
+from codelode.repository_rules import HostVisibility, Listed
 from codelode.sources import Connection
 from workers.sources.http import Host, Missing, Refused
 from workers.sources.pages import Pages, Params
@@ -43,6 +45,30 @@ def host(connection: Connection, token: str, pages: Pages) -> Host:
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
     is_cloud = connection.url == _CLOUD
     return Host("https://api.github.com" if is_cloud else f"{connection.url}/api", headers, pages)
+
+
+async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
+    """Yield the repositories of the organisation that the token reads."""
+    rest = "" if connection.url == _CLOUD else "/v3"
+    path = f"{rest}/orgs/{quote(connection.organisation, safe='')}/repos"
+    async for row in asked.rows(path, {**_PAGE, "type": "all"}):
+        yield Listed(
+            id=str(row["id"]),
+            name=row["full_name"],
+            url=f"{connection.url}/{row['full_name']}.git",
+            is_fork=row["fork"],
+            is_archived=row["archived"],
+            size_bytes=row["size"] << 10,
+            topics=tuple(row.get("topics") or ()),
+            visibility=_visibility(row),
+            pushed=row["pushed_at"] or "",
+        )
+
+
+def _visibility(row: Mapping[str, Any]) -> HostVisibility:
+    """Return the visibility, which old Enterprise servers give as a flag alone."""
+    usual = HostVisibility.PRIVATE if row["private"] else HostVisibility.PUBLIC
+    return HostVisibility(row.get("visibility") or usual)
 
 
 async def permissions(asked: Host, connection: Connection) -> HostPermissions:

@@ -1,4 +1,4 @@
-"""The permissions of a GitLab server, or of one group on it.
+"""The projects of a GitLab server, or of one group on it, and their permissions.
 
 The members of each project, inherited and invited ones included, cost a request per project.
 Accounts, with their verified addresses, are listed for the whole server, which requires the token
@@ -8,11 +8,12 @@ of an administrator, unless the connection names a group and matches no addresse
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
+from codelode.repository_rules import HostVisibility, Listed
 from codelode.sources import Connection
 from workers.sources.http import Host
 from workers.sources.pages import Pages, Params
@@ -27,6 +28,36 @@ _READS_CODE = 20
 def host(connection: Connection, token: str, pages: Pages) -> Host:
     """Return the interface of the server."""
     return Host(f"{connection.url}/api/v4", {"PRIVATE-TOKEN": token}, pages)
+
+
+async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
+    """Yield the projects that the token reads, but none that wait for their deletion.
+
+    Their sizes cost the host much, so they are asked for only if a rule needs them. The time of the
+    last activity may be an hour late.
+    """
+    rules = connection.repositories
+    params: Params = {"statistics": "true"} if rules and rules.max_size_bytes else {}
+    async for row in _projects(asked, connection, params):
+        if not row.get("marked_for_deletion_on"):
+            yield _listed(row, connection)
+
+
+def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
+    path = row["path_with_namespace"]
+    has_code = row.get("repository_access_level") != "disabled"
+    return Listed(
+        id=str(row["id"]),
+        name=path,
+        url=f"{connection.url}/{path}.git",
+        is_fork="forked_from_project" in row,
+        is_archived=row["archived"],
+        is_empty=row.get("empty_repo", False) or not has_code,
+        size_bytes=(row.get("statistics") or {}).get("repository_size", 0),
+        topics=tuple(row.get("topics") or ()),
+        visibility=HostVisibility(row["visibility"]),
+        pushed=row["last_activity_at"],
+    )
 
 
 async def permissions(asked: Host, connection: Connection) -> HostPermissions:
@@ -46,11 +77,14 @@ async def permissions(asked: Host, connection: Connection) -> HostPermissions:
     return built.built()
 
 
-def _projects(asked: Host, connection: Connection) -> Any:
+def _projects(
+    asked: Host, connection: Connection, more: Params | None = None
+) -> AsyncIterator[Any]:
     if not connection.organisation:
-        return asked.rows("/projects", _BY_ID)
+        return asked.rows("/projects", {**_BY_ID, **(more or {})})
     path = f"/groups/{quote(connection.organisation, safe='')}/projects"
-    return asked.rows(path, {**_PAGE, "include_subgroups": "true", "with_shared": "false"})
+    group: Params = {**_PAGE, "include_subgroups": "true", "with_shared": "false"}
+    return asked.rows(path, {**group, **(more or {})})
 
 
 async def _accounts(

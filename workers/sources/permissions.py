@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from uuid import uuid4
 
 import structlog
 
-from codelode import sources
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.host_permissions import (
     HostPermissions,
@@ -25,35 +23,19 @@ from codelode.host_permissions import (
     version_of,
 )
 from codelode.ports import PermissionStates
-from codelode.sources import Connection, HostKind
-from workers.sources import gitea, github, gitlab
+from codelode.sources import Connection
+from workers.sources.connectors import CONNECTORS
+from workers.sources.declared import SourcesFile
 from workers.sources.http import Host, Missing, Refused
 from workers.sources.pages import Pages
+from workers.sources.reading import HOLD_S, asked, while_held
 
 log = structlog.get_logger("workers")
-
-#: How long a worker holds a connection without renewing it, and how often it does, seconds.
-HOLD_S, RENEW_S = 30.0, 8.0
 
 NO_FILE = (
     "a worker runs without CODELODE_SOURCES, so it reads no permissions; set it for all workers, "
     "or name a file without connections to end the permission sync"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Connector:
-    """Reads one kind of host."""
-
-    host: Callable[[Connection, str, Pages], Host]
-    permissions: Callable[[Host, Connection], Awaitable[HostPermissions]]
-
-
-CONNECTORS: Mapping[HostKind, Connector] = {
-    HostKind.GITHUB: Connector(github.host, github.permissions),
-    HostKind.GITLAB: Connector(gitlab.host, gitlab.permissions),
-    HostKind.GITEA: Connector(gitea.host, gitea.permissions),
-}
 
 
 class PermissionSync:
@@ -62,11 +44,10 @@ class PermissionSync:
     def __init__(
         self, path: str, states: PermissionStates, *, now: Callable[[], float] = time.time
     ) -> None:
-        self._path = Path(path).expanduser() if path else None
+        self._file = SourcesFile(path)
         self._states = states
         self._now = now
         self._pages = Pages()
-        self._connections: tuple[Connection, ...] | None = None
 
     def due(self) -> tuple[str, ...]:
         """Follow the sources file, and return the connections that are to be read now."""
@@ -95,18 +76,14 @@ class PermissionSync:
         Without a file, what is declared stays declared: if only this worker lacks the setting,
         the repositories of a connection must not fall back to their labels.
         """
-        if self._path is None:
+        if self._file.path is None:
             self._states.report(NO_FILE if self._states.states() else "")
             return {}
-        problem = ""
-        try:
-            self._connections = sources.read(self._path)
-            self._states.declare([_declared(one) for one in self._connections if one.permissions])
-        except InvalidSettings as exc:
-            problem = f"{exc}; its last good version stays in force"
-            log.error("sources_file_rejected", error=str(exc))
-        self._states.report(problem)
-        return {one.name: one for one in self._connections or () if one.permissions}
+        known = self._file.current()
+        if known is not None and not self._file.problem:
+            self._states.declare([_declared(one) for one in known if one.permissions])
+        self._states.report(self._file.problem)
+        return {one.name: one for one in known or () if one.permissions}
 
     def _run(self, connection: Connection, state: SyncState, owner: str) -> None:
         name, started = connection.name, self._now()
@@ -152,30 +129,10 @@ class PermissionSync:
         self, connection: Connection, owner: str, counted: list[Host]
     ) -> HostPermissions:
         """Read the permissions while the connection is held."""
-        reading = asyncio.create_task(self._asked(connection, counted))
-        keeping = asyncio.create_task(self._keep(connection.name, owner))
-        await asyncio.wait({reading, keeping}, return_when=asyncio.FIRST_COMPLETED)
-        if not reading.done():
-            reading.cancel()
-            raise Unavailable("the worker lost the connection to another one")
-        keeping.cancel()
-        return reading.result()
-
-    async def _asked(self, connection: Connection, counted: list[Host]) -> HostPermissions:
         connector = CONNECTORS[connection.kind]
-        try:
-            async with connector.host(connection, connection.token.value(), self._pages) as host:
-                counted.append(host)
-                return await connector.permissions(host, connection)
-        except ExceptionGroup as group:
-            raise _translated(_first(group)) from group
-        except _MALFORMED as exc:
-            raise _translated(exc) from exc
-
-    async def _keep(self, name: str, owner: str) -> None:
-        """Renew the hold until another worker has the connection."""
-        while await asyncio.to_thread(self._states.hold, name, owner, for_s=HOLD_S):
-            await asyncio.sleep(RENEW_S)
+        host = connector.host(connection, connection.secret(), self._pages)
+        reading = asked(host, counted, lambda host: connector.permissions(host, connection))
+        return await while_held(self._states, connection.name, owner, reading)
 
 
 def _declared(connection: Connection) -> SyncDeclaration:
@@ -197,18 +154,3 @@ def _notice(withheld: list[str]) -> str:
         return ""
     lists = "1 list" if len(withheld) == 1 else f"{len(withheld)} lists"
     return f"{lists} of readers could not be read, so nobody has rights from them: {withheld[0]}"
-
-
-def _first(group: ExceptionGroup[Exception]) -> Exception:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, ExceptionGroup) else first
-
-
-def _translated(exc: Exception) -> Exception:
-    if isinstance(exc, _MALFORMED):
-        return Unavailable(f"the host answers in an unknown form: {exc!r}")
-    return exc
-
-
-#: What reading an answer raises that lacks a field, or has it in another form.
-_MALFORMED = (KeyError, TypeError, AttributeError)

@@ -27,6 +27,7 @@ TRANSIENT = (
     *("broker:", "handover:", "worker:", "workers:", "reindex:", "{cache}", "{derivations}"),
     "disk",  # measured again within minutes
     "expiring:",  # a restored session could be one that was signed out
+    "{sources}:synced",  # the next listing makes it again
     "{permissions}:synced",  # a restored one could bring back rights that were revoked meanwhile
 )
 

@@ -229,3 +229,12 @@ class KeyBody(Body):
 
 class SyncBody(Body):
     connection: Text = Field(default="", description="Name of a connection; empty: all of them.")
+
+
+class SourcesBody(Body):
+    connection: Text = Field(default="", description="Name of a connection; empty: all of them.")
+    mode: Text = Field(
+        default="",
+        description="`plan`, `sync` (the default), or `confirm`, which also removes what waits for "
+        "a confirmation.",
+    )

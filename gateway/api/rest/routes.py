@@ -175,3 +175,14 @@ async def permissions(call: Admitted, request: Request) -> Response:
 async def sync_permissions(call: Admitted, body: bodies.SyncBody) -> Response:
     given = (call.dependencies, call.principal, body.connection)
     return answered(await service.sync_permissions(*given))
+
+
+@router.get("/sources", **_operation("sources", results.Sources, "index"))
+async def sources(call: Admitted, request: Request) -> Response:
+    return read(await service.sources(call.dependencies, call.principal), request)
+
+
+@router.post("/sources/sync", **_operation("sync_sources", list[str], "index"))
+async def sync_sources(call: Admitted, body: bodies.SourcesBody) -> Response:
+    given = (call.dependencies, call.principal, body.connection, body.mode)
+    return answered(await service.sync_sources(*given))

@@ -165,6 +165,19 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
             runs=[message(run, index_pb2.Run) for run in runs]
         )
 
+    async def ListSources(
+        self, request: index_pb2.ListSourcesRequest, context: CallContext
+    ) -> index_pb2.ListSourcesResponse:
+        found = await service.sources(self.dependencies, caller())
+        return message(found, index_pb2.ListSourcesResponse)
+
+    async def SyncSources(
+        self, request: index_pb2.SyncSourcesRequest, context: CallContext
+    ) -> index_pb2.SyncSourcesResponse:
+        given = (request.connection, request.mode)
+        names = await service.sync_sources(self.dependencies, caller(), *given)
+        return index_pb2.SyncSourcesResponse(connections=names)
+
 
 @dataclass(frozen=True, slots=True)
 class AccessService(access_pb2_grpc.AccessServiceServicer):

@@ -19,6 +19,7 @@ COMMANDS = (
     *("search", "context", "similar", "explain", "graph", "index", "default", "repos", "failures"),
     *("retry", "enrich", "cancel", "label", "remove", "status", "settings"),
     *("keys create", "keys list", "keys revoke", "permissions list", "permissions sync"),
+    *("sources check", "sources schema", "sources list", "sources sync"),
 )
 #: Options that wait for workers, which are not there.
 WAITING = {"wait", "watch", "follow"}

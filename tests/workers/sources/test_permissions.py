@@ -319,7 +319,7 @@ def test_the_token_is_nowhere(world, github):
         github.always = given
         texts += [repr(world.run()), repr(world.logged)]
     texts += [repr(world.states.states()), repr(world.states.permissions("work"))]
-    texts += [repr(world.sync._connections), *github.asked]
+    texts += [repr(world.sync._file.current()), *github.asked]
 
     assert not [text for text in texts if TOKEN in text]
 
@@ -381,7 +381,7 @@ def test_two_workers_do_not_read_the_same_host_at_once(world, wait_for):
 
 
 def test_a_worker_that_lost_a_connection_stores_nothing(world, monkeypatch):
-    monkeypatch.setattr("workers.sources.permissions.RENEW_S", 0.0)
+    monkeypatch.setattr("workers.sources.reading.RENEW_S", 0.0)
     good = world.host.value
 
     def value(*given):

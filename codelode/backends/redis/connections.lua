@@ -1,10 +1,10 @@
--- Permissions of code hosts. Keys, all below KEYS[1]: :declared HASH connection -> JSON · and below
--- :synced, which backups leave out: :wanted HASH connection -> id of the last request · :outcomes HASH
--- connection -> JSON · :permissions HASH connection -> packed permissions · :problem STRING · :holder:NAME STRING.
+-- Connections to code hosts, and what is read there. Keys, all below KEYS[1]: :declared HASH connection -> JSON ·
+-- and below :synced, which backups leave out: :wanted HASH connection -> the last request · :outcomes HASH
+-- connection -> JSON · :problem STRING · :holder:NAME STRING. KEYS[2] HASH connection -> packed content.
 
 --- prelude
 local declared, wanted = KEYS[1] .. ':declared', KEYS[1] .. ':synced:wanted'
-local outcomes, permissions = KEYS[1] .. ':synced:outcomes', KEYS[1] .. ':synced:permissions'
+local outcomes, content = KEYS[1] .. ':synced:outcomes', KEYS[2]
 local function holder(name) return KEYS[1] .. ':synced:holder:' .. name end
 
 --- declare
@@ -17,12 +17,22 @@ local kept = {}
 for at = 1, #ARGV, 2 do kept[ARGV[at]] = place(ARGV[at + 1]) end
 for _, name in ipairs(redis.call('HKEYS', declared)) do
   if kept[name] ~= place(redis.call('HGET', declared, name)) then
-    for _, table in ipairs({declared, wanted, outcomes, permissions}) do
+    for _, table in ipairs({declared, wanted, outcomes, content}) do
       redis.call('HDEL', table, name)
     end
   end
 end
 for at = 1, #ARGV, 2 do redis.call('HSET', declared, ARGV[at], ARGV[at + 1]) end
+return 1
+
+--- want
+-- name, digit of its mode or nothing, id. A request that is not answered yet keeps the higher digit.
+local pending, outcome = redis.call('HGET', wanted, ARGV[1]), redis.call('HGET', outcomes, ARGV[1])
+local answered, mode = outcome and cjson.decode(outcome)['wanted'] or '', ARGV[2]
+if mode ~= '' and pending and pending ~= answered and string.sub(pending, 1, 1) > mode then
+  mode = string.sub(pending, 1, 1)
+end
+redis.call('HSET', wanted, ARGV[1], mode .. ARGV[3])
 return 1
 
 --- hold
@@ -39,12 +49,12 @@ if redis.call('GET', holder(ARGV[1])) == ARGV[2] then redis.call('DEL', holder(A
 return 1
 
 --- finish
--- name, owner, JSON of the outcome, 'keep' or 'replace', packed permissions -> 0 if it is not held
+-- name, owner, JSON of the outcome, 'keep' or 'replace', packed content -> 0 if it is not held
 if redis.call('GET', holder(ARGV[1])) ~= ARGV[2] then return 0 end
 if redis.call('HEXISTS', declared, ARGV[1]) == 0 then return 0 end
 if ARGV[4] == 'replace' then
-  redis.call('HDEL', permissions, ARGV[1]) -- works at the memory limit, and the rest then too
-  redis.call('HSET', permissions, ARGV[1], ARGV[5])
+  redis.call('HDEL', content, ARGV[1]) -- works at the memory limit, and the rest then too
+  redis.call('HSET', content, ARGV[1], ARGV[5])
 end
 redis.call('HSET', outcomes, ARGV[1], ARGV[3])
 return 1

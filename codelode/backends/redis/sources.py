@@ -1,0 +1,43 @@
+"""The followed repositories of code hosts in Redis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from codelode.backends.redis.connections import RedisConnections
+from codelode.repository_sources import (
+    Change,
+    Known,
+    Mode,
+    SourceDeclaration,
+    SourceOutcome,
+    SourceState,
+    unpacked,
+)
+
+
+class RedisSourceStates(RedisConnections[SourceDeclaration, SourceOutcome]):
+    """Implements the port SourceStates."""
+
+    def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
+        super().__init__(client, f"{prefix}{{sources}}", content=":repositories")
+
+    def states(self) -> tuple[SourceState, ...]:
+        return tuple(
+            SourceState(SourceDeclaration(**one.declared), _outcome(one.outcome), one.wanted)
+            for one in self._stored()
+        )
+
+    def known(self, name: str) -> tuple[Known, ...]:
+        found = self._read(name)
+        return unpacked(found) if found else ()
+
+    def want(self, name: str, mode: Mode) -> None:
+        self._request(name, mode.rank)
+
+
+def _outcome(stored: dict[str, Any]) -> SourceOutcome:
+    changes = tuple(Change(**change) for change in stored.pop("changes", ()))
+    return SourceOutcome(**stored, changes=changes)

@@ -1,0 +1,220 @@
+"""`codelode sources`: the code hosts whose repositories are followed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from codelode.cli import printing
+from codelode.cli.options import json_option, server_option
+from codelode.counts import counted
+
+if TYPE_CHECKING:
+    from codelode.client import Client, Source
+    from codelode.sources import Connection, Secret
+
+_COLUMNS = ("connection", "kind", "repositories of", "listed at", "listed", "followed", "requests")
+_CHECKED = ("connection", "kind", "address", "repositories", "permissions", "webhooks")
+
+#: Interval at which a command that waits asks for the state, seconds.
+_POLL_S = 0.3
+
+
+@click.group()
+def sources() -> None:
+    """Follow the repositories of code hosts.
+
+    The repositories of a connection with `repositories:` in the file CODELODE_SOURCES are
+    registered, indexed, renamed, and removed as they are at the code host. Except for check and
+    schema, these commands require the role admin and a key without globs.
+    """
+
+
+@sources.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+def check(*, file: Path | None) -> None:
+    """Check the sources file FILE, and whether its secrets are on this machine.
+
+    Without FILE, the one that CODELODE_SOURCES names is checked. No cluster and no code host is
+    asked: `codelode sources plan` does that.
+
+    \b
+    Examples:
+      codelode sources check
+      codelode sources check ./sources.yaml
+    """
+    from codelode import sources as declared
+
+    connections = declared.read(file or _file())
+    click.echo(printing.table(_CHECKED, map(_checked, connections)))
+    missing = [line for one in connections for line in _missing(one)]
+    for line in missing:
+        printing.complain(line)
+    if missing:
+        raise click.exceptions.Exit(2)
+
+
+@sources.command()
+def schema() -> None:
+    """Print the JSON schema of the sources file, with which editors complete and check it.
+
+    \b
+    Example:
+      codelode sources schema > sources.schema.json
+      and in the first line of the file: # yaml-language-server: $schema=sources.schema.json
+    """
+    from codelode.sources_schema import schema as made
+
+    click.echo(json.dumps(made(), indent=2))
+
+
+@sources.command("list")
+@json_option
+@server_option
+def list_(*, client: Client, as_json: bool) -> None:
+    """List the connections: when they were last listed, what was done then, and what is wrong.
+
+    \b
+    Examples:
+      codelode sources list
+      codelode sources list --json | jq '.sources[].error'
+    """
+    found = client.sources()
+    if as_json:
+        click.echo(printing.to_json(asdict(found)))
+        return
+    if found.sources:
+        click.echo(printing.table(_COLUMNS, map(_row, found.sources)))
+    else:
+        printing.note("the repositories of no connection are followed: see CODELODE_SOURCES")
+    for line in (line for one in found.sources for line in _remarks(one)):
+        click.echo(printing.plain(line))
+    if found.problem:
+        click.echo(printing.plain(f"problem: {found.problem}"))
+
+
+@sources.command()
+@click.argument("connection", required=False)
+@server_option
+def plan(*, client: Client, connection: str | None) -> None:
+    """Say what a sync of CONNECTION, or of all connections, would do now, without doing it.
+
+    The workers list the repositories for this.
+    """
+    _asked(client, connection, "plan", _is_planned)
+
+
+@sources.command()
+@click.argument("connection", required=False)
+@click.option("--wait", is_flag=True, help="Wait until it is done, and print what was done.")
+@click.option(
+    "--yes", is_flag=True, help="Remove repositories also if they are so many that it needs a yes."
+)
+@server_option
+def sync(*, client: Client, connection: str | None, wait: bool, yes: bool) -> None:
+    """List the repositories of CONNECTION, or of all connections, and follow what changed there.
+
+    The command returns at once; `codelode sources list` shows the result.
+    """
+    mode = "confirm" if yes else "sync"
+    if wait:
+        _asked(client, connection, mode, _is_synced)
+        return
+    names = client.sync_sources(connection, mode=mode)
+    printing.note(f"listing the repositories of {', '.join(names)}")
+
+
+def _file() -> Path:
+    from codelode.environment import variable
+    from codelode.errors import InvalidSettings
+
+    if not (path := variable("CODELODE_SOURCES")):
+        raise InvalidSettings("name a file, or set CODELODE_SOURCES")
+    return Path(path).expanduser()
+
+
+def _checked(one: Connection) -> tuple[object, ...]:
+    place = f"{one.url}/{one.organisation}".rstrip("/") or counted(len(one.urls), "URL")
+    given = (one.repositories, one.permissions, one.webhook_secret)
+    return one.name, one.kind, place, *("yes" if one else "no" for one in given)
+
+
+def _missing(one: Connection) -> Iterator[str]:
+    """Yield what is wrong with the secrets of a connection."""
+    from codelode.errors import InvalidSettings
+
+    secrets: tuple[Secret | None, ...] = (one.token, one.webhook_secret)
+    for secret in filter(None, secrets):
+        try:
+            secret.value()
+        except InvalidSettings as exc:
+            yield f"{one.name}: {exc}"
+
+
+def _asked(
+    client: Client, connection: str | None, mode: str, is_done: Callable[[Source, Source], bool]
+) -> None:
+    """Have connections listed, wait for each, and print what is done with their repositories."""
+    before = {one.connection: one for one in client.sources().sources}
+    for name in client.sync_sources(connection, mode=mode):
+        for line in _told(_awaited(client, before[name], is_done)):
+            click.echo(printing.plain(line))
+
+
+def _awaited(client: Client, before: Source, is_done: Callable[[Source, Source], bool]) -> Source:
+    while True:
+        now = {one.connection: one for one in client.sources().sources}.get(before.connection)
+        if now is None:
+            raise click.ClickException(f"the connection {before.connection} was dropped meanwhile")
+        if is_done(before, now):
+            return now
+        time.sleep(_POLL_S)
+
+
+def _is_planned(before: Source, now: Source) -> bool:
+    """Return whether a plan was made, or a sync, which also says what there was to do."""
+    return now.planned_at > before.planned_at or _is_synced(before, now)
+
+
+def _is_synced(before: Source, now: Source) -> bool:
+    return now.attempted_at > before.attempted_at
+
+
+def _told(one: Source) -> Iterator[str]:
+    """Yield what is done with each repository, and how many there are of each kind."""
+    if one.error:
+        yield f"{one.connection}: {one.error}"
+        return
+    for change in one.changes:
+        yield f"{change.action:9} {change.repository}  ({change.reason})"
+    counts = Counter(change.action for change in one.changes)
+    done = ", ".join(f"{number} {action}" for action, number in counts.items()) or "nothing to do"
+    yield f"{one.connection}: {counted(one.listed, 'repository')} listed, {done}"
+    if one.waiting:
+        yield f"{one.connection}: {one.waiting}"
+
+
+def _row(one: Source) -> tuple[object, ...]:
+    at = printing.moment(one.synced_at) if one.synced_at else "never"
+    return one.connection, one.kind, one.prefix, at, one.listed, one.repositories, one.requests
+
+
+def _remarks(one: Source) -> Iterator[str]:
+    if one.error:
+        yield f"{one.connection}: the attempt at {printing.moment(one.attempted_at)} failed: " + (
+            one.error
+        )
+    if one.waiting:
+        yield f"{one.connection}: {one.waiting}"
+    for change in one.changes:
+        if change.action in ("conflict", "miss"):
+            yield f"{one.connection}: {change.action} {change.repository}: {change.reason}"
+    if one.is_due:
+        yield f"{one.connection}: a listing is due or going on"

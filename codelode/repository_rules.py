@@ -1,0 +1,134 @@
+"""Select the repositories of a code host, by the rules of a connection in the sources file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import yaml
+
+from codelode.access import Label
+from codelode.declarations import Wrong, flag, items, line, size_bytes, text, texts, time_s
+from codelode.repository_globs import matcher, problem
+
+FIELDS = (
+    *("include", "exclude", "topics", "visibility", "forks", "archived", "max_size"),
+    *("label", "every", "grace"),
+)
+
+
+class HostVisibility(StrEnum):
+    """The circles to which code hosts show a repository."""
+
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    PRIVATE = "private"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A repository as its code host lists it."""
+
+    id: str  # of the host; stays the same when the repository is renamed or moved
+    name: str  # with its owner: "acme/app"
+    url: str  # for git, without credentials
+    is_fork: bool = False
+    is_archived: bool = False
+    is_empty: bool = False  # has no commits
+    size_bytes: int = 0  # 0: the host does not say
+    topics: tuple[str, ...] = ()
+    visibility: HostVisibility = HostVisibility.PRIVATE
+    pushed: str = ""  # differs after each push; empty: the host does not say
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryRules:
+    """Says which repositories of a connection are followed, and how.
+
+    A rule that is left out leaves out nothing. Names and topics are compared without case, as code
+    hosts do.
+    """
+
+    include: tuple[str, ...] = ()  # globs over names at the host, one of which must match
+    exclude: tuple[str, ...] = ()  # none of these may match
+    topics: tuple[str, ...] = ()  # one of these is required
+    visibility: tuple[HostVisibility, ...] = ()  # one of these is required
+    forks: bool = True
+    archived: bool = True
+    max_size_bytes: int = 0  # 0: any
+    label: Label | None = None  # of repositories that are registered
+    every_s: int = 3_600  # between two listings
+    grace_s: int = 7 * 86_400  # for which a repository stays that the host no longer lists
+
+    def left_out_because(self, one: Listed) -> str:
+        """Return why a repository is not followed; empty: it is."""
+        name = one.name.lower()
+        if self.include and not matcher(_lower(self.include))(name):
+            return "no glob of include matches"
+        if self.exclude and matcher(_lower(self.exclude))(name):
+            return "a glob of exclude matches"
+        if self.topics and not {*_lower(self.topics)} & {*_lower(one.topics)}:
+            return "it has none of the topics"
+        return self._kind_left_out(one)
+
+    def _kind_left_out(self, one: Listed) -> str:
+        if self.visibility and one.visibility not in self.visibility:
+            return f"it is {one.visibility}"
+        if one.is_fork and not self.forks:
+            return "it is a fork"
+        if one.is_archived and not self.archived:
+            return "it is archived"
+        if self.max_size_bytes and one.size_bytes > self.max_size_bytes:
+            return f"it has {one.size_bytes / 10**6:,.0f} MB"
+        return "it has no commits yet" if one.is_empty else ""
+
+
+def parsed(node: yaml.Node) -> RepositoryRules:
+    """Return the rules that a node of the sources file declares. Raises Wrong."""
+    fields = dict(items(node, "repositories", known=FIELDS))
+    usual = RepositoryRules()
+    return RepositoryRules(
+        include=_globs(fields.get("include"), "include"),
+        exclude=_globs(fields.get("exclude"), "exclude"),
+        topics=_topics(fields.get("topics")),
+        visibility=_visibility(fields.get("visibility")),
+        forks=flag(fields["forks"]) if "forks" in fields else usual.forks,
+        archived=flag(fields["archived"]) if "archived" in fields else usual.archived,
+        max_size_bytes=size_bytes(fields["max_size"]) if "max_size" in fields else 0,
+        label=_label(fields.get("label")),
+        every_s=time_s(fields["every"]) if "every" in fields else usual.every_s,
+        grace_s=time_s(fields["grace"]) if "grace" in fields else usual.grace_s,
+    )
+
+
+def _lower(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(str.lower, words))
+
+
+def _globs(node: yaml.Node | None, field: str) -> tuple[str, ...]:
+    if node is None:
+        return ()
+    found = texts(node, f'{field} must be a list of globs: ["acme/*"]')
+    if wrong := problem(found):
+        raise Wrong(line(node), f"{field} {wrong}")
+    return found
+
+
+def _topics(node: yaml.Node | None) -> tuple[str, ...]:
+    return () if node is None else texts(node, "topics must be a list: [production]")
+
+
+def _visibility(node: yaml.Node | None) -> tuple[HostVisibility, ...]:
+    form = f"visibility must be a list of {', '.join(HostVisibility)}"
+    found = () if node is None else texts(node, form)
+    if node is not None and not {*found} <= {*HostVisibility}:
+        raise Wrong(line(node), form)
+    return tuple(map(HostVisibility, found))
+
+
+def _label(node: yaml.Node | None) -> Label | None:
+    if node is None:
+        return None
+    if (found := text(node)) not in tuple(Label):
+        raise Wrong(line(node), f"there is no label {found!r}; there are: {', '.join(Label)}")
+    return Label(found)

@@ -1,0 +1,141 @@
+"""Represent what is known of the repositories of a connection, and the state of following them.
+
+The write side lists the repositories of code hosts and stores what it found; the read side shows
+it, and asks for another listing.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+#: Longest time after a failed attempt until the next one, seconds.
+RETRY_S = 300
+
+#: Most changes of one attempt that are kept to be shown.
+MAX_CHANGES = 1_000
+
+
+class Mode(StrEnum):
+    """The kinds of requests; each includes the ones before it."""
+
+    PLAN = "plan"  # list, and say what a sync would do
+    SYNC = "sync"  # list, and do it
+    CONFIRM = "confirm"  # and also remove what waits for a confirmation
+
+    @property
+    def rank(self) -> str:
+        """Return the digit with which requests of this mode begin."""
+        return str(tuple(Mode).index(self))
+
+    @classmethod
+    def of(cls, request: str) -> Mode:
+        """Return the mode of a request, as `SourceStates.want` stores it."""
+        return tuple(cls)[int(request[:1] or Mode.SYNC.rank)]
+
+
+class Action(StrEnum):
+    """The kinds of changes."""
+
+    REGISTER = "register"  # it is new
+    ADOPT = "adopt"  # it was registered by hand, and is followed from now on
+    RENAME = "rename"  # it is registered under its new name; the old one leaves after that is done
+    MOVE = "move"  # it has another URL, and keeps its name
+    UPDATE = "update"  # it is indexed again
+    REMOVE = "remove"
+    MISS = "miss"  # the host does not list it; it stays for the time of grace
+    KEEP = "keep"  # there is nothing to do
+    WAIT = "wait"  # it would be removed, with so many others that somebody must confirm it
+    CONFLICT = "conflict"  # its name belongs to another repository
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Says what is done with one repository, and why."""
+
+    action: Action
+    repository: str  # its name here
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A repository that is followed: which one it is at the host, and which one here."""
+
+    id: str  # of the host
+    listed: str  # its name at the host
+    name: str  # its name here
+    url: str
+    pushed: str = ""  # as the host said when it was last indexed because of that
+    run_at: float = 0.0  # when runs of it were last started
+    missing_since: float = 0.0  # 0: the host lists it
+    replaces: tuple[str, ...] = ()  # former names, whose index leaves when this one is done
+
+
+def packed(known: Iterable[Known]) -> bytes:
+    """Return the bytes to store."""
+    rows = [asdict(one) for one in known]
+    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
+
+
+def unpacked(stored: bytes) -> tuple[Known, ...]:
+    """Return what `packed` made into bytes."""
+    rows = json.loads(zlib.decompress(stored))
+    return tuple(Known(**{**row, "replaces": tuple(row["replaces"])}) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDeclaration:
+    """Holds what the sources file says about a connection whose repositories are followed."""
+
+    name: str
+    kind: str
+    prefix: str  # addresses of its repositories begin with it; for a folder, its path
+    every_s: int
+    rules: str  # digest of its rules
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOutcome:
+    """Holds what the last attempts to list the repositories of a connection gave.
+
+    Times are seconds since the epoch. `changes` are those of the last attempt or plan.
+    """
+
+    synced_at: float = 0.0  # when the last successful attempt began
+    attempted_at: float = 0.0
+    planned_at: float = 0.0  # when the last plan was made that did nothing
+    error: str = ""  # of the last attempt
+    waiting: str = ""  # why repositories that would be removed wait for a confirmation
+    listed: int = 0  # repositories that the host lists
+    repositories: int = 0  # that are followed
+    replaced: int = 0  # former names that are still indexed
+    requests: int = 0  # of the last attempt
+    changes: tuple[Change, ...] = ()  # at most MAX_CHANGES
+    rules: str = ""  # digest of the rules of the last attempt
+    wanted: str = ""  # the request that the last attempt answers
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """A connection whose repositories are followed, as all processes know it."""
+
+    declared: SourceDeclaration
+    outcome: SourceOutcome = SourceOutcome()
+    wanted: str = ""  # the last request
+
+    @property
+    def mode(self) -> Mode:
+        """Return what the next attempt is to do."""
+        return Mode.of(self.wanted) if self.wanted != self.outcome.wanted else Mode.SYNC
+
+    def is_due(self, now: float) -> bool:
+        """Return whether the repositories are to be listed now."""
+        every_s = self.declared.every_s
+        if self.outcome.error:
+            every_s = min(every_s, RETRY_S)
+        is_asked = self.wanted != self.outcome.wanted or self.declared.rules != self.outcome.rules
+        return is_asked or now - self.outcome.attempted_at >= every_s

@@ -1,0 +1,88 @@
+"""Make the JSON schema of the sources file, for editors. The parser decides what is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codelode.access import Label
+from codelode.repository_rules import HostVisibility
+from codelode.sources import FIELDS, HostKind
+
+_TIME = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$", "examples": ["5m", "24h"]}
+#: The fields that connections of a kind need besides those that only some kinds have.
+_NEEDED = {HostKind.GITHUB: ("organisation",), HostKind.GITEA: ("url",)}
+
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_FLAG = {"type": "boolean"}
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema, in the form of draft 2020-12."""
+    connections = [_connection(kind) for kind in HostKind]
+    listed = {"type": "array", "items": {"oneOf": connections}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Sources of codelode",
+        **_object({"connections": listed}),
+    }
+
+
+def _connection(kind: HostKind) -> dict[str, Any]:
+    """Return the schema of the connections of a kind."""
+    fields = {name: _FIELDS[name] for name in FIELDS[kind]}
+    needed = [name for name in fields if name in ("token", "urls", "path", *_NEEDED.get(kind, ()))]
+    own = {"name": _NAME, "kind": {"const": kind.value}}
+    return _object({**own, **fields}, required=("name", "kind", *needed))
+
+
+def _object(properties: dict[str, Any], *, required: tuple[str, ...] = ()) -> dict[str, Any]:
+    found = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**found, "required": list(required)} if required else found
+
+
+def _described(schema: dict[str, Any], text: str) -> dict[str, Any]:
+    return {**schema, "description": text}
+
+
+_NAME = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,31}$"}
+_SECRET = {
+    "oneOf": [
+        _object({name: {"type": "string"}}, required=(name,)) for name in ("env", "file")
+    ]
+}  # fmt: skip
+_PERMISSIONS = _object(
+    {
+        "every": _described(_TIME, "How often they are read."),
+        "max_age": _described(_TIME, "Older ones are not believed."),
+        "emails": _described(_FLAG, "Match verified e-mail addresses."),
+        "claim": _described({"type": "string"}, "Claim of tokens with the id of the account."),
+    }
+)
+_REPOSITORIES = _object(
+    {
+        "include": _described(_TEXTS, "Globs over names, one of which must match."),
+        "exclude": _described(_TEXTS, "Globs over names, none of which may match."),
+        "topics": _described(_TEXTS, "Topics, one of which is required."),
+        "visibility": _described(
+            {"type": "array", "items": {"enum": [*HostVisibility]}}, "One of these is required."
+        ),
+        "forks": _described(_FLAG, "Whether forks are followed; the default is true."),
+        "archived": _described(_FLAG, "Whether archived ones are followed; the default is true."),
+        "max_size": _described(
+            {"type": "string", "pattern": "^[0-9]{1,6}(MB|GB)$"}, "Leave out larger ones."
+        ),
+        "label": _described({"enum": [*Label]}, "Who sees the repositories."),
+        "every": _described(_TIME, "How often they are listed; the default is 1h."),
+        "grace": _described(_TIME, "How long one stays that is not listed; the default is 7d."),
+    }
+)
+_FIELDS: dict[str, Any] = {
+    "url": _described({"type": "string", "format": "uri"}, "The address of the host."),
+    "organisation": _described({"type": "string"}, "An organisation, a group, or an owner."),
+    "token": _described(_SECRET, "Where the token is; it is never in this file."),
+    "webhook_secret": _described(_SECRET, "Where the secret of the webhooks is."),
+    "permissions": _described(_PERMISSIONS, "Let the host decide who sees its repositories."),
+    "repositories": _described(_REPOSITORIES, "Follow the repositories."),
+    "urls": _described(_TEXTS, "URLs of repositories."),
+    "path": _described({"type": "string"}, "A folder that holds repositories."),
+}

@@ -1,0 +1,97 @@
+"""Show the connections whose repositories are followed, and have them listed.
+
+For admins who see every repository.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from codelode.access import Principal
+from codelode.errors import Denied, InvalidQuery, NotFound
+from codelode.repository_sources import Mode, SourceState
+from gateway.service.audit import note
+from gateway.service.capabilities import permitted
+from gateway.service.catalog import unknown
+from gateway.service.dependencies import Dependencies
+from gateway.service.results import Source, SourceChange, Sources
+
+NONE = (
+    "no connection has its repositories followed: declare one with `repositories:` in the file "
+    "that CODELODE_SOURCES names"
+)
+
+
+@permitted
+async def sources(dependencies: Dependencies, principal: Principal) -> Sources:
+    """Return the state of each connection whose repositories are followed, by name."""
+    _require_everything(principal)
+    return await asyncio.to_thread(_sources, dependencies)
+
+
+@permitted
+async def sync_sources(
+    dependencies: Dependencies, principal: Principal, connection: str = "", mode: str = ""
+) -> tuple[str, ...]:
+    """Have the repositories of a connection, or of all, listed now; return which, at once.
+
+    Raises NotFound and InvalidQuery. A job that is lost is sent again, because the connection stays
+    due.
+    """
+    _require_everything(principal)
+    note(connection=connection[:100], mode=mode[:100])
+    return await asyncio.to_thread(_sync, dependencies, connection, _mode(mode))
+
+
+def _require_everything(principal: Principal) -> None:
+    """Raise Denied for admins with bounds: a connection brings repositories outside of them."""
+    if not principal.visible.is_everything:
+        raise Denied(
+            "the sources bring repositories of any name; ask an admin whose key has no globs"
+        )
+
+
+def _mode(mode: str) -> Mode:
+    if mode and mode not in tuple(Mode):
+        raise InvalidQuery("mode", unknown("mode", mode, tuple(Mode)))
+    return Mode(mode) if mode else Mode.SYNC
+
+
+def _sources(dependencies: Dependencies) -> Sources:
+    states = dependencies.sources.states()
+    return Sources(tuple(map(_shown, states)), dependencies.permissions.problem())
+
+
+def _sync(dependencies: Dependencies, connection: str, mode: Mode) -> tuple[str, ...]:
+    known = [state.declared.name for state in dependencies.sources.states()]
+    if not known:
+        raise NotFound(NONE)
+    if connection and connection not in known:
+        raise NotFound(unknown("connection", connection, known))
+    names = (connection,) if connection else tuple(known)
+    for name in names:
+        dependencies.sources.want(name, mode)
+        dependencies.jobs.read_source(name)
+    return names
+
+
+def _shown(state: SourceState) -> Source:
+    declared, outcome = state.declared, state.outcome
+    changes = (SourceChange(one.action, one.repository, one.reason) for one in outcome.changes)
+    return Source(
+        connection=declared.name,
+        kind=declared.kind,
+        prefix=declared.prefix,
+        every_s=declared.every_s,
+        synced_at=outcome.synced_at,
+        attempted_at=outcome.attempted_at,
+        planned_at=outcome.planned_at,
+        listed=outcome.listed,
+        repositories=outcome.repositories,
+        requests=outcome.requests,
+        error=outcome.error,
+        waiting=outcome.waiting,
+        changes=tuple(changes),
+        is_due=state.is_due(time.time()),
+    )

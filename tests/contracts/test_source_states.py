@@ -1,0 +1,101 @@
+"""The contract of the port SourceStates, over every implementation.
+
+What it shares with PermissionStates is tested there: one owner at a time, and what is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from codelode.backends.memory.sources import MemorySourceStates
+from codelode.backends.redis.sources import RedisSourceStates
+from codelode.repository_sources import (
+    Action,
+    Change,
+    Known,
+    Mode,
+    SourceDeclaration,
+    SourceOutcome,
+    SourceState,
+    packed,
+)
+
+DECLARED = SourceDeclaration("work", "gitea", "git.example/", 300, "rules")
+KNOWN = (Known("1", "acme/app", "app", "https://git.example/acme/app", "t", 1.5, 0.0, ("old",)),)
+CHANGES = (Change(Action.RENAME, "app", "was old"),)
+OUTCOME = SourceOutcome(100.5, 101.5, changes=CHANGES, repositories=1, rules="rules")
+
+
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
+def states(request):
+    if request.param == "memory":
+        return MemorySourceStates()
+    return RedisSourceStates(request.getfixturevalue("redis"))
+
+
+def finish(states, outcome=OUTCOME, known=KNOWN):
+    assert states.hold("work", "me", for_s=60)
+    assert states.finish("work", "me", outcome, None if known is None else packed(known))
+    states.release("work", "me")
+
+
+def only(states):
+    (state,) = states.states()
+    return state
+
+
+def test_an_outcome_and_repositories_come_back_as_they_were_stored(states):
+    states.declare([DECLARED])
+    assert only(states) == SourceState(DECLARED)
+    assert states.known("work") == ()
+    finish(states)
+
+    assert only(states) == SourceState(DECLARED, OUTCOME)
+    assert states.known("work") == KNOWN
+    finish(states, replace(OUTCOME, error="host is down"), None)
+    assert states.known("work") == KNOWN
+
+
+def test_a_connection_that_moved_is_another_one(states):
+    states.declare([DECLARED])
+    finish(states)
+    states.declare([replace(DECLARED, rules="other", every_s=7)])
+    assert states.known("work") == KNOWN
+
+    states.declare([replace(DECLARED, prefix="git.example/other/")])
+    assert (states.known("work"), only(states).outcome) == ((), SourceOutcome())
+
+
+def test_it_is_due_by_time_by_its_rules_after_an_error_and_when_it_is_asked_for(states):
+    states.declare([DECLARED])
+    assert only(states).is_due(0.0)
+    finish(states)
+    state = only(states)
+    assert [state.is_due(101.5 + after) for after in (1, 299, 300)] == [False, False, True]
+    rare = replace(state.declared, every_s=9_999)
+    failed = replace(state.outcome, error="down")
+    assert not SourceState(rare, state.outcome).is_due(500.0)
+    assert SourceState(rare, failed).is_due(500.0)
+    assert SourceState(replace(rare, rules="new"), state.outcome).is_due(102.0)
+
+    states.want("work", Mode.PLAN)
+    assert (only(states).is_due(102.0), only(states).mode) == (True, Mode.PLAN)
+    finish(states, replace(OUTCOME, wanted=only(states).wanted))
+    assert (only(states).is_due(102.0), only(states).mode) == (False, Mode.SYNC)
+
+
+def test_a_request_that_waits_is_not_weakened_by_a_later_one(states):
+    states.declare([DECLARED])
+    finish(states)
+    states.want("work", Mode.PLAN)
+    states.want("work", Mode.CONFIRM)
+    asked = only(states).wanted
+    states.want("work", Mode.SYNC)
+
+    assert only(states).mode is Mode.CONFIRM
+    assert only(states).wanted != asked
+    finish(states, replace(OUTCOME, wanted=only(states).wanted))
+    states.want("work", Mode.PLAN)
+    assert only(states).mode is Mode.PLAN

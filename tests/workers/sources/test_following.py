@@ -1,0 +1,363 @@
+"""What becomes of the catalog when the repositories of hosts are followed."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+import structlog
+
+from codelode.access import EVERYTHING, Label
+from codelode.backends.memory.ledger import MemoryLedger
+from codelode.backends.memory.sources import MemorySourceStates
+from codelode.errors import Unavailable
+from codelode.ledger import FileManifest
+from codelode.model import DEFAULT_REF, RefName, RepositoryName, Revision, RunState
+from codelode.repository_sources import Action, Mode
+from tests.hosts import TOKEN, GitHub, GitLab
+from workers.sources import github as github_
+from workers.sources import gitlab as gitlab_
+from workers.sources import http
+from workers.sources.following import SourceSync
+
+NOW = 50_000.0
+
+
+class Sent:
+    """The outbox as a list of what was sent."""
+
+    def __init__(self, ledger):
+        self.ledger = ledger
+        self.forgotten = []
+        self.runs = []
+        self.is_away = False
+
+    def pull(self, run, *, is_late=False):
+        if self.is_away:
+            raise Unavailable("the job broker does not answer")
+        assert is_late
+        self.runs.append(run)
+
+    def forget(self, name):
+        self.forgotten.append(name)
+
+
+class World:
+    """A sources file with one connection, a catalog, and a clock that tests move."""
+
+    def __init__(self, folder, text):
+        self.path, self.now = folder / "sources.yaml", NOW
+        (folder / "token").write_text(TOKEN)
+        self.path.write_text(text.replace("TOKEN", f"{{file: {folder / 'token'}}}"))
+        self.ledger, self.states = MemoryLedger(), MemorySourceStates()
+        self.outbox = Sent(self.ledger)
+        self.sync = self.worker()
+
+    def worker(self):
+        given = (str(self.path), self.states, self.ledger)
+        return SourceSync(*given, local_paths="owned", now=lambda: self.now)
+
+    def run(self, mode=None, *, after=3_600):
+        """List once, as the workers do when it is due."""
+        self.now += after
+        if mode:
+            self.sync.due()
+            self.states.want("work", mode)
+        assert self.sync.due() == ("work",)
+        with structlog.testing.capture_logs() as self.logged:
+            self.sync.run("work", self.outbox)
+        return self.outcome
+
+    def done(self):
+        """Complete the runs that were sent, and return their repositories and refs."""
+        runs, self.outbox.runs = self.outbox.runs, []
+        for run in runs:
+            ref = RefName("main") if run.ref == DEFAULT_REF else run.ref
+            manifest = FileManifest(Revision("a" * 40), (), makes_default=run.ref == DEFAULT_REF)
+            self.ledger.plan(run.id, manifest, ref=ref, fingerprint="f")
+        return [(run.repository, run.ref) for run in runs]
+
+    @property
+    def outcome(self):
+        (state,) = self.states.states()
+        return state.outcome
+
+    def told(self):
+        return {(one.action, one.repository) for one in self.outcome.changes}
+
+
+def connection(kind, url, rules="{}"):
+    return (
+        f"connections:\n  - name: work\n    kind: {kind}\n    url: {url}\n"
+        f"    organisation: acme\n    token: TOKEN\n    repositories: {rules}\n"
+    )
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Pauses that a host does not ask for take no time, and pages are small."""
+    for module in (github_, gitlab_):
+        monkeypatch.setitem(module._PAGE, "per_page", 2)
+    monkeypatch.setattr(http, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("random.random", lambda: 0.0)
+
+
+@pytest.fixture
+def github():
+    server = GitHub()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def world(tmp_path, github):
+    return World(tmp_path, connection("github", github.url, "{every: 1h, grace: 2h}"))
+
+
+NAMES = {"acme/secret", "acme/tools", "acme/open", "acme/inner"}
+
+
+def test_all_pages_are_registered_and_their_runs_come_last(world, github):
+    outcome = world.run()
+
+    assert set(world.ledger.names()) == NAMES
+    assert world.told() == {(Action.REGISTER, name) for name in NAMES}
+    assert (outcome.listed, outcome.repositories, outcome.requests) == (4, 4, 2)
+    assert world.ledger.get(RepositoryName("acme/open")).url == f"{github.url}/acme/open.git"
+    assert {name for name, _ in world.done()} == NAMES
+    assert [one for one in world.logged if one["event"] == "repositories_listed"]
+
+
+def test_an_unchanged_organisation_costs_a_request_per_page_and_no_run(world, github):
+    world.run()
+    world.done()
+    outcome = world.run()
+
+    assert (outcome.requests, outcome.changes, world.outbox.runs) == (2, (), [])
+    assert github.unchanged == 1  # the last page is full, so it may have got a next one
+    github.details[13] = {"pushed_at": "2026-11-02T00:00:00Z"}
+    world.run()
+    assert world.done() == [("acme/open", DEFAULT_REF)]
+
+
+def test_github_says_what_its_repositories_are(world, github):
+    github.details[11] = {"fork": True, "size": 2_000, "topics": ["web"]}
+    github.details[12] = {"archived": True}
+    world.path.write_text(
+        world.path.read_text().replace("every: 1h", "forks: false, archived: false")
+    )
+    world.run()
+    assert set(world.ledger.names()) == {"acme/open", "acme/inner"}
+
+    world.path.write_text(world.path.read_text().replace("forks: false", "visibility: [public]"))
+    world.run(after=0)
+    assert world.told() == {(Action.REMOVE, "acme/inner")}
+
+
+def test_a_changed_file_is_followed_at_once_and_a_wrong_one_changes_nothing(world):
+    world.run()
+    good = world.path.read_text()
+    world.path.write_text(good.replace("grace: 2h", "grace: soon"))
+    assert world.sync.due() == ()
+    world.path.write_text(good.replace("grace: 2h", "grace: 2h, exclude: [acme/tools]"))
+
+    world.run(after=0)
+    assert world.told() == {(Action.REMOVE, "acme/tools")}
+    assert world.outbox.forgotten == ["acme/tools"]
+
+
+def test_a_renamed_repository_keeps_its_label_patterns_and_refs_and_then_its_old_name_leaves(
+    world, github
+):
+    world.run()
+    world.done()
+    old, new = RepositoryName("acme/open"), RepositoryName("acme/wide")
+    world.ledger.set_label(old, Label.PUBLIC)
+    world.ledger.set_patterns(old, exclude=["docs/"])
+    world.outbox.runs.append(world.ledger.create(old, RefName("next")))
+    world.done()
+    github.repositories[13] = ("wide", "PUBLIC", [])
+
+    world.run()
+    assert world.told() == {(Action.RENAME, new)}
+    found = world.ledger.get(new)
+    assert (found.label, found.patterns.exclude) == (Label.PUBLIC, ("docs/",))
+    assert world.ledger.get(old) is not None
+    assert world.sync.due() == ("work",)
+    world.sync.run("work", world.outbox)  # it is not indexed yet
+    assert world.ledger.get(old) is not None
+
+    assert set(world.done()) == {(new, DEFAULT_REF)}  # the other ref waits for that
+    world.sync.run("work", world.outbox)
+    assert (world.ledger.get(old), world.outbox.forgotten) == (None, [old])
+    assert world.sync.due() == ()
+    assert {ref.ref for ref in world.ledger.refs(new)} == {"main"}
+    assert len([run for run in world.ledger.recent(EVERYTHING) if run.repository == new]) == 2
+
+
+def test_a_deleted_repository_leaves_after_the_time_of_grace(world, github):
+    world.run()
+    del github.repositories[13]
+    world.run()
+    assert world.told() == {(Action.MISS, "acme/open")}
+    world.run()
+    assert world.ledger.get(RepositoryName("acme/open")) is not None
+
+    world.run()
+    assert world.told() == {(Action.REMOVE, "acme/open")}
+    assert world.outbox.forgotten == ["acme/open"]
+    assert world.run().changes == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ((401, {}, {"message": "Bad credentials"}), "401 (Bad credentials)"),
+        ((404, {}, {"message": "Not Found"}), "404"),
+        ((500, {}, b""), "500"),
+        ((200, {}, {"not": "a list"}), "something else than a list"),
+        ((200, {}, [{"id": 1}]), "unknown form"),
+        ((429, {"Retry-After": "900"}, b""), "asks to wait for 900 s"),
+    ],
+)
+def test_a_host_that_cannot_be_read_changes_nothing_and_is_reported(world, github, answer, error):
+    world.run()
+    github.always = answer
+    outcome = world.run()
+
+    assert error in outcome.error
+    assert (outcome.repositories, set(world.ledger.names())) == (4, NAMES)
+    assert world.outbox.forgotten == []
+    github.always = None
+    assert world.run(after=300).error == ""
+
+
+def test_a_listing_that_breaks_off_half_way_changes_nothing(world, github):
+    world.run()
+    full = (200, {"Link": f'<{github.url}/api/v3/orgs/acme/repos?page=2>; rel="next"'}, [])
+    github.answers = [full, *[(502, {}, b"")] * http.ATTEMPTS]
+
+    assert "502" in world.run().error
+    assert set(world.ledger.names()) == NAMES
+
+
+def test_a_missing_token_is_named_and_never_shown(world, tmp_path):
+    world.run()
+    (tmp_path / "token").unlink()
+
+    outcome = world.run()
+    assert str(tmp_path / "token") in outcome.error
+    assert TOKEN not in repr((outcome, world.logged, world.states.known("work")))
+
+
+def test_a_plan_says_what_a_sync_would_do_and_does_nothing(world):
+    outcome = world.run(Mode.PLAN)
+
+    assert world.told() == {(Action.REGISTER, name) for name in NAMES}
+    assert (outcome.planned_at, outcome.synced_at, world.ledger.names()) == (NOW + 3_600, 0.0, ())
+    world.run(after=0)
+    assert set(world.ledger.names()) == NAMES
+
+
+def test_many_removals_wait_for_a_confirmation(world, github):
+    for id in range(100, 110):
+        github.repositories[id] = (f"r{id}", "PUBLIC", [])
+    world.run()
+    world.path.write_text(world.path.read_text().replace("every: 1h", "exclude: [acme/r*]"))
+
+    assert "10 of 14 repositories" in world.run(after=0).waiting
+    assert len(world.ledger.names()) == 14
+    assert world.run(Mode.CONFIRM).waiting == ""
+    assert set(world.ledger.names()) == NAMES
+
+
+def test_a_worker_that_dies_after_registering_leaves_nothing_that_the_next_one_does_not_find(
+    world,
+):
+    world.outbox.is_away = True
+    assert "does not answer" in world.run().error
+    assert len(world.ledger.names()) == 1
+    world.outbox.is_away = False
+
+    world.sync = world.worker()
+    assert world.run(after=300).repositories == 4
+    assert {action for action, _ in world.told()} == {Action.REGISTER, Action.ADOPT}
+
+
+def test_a_run_that_failed_is_repeated(world):
+    world.run()
+    world.done()
+    failed = world.ledger.create(RepositoryName("acme/open"), DEFAULT_REF)
+    world.ledger.end(failed.id, RunState.FAILED, "the host was away")
+
+    world.run()
+    assert world.told() == {(Action.UPDATE, "acme/open")}
+
+
+def test_only_one_worker_at_a_time_works_on_a_connection(world):
+    world.sync.due()
+    assert world.states.hold("work", "another", for_s=60)
+    world.sync.run("work", world.outbox)
+
+    assert world.ledger.names() == ()
+
+
+def test_a_label_of_the_rules_is_set_when_a_repository_is_registered(tmp_path, github):
+    rules = "{label: internal, include: [acme/open]}"
+    world = World(tmp_path, connection("github", github.url, rules))
+    world.run()
+
+    assert world.ledger.labels() == {"acme/open": Label.INTERNAL}
+
+
+def test_gitlab_lists_the_projects_of_groups_below_and_none_that_wait_for_deletion(tmp_path):
+    server = GitLab()
+    server.details = {
+        21: {"forked_from_project": {"id": 1}, "topics": ["web"]},
+        22: {"marked_for_deletion_on": "2026-11-01"},
+        24: {"empty_repo": True},
+    }
+    world = World(tmp_path, connection("gitlab", server.url, "{max_size: 5GB}"))
+    try:
+        world.run()
+        assert set(world.ledger.names()) == {"acme/secret"}
+        assert world.outcome.listed == 3
+        server.details[21] = {"statistics": {"repository_size": 6 * 10**9}}
+        world.run()
+        (change,) = world.outcome.changes
+        assert (change.action, change.reason) == (Action.REMOVE, "it has 6,000 MB")
+    finally:
+        server.close()
+
+
+def test_a_list_of_urls_and_a_folder_are_followed_too(tmp_path):
+    for name in ("one", "two"):
+        subprocess.run(["git", "init", "-q", tmp_path / "git" / name], check=True)
+    (tmp_path / "git" / "none").mkdir()
+    text = f"connections:\n  - {{name: work, kind: folder, path: {tmp_path / 'git'}}}\n"
+    world = World(tmp_path, text)
+    world.run()
+    assert set(world.ledger.names()) == {"one", "two"}
+    (tmp_path / "git").rename(tmp_path / "away")
+    assert "cannot list the folder" in world.run().error
+    assert set(world.ledger.names()) == {"one", "two"}
+
+    urls = "[https://h.example/acme/app, https://h.example/acme/app.git, git@h.example:acme/lib]"
+    world = World(tmp_path, f"connections:\n  - {{name: work, kind: urls, urls: {urls}}}\n")
+    world.run()
+    assert set(world.ledger.names()) == {"acme/app", "acme/lib"}
+    assert world.run().repositories == 2
+    assert {action for action, _ in world.told()} == {Action.UPDATE}
+
+
+def test_a_repository_that_is_not_accepted_is_told_and_the_others_go_on(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        subprocess.run(["git", "init", "-q", tmp_path / "git" / name], check=True)
+    (tmp_path / "git" / "one" / ".git" / "objects").rename(tmp_path / "elsewhere")
+    text = f"connections:\n  - {{name: work, kind: folder, path: {tmp_path / 'git'}}}\n"
+    world = World(tmp_path, text)
+    world.run()
+
+    assert set(world.ledger.names()) == {"two"}
+    (refused,) = [one for one in world.outcome.changes if one.action is Action.CONFLICT]
+    assert (refused.repository, "is not a git repository" in refused.reason) == ("one", True)

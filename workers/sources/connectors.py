@@ -1,0 +1,29 @@
+"""List the kinds of code hosts, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from codelode.host_permissions import HostPermissions
+from codelode.repository_rules import Listed
+from codelode.sources import Connection, HostKind
+from workers.sources import gitea, github, gitlab
+from workers.sources.http import Host
+from workers.sources.pages import Pages
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """Reads one kind of host."""
+
+    host: Callable[[Connection, str, Pages], Host]
+    repositories: Callable[[Host, Connection], AsyncIterator[Listed]]
+    permissions: Callable[[Host, Connection], Awaitable[HostPermissions]]
+
+
+CONNECTORS: Mapping[HostKind, Connector] = {
+    HostKind.GITHUB: Connector(github.host, github.repositories, github.permissions),
+    HostKind.GITLAB: Connector(gitlab.host, gitlab.repositories, gitlab.permissions),
+    HostKind.GITEA: Connector(gitea.host, gitea.repositories, gitea.permissions),
+}

@@ -1,0 +1,46 @@
+"""Give git the token of the connection that a repository belongs to.
+
+The token is in the environment of one git process, as a header for the address of the connection
+alone. It is in no argument, URL, or file. Redirects are not followed (`workers.pull.git`).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+
+from codelode.sources import Connection, HostKind
+from workers.sources.declared import SourcesFile
+
+#: The user name that goes with a token as the password, as the documents of the hosts name it.
+_USERS = {HostKind.GITHUB: "x-access-token", HostKind.GITLAB: "oauth2", HostKind.GITEA: "token"}
+
+
+class GitCredentials:
+    """The tokens of the connections whose repositories are followed."""
+
+    def __init__(self, path: str) -> None:
+        self._file = SourcesFile(path)
+
+    def __call__(self, url: str) -> tuple[str, str] | None:
+        """Return the address of the connection of a repository, and the header to send there.
+
+        None: it belongs to no connection with a token whose repositories are followed. Raises
+        InvalidSettings if the token is not where the sources file says.
+        """
+        following = self._file.chosen(lambda one: one.repositories and one.token)
+        owner = _owner(url, following.values())
+        if owner is None:
+            return None
+        pair = f"{_USERS[owner.kind]}:{owner.secret()}".encode()
+        return f"{owner.url}/", f"Authorization: Basic {base64.b64encode(pair).decode()}"
+
+
+def _owner(url: str, connections: Iterable[Connection]) -> Connection | None:
+    """Return the connection with the longest address that the URL is below."""
+    found = [one for one in connections if url.lower().startswith(_address(one))]
+    return max(found, key=lambda one: len(_address(one)), default=None)
+
+
+def _address(connection: Connection) -> str:
+    return f"{connection.url}/{connection.organisation}".lower().rstrip("/") + "/"

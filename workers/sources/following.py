@@ -1,0 +1,311 @@
+"""Follow the repositories of connections: register, rename, index, and remove them as hosts do.
+
+- A listing that fails, for whatever reason, changes nothing and is reported.
+- One worker at a time works on a connection. If it dies half way, the next listing finds what it
+  has registered by the URLs.
+- New and changed repositories are indexed by messages that workers take last, so that runs that
+  somebody waits for go first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+from uuid import uuid4
+
+import structlog
+
+from codelode.access import EVERYTHING
+from codelode.errors import CodelodeError, InvalidQuery
+from codelode.ledger import Ledger
+from codelode.model import DEFAULT_REF, Repository, RepositoryName, Run, RunState
+from codelode.ports import SourceStates
+from codelode.registration import register
+from codelode.repository_rules import Listed, RepositoryRules
+from codelode.repository_sources import (
+    MAX_CHANGES,
+    Action,
+    Change,
+    Known,
+    Mode,
+    SourceDeclaration,
+    SourceOutcome,
+    SourceState,
+    packed,
+)
+from codelode.sources import Connection, HostKind
+from workers.sources import places
+from workers.sources.connectors import CONNECTORS
+from workers.sources.declared import SourcesFile
+from workers.sources.http import Host
+from workers.sources.pages import Pages
+from workers.sources.reading import HOLD_S, asked, while_held
+from workers.sources.reconcile import Here, Plan, Step, changes, known_after, reconcile
+
+log = structlog.get_logger("workers")
+
+#: Runs among which the last one of a repository is looked for: as many as the ledger keeps.
+RUNS_LOOKED_AT = 1_000
+
+
+class Outbox(Protocol):
+    """Sends jobs. Raises Unavailable; what is not sent then, the periodic `reap` task sends."""
+
+    def pull(self, run: Run, *, is_late: bool = False) -> None: ...
+
+    def forget(self, name: RepositoryName) -> None: ...
+
+
+class SourceSync:
+    """Follows the connections in the sources file; an empty path: there are none."""
+
+    def __init__(
+        self,
+        path: str,
+        states: SourceStates,
+        ledger: Ledger,
+        *,
+        local_paths: str = "",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._file = SourcesFile(path)
+        self._states, self._ledger = states, ledger
+        self._local_paths = local_paths
+        self._now = now
+        self._pages = Pages()
+
+    def due(self) -> tuple[str, ...]:
+        """Follow the sources file, and return the connections with something to do now."""
+        known, now = self._followed(), self._now()
+        return tuple(
+            state.declared.name
+            for state in self._states.states()
+            if state.declared.name in known and (state.is_due(now) or state.outcome.replaced)
+        )
+
+    def run(self, name: str, outbox: Outbox) -> None:
+        """Do what is due for a connection, unless another worker does."""
+        connection, owner = self._followed().get(name), uuid4().hex
+        if connection is None or not self._states.hold(name, owner, for_s=HOLD_S):
+            return
+        try:
+            state = next(one for one in self._states.states() if one.declared.name == name)
+            if state.is_due(self._now()):
+                asyncio.run(self._run(connection, state, owner, outbox))
+            elif state.outcome.replaced:
+                self._settle(state, owner, outbox)
+        finally:
+            self._states.release(name, owner)
+
+    def _followed(self) -> Mapping[str, Connection]:
+        """Return the connections to follow; without a file, what is declared stays declared."""
+        known = self._file.chosen(lambda one: one.repositories)
+        if self._file.path is not None and not self._file.problem:
+            self._states.declare([_declared(one) for one in known.values()])
+        return known
+
+    async def _run(
+        self, connection: Connection, state: SourceState, owner: str, outbox: Outbox
+    ) -> None:
+        """List and act while the connection is held, and store what came of it."""
+        counted: list[Host] = []
+        started = self._now()
+        try:
+            working = self._work(connection, state, counted, outbox)
+            outcome, known = await while_held(self._states, connection.name, owner, working)
+        except CodelodeError as exc:
+            outcome, known = replace(state.outcome, attempted_at=started, error=str(exc)), None
+        requests = sum(host.requests for host in counted)
+        outcome = replace(outcome, wanted=state.wanted, requests=requests)
+        self._finish(state, owner, outcome, known)
+
+    def _settle(self, state: SourceState, owner: str, outbox: Outbox) -> None:
+        known = self._states.known(state.declared.name)
+        settled = _Acting(self._ledger, outbox, RepositoryRules()).settled(known)
+        if settled != known:
+            self._finish(state, owner, state.outcome, settled)
+
+    def _finish(
+        self,
+        state: SourceState,
+        owner: str,
+        outcome: SourceOutcome,
+        known: Sequence[Known] | None,
+    ) -> None:
+        if known is not None:
+            replaced = sum(len(one.replaces) for one in known)
+            outcome = replace(outcome, repositories=len(known), replaced=replaced)
+        content = None if known is None else packed(known)
+        is_stored = self._states.finish(state.declared.name, owner, outcome, content)
+        tell = log.warning if outcome.error or outcome.waiting else log.info
+        tell(
+            "repositories_listed",
+            connection=state.declared.name,
+            stored=is_stored,
+            error=outcome.error,
+            waiting=outcome.waiting,
+            listed=outcome.listed,
+            repositories=outcome.repositories,
+            changes=len(outcome.changes),
+            requests=outcome.requests,
+        )
+
+    async def _work(
+        self, connection: Connection, state: SourceState, counted: list[Host], outbox: Outbox
+    ) -> tuple[SourceOutcome, Sequence[Known] | None]:
+        started = self._now()
+        listed = await self._listed(connection, counted)
+        planned = await asyncio.to_thread(self._planned, connection, state, listed)
+        outcome = replace(state.outcome, error="", waiting=planned.waiting, listed=len(listed))
+        if state.mode is Mode.PLAN:
+            return replace(outcome, planned_at=started, changes=_shown(planned.steps)), None
+        steps, known = await asyncio.to_thread(self._acted, connection, planned, outbox)
+        done = replace(outcome, attempted_at=started, synced_at=started, changes=_shown(steps))
+        return replace(done, rules=connection.rules_digest), known
+
+    async def _listed(self, connection: Connection, counted: list[Host]) -> Sequence[Listed]:
+        """Return all repositories of the connection; a repeated one counts once."""
+        if connection.kind is HostKind.URLS:
+            return places.urls(connection)
+        if connection.kind is HostKind.FOLDER:
+            return await asyncio.to_thread(places.folder, connection)
+        connector = CONNECTORS[connection.kind]
+
+        async def read(host: Host) -> Sequence[Listed]:
+            found = {one.id: one async for one in connector.repositories(host, connection)}
+            return tuple(found.values())
+
+        host = connector.host(connection, connection.secret(), self._pages)
+        return await asked(host, counted, read)
+
+    def _planned(
+        self, connection: Connection, state: SourceState, listed: Sequence[Listed]
+    ) -> Plan:
+        assert connection.repositories is not None
+        return reconcile(
+            listed,
+            self._states.known(connection.name),
+            self._here(connection.name),
+            rules=connection.repositories,
+            now=self._now(),
+            is_confirmed=state.mode is Mode.CONFIRM,
+        )
+
+    def _acted(
+        self, connection: Connection, planned: Plan, outbox: Outbox
+    ) -> tuple[Sequence[Step], Sequence[Known]]:
+        """Do what is planned; return what was done, and what is followed now."""
+        assert connection.repositories is not None
+        rules, local_paths = connection.repositories, self._local_paths
+        acting = _Acting(self._ledger, outbox, rules, local_paths=local_paths)
+        done = [acting.done(step) for step in planned.steps]
+        return done, acting.settled(known_after(done))
+
+    def _here(self, name: str) -> Here:
+        others = [one.declared.name for one in self._states.states() if one.declared.name != name]
+        of_others = {known.name for other in others for known in self._states.known(other)}
+        last: dict[str, RunState] = {}
+        for run in self._ledger.recent(EVERYTHING, limit=RUNS_LOOKED_AT):
+            last.setdefault(run.repository, run.state)
+        failed = {repository for repository, state in last.items() if state is RunState.FAILED}
+        return Here(self._ledger.urls(), of_others, failed)
+
+
+class _Acting:
+    """Does the steps of a plan."""
+
+    def __init__(
+        self, ledger: Ledger, outbox: Outbox, rules: RepositoryRules, *, local_paths: str = ""
+    ) -> None:
+        self._ledger, self._outbox, self._rules = ledger, outbox, rules
+        self._local_paths = local_paths
+
+    def done(self, step: Step) -> Step:
+        """Do a step; return it, or what is left of it if the repository is not accepted."""
+        try:
+            self._do(step)
+        except InvalidQuery as exc:
+            refused = replace(step.change, action=Action.CONFLICT, reason=str(exc))
+            return replace(step, change=refused, known=step.before)
+        return step
+
+    def _do(self, step: Step) -> None:
+        action, known = step.change.action, step.known
+        if action is Action.REMOVE:
+            self._remove(RepositoryName(step.change.repository))
+        elif known is not None and action in (Action.REGISTER, Action.RENAME):
+            self._register(known, step.before)
+        elif known is not None and action is Action.MOVE:
+            self._move(known)
+        elif known is not None and action in (Action.ADOPT, Action.UPDATE):
+            self._index(RepositoryName(known.name), RepositoryName(known.name))
+
+    def _register(self, known: Known, before: Known | None) -> None:
+        """Register a repository as the one that it replaces was, and index what that indexes."""
+        name, former = RepositoryName(known.name), RepositoryName(before.name if before else "")
+        replaced = self._ledger.get(former) if former else None
+        patterns = replaced.patterns if replaced else None
+        register(
+            self._ledger,
+            {name},
+            url=known.url,
+            name=name,
+            include=patterns.include if patterns else None,
+            exclude=patterns.exclude if patterns else None,
+            local_paths=self._local_paths,
+        )
+        self._ledger.set_label(name, replaced.label if replaced else self._rules.label)
+        self._index(name, former or name)
+
+    def _move(self, known: Known) -> None:
+        found = self._ledger.get(RepositoryName(known.name))
+        if found is not None:
+            self._ledger.register(Repository(found.name, known.url, found.default_ref))
+            self._index(found.name, found.name)
+
+    def _index(self, name: RepositoryName, like: RepositoryName) -> None:
+        """Start runs of the default ref, and of the other refs that `like` has."""
+        found = self._ledger.get(like)
+        own = (DEFAULT_REF, found.default_ref if found else "")
+        others = [one.ref for one in self._ledger.refs(like) if one.ref not in own]
+        for ref in (DEFAULT_REF, *others):
+            run = self._ledger.create(name, ref)
+            if run.state is RunState.PULLING:
+                self._outbox.pull(run, is_late=True)
+
+    def settled(self, known: Sequence[Known]) -> tuple[Known, ...]:
+        """Remove former names of repositories that are indexed under their new ones."""
+        return tuple(self._settled(one) if one.replaces else one for one in known)
+
+    def _settled(self, known: Known) -> Known:
+        indexed = [one for one in self._ledger.refs(RepositoryName(known.name)) if one.indexed]
+        if not indexed:
+            return known
+        for name in known.replaces:
+            self._remove(RepositoryName(name))
+        return replace(known, replaces=())
+
+    def _remove(self, name: RepositoryName) -> None:
+        """Unregister a repository now; its index leaves later."""
+        self._ledger.unregister(name)
+        self._outbox.forget(name)
+
+
+def _shown(steps: Sequence[Step]) -> tuple[Change, ...]:
+    return changes(steps)[:MAX_CHANGES]
+
+
+def _declared(connection: Connection) -> SourceDeclaration:
+    rules = connection.repositories
+    assert rules is not None
+    is_host = connection.kind in CONNECTORS
+    return SourceDeclaration(
+        name=connection.name,
+        kind=connection.kind,
+        prefix=connection.prefix if is_host else connection.url,
+        every_s=rules.every_s,
+        rules=connection.rules_digest,
+    )

@@ -1,0 +1,38 @@
+"""List the repositories of places that are no code hosts: a list of URLs, a folder.
+
+Nobody says there when something was pushed, so each listing has all of them indexed again, which
+costs a `git ls-remote` for one that is unchanged. The identity of a repository is its address.
+"""
+
+from __future__ import annotations
+
+import os
+
+from codelode.addresses import default_name
+from codelode.errors import Unavailable
+from codelode.host_permissions import address
+from codelode.repository_rules import Listed
+from codelode.sources import Connection
+
+
+def urls(connection: Connection) -> list[Listed]:
+    """Return the repositories of the list; a repeated address counts once."""
+    found = {address(url): url for url in connection.urls}
+    return [Listed(id=place, name=default_name(url), url=url) for place, url in found.items()]
+
+
+def folder(connection: Connection) -> list[Listed]:
+    """Return the repositories directly in a folder. Raises Unavailable if it cannot be listed.
+
+    Whether the setting CODELODE_LOCAL_PATHS allows one is checked when it is registered.
+    """
+    try:
+        with os.scandir(connection.url) as entries:
+            inside = sorted(os.path.realpath(one.path) for one in entries if _is_repository(one))
+    except OSError as exc:
+        raise Unavailable(f"cannot list the folder {connection.url}: {exc.strerror}") from exc
+    return [Listed(id=path, name=default_name(path), url=path) for path in inside]
+
+
+def _is_repository(entry: os.DirEntry[str]) -> bool:
+    return any(os.path.exists(os.path.join(entry.path, name)) for name in (".git", "HEAD"))

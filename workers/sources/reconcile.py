@@ -1,0 +1,225 @@
+"""Compare what a code host lists with what is followed, and say what to do. Pure functions.
+
+- A repository is the one with the same id at the host, so a rename and a move keep it.
+- "Gone" is only what a complete listing lacks, for longer than the time of grace. A listing that
+  failed never gets here.
+- A listing that would remove much at once removes nothing until somebody confirms it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from codelode.addresses import hosted_name, is_local
+from codelode.errors import InvalidQuery
+from codelode.host_permissions import address
+from codelode.model import RepositoryName
+from codelode.repository_rules import Listed, RepositoryRules
+from codelode.repository_sources import Action, Change, Known
+
+#: So many repositories may leave at once without a confirmation, and otherwise up to this share.
+FEW = 3
+SHARE = 0.5
+
+#: Time after which a repository is indexed again although nothing was pushed, seconds: a host may
+#: be late to say so (GitLab, up to an hour), and a run may have failed.
+REFRESH_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Holds what is registered here. `urls` has every repository; the others are names in it."""
+
+    urls: Mapping[RepositoryName, str]
+    of_others: Collection[str] = ()  # names that other connections follow
+    failed: Collection[str] = ()  # names whose last run failed
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change with what to do it with."""
+
+    change: Change
+    known: Known | None  # as it is afterwards; None: it is not followed
+    before: Known | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Holds what to do with each repository, in order."""
+
+    steps: tuple[Step, ...]
+    waiting: str = ""  # why removals wait for a confirmation; empty: none does
+
+
+def changes(steps: Sequence[Step]) -> tuple[Change, ...]:
+    """Return the changes of the steps that change something."""
+    return tuple(step.change for step in steps if step.change.action is not Action.KEEP)
+
+
+def known_after(steps: Sequence[Step]) -> tuple[Known, ...]:
+    """Return what is followed after the steps."""
+    return tuple(step.known for step in steps if step.known)
+
+
+def reconcile(
+    listed: Sequence[Listed],
+    known: Sequence[Known],
+    here: Here,
+    *,
+    rules: RepositoryRules,
+    now: float,
+    is_confirmed: bool = False,
+) -> Plan:
+    """Return what makes the followed repositories those that the host lists and the rules select.
+
+    `listed` must be complete.
+    """
+    comparing = _Comparing(here, rules, now)
+    by_id = {one.id: one for one in listed}
+    wanted = {id: one for id, one in by_id.items() if not rules.left_out_because(one)}
+    for one in known:  # before the new ones, so that they keep their names
+        if one.id in wanted:
+            comparing.follow(wanted[one.id], one)
+    gone = [one for one in known if one.id not in wanted]
+    comparing.leaving = {one.name: one.id for one in gone}
+    for id in sorted(wanted.keys() - {one.id for one in known}, key=lambda id: wanted[id].name):
+        comparing.add(wanted[id])
+    taken = {step.known.name for step in comparing.steps if step.known}
+    leaving = [_leaving(one, by_id, rules, now) for one in gone if one.name not in taken]
+    steps, waiting = _guarded(leaving, known, is_complete=bool(listed), is_confirmed=is_confirmed)
+    return _plan((*comparing.steps, *steps), waiting)
+
+
+class _Comparing:
+    """Collects the steps for the repositories that are wanted."""
+
+    def __init__(self, here: Here, rules: RepositoryRules, now: float) -> None:
+        self._here, self._now = here, now
+        self._by_place = {_place(url): name for name, url in here.urls.items()}
+        self._taken: set[str] = set()
+        self.leaving: Mapping[str, str] = {}
+        self.steps: list[Step] = []
+
+    def follow(self, listed: Listed, known: Known) -> None:
+        """Add the step for a repository that is known."""
+        now = replace(known, listed=listed.name, url=listed.url, missing_since=0.0)
+        name = _name(listed)
+        is_renamed = listed.name != known.listed and name != known.name
+        if is_renamed and self._is_free(name, listed):
+            renamed = replace(now, name=name, replaces=(*known.replaces, known.name))
+            self._step(Action.RENAME, renamed, known, f"was {known.name}")
+        elif known.name not in self._here.urls:
+            self._step(Action.REGISTER, now, known, "it is not registered any more")
+        elif _place(self._here.urls[RepositoryName(known.name)]) != _place(listed.url):
+            self._step(Action.MOVE, now, known, f"is at {listed.url}")
+        elif reason := self._due_because(listed, known):
+            self._step(Action.UPDATE, replace(now, pushed=listed.pushed), known, reason)
+        else:
+            self._keep(now)
+
+    def add(self, listed: Listed) -> None:
+        """Add the step for a repository that is new."""
+        name = self._by_place.get(_place(listed.url)) or _name(listed)
+        new = Known(listed.id, listed.name, name, listed.url, listed.pushed)
+        if not name:
+            reason = "no name can be made of this one; exclude it"
+        elif name in self._taken or name in self._here.of_others:
+            reason = "another repository or connection has this name; exclude one of them"
+        elif name not in self._here.urls:
+            self._step(Action.REGISTER, new, None, listed.url)
+            return
+        elif _place(self._here.urls[name]) == _place(listed.url):
+            is_ours = name in self.leaving  # another repository had this address
+            self._step(Action.UPDATE if is_ours else Action.ADOPT, new, None, listed.url)
+            return
+        else:
+            reason = f"this is the name of {self._here.urls[name]}; remove it, or exclude this one"
+        self.steps.append(Step(Change(Action.CONFLICT, listed.name, reason), None))
+
+    def _is_free(self, name: str, listed: Listed) -> bool:
+        if not name or name in self._taken or name in self._here.of_others:
+            return False
+        url = self._here.urls.get(RepositoryName(name))
+        return url is None or _place(url) == _place(listed.url)
+
+    def _due_because(self, listed: Listed, known: Known) -> str:
+        """Return why a repository is indexed again; empty: it is not."""
+        if known.name in self._here.failed:
+            return "its last run failed"
+        if not listed.pushed:
+            return "its host does not say when something was pushed"
+        if listed.pushed != known.pushed:
+            return f"something happened there at {listed.pushed}"
+        return "a day has passed" if self._now - known.run_at >= REFRESH_S else ""
+
+    def _step(self, action: Action, known: Known, before: Known | None, reason: str) -> None:
+        self._taken.add(known.name)
+        known = replace(known, run_at=self._now)
+        self.steps.append(Step(Change(action, known.name, reason), known, before))
+
+    def _keep(self, known: Known) -> None:
+        self._taken.add(known.name)
+        self.steps.append(Step(Change(Action.KEEP, known.name), known))
+
+
+def _name(listed: Listed) -> RepositoryName:
+    """Return the name here; empty: none can be made."""
+    try:
+        return hosted_name(listed.name)
+    except InvalidQuery:
+        return RepositoryName("")
+
+
+def _place(url: str) -> str:
+    return url if is_local(url) else address(url)
+
+
+def _leaving(
+    known: Known, listed: Mapping[str, Listed], rules: RepositoryRules, now: float
+) -> Step:
+    """Return the step for a repository that is not wanted any more."""
+    if known.id in listed:
+        reason = rules.left_out_because(listed[known.id])
+        return Step(Change(Action.REMOVE, known.name, reason), None, known)
+    since = known.missing_since or now
+    if now - since >= rules.grace_s:
+        reason = "its host has not listed it for the time of grace"
+        return Step(Change(Action.REMOVE, known.name, reason), None, known)
+    left_s = rules.grace_s - (now - since)
+    reason = f"its host does not list it; it leaves in {left_s / 3_600:.1f} h"
+    return Step(Change(Action.MISS, known.name, reason), replace(known, missing_since=since), known)
+
+
+def _guarded(
+    leaving: Sequence[Step], known: Sequence[Known], *, is_complete: bool, is_confirmed: bool
+) -> tuple[list[Step], str]:
+    """Return the steps with removals that wait for a confirmation, if there are too many."""
+    removed = [one for one in leaving if one.known is None]
+    is_much = len(removed) > max(FEW, SHARE * len(known)) or (removed and not is_complete)
+    if is_confirmed or not is_much:
+        return list(leaving), ""
+    waiting = (
+        f"{len(removed)} of {len(known)} repositories would be removed; look at them "
+        "(`codelode sources plan`) and confirm it (`codelode sources sync --yes`)"
+    )
+    return [_waiting(one) if one.known is None else one for one in leaving], waiting
+
+
+def _waiting(step: Step) -> Step:
+    change = replace(step.change, action=Action.WAIT)
+    return Step(change, step.before, step.before)
+
+
+def _plan(steps: Sequence[Step], waiting: str) -> Plan:
+    """Return the plan; a former name that another repository has now is not replaced."""
+    names = {one.name for one in known_after(steps)}
+    return Plan(tuple(_without(step, names) for step in steps), waiting)
+
+
+def _without(step: Step, names: Collection[str]) -> Step:
+    if step.known is None or not step.known.replaces:
+        return step
+    left = tuple(name for name in step.known.replaces if name not in names)
+    return replace(step, known=replace(step.known, replaces=left))
