@@ -166,3 +166,4 @@ class HostEvent:
     ref: str = ""  # the branch or tag that was pushed or deleted; empty: none was
     is_deletion: bool = False
     changes_rights: bool = False  # of somebody to read something
+    changes_repositories: bool = False  # one came, changed its name or settings, or went

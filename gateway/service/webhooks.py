@@ -1,4 +1,4 @@
-"""Act on what code hosts report: pushes, and changes of who may read a repository.
+"""Act on what code hosts report: pushes, and changes of repositories and of who may read them.
 
 A connection acts on all repositories below its address. Its visibility does not bound this, because
 nothing about them is returned.
@@ -15,6 +15,7 @@ from codelode.access import Principal
 from codelode.errors import Denied, Unavailable
 from codelode.host_permissions import address, has_prefix
 from codelode.model import DEFAULT_REF, RefName, RefStatus, Repository, RepositoryName
+from codelode.repository_sources import Mode
 from gateway.service.audit import involve, note
 from gateway.service.capabilities import permitted
 from gateway.service.dependencies import Dependencies
@@ -30,8 +31,8 @@ async def deliver(dependencies: Dependencies, principal: Principal, event: HostE
     """Do what an event of a code host asks for; return whether it asked for anything.
 
     A push starts runs of the repositories with one of its URLs, if they index the ref. A change of
-    rights has the permissions read. A delivery that was acted on before changes nothing. Raises
-    Denied for principals other than the connection.
+    rights has the permissions read, and a change of repositories has them listed. A delivery that
+    was acted on before changes nothing. Raises Denied for principals other than the connection.
     """
     if principal.name != event.principal:
         raise Denied("only a code host may report what happened there")
@@ -53,7 +54,9 @@ def _name(event: HostEvent) -> str:
 
 
 def _acted(dependencies: Dependencies, event: HostEvent) -> bool:
-    return any([_read_permissions(dependencies, event), _start_runs(dependencies, event)])
+    read = _read_permissions(dependencies, event)
+    listed = _list_repositories(dependencies, event)
+    return _start_runs(dependencies, event) or listed or read
 
 
 def _read_permissions(dependencies: Dependencies, event: HostEvent) -> bool:
@@ -65,6 +68,18 @@ def _read_permissions(dependencies: Dependencies, event: HostEvent) -> bool:
     dependencies.permissions.want(event.connection)
     with suppress(Unavailable):  # the periodic job finds that they are due
         dependencies.jobs.read_permissions(event.connection)
+    return True
+
+
+def _list_repositories(dependencies: Dependencies, event: HostEvent) -> bool:
+    if not event.changes_repositories:
+        return False
+    states = dependencies.sources.states()
+    if event.connection not in {state.declared.name for state in states}:
+        return False
+    dependencies.sources.want(event.connection, Mode.SYNC)
+    with suppress(Unavailable):  # the periodic job finds that they are due
+        dependencies.jobs.read_source(event.connection)
     return True
 
 

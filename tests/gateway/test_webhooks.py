@@ -18,6 +18,7 @@ from codelode.access import EVERYTHING
 from codelode.backends.memory.call_limits import MemoryCallLimits
 from codelode.host_permissions import SyncDeclaration
 from codelode.model import DEFAULT_REF, RefName, Repository, RepositoryName, RunState
+from codelode.repository_sources import Mode, SourceDeclaration
 from codelode.settings import Settings
 from gateway.api.rest import webhooks
 from gateway.app import Gateway
@@ -111,6 +112,8 @@ async def sending(tmp_path, kind="gitea", *, limited=False, audit=None):
     index_at(world, "main")
     declared = SyncDeclaration("work", kind, "host.example/", 300, 3600, emails=True, claim="")
     world.dependencies.permissions.declare([declared])
+    followed = SourceDeclaration("work", kind, "host.example/", 3600, "rules")
+    world.dependencies.sources.declare([followed])
     counts = MemoryCallLimits() if limited else None
     gateway = Gateway(replace(world.dependencies, call_limits=counts, audit_log=audit))
     await gateway.start()
@@ -203,6 +206,37 @@ async def test_a_change_of_rights_has_the_permissions_read(host):
     assert host.sent("permissions") == ["work"]
     (state,) = host.world.dependencies.permissions.states()
     assert state.wanted
+
+
+CHANGES = {
+    "gitea": ("repository", {"action": "created"}),
+    "github": ("repository", {"action": "renamed"}),
+    "gitlab": ("System Hook", {"event_name": "project_transfer"}),
+}
+
+
+async def test_a_change_of_repositories_has_them_listed(host):
+    event, payload = CHANGES[host.kind]
+    response = await host.send(payload, event=event)
+
+    assert response.status_code == 202
+    assert host.sent("source") == ["work"]
+    (state,) = host.world.dependencies.sources.states()
+    assert (state.mode, bool(state.wanted)) == (Mode.SYNC, True)
+    host.world.dependencies.sources.declare([])
+    host.world.dependencies.permissions.declare([])
+    assert (await host.send(payload, event=event)).status_code == 204
+
+
+async def test_the_first_push_to_an_empty_repository_has_the_repositories_listed(host):
+    first = {**host.push(url="https://host.example/acme/new.git"), "before": "0" * 40}
+    place = first.get("project") or first["repository"]
+    place["default_branch"] = "main"
+
+    assert (await host.send(first)).status_code == 202
+    assert (host.sent("source"), host.runs()) == (["work"], [])
+    assert (await host.send({**first, "ref": "refs/heads/next"})).status_code == 204
+    assert (await host.send({**first, "before": "1" * 40})).status_code == 204
 
 
 async def test_a_repeated_delivery_is_acted_on_once(host):

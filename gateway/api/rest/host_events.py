@@ -37,6 +37,7 @@ class Host:
     pushes: frozenset[str]
     deletions: frozenset[str]  # of a branch or tag, where they are no pushes
     rights: frozenset[str]
+    repositories: frozenset[str]  # of repositories that came, changed, or went
 
 
 def event(connection: Connection, headers: Headers, payload: Payload) -> HostEvent | None:
@@ -46,7 +47,8 @@ def event(connection: Connection, headers: Headers, payload: Payload) -> HostEve
     is_deletion = name in host.deletions
     is_push = is_deletion or name in host.pushes
     changes_rights = name in host.rights
-    if not (is_push or changes_rights):
+    changes_repositories = name in host.repositories or (is_push and _is_first(payload))
+    if not (is_push or changes_rights or changes_repositories):
         return None
     return HostEvent(
         connection=connection.name,
@@ -57,6 +59,7 @@ def event(connection: Connection, headers: Headers, payload: Payload) -> HostEve
         ref=_ref(payload["ref"]) if is_push else "",
         is_deletion=is_deletion or (is_push and _is_nothing(payload.get("after", ""))),
         changes_rights=changes_rights,
+        changes_repositories=changes_repositories,
     )
 
 
@@ -78,6 +81,17 @@ def _ref(ref: str) -> str:
 def _is_nothing(commit: str) -> bool:
     """Return whether the commit after a push is the id of zeros: the ref was deleted."""
     return bool(commit) and not commit.strip("0")
+
+
+def _is_first(payload: Payload) -> bool:
+    """Return whether a push made the default branch: an empty repository got its first commits."""
+    place = payload.get("repository") or {}
+    default = (payload.get("project") or place).get("default_branch")
+    return (
+        bool(default)
+        and _is_nothing(payload.get("before", ""))
+        and (payload["ref"] == f"{_BRANCH}{default}")
+    )
 
 
 def _sha256(secret: bytes, body: bytes) -> str:
@@ -104,6 +118,7 @@ HOSTS: Mapping[HostKind, Host] = {
         rights=frozenset(
             {"repository", "public", "member", "membership", "team", "team_add", "organization"}
         ),
+        repositories=frozenset({"repository", "public"}),
     ),
     HostKind.GITEA: Host(
         given=_header("x-gitea-signature"),
@@ -113,6 +128,7 @@ HOSTS: Mapping[HostKind, Host] = {
         pushes=frozenset({"push"}),
         deletions=frozenset({"delete"}),
         rights=frozenset({"repository"}),  # it reports nothing about teams and collaborators
+        repositories=frozenset({"repository"}),  # nothing about renamed and archived ones, either
     ),
     HostKind.GITLAB: Host(
         given=_header("x-gitlab-token"),  # the secret itself
@@ -130,6 +146,12 @@ HOSTS: Mapping[HostKind, Host] = {
                 *("group_create", "group_destroy", "group_rename"),
                 *("subgroup_create", "subgroup_destroy"),
                 *("user_create", "user_destroy", "user_rename"),
+            }
+        ),
+        repositories=frozenset(
+            {
+                *("project_create", "project_destroy", "project_rename", "project_transfer"),
+                *("project_update", "group_rename", "group_destroy", "subgroup_destroy"),
             }
         ),
     ),
