@@ -151,6 +151,7 @@ class FileManifest:
     makes_default: bool = False  # the ref becomes the default one of its repository
     is_pinned: bool = False  # only with `makes_default`; see `Repository`
     notices: tuple[str, ...] = ()  # of the run
+    committed_at: float = 0.0  # when the commit was made
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,6 +206,7 @@ class RefStatus:
     summaries_missing: int = 0  # chunks and files that lack their summary
     health: tuple[LanguageHealth, ...] = ()  # ordered by language
     patterns: str = ""  # digest of the patterns that selected its files
+    committed_at: float = 0.0  # when the indexed commit was made; 0: not recorded
 
     @property
     def paths(self) -> int:

@@ -199,6 +199,17 @@ def test_a_ref_tells_the_patterns_of_its_last_complete_run(ledger):
     assert [ref.patterns for ref in ledger.refs(APP)] == [""]
 
 
+def test_a_ref_tells_when_its_indexed_commit_was_made(ledger):
+    run, advance = start(ledger, item(1), committed_at=1_700_000_000.0)
+    assert [ref.committed_at for ref in ledger.refs(APP)] == [0.0]
+    drain(ledger, run, advance)
+    following, advance = start(ledger, item(2), committed_at=1_800_000_000.0)
+    ledger.end(following.id, RunState.FAILED)
+    ledger.invalidate(APP, MAIN, [])
+    ledger.restamp("static", "served")
+    assert [ref.committed_at for ref in ledger.refs(APP)] == [1_700_000_000.0]
+
+
 def test_the_default_ref_is_listed_first(ledger):
     for ref in ("alpha", "main", "zeta"):
         run = ledger.create(APP, RefName(ref))

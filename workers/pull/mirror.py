@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +34,7 @@ from codelode.model import (
 from workers.confined import Slots
 from workers.pull import git
 from workers.pull.source import HEADS, NAMESPACES, TAGS, Refs, Source, refs_of
+from workers.pull.tree import checked
 
 Progress = Callable[[str], None]
 
@@ -137,6 +139,12 @@ class Mirrors:
         if _ABBREVIATED.fullmatch(wanted) and (found := _commits(mirror, wanted)):
             return _only_commit(wanted, found)
         return _unknown_ref(mirror, wanted)
+
+    def committed_at(self, name: RepositoryName, revision: Revision) -> float:
+        """Return when the commit was made, seconds since the epoch; one in the future: now."""
+        asked = ("rev-list", "--max-count=1", "--timestamp", checked(revision), "--")
+        written = git.run(*_at(self.existing(name)), *asked)
+        return min(float(written.split()[0]), time.time())
 
     def gone(self, name: RepositoryName, refs: Iterable[RefName]) -> tuple[RefName, ...]:
         """Return the branches and tags that the source no longer has. A commit is never gone."""

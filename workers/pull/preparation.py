@@ -113,6 +113,7 @@ def prepare(
         is_rebuild=not is_marked or not _is_same_index(status, fingerprint),
         makes_default=then != repository,
         is_pinned=then.is_pinned,
+        committed_at=mirrors.committed_at(repository.name, revision),
         notices=(
             *_notices(repository, then, run, ref, mirrors=mirrors, checked_out=checked_out),
             *(_departure(one, then) for one in gone),

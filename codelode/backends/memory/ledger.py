@@ -65,6 +65,7 @@ class _Plan:
     in_flight: dict[str, _InFlight] = field(default_factory=dict)
     fingerprint: str = ""
     patterns: str = ""
+    committed_at: float = 0.0
     owner: str = ""  # the worker that pulls it
     since: float = 0.0
     attempts: int = 0  # claims of the pull
@@ -361,7 +362,7 @@ class MemoryLedger:
         self._runs[run] = found
         plan = self._plans[run]
         plan.todo, plan.fingerprint = list(manifest.items), fingerprint
-        plan.patterns = manifest.patterns
+        plan.patterns, plan.committed_at = manifest.patterns, manifest.committed_at
         self._mark_unclean(found.repository, ref, fingerprint, is_rebuild=manifest.is_rebuild)
         self._record(self._files.setdefault((found.repository, ref), {}), manifest)
         known = self._repositories.get(found.repository)
@@ -635,6 +636,7 @@ class MemoryLedger:
             is_clean=True,
             indexed_at=self._now(),
             patterns=self._plans[run.id].patterns,
+            committed_at=self._plans[run.id].committed_at,
         )
         self._generation += 1
 

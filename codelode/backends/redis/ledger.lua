@@ -6,8 +6,8 @@
 --                     before the last
 --   include, exclude  HASH name -> JSON list of patterns
 --   labels            HASH name -> label, or '' for none
---   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at, patterns];
---                     those of old releases end before the patterns
+--   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at, patterns,
+--                     committed_at]; those of old releases end before one of the last two
 --   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks,
 --                     summaries, summaries_missing, 1, is_due]; records of old releases end before
 --                     one of those, and only those with the 1 are among the counts of health
@@ -171,13 +171,13 @@ local function feed(run, window)
 end
 -- Returns a ref's record as JSON, marked so that its next run compares every file.
 local function unclean(record)
-  return cjson.encode({record[1], record[2], 0, record[4], record[5]})
+  return cjson.encode({record[1], record[2], 0, record[4], record[5] or '', record[6] or 0})
 end
 local function publish(run)
   local repository, ref = run_field(run, 'repository'), run_field(run, 'resolved')
   redis.call('HSET', key('refs:' .. repository), ref, cjson.encode({
     run_field(run, 'revision'), run_field(run, 'fingerprint'), 1, now_ms(),
-    run_field(run, 'patterns') or ''}))
+    run_field(run, 'patterns') or '', tonumber(run_field(run, 'committed_at') or 0)}))
   redis.call('INCR', key('generation'))
 end
 -- Ends a step of an open run: hands out the next items, or completes the run.
@@ -279,7 +279,7 @@ end
 return found
 
 --- plan_open
--- run, revision, ref, fingerprint, digest of patterns, JSON list of notices
+-- run, revision, ref, fingerprint, digest of patterns, JSON list of notices, time of the commit
 -- -> 1 when the run may be planned
 local run, revision, ref, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if run_field(run, 'state') ~= 'pulling' then return 0 end
@@ -287,7 +287,8 @@ local at = run_field(run, 'repository') .. ':' .. ref
 if redis.call('SISMEMBER', key('leaving_refs'), at) == 1 then return 0 end
 clear(run)
 redis.call('HSET', key('run:' .. run), 'revision', revision, 'resolved', ref,
-  'fingerprint', fingerprint, 'patterns', ARGV[5], 'notices', ARGV[6], 'since_ms', now_ms())
+  'fingerprint', fingerprint, 'patterns', ARGV[5], 'notices', ARGV[6],
+  'committed_at', ARGV[7], 'since_ms', now_ms())
 local refs = key('refs:' .. run_field(run, 'repository'))
 local known = redis.call('HGET', refs, ref)
 local record = known and cjson.decode(known) or {'', fingerprint, 0, 0}
@@ -592,7 +593,7 @@ for _, repository in ipairs(redis.call('HKEYS', key('repositories'))) do
     local new = restamped(record[2])
     if new then
       redis.call('HSET', key('refs:' .. repository), refs[i],
-        cjson.encode({record[1], new, record[3], record[4], record[5]}))
+        cjson.encode({record[1], new, record[3], record[4], record[5] or '', record[6] or 0}))
     end
   end
 end

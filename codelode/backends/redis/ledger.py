@@ -300,7 +300,8 @@ class RedisLedger:
         self, run: RunId, manifest: FileManifest, *, ref: RefName, fingerprint: str
     ) -> Advance:
         notices = json.dumps(manifest.notices)
-        opening = (manifest.revision, ref, fingerprint, manifest.patterns, notices)
+        described = (manifest.patterns, notices, int(manifest.committed_at))
+        opening = (manifest.revision, ref, fingerprint, *described)
         if not self._run_script("plan_open", run, *opening):
             return Advance()
         is_rebuild = int(manifest.is_rebuild)
@@ -533,7 +534,7 @@ def _refs(
 
 
 def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> RefStatus:
-    revision, fingerprint, is_clean, indexed_ms, *patterns = json.loads(value)
+    revision, fingerprint, is_clean, indexed_ms, *more = json.loads(value)
     return RefStatus(
         ref=ref,
         indexed=Revision(revision) if revision else None,
@@ -547,7 +548,8 @@ def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> Re
         indexed_at=indexed_ms / 1000,
         summaries_missing=int(counts.get(b"summaries_missing", 0)),
         health=_health(counts),
-        patterns=patterns[0] if patterns else "",
+        patterns=more[0] if more else "",
+        committed_at=float(more[1]) if len(more) > 1 else 0.0,
     )
 
 

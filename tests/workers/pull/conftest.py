@@ -35,12 +35,14 @@ class Source:
         )
         return done.stdout.decode().strip()
 
-    def commit(self, files=None, *, branch="main", parent=None, modes=None) -> Revision:
+    def commit(
+        self, files=None, *, branch="main", parent=None, modes=None, at=1_700_000_000
+    ) -> Revision:
         """Commit on the branch. `files`: path (text or bytes) → content; None deletes it."""
         ref = f"refs/heads/{branch}"
         parent = parent if parent is not None else self._head_of(ref)
         lines = [
-            f"commit {ref}\ncommitter T <t@host.example> 1700000000 +0000\ndata 1\nx\n".encode(),
+            f"commit {ref}\ncommitter T <t@host.example> {at} +0000\ndata 1\nx\n".encode(),
             f"from {parent}\n".encode() if parent else b"",
         ]
         for path, content in (files or {}).items():

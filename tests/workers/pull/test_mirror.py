@@ -3,6 +3,7 @@ import multiprocessing
 import os
 import shutil
 import subprocess
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,14 @@ def test_all_branches_and_tags_come_and_go(mirrors, repository, source):
         mirrors.resolve(NAME, "topic/x")
     with pytest.raises(NotFound):
         mirrors.resolve(NAME, "refs/pull/1/head")
+
+
+def test_the_time_of_a_commit_is_read_and_never_in_the_future(mirrors, repository, source):
+    past = source.commit({"a.py": "a"})
+    future = source.commit({"b.py": "b"}, at=9_000_000_000)
+    mirrors.sync(repository)
+    assert mirrors.committed_at(NAME, past) == 1_700_000_000
+    assert 1_700_000_000 < mirrors.committed_at(NAME, future) <= time.time()
 
 
 def test_a_forced_push_is_followed_and_the_old_commit_stays_readable(mirrors, repository, source):
