@@ -56,7 +56,7 @@ from gateway.service import Dependencies, audit_log, limits
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
 from gateway.sessions import sessions
-from gateway.state import Backends
+from gateway.state import Backends, CommitTimes
 from gateway.tls import ServerCertificate, server_certificate
 
 if TYPE_CHECKING:
@@ -106,14 +106,15 @@ def connected(settings: Settings) -> Dependencies:
     """Return the dependencies that the settings name; most backends connect at first use."""
     index = _Index(settings)
     ledger = registry.ledger(settings)
+    coverage = CoverageReader(ledger)
     return Dependencies(
-        published=Published(index.backends(), index.look),
+        published=Published(index.backends(coverage), index.look),
         ledger=ledger,
         cache=registry.query_cache(settings),
         semantic_cache=registry.semantic_query_cache(settings),
         jobs=CeleryJobs(settings),
         settings=settings,
-        coverage=CoverageReader(ledger),
+        coverage=coverage,
         keys=registry.api_keys(settings),
         permissions=registry.permission_states(settings),
         disk_use=registry.disk_use(settings),
@@ -135,7 +136,7 @@ class _Index:
         except Unavailable:  # a search that finds another embedder calls `look` again
             self._published = registry.Published("", settings)
 
-    def backends(self) -> Backends:
+    def backends(self, history: CommitTimes) -> Backends:
         """Return all backends, among them the published index and its embedder."""
         settings = self._settings
         return replace(
@@ -146,6 +147,7 @@ class _Index:
             cross_encoder=registry.cross_encoder(settings),
             references=registry.references(settings),
             packages=registry.packages(settings),
+            history=history,
         )
 
     def look(self, before: Backends) -> Backends | None:

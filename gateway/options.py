@@ -91,6 +91,7 @@ class Rank:
     # embedder, with which 1 % of answerable queries stay below 0.3, and 18 % below 0.5.
     confidence: float = 0.0
     duplicate_similarity: float = 1.0  # collapse chunks with a greater cosine; 1: none
+    collapse_copies: bool = True  # one hit for a chunk that several repositories have
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ The types are not in `pipeline`, so that a stage can import them without importi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from codelode.access import Visibility
 from codelode.model import (
@@ -20,6 +20,7 @@ from codelode.model import (
     Filters,
     Hit,
     Kind,
+    RefName,
     RepositoryName,
 )
 from codelode.ports import (
@@ -219,6 +220,14 @@ class Duplicate:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """A chunk of another repository that a better one stands for."""
+
+    chunk: Chunk
+    similarity: float  # 1: the texts are equal
+
+
+@dataclass(frozen=True, slots=True)
 class FoundFile:
     """A file whose summary is similar to the query."""
 
@@ -275,6 +284,7 @@ class SearchState:
     files: tuple[FoundFile, ...] = ()  # staged: the files that were searched, best first
     ranking: tuple[Ranked, ...] = ()  # best first
     duplicates: tuple[Duplicate, ...] = ()
+    copies: Mapping[ChunkId, tuple[Copy, ...]] = field(default_factory=dict)  # of ranked chunks
     has_abstained: bool = False
     related: tuple[Related, ...] = ()  # nearest first
     imports: tuple[ImportLink, ...] = ()  # depth first
@@ -299,6 +309,15 @@ class SearchState:
         return replace(self, remarks=(*self.remarks, *remarks)) if remarks else self
 
 
+class CommitTimes(Protocol):
+    """Knows how recent the index of each repository is."""
+
+    async def commit_times(
+        self, names: Collection[RepositoryName], ref: RefName
+    ) -> Mapping[RepositoryName, float]:
+        """Return when the indexed commit of each visible repository was made; 0: not recorded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backends:
     """The ports that the stages use. A port that is None is not configured."""
@@ -312,3 +331,4 @@ class Backends:
     tokeniser: Tokeniser | None = None
     references: ReferenceIndex | None = None
     packages: PackageIndex | None = None
+    history: CommitTimes | None = None

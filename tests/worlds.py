@@ -126,6 +126,7 @@ class World:
         self.graph, self.references = MemoryGraph(), MemoryReferences()
         self.symbols, self.packages = MemorySymbols(), MemoryPackageIndex()
         self.ledger, self.jobs = MemoryLedger(), ListedJobs()
+        coverage = CoverageReader(self.ledger)
         backends = Backends(
             self.chunks,
             self.embedder,
@@ -133,6 +134,7 @@ class World:
             self.symbols,
             references=self.references,
             packages=self.packages,
+            history=coverage,
         )
         self.dependencies = Dependencies(
             published=Published(backends),
@@ -141,7 +143,7 @@ class World:
             semantic_cache=MemorySemanticQueryCache(entries=100),
             jobs=self.jobs,
             settings=settings,
-            coverage=CoverageReader(self.ledger),
+            coverage=coverage,
             keys=MemoryApiKeys(),
             permissions=MemoryPermissionStates(),
             disk_use=MemoryDiskUse(),

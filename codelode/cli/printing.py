@@ -17,6 +17,7 @@ from codelode.cli.terminal import look
 from codelode.counts import counted
 from codelode.display import plain as plain  # used by the commands
 from codelode.display import quoted
+from codelode.text.copies import copies_lines
 from codelode.text.excerpts import excerpt
 
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ def complain(message: str) -> None:
 
 
 def hit_text(hit: Hit, query: str = "", *, context: int | None = None) -> str:
-    """Return the location of a hit and its numbered lines; see `excerpts.excerpt`."""
+    """Return the location of a hit, its copies, and its lines; see `excerpts.excerpt`."""
     location = f"{quoted(hit.path)}:{hit.start_line}-{hit.end_line}"
     head = [quoted(hit.repository), click.style(location, fg="green")]
     symbol = f"  {click.style(quoted(hit.symbol), bold=True)}" if hit.symbol else ""
     found = click.style(f"  ({hit.score:.4g}, {hit.match})", dim=True)
     lines = excerpt(hit, query, context=context, look=look())
-    return "\n".join([" ".join(head) + symbol + found, *lines])
+    copies = [click.style(f"    {line}", dim=True) for line in copies_lines(hit)]
+    return "\n".join([" ".join(head) + symbol + found, *copies, *lines])
 
 
 def explanation(hit: Hit) -> str:
@@ -120,6 +122,8 @@ def _hit_json(hit: Hit, *, explain: bool) -> dict[str, object]:
         "url": hit.url,
         "content": hit.content,
     }
+    if hit.copies:
+        fields["copies"] = [asdict(one) for one in hit.copies]
     if hit.block_type:
         fields["block_type"] = hit.block_type
     if hit.passage is not None:

@@ -70,6 +70,12 @@ MAX_PASSAGE_LINES = 1_000
     help="Show N lines before and after the line that matches best, also those outside the hit, "
     f"0 to {MAX_CONTEXT}.",
 )
+@click.option(
+    "--all-copies",
+    is_flag=True,
+    help="Show the same code of several repositories, such as forks, as several hits. Default: one "
+    "hit that names the other repositories.",
+)
 @set_option
 @click.option(
     "--page",
@@ -95,6 +101,7 @@ def search(
     alpha: float | None,
     compact: bool,
     context_lines: int | None,
+    all_copies: bool,
     overrides: SearchOptions,
     page: str,
     as_json: bool,
@@ -117,6 +124,7 @@ def search(
       codelode search "how are sessions stored" --mode staged --similarity 0.3
       codelode search "session store" --set rank.reranker=judge --set analyze.rewrite=true
       codelode search closeSession --context 10
+      codelode search closeSession --all-copies
       codelode search "open a session" --repo acme/http --json | jq '.hits[].path'
       codelode search parseConfig --require-match && echo "the name exists"
     """
@@ -128,6 +136,7 @@ def search(
     }
     chosen: SearchOptions = {
         "retrieve": {name: value for name, value in retrieve.items() if value is not None},
+        "rank": {"collapse_copies": False} if all_copies else {},
         "expand": _surroundings(context_lines),
         "assemble": {"compact": True} if compact else {},
     }

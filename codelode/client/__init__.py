@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from codelode.client.results import (
         About,
         Context,
+        Copy,
         Coverage,
         Definition,
         Duplicate,
@@ -59,6 +60,7 @@ __all__ = [
     "Client",
     "ConnectionPermissions",
     "Context",
+    "Copy",
     "Coverage",
     "CreatedKey",
     "Definition",

@@ -20,6 +20,20 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """A chunk of another repository with the text of a hit, or nearly so."""
+
+    repository: str
+    ref: str
+    path: str
+    start_line: int
+    end_line: int
+    similarity: float  # share of their lines that both have; 1: the texts are equal
+    revision: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A chunk of code that answers the query. Lines are 1-based and inclusive."""
 
@@ -44,6 +58,7 @@ class Hit:
     similarity: float | None = None  # cosine; None: vectors did not find it
     revision: str = ""  # the indexed commit
     url: str = ""  # of the lines on the code host; empty: it has no known pages
+    copies: tuple[Copy, ...] = ()  # in other repositories, one for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +291,20 @@ def hit(message: search_pb2.Hit) -> Hit:
         line=message.line,
         keyword_score=message.keyword_score if message.HasField("keyword_score") else None,
         similarity=message.similarity if message.HasField("similarity") else None,
+        revision=message.revision,
+        url=message.url,
+        copies=tuple(map(copy, message.copies)),
+    )
+
+
+def copy(message: search_pb2.Copy) -> Copy:
+    return Copy(
+        repository=message.repository,
+        ref=message.ref,
+        path=message.path,
+        start_line=message.start_line,
+        end_line=message.end_line,
+        similarity=message.similarity,
         revision=message.revision,
         url=message.url,
     )

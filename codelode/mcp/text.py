@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codelode.counts import counted
 from codelode.display import quoted
 from codelode.mcp.answers import MAX_BYTES, fitting
+from codelode.text.copies import copies_lines
 from codelode.text.excerpts import excerpt
 from codelode.text.links import around, link_ends
 from codelode.text.runs import run_line
@@ -73,7 +74,8 @@ def _hit(rank: int, hit: Hit, query: str, context: int | None) -> str:
     about = [f"{rank}. {quoted(hit.path)}:{hit.start_line}-{hit.end_line}"]
     about += [quoted(hit.symbol)] if hit.symbol else []
     lines = excerpt(hit, query, context=context)
-    return "\n".join([f"{' '.join(about)} ({hit.kind})", *_signature(hit, lines), *lines])
+    head = [f"{' '.join(about)} ({hit.kind})", *copies_lines(hit)]
+    return "\n".join([*head, *_signature(hit, lines), *lines])
 
 
 def _signature(hit: Hit, shown: list[str]) -> list[str]:

@@ -241,6 +241,7 @@ class RankOptions(_message.Message):
     RERANKER_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     DUPLICATE_SIMILARITY_FIELD_NUMBER: _builtins.int
+    COLLAPSE_COPIES_FIELD_NUMBER: _builtins.int
     ranker: _builtins.str
     """"linear": a fitted linear model of features; "fused" (experimental): the fused score and a
     definition boost.
@@ -253,7 +254,11 @@ class RankOptions(_message.Message):
     confidence: _builtins.float
     """Return no hits if the best cosine similarity is below this value; 0: never."""
     duplicate_similarity: _builtins.float
-    """Collapse chunks whose cosine similarity is above this value; 1: never."""
+    """Collapse chunks whose cosine similarity is above this value; 1: never. Of different repositories
+    only with collapse_copies = false.
+    """
+    collapse_copies: _builtins.bool
+    """Return a chunk that several repositories have as one hit with its copies. Not set: true."""
     def __init__(
         self,
         *,
@@ -263,13 +268,16 @@ class RankOptions(_message.Message):
         reranker: _builtins.str | None = ...,
         confidence: _builtins.float | None = ...,
         duplicate_similarity: _builtins.float | None = ...,
+        collapse_copies: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_centrality", b"_centrality", "_confidence", b"_confidence", "_definition_boost", b"_definition_boost", "_duplicate_similarity", b"_duplicate_similarity", "_ranker", b"_ranker", "_reranker", b"_reranker", "centrality", b"centrality", "confidence", b"confidence", "definition_boost", b"definition_boost", "duplicate_similarity", b"duplicate_similarity", "ranker", b"ranker", "reranker", b"reranker"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_centrality", b"_centrality", "_collapse_copies", b"_collapse_copies", "_confidence", b"_confidence", "_definition_boost", b"_definition_boost", "_duplicate_similarity", b"_duplicate_similarity", "_ranker", b"_ranker", "_reranker", b"_reranker", "centrality", b"centrality", "collapse_copies", b"collapse_copies", "confidence", b"confidence", "definition_boost", b"definition_boost", "duplicate_similarity", b"duplicate_similarity", "ranker", b"ranker", "reranker", b"reranker"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_centrality", b"_centrality", "_confidence", b"_confidence", "_definition_boost", b"_definition_boost", "_duplicate_similarity", b"_duplicate_similarity", "_ranker", b"_ranker", "_reranker", b"_reranker", "centrality", b"centrality", "confidence", b"confidence", "definition_boost", b"definition_boost", "duplicate_similarity", b"duplicate_similarity", "ranker", b"ranker", "reranker", b"reranker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_centrality", b"_centrality", "_collapse_copies", b"_collapse_copies", "_confidence", b"_confidence", "_definition_boost", b"_definition_boost", "_duplicate_similarity", b"_duplicate_similarity", "_ranker", b"_ranker", "_reranker", b"_reranker", "centrality", b"centrality", "collapse_copies", b"collapse_copies", "confidence", b"confidence", "definition_boost", b"definition_boost", "duplicate_similarity", b"duplicate_similarity", "ranker", b"ranker", "reranker", b"reranker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__centrality: _TypeAlias = _typing.Literal["centrality"]  # noqa: Y015
     _WhichOneofArgType__centrality: _TypeAlias = _typing.Literal["_centrality", b"_centrality"]  # noqa: Y015
+    _WhichOneofReturnType__collapse_copies: _TypeAlias = _typing.Literal["collapse_copies"]  # noqa: Y015
+    _WhichOneofArgType__collapse_copies: _TypeAlias = _typing.Literal["_collapse_copies", b"_collapse_copies"]  # noqa: Y015
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
     _WhichOneofReturnType__definition_boost: _TypeAlias = _typing.Literal["definition_boost"]  # noqa: Y015
@@ -282,6 +290,8 @@ class RankOptions(_message.Message):
     _WhichOneofArgType__reranker: _TypeAlias = _typing.Literal["_reranker", b"_reranker"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__centrality) -> _WhichOneofReturnType__centrality | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__collapse_copies) -> _WhichOneofReturnType__collapse_copies | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
     @_typing.overload
@@ -1266,6 +1276,7 @@ class Hit(_message.Message):
     SIMILARITY_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     URL_FIELD_NUMBER: _builtins.int
+    COPIES_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
     path: _builtins.str
     start_line: _builtins.int
@@ -1309,6 +1320,12 @@ class Hit(_message.Message):
     def passage(self) -> Global___Passage:
         """The requested lines around the hit; `content` is still the chunk alone."""
 
+    @_builtins.property
+    def copies(self) -> _containers.RepeatedCompositeFieldContainer[Global___Copy]:
+        """The chunk in other repositories that the caller sees, one for each, best first: forks and
+        vendored code. They are found among the candidates of the search.
+        """
+
     def __init__(
         self,
         *,
@@ -1333,10 +1350,11 @@ class Hit(_message.Message):
         similarity: _builtins.float | None = ...,
         revision: _builtins.str = ...,
         url: _builtins.str = ...,
+        copies: _abc.Iterable[Global___Copy] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_keyword_score", b"_keyword_score", "_similarity", b"_similarity", "keyword_score", b"keyword_score", "passage", b"passage", "similarity", b"similarity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keyword_score", b"_keyword_score", "_similarity", b"_similarity", "block_type", b"block_type", "category", b"category", "content", b"content", "end_line", b"end_line", "explain", b"explain", "header", b"header", "keyword_score", b"keyword_score", "kind", b"kind", "language", b"language", "line", b"line", "match", b"match", "passage", b"passage", "path", b"path", "repository", b"repository", "revision", b"revision", "score", b"score", "similarity", b"similarity", "start_line", b"start_line", "summary", b"summary", "symbol", b"symbol", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keyword_score", b"_keyword_score", "_similarity", b"_similarity", "block_type", b"block_type", "category", b"category", "content", b"content", "copies", b"copies", "end_line", b"end_line", "explain", b"explain", "header", b"header", "keyword_score", b"keyword_score", "kind", b"kind", "language", b"language", "line", b"line", "match", b"match", "passage", b"passage", "path", b"path", "repository", b"repository", "revision", b"revision", "score", b"score", "similarity", b"similarity", "start_line", b"start_line", "summary", b"summary", "symbol", b"symbol", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__keyword_score: _TypeAlias = _typing.Literal["keyword_score"]  # noqa: Y015
     _WhichOneofArgType__keyword_score: _TypeAlias = _typing.Literal["_keyword_score", b"_keyword_score"]  # noqa: Y015
@@ -1348,6 +1366,51 @@ class Hit(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__similarity) -> _WhichOneofReturnType__similarity | None: ...
 
 Global___Hit: _TypeAlias = Hit  # noqa: Y015
+
+@_typing.final
+class Copy(_message.Message):
+    """A chunk of another repository with the same text as a hit, or with nearly the same."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    REF_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    START_LINE_FIELD_NUMBER: _builtins.int
+    END_LINE_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    ref: _builtins.str
+    """The ref that was searched."""
+    path: _builtins.str
+    start_line: _builtins.int
+    end_line: _builtins.int
+    similarity: _builtins.float
+    """Share of the distinct lines that both have, white space aside; 1 for equal texts."""
+    revision: _builtins.str
+    """As in Hit."""
+    url: _builtins.str
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        ref: _builtins.str = ...,
+        path: _builtins.str = ...,
+        start_line: _builtins.int = ...,
+        end_line: _builtins.int = ...,
+        similarity: _builtins.float = ...,
+        revision: _builtins.str = ...,
+        url: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_line", b"end_line", "path", b"path", "ref", b"ref", "repository", b"repository", "revision", b"revision", "similarity", b"similarity", "start_line", b"start_line", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Copy: _TypeAlias = Copy  # noqa: Y015
 
 @_typing.final
 class Passage(_message.Message):

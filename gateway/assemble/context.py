@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from codelode.counts import counted
 from codelode.display import markdown
 from codelode.model import Chunk, Hit
 from codelode.ports import Tokeniser
@@ -67,10 +68,11 @@ def _good(state: SearchState) -> list[Hit]:
 
 
 def _hit(hit: Hit, state: SearchState) -> Piece:
-    passage = state.passages.get(hit.chunk.id)
-    if passage is None or state.query.options.assemble.compact:
-        return _piece(hit.chunk)
-    return _piece(hit.chunk, passage)
+    is_compact = state.query.options.assemble.compact
+    passage = None if is_compact else state.passages.get(hit.chunk.id)
+    copies = len(state.copies.get(hit.chunk.id, ()))
+    note = f"also in {counted(copies, 'repository')}" if copies else ""
+    return _piece(hit.chunk, passage, note=note)
 
 
 def _related(found: Related, state: SearchState) -> Piece:

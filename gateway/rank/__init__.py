@@ -1,7 +1,8 @@
 """Order the candidates: a ranking, best first, in which each entry has the parts of its score.
 
-By default only the linear ranker runs. Every other step is switched on by its option and costs
-nothing while it is off. Raises Unavailable if the judge is requested and does not answer.
+By default the linear ranker runs, and copies in other repositories are folded. Every other step is
+switched on by its option and costs nothing while it is off. Raises Unavailable if the judge is
+requested and does not answer.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from codelode.model import Candidate
 from gateway.options import Centrality, Ranker, Reranker
 from gateway.rank import fused, linear
 from gateway.rank.centrality import by_centrality
+from gateway.rank.copies import by_copies
 from gateway.rank.duplicates import collapsed
 from gateway.rank.frames import by_frames
 from gateway.rank.rerank import by_cross_encoder, by_judge
@@ -50,7 +52,7 @@ async def rank(state: SearchState, backends: Backends) -> SearchState:
         state = await by_judge(state, backends.language_model)
     if state.analysis.frames:
         state = replace(state, ranking=by_frames(state.ranking, state.analysis.frames))
-    return state
+    return await by_copies(state, backends.history) if options.collapse_copies else state
 
 
 def _confident(state: SearchState) -> SearchState:

@@ -1,7 +1,8 @@
 """Collapse near-duplicate chunks: show only the best-ranked of them.
 
-Chunks of equal text are always duplicates, so forks collapse also in a store that returns no
-vectors. Near-duplicates are found by the cosine of the chunks' vectors.
+Chunks of equal text are always duplicates, also in a store that returns no vectors. Near-duplicates
+are found by the cosine of the chunks' vectors. Chunks of different repositories are compared only
+if `copies` does not fold them.
 """
 
 from __future__ import annotations
@@ -25,25 +26,36 @@ FIRST_WORDS = 3
 def collapsed(state: SearchState) -> SearchState:
     """Drop each entry that is a duplicate of a better one, and record what it duplicates."""
     least = state.query.options.rank.duplicate_similarity
-    texts = _texts([entry.candidate.chunk for entry in state.ranking])
+    homes = _homes(state)
+    texts = zip(homes, _texts([entry.candidate.chunk for entry in state.ranking]), strict=True)
     vectors = _unit_vectors(state.ranking)
     kept: list[Ranked] = []
-    kept_texts: dict[Hashable, int] = {}  # text → its index in `kept`
-    kept_vectors = np.zeros_like(vectors)
+    kept_texts: dict[Hashable, int] = {}  # home and text → their index in `kept`
+    kept_vectors, kept_homes = np.zeros_like(vectors), np.zeros(len(homes), np.int64)
     duplicates = []
-    for entry, text, vector in zip(state.ranking, texts, vectors, strict=True):
+    for entry, home, text, vector in zip(state.ranking, homes, texts, vectors, strict=True):
         # Not `@`: for products this small, BLAS spends more time on starting its threads.
         cosines = np.einsum("ij,j->i", kept_vectors[: len(kept)], vector)
+        cosines[kept_homes[: len(kept)] != home] = -1.0
         best = kept_texts.get(text, int(cosines.argmax()) if kept else -1)
         similarity = 1.0 if text in kept_texts else float(cosines[best]) if kept else -1.0
         if similarity > least:
             of = kept[best].candidate.chunk.id
             duplicates.append(Duplicate(entry.candidate.chunk, of, similarity))
             continue
-        kept_vectors[len(kept)] = vector
+        kept_vectors[len(kept)], kept_homes[len(kept)] = vector, home
         kept_texts[text] = len(kept)
         kept.append(entry)
     return replace(state, ranking=tuple(kept), duplicates=tuple(duplicates))
+
+
+def _homes(state: SearchState) -> list[int]:
+    """Return a number for each entry; only entries of one number are compared."""
+    if not state.query.options.rank.collapse_copies:
+        return [0] * len(state.ranking)
+    numbers: dict[str, int] = {}
+    repositories = (entry.candidate.chunk.repository for entry in state.ranking)
+    return [numbers.setdefault(name, len(numbers)) for name in repositories]
 
 
 def _texts(chunks: Sequence[Chunk]) -> list[Hashable]:

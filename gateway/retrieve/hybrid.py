@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from codelode.errors import Unavailable
 from codelode.model import Candidate, HybridQuery
@@ -21,6 +22,12 @@ KEYWORDS_ONLY = "the query could not be embedded: ranked by keywords alone"
 
 #: Weight of a synonym's score against that of a word of the query. By hand.
 SYNONYM_WEIGHT = 0.3
+
+#: While copies leave fewer different texts than this share of the limit, the candidates are
+#: retrieved again with this many times the limits, up to MAX_WINDOW of each side. By hand.
+WIDENING = 4
+MIN_DISTINCT = 0.5
+MAX_WINDOW = 1_600
 
 #: The most that synonyms add, as a share of the least score of the query's own words. By hand.
 SYNONYM_SHARE = 0.5
@@ -62,11 +69,32 @@ async def candidates(
         secondary=analysis.unasked,
         visible=query.visible,
     )
+    retrieve = chunks.hybrid if not options.rank.collapse_copies else partial(_varied, chunks)
     if not synonyms:
-        return tuple(await chunks.hybrid(asked))
+        return tuple(await retrieve(asked))
     wider = replace(asked, text=" ".join(synonyms), vector=None)
-    found, others = await asyncio.gather(chunks.hybrid(asked), chunks.hybrid(wider))
+    found, others = await asyncio.gather(retrieve(asked), chunks.hybrid(wider))
     return widened(found, others)
+
+
+async def _varied(chunks: ChunkSearch, asked: HybridQuery) -> Sequence[Candidate]:
+    """Return the candidates, more of them where copies in other repositories fill the limit."""
+    total = asked.total_limit or asked.limit
+    wanted = MIN_DISTINCT * total
+    while True:
+        found = await chunks.hybrid(asked)
+        is_all = len(found) < total or asked.limit * WIDENING > MAX_WINDOW
+        if is_all or _texts(found) >= wanted:
+            return found
+        total *= WIDENING
+        asked = replace(asked, limit=asked.limit * WIDENING, total_limit=total)
+
+
+def _texts(found: Sequence[Candidate]) -> int:
+    """Return the number of different texts; within one repository, each chunk counts."""
+    if len({candidate.chunk.repository for candidate in found}) < 2:
+        return len(found)
+    return len({candidate.chunk.content for candidate in found})
 
 
 def widened(found: Sequence[Candidate], others: Sequence[Candidate]) -> tuple[Candidate, ...]:

@@ -44,6 +44,7 @@ class Coverage:
     failed: int
     is_complete: bool  # every ref has been indexed, and no file is pending
     url: str = ""  # of the repository; internal
+    committed_at: float = 0.0  # of the indexed commit, 0: not recorded; internal
 
 
 @dataclass(slots=True)
@@ -80,6 +81,12 @@ class CoverageReader:
         """Return what `read` does, without a thread if all of it is cached."""
         covered = self.cached(names, ref)
         return await asyncio.to_thread(self.read, names, ref) if covered is None else covered
+
+    async def commit_times(
+        self, names: Collection[RepositoryName], ref: RefName
+    ) -> Mapping[RepositoryName, float]:
+        """Return when the indexed commit of each repository was made; 0: not recorded."""
+        return {one.repository: one.committed_at for one in await self.of(names, ref)}
 
     def due(self) -> Sequence[RepositoryRef]:
         """Return the recently requested refs, to be passed to `renew`.
@@ -145,6 +152,7 @@ def _coverage(
         failed=status.failed if status else 0,
         is_complete=bool(refs) and all(one.indexed and not one.pending for one in refs),
         url=url,
+        committed_at=status.committed_at if status else 0.0,
     )
 
 

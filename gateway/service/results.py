@@ -5,7 +5,7 @@ Faces format these values and compute nothing. The query cache stores them as JS
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from codelode import model
@@ -13,7 +13,6 @@ from codelode.api_keys import ApiKey
 from codelode.disk_use import DiskPart
 from codelode.model import (
     Category,
-    ChunkId,
     Kind,
     LanguageHealth,
     Match,
@@ -37,6 +36,20 @@ class Trace:
 
     name: str
     value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A chunk of another repository with the text of a hit, or nearly so."""
+
+    repository: RepositoryName
+    path: str
+    start_line: int
+    end_line: int
+    similarity: float
+    ref: str = ""  # like `revision` and `url`, not cached
+    revision: str = ""
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +77,7 @@ class Hit:
     similarity: float | None = None
     revision: str = ""  # like `url`, not cached
     url: str = ""
+    copies: tuple[Copy, ...] = ()  # in other repositories, one for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +376,7 @@ def search_answer(
     ranks = {hit.chunk.id: rank for rank, hit in enumerate(state.hits, 1 + state.query.offset)}
     analysis = state.analysis
     return SearchAnswer(
-        hits=tuple(_hit(one, state.passages, explain=explain) for one in state.hits),
+        hits=tuple(_hit(one, state, explain=explain) for one in state.hits),
         stages=tuple(timings) if explain else (),
         notices=(*state.notices, *state.remarks),
         query_kind=analysis.kind,
@@ -449,7 +463,7 @@ def file_failure(
     return FileFailure(repository, ref, record.path, state, record.reason)
 
 
-def _hit(item: model.Hit, passages: Mapping[ChunkId, Passage], *, explain: bool) -> Hit:
+def _hit(item: model.Hit, state: SearchState, *, explain: bool) -> Hit:
     chunk = item.chunk
     return Hit(
         repository=chunk.repository,
@@ -467,11 +481,16 @@ def _hit(item: model.Hit, passages: Mapping[ChunkId, Passage], *, explain: bool)
         summary=chunk.summary,
         block_type=chunk.block_type,
         explain=tuple(Trace(*part) for part in item.explain) if explain else (),
-        passage=passages.get(chunk.id),
+        passage=state.passages.get(chunk.id),
         line=item.line,
         keyword_score=item.keyword_score,
         similarity=item.similarity,
+        copies=tuple(_copy(one.chunk, one.similarity) for one in state.copies.get(chunk.id, ())),
     )
+
+
+def _copy(chunk: model.Chunk, similarity: float) -> Copy:
+    return Copy(chunk.repository, chunk.path, chunk.start_line, chunk.end_line, similarity)
 
 
 def _definition(item: model.LocatedSymbol) -> Definition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -25,6 +26,7 @@ from gateway.service.hints import filter_hints
 from gateway.service.requests import SearchRequest, SimilarRequest
 from gateway.service.results import (
     ContextAnswer,
+    Copy,
     Hit,
     SearchAnswer,
     context_answer,
@@ -202,16 +204,18 @@ async def _finished(
 ) -> SearchAnswer:
     """Add the fields that are never cached with an answer, and the fields of the log line."""
     holding = tuple(dict.fromkeys(hit.repository for hit in answer.hits))
+    copying = tuple(copy.repository for hit in answer.hits for copy in hit.copies)
     searched = query.filters.repositories or holding or await _visible(dependencies, principal)
     searched = tuple(name for name in searched if name not in query.filters.not_repositories)
     described = searched[:MAX_REPOSITORIES]
-    read = await dependencies.coverage.of((*described, *holding), query.filters.ref)
+    known = (*described, *holding, *copying)
+    read = await dependencies.coverage.of(known, query.filters.ref)
     covered = {one.repository: one for one in read}
-    involve(holding)
+    involve(dict.fromkeys((*holding, *copying)))
     note(kind=answer.query_kind, hits=len(answer.hits), cached=answer.cached)
     return replace(
         answer,
-        hits=tuple(_at_commit(hit, covered[hit.repository]) for hit in answer.hits),
+        hits=tuple(_at_commit(hit, covered) for hit in answer.hits),
         coverage=tuple(covered[name] for name in described),
         took_ms=1000 * (time.perf_counter() - started),
     )
@@ -222,10 +226,20 @@ async def _visible(dependencies: Dependencies, principal: Principal) -> tuple[Re
     return tuple(await asyncio.to_thread(catalog.names))
 
 
-def _at_commit(hit: Hit, covered: Coverage) -> Hit:
-    """Add the commit that is indexed, and the link to the lines of the hit in it."""
-    at = (covered.revision, hit.path, hit.start_line, hit.end_line)
-    return replace(hit, revision=covered.revision, url=permalink(covered.url, *at))
+def _at_commit(hit: Hit, covered: Mapping[RepositoryName, Coverage]) -> Hit:
+    """Add the commits that are indexed, and the links to the lines of the hit and its copies."""
+    at = covered[hit.repository]
+    place = (at.revision, hit.path, hit.start_line, hit.end_line)
+    copies = tuple(_copy_at_commit(copy, covered.get(copy.repository)) for copy in hit.copies)
+    return replace(hit, revision=at.revision, url=permalink(at.url, *place), copies=copies)
+
+
+def _copy_at_commit(copy: Copy, at: Coverage | None) -> Copy:
+    """Add ref, commit, and link; None: the answer names more repositories than are looked up."""
+    if at is None:
+        return copy
+    place = (at.revision, copy.path, copy.start_line, copy.end_line)
+    return replace(copy, ref=at.ref, revision=at.revision, url=permalink(at.url, *place))
 
 
 def _at_page(query: SearchQuery, token: str) -> tuple[SearchQuery, str]:

@@ -20,6 +20,7 @@ from codelode.backends.memory.ledger import MemoryLedger
 from codelode.client import (
     AsyncClient,
     Client,
+    Copy,
     FolderEntry,
     Hit,
     SearchResult,
@@ -180,7 +181,7 @@ def test_an_option_that_does_not_exist_is_refused_by_name(client, gateway, optio
         (
             {"rank": {"nope": 1}},
             "options.rank.nope: is not an option of rank; there are: ranker, definition_boost, "
-            "centrality, reranker, confidence, duplicate_similarity",
+            "centrality, reranker, confidence, duplicate_similarity, collapse_copies",
         ),
         (
             {"rank": {"rerank": "judge"}},
@@ -206,6 +207,16 @@ def test_a_refused_option_says_which_there_are_or_what_it_takes(client, options,
         client.search("retry", options=options)
 
     assert str(caught.value) == told
+
+
+def test_a_hit_has_its_copies_in_other_repositories(client, gateway):
+    place = {"repository": "fork", "ref": "main", "path": "c.py", "start_line": 3, "end_line": 5}
+    copy = search_pb2.Copy(**place, similarity=0.75, revision="b" * 40, url="https://host/fork")
+    gateway.hits = [search_pb2.Hit(path="a.py", copies=[copy])]
+
+    [hit] = client.search("retry")
+
+    assert hit.copies == (Copy(**place, similarity=0.75, revision="b" * 40, url=copy.url),)
 
 
 def test_a_result_has_what_was_found_around_its_hits(client, gateway, around):

@@ -55,6 +55,7 @@ HTTP = {
 WEB = {
     "src/app.js": "import { Client } from '@acme/http'\n\n"
     "export function start() {\n  return new Client().get('/')\n}\n",
+    "vendor/retry.js": HTTP["src/retry.js"],
 }
 TOKEN = "of-these-tests"
 
@@ -624,6 +625,22 @@ def test_a_face_shows_what_the_service_says(running, face, function, request_):
     for hit in shown["hits"] if function in ("search", "similar") else ():
         assert hit.keys() >= HIT
         assert hit["revision"] == blob(hit["repository"])
+
+
+def test_every_face_names_the_repositories_with_copies(running, face):
+    request = SearchRequest("function retry", top_k=3)
+
+    [copies] = [hit["copies"] for hit in face.ask("search", request)["hits"] if hit.get("copies")]
+
+    [said] = [hit["copies"] for hit in ServiceLayer(running).ask("search", request)["hits"][:1]]
+    assert copies == said
+    assert [(one["repository"], one["ref"], one["path"]) for one in copies] == [
+        ("acme/web", "stable", "vendor/retry.js")
+    ]
+    apart = replace(request, options=GivenOptions("", {"rank.collapse_copies": False}))
+    hits = face.ask("search", apart)["hits"]
+    assert not any(hit.get("copies") for hit in hits)
+    assert {"src/retry.js", "vendor/retry.js"} <= {hit["path"] for hit in hits}
 
 
 def test_pages_go_on_where_the_face_says(running, face):

@@ -223,16 +223,30 @@ async def test_near_duplicates_collapse_under_the_better_one(backends, candidate
     assert left_out.similarity == pytest.approx(0.995, abs=0.001)
 
 
-async def test_forks_collapse_without_vectors(backends, candidate):
+async def test_equal_texts_collapse_without_vectors(backends, candidate):
     given = [
         candidate("a.py", "def retry():\n  pass", keyword=9.0),
-        candidate("a.py", "def retry():\n    pass\n", keyword=5.0, repository="acme/fork"),
+        candidate("b.py", "def retry():\n    pass\n", keyword=5.0),
     ]
 
     state = await ordered(backends, given, duplicate_similarity=0.92)
 
     assert len(state.ranking) == 1
     assert state.duplicates[0].similarity == 1.0
+
+
+async def test_only_all_copies_are_compared_across_repositories(backends, candidate):
+    """Otherwise a near-duplicate in another repository is a copy, or a hit of its own."""
+    given = [
+        candidate("a.py", "retry one", keyword=9.0, vector=vector(1, 0)),
+        candidate("b.py", "retry two", vector=vector(1, 0), repository="acme/fork"),
+    ]
+
+    apart = await ordered(backends, given, duplicate_similarity=0.92)
+    together = await ordered(backends, given, duplicate_similarity=0.92, collapse_copies=False)
+
+    assert (len(apart.ranking), apart.duplicates) == (2, ())
+    assert (len(together.ranking), len(together.duplicates)) == (1, 1)
 
 
 async def test_texts_that_only_begin_alike_are_no_duplicates(backends, candidate):

@@ -83,6 +83,32 @@ async def test_the_window_bounds_keyword_and_vector_results_each(index, backends
     assert len(wide.candidates) >= 50
 
 
+async def test_copies_leave_room_for_other_texts(index, backends, make_chunk):
+    """Thirty forks hold one file each of forty others."""
+    forks = [RepositoryName(f"acme/fork{n}") for n in range(30)]
+    index(
+        *(
+            make_chunk(f"src/{n}.py", f"retry a call {n} " + "again " * n, repository=fork)
+            for fork in forks
+            for n in range(40)
+        )
+    )
+
+    apart = await retrieve(SearchState(query(rank=Rank(collapse_copies=False))), backends)
+    state = await retrieve(SearchState(query()), backends)
+
+    assert len({one.chunk.content for one in apart.candidates}) < 10
+    assert len({one.chunk.content for one in state.candidates}) >= 36
+
+
+async def test_candidates_of_one_repository_are_retrieved_once(index, backends, make_chunk):
+    index(*(make_chunk(f"src/{n}.py", "retry a call") for n in range(200)))
+
+    state = await retrieve(SearchState(query()), backends)
+
+    assert len(state.candidates) == Retrieve().max_chunks
+
+
 @pytest.mark.parametrize(
     ("text", "chosen", "alpha"),
     [("RetryPolicy", None, 0.3), ("retry a call", None, 0.7), ("retry", 0.1, 0.1)],

@@ -50,7 +50,7 @@ NAMES = tuple(f"acme/{mark}" for mark in MARKS)
 
 
 def files(number):
-    """A repository with a package of its own that takes from the packages of the others."""
+    """A repository with a package that takes from those of the others, and one file of them all."""
     mark, (one, other) = MARKS[number], [n for n in range(len(MARKS)) if n != number]
     return {
         "package.json": json.dumps({"name": f"@acme/part{number}"}),
@@ -63,6 +63,7 @@ def files(number):
         f"test('loads', () => new {mark}Base().load())\n",
         "lib/store.py": "class Store:\n    def load(self, key):\n        return key\n\n\n"
         f"def {mark}_load(store):\n    # Loads from the {mark} store.\n    return store.load(1)\n",
+        "lib/shared.py": "def draw_together(canvas):\n    return canvas.load().paint()\n",
         "docs/guide.md": f"# Guide to the {mark}\n\nHow to load and draw with the {mark}.\n",
         f"deploy/{mark}.tf": f'resource "{mark}_bucket" "store" {{\n  name = "{mark}"\n}}\n',
     }
@@ -103,6 +104,7 @@ OPTIONS = (
     {"expand.related": 20, "expand.imports": 5, "expand.enclosing": True},
     {"retrieve.mode": "staged", "retrieve.file_similarity": 0.0, "retrieve.chunk_similarity": 0.0},
     {"rank.centrality": "blend"},
+    {"rank.collapse_copies": False},
     {"analyze.synonyms": True, "analyze.infer_filters": True},
 )
 

@@ -111,11 +111,25 @@ async def test_chips_narrow_and_exclude_with_the_counts_of_the_hits(two):
 
 
 async def test_collapsed_results_show_the_best_file_of_each_repository(two):
-    page = await two.get("/search?q=sessions&collapse=1")
+    page = await two.get("/search?q=sessions&collapse=1&copies=1")
 
     shown = re.sub(r"<details class=\"folded\">.*?</details>", "", page.text, flags=re.DOTALL)
     assert len(paths_in(shown)) == 2
     assert len(paths(page)) > 2
+
+
+async def test_copies_are_one_hit_that_unfolds_and_hits_of_their_own_on_request(two):
+    page = await two.get("/search?q=Pool")
+
+    copies = re.findall(r"<details class=\"copies\">.*?</details>", page.text, re.DOTALL)[0]
+    assert "In 2 repositories" in copies
+    assert ">acme/web</a>" in copies
+    assert "/code?repository=acme%2Fweb&path=src%2Fpool.py&lines=1-3#L1" in unescape(copies)
+    assert "/search?q=Pool&copies=1" in links(page)
+    apart = await two.get("/search?q=Pool&copies=1")
+    assert 'class="copies"' not in apart.text
+    assert paths(apart).count("src/pool.py") == 2
+    assert '<input type="hidden" form="search" name="copies" value="1">' in apart.text
 
 
 async def test_the_order_is_explained_where_it_is_asked_for(two):

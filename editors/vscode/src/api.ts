@@ -31,6 +31,7 @@ export interface Hit {
   content: string;
   line: number;
   revision: string;
+  copies?: { repository: string }[];
 }
 
 export interface SearchAnswer {

@@ -30,7 +30,8 @@ export function hitItem(hit: Hit): PlaceItem {
   const line = hit.line || hit.start_line;
   const code = hit.content.split("\n")[line - hit.start_line] ?? "";
   const place = { repository: hit.repository, path: hit.path, line, revision: hit.revision };
-  return item(place, [hit.symbol, hit.repository].filter(Boolean).join("  ·  "), code);
+  const copies = hit.copies?.length ? `in ${hit.copies.length + 1} repositories` : "";
+  return item(place, [hit.symbol, hit.repository, copies].filter(Boolean).join("  ·  "), code);
 }
 
 export function note(text: string): PlaceItem {

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gateway.api.rest.bodies import Query, Text
 from gateway.api.web.links import link
-from gateway.service.requests import GivenFilters, SearchRequest
+from gateway.service.requests import GivenFilters, GivenOptions, SearchRequest
 
 #: Hits of a page.
 TOP_K = 30
@@ -25,6 +25,7 @@ class SearchParameters(Query):
     not_path: list[Text] = Field(default=[], description="Leave these paths out.")
     ref: Text = Field(default="", description="Branch, tag, or commit.")
     collapse: bool = Field(default=False, description="Show the best file of each repository.")
+    copies: bool = Field(default=False, description="Show each copy of a hit as a hit.")
     why: bool = Field(default=False, description="Show the parts of each score.")
     page: Text = Field(default="", description="Token of a later page.")
 
@@ -42,6 +43,7 @@ class SearchParameters(Query):
                 not_paths=self.not_path,
             ),
             top_k=TOP_K,
+            options=GivenOptions(values={"rank.collapse_copies": False} if self.copies else {}),
             explain=self.why,
             page_token=self.page,
         )

@@ -12,7 +12,7 @@ from codelode.display import plain
 from codelode.text.excerpts import matches, wanted_terms, window
 from gateway.api.web.links import at_lines, code_url
 from gateway.api.web.parameters import SearchParameters
-from gateway.service.results import Hit, SearchAnswer
+from gateway.service.results import Copy, Hit, SearchAnswer
 
 #: Characters of a line that are shown; minified code has lines of a megabyte.
 MAX_LINE_CHARS = 400
@@ -42,6 +42,15 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownCopy:
+    """A copy of a hit in another repository."""
+
+    copy: Copy
+    url: str  # of its lines in the code view
+    share: int  # of the lines that both have, in percent
+
+
+@dataclass(frozen=True, slots=True)
 class ShownHit:
     """A hit with the lines that are shown of it."""
 
@@ -51,6 +60,7 @@ class ShownHit:
     lines: tuple[Line, ...]
     above: int  # lines of the hit that are left out
     below: int
+    copies: tuple[ShownCopy, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +126,7 @@ def groups(answer: SearchAnswer, asked: SearchParameters) -> tuple[Group, ...]:
 def facets(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Facet]:
     """Yield the filters that would divide the hits further."""
     for name, title, field, excluding in FACETS:
-        values = (getattr(hit, field) if field else _folder(hit.path) for hit in answer.hits)
-        counts = Counter(str(value) for value in values if value)
+        counts = Counter(value for hit in answer.hits for value in _values(hit, field))
         held = getattr(asked, name)
         offered = [(value, count) for value, count in counts.most_common() if value not in held]
         if len(offered) < 2:
@@ -132,6 +141,14 @@ def facets(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Facet]:
             for value, count in offered
         )
         yield Facet(title, tuple(islice(chips, MAX_OFFERED)))
+
+
+def _values(hit: Hit, field: str) -> Iterable[str]:
+    """Return what the hit has of a filter; of repositories, also those of its copies."""
+    if field == "repository":
+        return (hit.repository, *(copy.repository for copy in hit.copies))
+    value = str(getattr(hit, field)) if field else _folder(hit.path)
+    return (value,) if value else ()
 
 
 def active(asked: SearchParameters) -> Iterator[Chip]:
@@ -191,7 +208,14 @@ def _shown(hit: Hit, rank: int, wanted: frozenset[str], ref: str) -> ShownHit:
         ),
         start,
         len(code) - end,
+        tuple(_copy(one, ref) for one in hit.copies),
     )
+
+
+def _copy(copy: Copy, ref: str) -> ShownCopy:
+    file_url = code_url(copy.repository, copy.path, ref)
+    url = at_lines(file_url, copy.start_line, copy.end_line)
+    return ShownCopy(copy, url, int(100 * copy.similarity))
 
 
 def _parts(text: str, wanted: frozenset[str]) -> Iterable[tuple[str, bool]]:

@@ -68,4 +68,5 @@ def _counts(answer: SearchAnswer) -> dict[str, int]:
         "hit": len(answer.hits),
         "file": len({(hit.repository, hit.path) for hit in answer.hits}),
         "repository": len({hit.repository for hit in answer.hits}),
+        "copy": sum(len(hit.copies) for hit in answer.hits),
     }

@@ -316,6 +316,42 @@ def test_json_has_what_was_found_around_the_hits_where_there_is_some(served, gat
     assert found["related"][0]["relation"] == "imports"
 
 
+def fork(**fields):
+    values = {"repository": "acme/fork", "ref": "main", "path": "a.py", "similarity": 1.0}
+    return search_pb2.Copy(**{**values, "start_line": 1, "end_line": 1, **fields})
+
+
+def test_the_repositories_with_copies_are_named(served, gateway):
+    copies = [fork(), fork(repository="acme/app", path="lib/a.py", similarity=0.875)]
+    gateway.hits = [hit(content="x", copies=copies), hit(content="y", copies=[fork()] * 7)]
+
+    shown = served("search", "x").out.splitlines()
+
+    line = "    also in 2 repositories: acme/fork, acme/app lib/a.py:1-1 (87 % alike)"
+    assert shown[1] == line
+    assert shown[5] == f"    also in 7 repositories: {', '.join(['acme/fork'] * 5)} and 2 more"
+
+
+def test_json_has_all_copies_of_a_hit(served, gateway):
+    gateway.hits = [hit(copies=[fork()] * 7)]
+
+    [found] = json.loads(served("search", "x", "--json").out)["hits"]
+
+    assert found["copies"][6] == {
+        **{"repository": "acme/fork", "ref": "main", "path": "a.py", "start_line": 1},
+        **{"end_line": 1, "similarity": 1.0, "revision": "", "url": ""},
+    }
+
+
+def test_copies_are_hits_of_their_own_on_request(served, gateway):
+    served("search", "x", "--all-copies")
+    served("search", "x")
+
+    asked, by_default = (request.options.rank for request in gateway.requests)
+    assert (asked.HasField("collapse_copies"), asked.collapse_copies) == (True, False)
+    assert not by_default.HasField("collapse_copies")
+
+
 def test_the_lines_around_a_hit_are_shown_in_its_place(served, gateway):
     passage = search_pb2.Passage(start_line=8, end_line=10, content="above\nhit\nbelow")
     gateway.hits = [hit(start_line=9, end_line=9, content="hit", passage=passage)]
@@ -330,7 +366,8 @@ REVERSED = "gnp\u202eyp.b\u2028"
 
 
 def test_no_name_forges_a_line_or_reorders_one(served, gateway, around):
-    gateway.hits = [hit(path=FORGED, symbol=REVERSED, content="x")]
+    copies = [fork(repository=REVERSED, path=FORGED)]
+    gateway.hits = [hit(path=FORGED, symbol=REVERSED, content="x", copies=copies)]
     gateway.around = {
         **around,
         "related": [search_pb2.Related(path=REVERSED, relation="imports", of=FORGED)],
@@ -345,6 +382,7 @@ def test_no_name_forges_a_line_or_reorders_one(served, gateway, around):
     shown = answer.out.split("\n")
     assert shown == [
         r"r 'a.py:1-1\nacme/http b.py':1-1  'gnp\u202eyp.b\u2028'  (0, )",
+        r"    also in 1 repository: 'gnp\u202eyp.b\u2028'",
         "1  x",
         "",
         r"related  'gnp\u202eyp.b\u2028' (imports 'a.py:1-1\nacme/http b.py')",

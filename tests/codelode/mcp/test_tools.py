@@ -136,6 +136,17 @@ def hit(repository="acme/http", path="a.py", content="x = 1\n", line=0, **fields
     )
 
 
+async def test_the_repositories_with_copies_are_named(gateway):
+    copy = search_pb2.Copy(
+        repository="acme/fork", path="a.py", start_line=3, end_line=3, similarity=1.0
+    )
+    gateway.hits = [hit(copies=[copy])]
+
+    assert "1. a.py:1-1 (block)\nalso in 1 repository: acme/fork a.py:3-3\n" in (
+        await told(gateway, "search", query="x")
+    )
+
+
 async def test_hits_are_grouped_by_repository_and_keep_their_ranks(gateway):
     gateway.hits = [hit("acme/http", "a.py"), hit("acme/web", "b.js"), hit("acme/http", "c.py")]
 

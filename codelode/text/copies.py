@@ -1,0 +1,32 @@
+"""Write the copies of a hit as one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codelode.counts import counted
+from codelode.display import quoted
+
+if TYPE_CHECKING:
+    from codelode.client import Copy, Hit
+
+#: Copies of a hit that are named.
+MAX_NAMED = 5
+
+
+def copies_lines(hit: Hit) -> list[str]:
+    """Return `also in 2 repositories: acme/fork, acme/app lib/a.py:3-9`; nothing without copies."""
+    if not hit.copies:
+        return []
+    named = ", ".join(_place(copy, hit) for copy in hit.copies[:MAX_NAMED])
+    more = len(hit.copies) - MAX_NAMED
+    others = f" and {more:,} more" if more > 0 else ""
+    return [f"also in {counted(len(hit.copies), 'repository')}: {named}{others}"]
+
+
+def _place(copy: Copy, hit: Hit) -> str:
+    """Return the repository of a copy, and what of its place differs from that of the hit."""
+    at = f"{quoted(copy.path)}:{copy.start_line}-{copy.end_line}"
+    is_there = at == f"{quoted(hit.path)}:{hit.start_line}-{hit.end_line}"
+    nearly = "" if copy.similarity == 1 else f" ({int(100 * copy.similarity)} % alike)"
+    return f"{quoted(copy.repository)}{'' if is_there else f' {at}'}{nearly}"
