@@ -6,6 +6,11 @@ try again, if it is expected to take more than half of the time until its deadli
 time follows from the mean time of recent calls and the number of waiting ones, by Little's law.
 Refused calls are told different times, so that they come back as fast as calls are answered and not
 all at once: refusing thousands of calls again and again would leave no time to answer any.
+
+A call that the server has not accepted yet cannot be refused, and its deadline passes meanwhile.
+The server accepts one call each time that the event loop and a thread of gRPC have taken turns,
+which is slow while the loop works for other calls. So the calls that have arrived are accepted
+before waiting calls get their turns.
 """
 
 from __future__ import annotations
@@ -33,6 +38,14 @@ WAITING = 1_000
 #: for calls that take longer than usual, and for the way to the caller.
 SHARE = 0.5
 
+#: Time without a new call after which waiting calls get the free turns, seconds. Idle, the server
+#: accepts a call in less than half a millisecond.
+QUIET_S = 0.002
+#: Bounds of the longest time for which free turns wait for that, seconds. It is as long as the time
+#: since they last waited: a burst is accepted at once, and callers that never wait take about half
+#: of the time from the others.
+LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 0.5
+
 #: Weight of the newest call in the mean time of a call.
 NEWEST = 0.1
 #: Least time after which a refused call is to be repeated, seconds.
@@ -53,14 +66,20 @@ class Admission:
         *,
         running: int = RUNNING,
         waiting: int = WAITING,
+        quiet_s: float = QUIET_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most_running = running
         self._most_waiting = waiting
+        self._quiet_s = quiet_s
         self._clock = clock
         self._running = 0
+        self._arrived = 0  # calls so far
+        self._free: list[float] = []  # turns to give to waiting calls: when each was taken
+        self._passing: asyncio.Task[None] | None = None  # gives them
+        self._passed_at = -math.inf  # when it has done so last
         self._queue: OrderedDict[asyncio.Future[None], float] = OrderedDict()  # with its deadline
-        self._mean_s = 0.0  # of a call at work
+        self._mean_s = 0.0  # for which a call holds its turn
         self._refused = 0  # since the last log event
         self._logging = Throttle(LOG_INTERVAL_S, clock)
         self._told_until = -math.inf  # when the last refused call was told to come back
@@ -76,30 +95,69 @@ class Admission:
         try:
             yield
         finally:
-            self._mean_s += NEWEST * (self._clock() - started - self._mean_s)
-            self._leave()
+            self._leave(started)
+
+    def require_room(self, remaining_s: float | None) -> None:
+        """Raise Busy if a call with this time until its deadline would be refused now.
+
+        A face asks before anything else is done for a call.
+        """
+        self._arrived += 1
+        if self._running >= self._most_running and not self._has_room(remaining_s):
+            raise self._refusal()
+
+    def _has_room(self, remaining_s: float | None) -> bool:
+        """Return whether a call that waits now can probably be answered in time."""
+        if len(self._queue) >= self._most_waiting:
+            return False
+        return remaining_s is None or self._expected_s() <= SHARE * remaining_s
 
     async def _enter(self, remaining_s: float) -> None:
         if self._running < self._most_running:
             self._running += 1
             return
-        if len(self._queue) >= self._most_waiting or self._expected_s() > SHARE * remaining_s:
+        if not self._has_room(remaining_s):
             raise self._refusal()
         turn = asyncio.get_running_loop().create_future()
         self._queue[turn] = self._clock() + remaining_s
         try:
             await turn
         except asyncio.CancelledError:
-            if self._queue.pop(turn, None) is None and turn.done() and not turn.cancelled():
-                self._leave()  # the turn came together with the cancellation
+            if self._queue.pop(turn, None) is None and _is_taken(turn):
+                self._leave(self._clock())  # the turn came together with the cancellation
             raise
 
     def _expected_s(self) -> float:
         """Return the expected time until a call that comes now is answered."""
         return self._mean_s * (1 + (len(self._queue) + 1) / self._most_running)
 
-    def _leave(self) -> None:
-        """Pass the turn on to the first waiting call that can still be answered in time."""
+    def _leave(self, started: float) -> None:
+        """Give back the turn that was taken then; a waiting call gets it when no more arrive."""
+        if not self._queue:
+            self._end(started)
+            self._running -= 1
+            return
+        self._free.append(started)
+        if self._passing is None:
+            self._passing = asyncio.create_task(self._pass_on_when_quiet())
+
+    async def _pass_on_when_quiet(self) -> None:
+        now, before = self._clock(), -1
+        ends_at = now + min(max(LEAST_PAUSE_S, now - self._passed_at), MOST_PAUSE_S)
+        while self._arrived != before and self._clock() < ends_at:
+            before = self._arrived
+            await asyncio.sleep(self._quiet_s)
+        self._passing, self._passed_at = None, self._clock()
+        while self._free:
+            self._end(self._free.pop())
+            self._pass_on()
+        self._refuse_newest()
+
+    def _end(self, started: float) -> None:
+        self._mean_s += NEWEST * (self._clock() - started - self._mean_s)
+
+    def _pass_on(self) -> None:
+        """Pass a turn on to the first waiting call that can still be answered in time."""
         now = self._clock()
         while self._queue:
             turn, ends_at = self._queue.popitem(last=False)
@@ -110,6 +168,20 @@ class Admission:
                 return
             turn.set_exception(self._refusal())
         self._running -= 1
+
+    def _refuse_newest(self) -> None:
+        """Refuse the last waiting calls that cannot be answered in time any more.
+
+        They were accepted when calls took less time than now.
+        """
+        now = self._clock()
+        while self._queue:
+            turn, ends_at = self._queue.popitem()
+            if now + self._expected_s() <= ends_at:
+                self._queue[turn] = ends_at
+                return
+            if not turn.done():
+                turn.set_exception(self._refusal())
 
     def _refusal(self) -> Busy:
         self._refused += 1
@@ -129,3 +201,8 @@ class Admission:
         following = self._told_until + self._mean_s / self._most_running
         self._told_until = min(max(least, following), now + MAX_RETRY_S)
         return self._told_until - now
+
+
+def _is_taken(turn: asyncio.Future[None]) -> bool:
+    """Return whether the call that waits for it has got the turn, and was not refused."""
+    return turn.done() and not turn.cancelled() and turn.exception() is None

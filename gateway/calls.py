@@ -71,12 +71,17 @@ class Calls:
     """Admits the calls of all faces; `idle` is set while none of them is running."""
 
     def __init__(
-        self, access: GuardedAccess, limiter: Limiter, audit_log: AuditLog | None = None
+        self,
+        access: GuardedAccess,
+        limiter: Limiter,
+        audit_log: AuditLog | None = None,
+        *,
+        admission: Admission | None = None,
     ) -> None:
         self._access = access
         self._limiter = limiter
         self._audit_log = audit_log
-        self._admission = Admission()
+        self._admission = admission or Admission()
         self._running = 0
         self.idle = asyncio.Event()
         self.idle.set()
@@ -85,8 +90,11 @@ class Calls:
     async def admitted(self, received: Received) -> AsyncIterator[Principal]:
         """Yield the principal of a call when it may work; log and record the call when it is over.
 
-        Raises Unauthenticated, Unavailable, TimedOut, and Busy beyond a limit.
+        Raises Unauthenticated, Unavailable, TimedOut, and Busy beyond a limit. A call for which
+        there is no room is refused first: whose it is costs more to find out than to refuse it.
         """
+        if not _is_stream(received):
+            self._admission.require_room(received.remaining_s())
         with self._counted(), self._recorded(received) as outcome:
             principal = await self._access.principal(received.credentials, source=received.source)
             outcome.principal = principal
@@ -110,7 +118,7 @@ class Calls:
                 raise
 
     def _turn(self, received: Received, principal: Principal) -> AbstractAsyncContextManager[None]:
-        if CAPABILITIES[received.function].kind is Kind.STREAM:
+        if _is_stream(received):
             return self._access.rechecked(received.credentials, principal)
         return self._admission.admitted(received.remaining_s())
 
@@ -162,6 +170,10 @@ def request_id(given: object) -> str:
     if isinstance(given, str) and _ACCEPTABLE_ID.fullmatch(given):
         return given
     return uuid4().hex[:16]
+
+
+def _is_stream(received: Received) -> bool:
+    return CAPABILITIES[received.function].kind is Kind.STREAM
 
 
 def _check_deadline(received: Received) -> None:

@@ -1,4 +1,4 @@
-"""Time health probes beside hostile requests and beside more callers than the gateway can serve.
+"""Time health probes beside hostile requests, and calls beside more than the gateway can serve.
 
     python tests/bench/probes.py [--only WORD …] [--json FILE]
 
@@ -100,6 +100,7 @@ LOADS: Mapping[str, Load] = {
             options={"retrieve": {"max_chunks": 500, "window": 500}},
         )
     ),
+    "50 callers": Load(50, requests=QUERIES),
     "600 callers": Load(600, requests=QUERIES),
     "2,000 callers": Load(2_000, requests=QUERIES),
     "600 callers that never wait": Load(600, requests=QUERIES, is_patient=False),

@@ -13,6 +13,7 @@ from redis.exceptions import OutOfMemoryError
 from codelode.backends.redis.connection import connect
 from codelode.model import RunState
 from tests.end_to_end.runs import state_of
+from tests.pausing import paused
 
 #: Long enough for a small repository on a busy machine.
 PLAN_TIMEOUT_S = 20
@@ -99,6 +100,29 @@ def test_hosts_that_never_answer_delay_nobody_and_git_ends_with_its_run(
         assert gits() >= 10
         ends.close()
         wait_for(lambda: not hostile.pids(host), "git and its transports to be ended", seconds=30)
+
+
+def test_a_run_goes_on_when_its_worker_was_stopped_and_continues(hostile, make_git, wait_for):
+    """A worker that is stopped with all that it has started counts as dead meanwhile."""
+    slow = make_git()
+    slow.commit({"pyproject.toml": SLOW_TOML[: len(SLOW_TOML) // 3], **SMALL})
+
+    with hostile.client() as client:
+
+        def is_sent_again():
+            (pull,) = [one for one in client.status().queues if one.name == "pull"]
+            return pull.messages
+
+        idle = set(children_of(hostile))
+        run = client.index(str(slow.folder), name="stopped", wait=False)
+        wait_for(lambda: set(children_of(hostile)) - idle, "the plan to be under way")
+        with paused([*hostile.pids("workers pull"), *children_of(hostile)]):
+            wait_for(is_sent_again, "the pull to be sent again")
+            assert state_of(client, run).state is RunState.PULLING
+        *_, end = client.watch(run.id)
+        index_small(client, make_git, "continued")
+    assert end.state is RunState.COMPLETE or TOO_SLOW in end.error
+    assert len(hostile.pids("workers pull")) == 1
 
 
 def test_a_run_that_kills_its_worker_again_and_again_fails(hostile, make_git, wait_for):

@@ -10,8 +10,11 @@ import pytest
 from google.rpc import error_details_pb2
 
 from codelode.errors import Busy
-from gateway.admission import MAX_RETRY_S, MIN_RETRY_S, Admission
+from gateway.admission import MAX_RETRY_S, MIN_RETRY_S, MOST_PAUSE_S, Admission
 from gateway.api.rpc import status
+
+#: How a call ends that gets no turn.
+OVER = (Busy, asyncio.CancelledError)
 
 
 class Clock:
@@ -32,7 +35,7 @@ def clock():
 @pytest.fixture
 def admission(clock):
     """Two calls at work, three waiting; each of the calls so far took about 1 second."""
-    return Admission(running=2, waiting=3, clock=clock)
+    return Admission(running=2, waiting=3, quiet_s=0, clock=clock)
 
 
 async def slow(admission, clock, *, seconds=1.0, times=60):
@@ -190,6 +193,76 @@ async def test_a_call_that_is_cancelled_as_its_turn_comes_passes_it_on(admission
     assert working(made)[3]
     for number in (1, 3):
         await made[number].finish()
+
+
+@pytest.mark.parametrize("loop_turns", range(6))
+async def test_a_call_that_is_cancelled_as_it_is_refused_gives_no_turn_back(
+    admission, clock, loop_turns
+):
+    made = await callers(admission, None, None, 5.0)
+    clock.now += 40.0
+
+    made[0].task.cancel()
+    for _ in range(loop_turns):
+        await asyncio.sleep(0)
+    made[2].task.cancel()
+    await settled()
+
+    later = await callers(admission, None, None)
+    assert working([made[1], *later]) == [True, True, False]
+    for caller in (made[1], *later):
+        await caller.finish()
+    assert isinstance((await asyncio.gather(made[2].task, return_exceptions=True))[0], OVER)
+
+
+async def arriving(admission, is_over):
+    """Let a call arrive each time that the event loop turns."""
+    while not is_over():
+        admission.require_room(None)
+        await asyncio.sleep(0)
+
+
+async def test_calls_that_have_arrived_are_accepted_before_a_waiting_call_begins(admission):
+    made = await callers(admission, None, None, None)
+    is_quiet = asyncio.Event()
+    arrivals = asyncio.create_task(arriving(admission, is_quiet.is_set))
+
+    await made[0].finish()
+    await settled()
+    assert not made[2].is_working
+    is_quiet.set()
+    await settled()
+    assert made[2].is_working
+
+    await arrivals
+    for caller in made[1:]:
+        await caller.finish()
+
+
+async def test_waiting_calls_begin_after_a_while_although_calls_arrive(admission, clock):
+    made = await callers(admission, None, None, None)
+    arrivals = asyncio.create_task(arriving(admission, lambda: made[2].is_working))
+
+    await made[0].finish()
+    clock.now += MOST_PAUSE_S
+    await arrivals
+
+    for caller in made[1:]:
+        await caller.finish()
+
+
+async def test_the_newest_waiting_calls_are_refused_when_calls_take_longer_than_before(
+    admission, clock
+):
+    made = await callers(admission, None, None, 1_000.0, 1_000.0, 112.0)
+    clock.now += 100.0
+
+    await made[0].finish()  # from now on a call is expected to take 10 s
+
+    assert working(made) == [True, True, True, False, False]
+    assert isinstance(made[4].task.exception(), Busy)
+    for caller in made[1:4]:
+        await caller.finish()
 
 
 def test_a_refusal_tells_programs_when_to_try_again():
