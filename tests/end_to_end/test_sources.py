@@ -1,0 +1,85 @@
+"""An organisation on a real Gitea is followed by a real cluster, and its token is nowhere."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.runs import said
+from tests.gitea import Gitea
+
+SECRET = "canary-of-the-webhooks"
+
+
+@pytest.fixture
+def gitea(tmp_path, program_of):
+    server = Gitea(program_of("gitea"), tmp_path)
+    server.start()
+    server.call("POST", "/orgs", username="acme", visibility="private")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def cluster(tmp_path, gitea, cluster_at):
+    """A cluster that follows the organisation with a token, as a user without credentials."""
+    (tmp_path / "token").write_text(gitea.admin_token)
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "sources.yaml").write_text(
+        f"connections:\n- name: work\n  kind: gitea\n  url: {gitea.url}\n  organisation: acme\n"
+        f"  token: {{file: {tmp_path / 'token'}}}\n"
+        f"  webhook_secret: {{file: {tmp_path / 'secret'}}}\n"
+        "  repositories: {exclude: ['**/old'], every: 1h}\n"
+    )
+    made = cluster_at(tmp_path / "data", sources=str(tmp_path / "sources.yaml"), log_level="debug")
+    yield made
+    made.kill()
+
+
+def found(cluster, word):
+    with cluster.client() as client:
+        return {hit.repository for hit in client.search(word, top_k=20).hits}
+
+
+def test_an_organisation_is_followed_and_its_token_is_on_no_surface(gitea, cluster, wait_for):
+    word = "def lantern():\n    return 1\n"
+    for name in ("app", "lib", "old"):
+        gitea.repository(f"acme/{name}", content=word)
+    cluster.start()
+    gitea.webhook("acme", f"{cluster.facts['http']}/webhooks/work", SECRET)
+    wait_for(lambda: found(cluster, "lantern") == {"acme/app", "acme/lib"}, "the first listing")
+
+    gitea.repository("acme/new", content=word)  # the webhooks tell of it, and of its first commit
+    wait_for(lambda: "acme/new" in found(cluster, "lantern"), "the new repository")
+    gitea.call("PATCH", "/repos/acme/lib", name="library")  # Gitea reports no renames
+    planned = said(cluster, "sources", "plan")
+    assert "rename    acme/library  (was acme/lib)" in planned[1]
+    synced = said(cluster, "sources", "sync", "work", "--wait")
+    assert "1 rename" in synced[1]
+    wait_for(
+        lambda: found(cluster, "lantern") == {"acme/app", "acme/library", "acme/new"}, "the rename"
+    )
+    gitea.call("DELETE", "/repos/acme/new")
+    wait_for(lambda: "miss acme/new" in said(cluster, "sources", "list")[1], "the deletion")
+    assert "acme/new" in found(cluster, "lantern")  # for the time of grace
+
+    token = Path(cluster.data.parent / "token")
+    token.write_text("wrong")
+    refused = said(cluster, "sources", "sync", "work", "--wait")
+    assert "401" in refused[1]
+    answers = [planned, synced, refused]
+    commands = ("sources list --json", "sources check", "status --json", "failures", "repos --json")
+    answers += [said(cluster, *command.split()) for command in commands]
+    pids = cluster.pids()
+    surfaces = {pid: Path(f"/proc/{pid}/environ").read_bytes() for pid in pids}
+    surfaces |= {pid + 0.5: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
+    assert cluster.stop() == 0
+    surfaces |= {path: path.read_bytes() for path in cluster.data.rglob("*") if path.is_file()}
+    surfaces["log"] = (cluster.data.parent / "up.log").read_bytes()
+    surfaces |= {text: text.encode() for _, text in answers}
+    assert any("appendonly" in str(name) for name in surfaces)  # everything that Redis was sent
+    pair = base64.b64encode(f"token:{gitea.admin_token}".encode()).rstrip(b"=")
+    for canary in (gitea.admin_token.encode(), pair, SECRET.encode()):
+        assert [name for name, content in surfaces.items() if canary in content] == []
