@@ -52,6 +52,9 @@ class HostKind(StrEnum):
     GITHUB = "github"
     GITLAB = "gitlab"
     GITEA = "gitea"
+    BITBUCKET = "bitbucket"  # Cloud
+    BITBUCKET_SERVER = "bitbucket-server"  # Data Center
+    AZURE = "azure"  # Azure DevOps
     URLS = "urls"
     FOLDER = "folder"
 
@@ -61,13 +64,25 @@ FIELDS: Mapping[HostKind, tuple[str, ...]] = {
     **dict.fromkeys(
         (HostKind.GITHUB, HostKind.GITLAB, HostKind.GITEA), (*_HOST_FIELDS, "repositories")
     ),
+    **dict.fromkeys(
+        (HostKind.BITBUCKET, HostKind.BITBUCKET_SERVER, HostKind.AZURE),
+        ("url", "organisation", "token", "repositories"),
+    ),
     HostKind.URLS: ("urls", "repositories"),
     HostKind.FOLDER: ("path", "repositories"),
 }
 _FIELDS = tuple(dict.fromkeys(("name", "kind", *(one for of in FIELDS.values() for one in of))))
 
 #: Addresses of the hosts that are services; others need a URL.
-_URLS = {HostKind.GITHUB: "https://github.com", HostKind.GITLAB: "https://gitlab.com"}
+_URLS = {
+    HostKind.GITHUB: "https://github.com",
+    HostKind.GITLAB: "https://gitlab.com",
+    HostKind.BITBUCKET: "https://bitbucket.org",
+    HostKind.AZURE: "https://dev.azure.com",
+}
+
+#: The kinds whose repositories are only listed by organisation.
+_ORGANISED = (HostKind.GITHUB, HostKind.BITBUCKET, HostKind.AZURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +134,12 @@ class Connection:
     @property
     def prefix(self) -> str:
         """Return what the addresses of its repositories begin with (see `host_permissions`)."""
-        return f"{address(f'{self.url}/{self.organisation}').rstrip('/')}/"
+        return f"{address(f'{self.root}/{self.organisation}').rstrip('/')}/"
+
+    @property
+    def root(self) -> str:
+        """Return what the URLs of its repositories begin with, without a slash at the end."""
+        return f"{self.url}/scm" if self.kind is HostKind.BITBUCKET_SERVER else self.url
 
     @property
     def rules_digest(self) -> str:
@@ -190,8 +210,8 @@ def _place(
 def _host(kind: HostKind, fields: Mapping[str, yaml.Node], node: yaml.Node) -> Connection:
     _require(node, fields, ("token",))
     organisation = _organisation(fields.get("organisation"))
-    if kind is HostKind.GITHUB and not organisation:
-        raise Wrong(line(node), "a connection of kind github needs its organisation")
+    if kind in _ORGANISED and not organisation:
+        raise Wrong(line(node), f"a connection of kind {kind} needs its organisation")
     return Connection(
         name=_name(fields["name"]),
         kind=kind,

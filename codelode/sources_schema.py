@@ -10,7 +10,10 @@ from codelode.sources import FIELDS, HostKind
 
 _TIME = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$", "examples": ["5m", "24h"]}
 #: The fields that connections of a kind need besides those that only some kinds have.
-_NEEDED = {HostKind.GITHUB: ("organisation",), HostKind.GITEA: ("url",)}
+_NEEDED = {
+    **dict.fromkeys((HostKind.GITHUB, HostKind.BITBUCKET, HostKind.AZURE), ("organisation",)),
+    **dict.fromkeys((HostKind.GITEA, HostKind.BITBUCKET_SERVER), ("url",)),
+}
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _FLAG = {"type": "boolean"}

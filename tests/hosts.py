@@ -1,4 +1,4 @@
-"""Servers that speak a part of the interfaces of GitHub and GitLab, as their documents describe it.
+"""Servers that speak a part of the interfaces of code hosts, as their documents describe it.
 
 Lists have pages with links to the next one, pages have ETags, and a test may put answers before the
 next ones: rate limits, errors of the server, refusals.
@@ -6,6 +6,7 @@ next ones: rate limits, errors of the server, refusals.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -277,3 +278,76 @@ class GitLab(CodeHost):
         email = f"user{id}@acme.example"
         fields = {"id": id, "state": state, "external": is_external}
         return {**fields, "email": email, "confirmed_at": confirmed_at, "name": "ann"}
+
+
+class Bitbucket(CodeHost):
+    """Bitbucket Cloud, whose pages name the next one, at another address."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = [self.row(name) for name in ("app", "lib", "tool")]
+
+    def row(self, name, **fields):
+        return {
+            "uuid": f"{{0000-{name}}}",
+            "full_name": f"acme/{name}",
+            "is_private": True,
+            "parent": None,
+            "size": 4_096,
+            "mainbranch": {"type": "branch", "name": "main"},
+            "updated_on": "2026-11-01T00:00:00.000000+00:00",
+            **fields,
+        }
+
+    def value(self, path, parameters, body):
+        if path != "/2.0/repositories/acme":
+            raise KeyError(path)
+        page, size = int(parameters.get("page", 1)), int(parameters["pagelen"])
+        found = {"pagelen": size, "values": self.rows[(page - 1) * size : page * size]}
+        if page * size < len(self.rows):
+            query = urlencode({**parameters, "page": page + 1})
+            found["next"] = f"https://elsewhere.example{path}?{query}"
+        return found
+
+
+class BitbucketServer(CodeHost):
+    """A Data Center, whose pages say where the next one begins."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = [self.row(id, name) for id, name in ((1, "app"), (2, "lib"), (3, "tool"))]
+
+    def row(self, id, slug, **fields):
+        project = {"key": "ACME", "id": 7, "public": False}
+        return {"id": id, "slug": slug, "project": project, "public": False, **fields}
+
+    def value(self, path, parameters, body):
+        if path not in ("/rest/api/latest/projects/ACME/repos", "/rest/api/latest/repos"):
+            raise KeyError(path)
+        start, limit = int(parameters.get("start", 0)), int(parameters["limit"])
+        end = start + limit
+        found = {"start": start, "limit": limit, "values": self.rows[start:end]}
+        is_last = end >= len(self.rows)
+        return {**found, "isLastPage": is_last, "nextPageStart": None if is_last else end}
+
+
+class Azure(CodeHost):
+    """Azure DevOps, which answers a wrong token with a page for signing in."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = [self.row("1-1", "My App"), self.row("1-2", "lib")]
+
+    def row(self, id, name, **fields):
+        project = {"id": "p-1", "name": "Web Shop", "visibility": "private"}
+        given = {"id": id, "name": name, "project": project, "size": 4_096, "isDisabled": False}
+        return {**given, "defaultBranch": "refs/heads/main", **fields}
+
+    def is_known(self, headers):
+        pair = base64.b64encode(f":{TOKEN}".encode()).decode()
+        return headers.get("Authorization") == f"Basic {pair}"
+
+    def value(self, path, parameters, body):
+        if path != "/acme/_apis/git/repositories" or parameters["api-version"] != "7.1":
+            raise KeyError(path)
+        return {"value": self.rows, "count": len(self.rows)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from codelode.host_permissions import HostPermissions
 from codelode.repository_rules import Listed
 from codelode.sources import Connection, HostKind
-from workers.sources import gitea, github, gitlab
+from workers.sources import azure, bitbucket, gitea, github, gitlab
 from workers.sources.http import Host
 from workers.sources.pages import Pages
 
@@ -19,11 +19,14 @@ class Connector:
 
     host: Callable[[Connection, str, Pages], Host]
     repositories: Callable[[Host, Connection], AsyncIterator[Listed]]
-    permissions: Callable[[Host, Connection], Awaitable[HostPermissions]]
+    permissions: Callable[[Host, Connection], Awaitable[HostPermissions]] | None = None
 
 
 CONNECTORS: Mapping[HostKind, Connector] = {
     HostKind.GITHUB: Connector(github.host, github.repositories, github.permissions),
     HostKind.GITLAB: Connector(gitlab.host, gitlab.repositories, gitlab.permissions),
     HostKind.GITEA: Connector(gitea.host, gitea.repositories, gitea.permissions),
+    HostKind.BITBUCKET: Connector(bitbucket.host, bitbucket.repositories),
+    HostKind.BITBUCKET_SERVER: Connector(bitbucket.server, bitbucket.repositories_of_server),
+    HostKind.AZURE: Connector(azure.host, azure.repositories),
 }

@@ -13,7 +13,13 @@ from codelode.sources import Connection, HostKind
 from workers.sources.declared import SourcesFile
 
 #: The user name that goes with a token as the password, as the documents of the hosts name it.
-_USERS = {HostKind.GITHUB: "x-access-token", HostKind.GITLAB: "oauth2", HostKind.GITEA: "token"}
+_USERS = {
+    HostKind.GITHUB: "x-access-token",
+    HostKind.GITLAB: "oauth2",
+    HostKind.GITEA: "token",
+    HostKind.BITBUCKET: "x-token-auth",
+    HostKind.AZURE: "",
+}
 
 
 class GitCredentials:
@@ -32,8 +38,14 @@ class GitCredentials:
         owner = _owner(url, following.values())
         if owner is None:
             return None
-        pair = f"{_USERS[owner.kind]}:{owner.secret()}".encode()
-        return f"{owner.url}/", f"Authorization: Basic {base64.b64encode(pair).decode()}"
+        return f"{owner.url}/", f"Authorization: {_authorization(owner.kind, owner.secret())}"
+
+
+def _authorization(kind: HostKind, token: str) -> str:
+    """Return how git presents a token to a kind of host: as a password, or else as it is."""
+    if kind not in _USERS:
+        return f"Bearer {token}"
+    return f"Basic {base64.b64encode(f'{_USERS[kind]}:{token}'.encode()).decode()}"
 
 
 def _owner(url: str, connections: Iterable[Connection]) -> Connection | None:
@@ -43,4 +55,4 @@ def _owner(url: str, connections: Iterable[Connection]) -> Connection | None:
 
 
 def _address(connection: Connection) -> str:
-    return f"{connection.url}/{connection.organisation}".lower().rstrip("/") + "/"
+    return f"{connection.root}/{connection.organisation}".lower().rstrip("/") + "/"

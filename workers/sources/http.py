@@ -117,7 +117,7 @@ class Host:
                 raise Unavailable(f"{self._name} answers {path} with something else than a list")
             for row in found:
                 yield row
-            following = page.following
+            following = page.following or _continued(page.rows, following)
 
     async def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Any:
         """Return a JSON document."""
@@ -259,6 +259,18 @@ def _following(headers: httpx.Headers) -> Params | None:
     links = httpx.Response(200, headers=headers).links
     url = links.get("next", {}).get("url")
     return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True)) if url else None
+
+
+def _continued(document: Any, params: Params) -> Params | None:
+    """Return the parameters of the next page that the document names, as those of Bitbucket do."""
+    if not isinstance(document, dict):
+        return None
+    if isinstance(url := document.get("next"), str):
+        return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    start = document.get("nextPageStart")
+    if document.get("isLastPage", True) or not isinstance(start, int):
+        return None
+    return {**params, "start": start}
 
 
 def _may_grow(page: Page, params: Params) -> bool:

@@ -130,8 +130,10 @@ class PermissionSync:
     ) -> HostPermissions:
         """Read the permissions while the connection is held."""
         connector = CONNECTORS[connection.kind]
+        read = connector.permissions
+        assert read is not None  # else the sources file is not accepted
         host = connector.host(connection, connection.secret(), self._pages)
-        reading = asked(host, counted, lambda host: connector.permissions(host, connection))
+        reading = asked(host, counted, lambda host: read(host, connection))
         return await while_held(self._states, connection.name, owner, reading)
 
 

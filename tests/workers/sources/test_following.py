@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from typing import NamedTuple
 
 import pytest
 import structlog
@@ -14,10 +15,11 @@ from codelode.errors import Unavailable
 from codelode.ledger import FileManifest
 from codelode.model import DEFAULT_REF, RefName, RepositoryName, Revision, RunState
 from codelode.repository_sources import Action, Mode
-from tests.hosts import TOKEN, GitHub, GitLab
+from tests.hosts import TOKEN, Azure, Bitbucket, BitbucketServer, CodeHost, GitHub, GitLab
+from workers.sources import bitbucket, http
 from workers.sources import github as github_
 from workers.sources import gitlab as gitlab_
-from workers.sources import http
+from workers.sources.credentials import GitCredentials
 from workers.sources.following import SourceSync
 
 NOW = 50_000.0
@@ -98,6 +100,8 @@ def _quick(monkeypatch):
     """Pauses that a host does not ask for take no time, and pages are small."""
     for module in (github_, gitlab_):
         monkeypatch.setitem(module._PAGE, "per_page", 2)
+    monkeypatch.setitem(bitbucket._PAGE, "pagelen", 2)
+    monkeypatch.setitem(bitbucket._PAGE_OF_SERVER, "limit", 2)
     monkeypatch.setattr(http, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr("random.random", lambda: 0.0)
 
@@ -328,6 +332,105 @@ def test_gitlab_lists_the_projects_of_groups_below_and_none_that_wait_for_deleti
         assert (change.action, change.reason) == (Action.REMOVE, "it has 6,000 MB")
     finally:
         server.close()
+
+
+class Other(NamedTuple):
+    """A host of another kind, and what follows it."""
+
+    world: World
+    host: CodeHost
+
+
+@pytest.fixture
+def other(request, tmp_path):
+    """A host of another kind, and a connection that follows it."""
+    server = request.param[1]()
+    world = World(tmp_path, connection(request.param[0], server.url))
+    if request.param[0] == "bitbucket-server":
+        world.path.write_text(world.path.read_text().replace("acme", "ACME"))
+    yield Other(world, server)
+    server.close()
+
+
+OTHERS = [("bitbucket", Bitbucket), ("bitbucket-server", BitbucketServer), ("azure", Azure)]
+NAMED = [name for name, _ in OTHERS]
+every_other = pytest.mark.parametrize("other", OTHERS, indirect=True, ids=NAMED)
+URLS = {
+    "bitbucket": {f"acme/{name}": f"acme/{name}.git" for name in ("app", "lib", "tool")},
+    "bitbucket-server": {f"acme/{name}": f"scm/acme/{name}.git" for name in ("app", "lib", "tool")},
+    "azure": {
+        "acme/Web-Shop/My-App": "acme/Web%20Shop/_git/My%20App",
+        "acme/Web-Shop/lib": "acme/Web%20Shop/_git/lib",
+    },
+}
+
+
+@every_other
+def test_every_kind_of_host_is_listed_to_its_end(other):
+    outcome = other.world.run()
+
+    (state,) = other.world.states.states()
+    expected = URLS[state.declared.kind]
+    assert outcome.error == ""
+    host = other.host.url
+    assert {
+        name: url.removeprefix(f"{host}/") for name, url in other.world.ledger.urls().items()
+    } == (expected)
+    assert outcome.requests == (1 if state.declared.kind == "azure" else 2)
+    (known, *_) = other.world.states.known("work")
+    given = GitCredentials(str(other.world.path))(known.url)
+    assert given is not None
+    assert given[1].startswith("Authorization: B")
+    assert other.world.run().repositories == len(expected)
+
+
+@every_other
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ((401, {}, {"message": "no"}), "401"),
+        ((203, {}, b"<html>sign in</html>"), "203"),
+        ((200, {}, b"<html>sign in</html>"), "something else than JSON"),
+        ((200, {}, {"error": "odd"}), "something else than a list"),
+        ((503, {}, b""), "503"),
+        ((429, {"Retry-After": "600"}, b""), "asks to wait for 600 s"),
+    ],
+    ids=["401", "203", "html", "odd", "503", "429"],
+)
+def test_no_kind_of_host_loses_a_repository_when_it_cannot_be_read(other, answer, error):
+    names = other.world.run() and other.world.ledger.names()
+    other.host.always = answer
+
+    assert error in other.world.run().error
+    assert other.world.ledger.names() == names
+    assert TOKEN not in repr((other.world.outcome, other.world.logged))
+
+
+def test_bitbucket_and_azure_say_what_their_repositories_are(tmp_path):
+    cloud, center, azure = Bitbucket(), BitbucketServer(), Azure()
+    cloud.rows[0] |= {"mainbranch": None}
+    cloud.rows[1] |= {"parent": {"full_name": "other/lib"}}
+    center.rows[0] |= {"archived": True}
+    center.rows[1] |= {"origin": {"id": 9}}
+    azure.rows[0] |= {"isDisabled": True}
+    del azure.rows[1]["defaultBranch"]
+    rules, found = "{forks: false, archived: false}", {}
+    for number, (kind, host) in enumerate(
+        (("bitbucket", cloud), ("bitbucket-server", center), ("azure", azure))
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        text = connection(kind, host.url, rules)
+        world = World(folder, text.replace("acme", "ACME") if host is center else text)
+        world.run()
+        found[kind] = world.ledger.names()
+        host.close()
+
+    assert found == {
+        "bitbucket": ("acme/tool",),
+        "bitbucket-server": ("acme/tool",),
+        "azure": (),
+    }
 
 
 def test_a_list_of_urls_and_a_folder_are_followed_too(tmp_path):
