@@ -52,6 +52,10 @@ _BRANCHES_NAMED = 10
 _transfers = Slots(8)
 
 
+def _no_credentials(_: str) -> None:
+    """Return no address and header; a function, because a lambda could not go to a process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mirrors:
     """The mirrors in one folder."""
@@ -62,7 +66,7 @@ class Mirrors:
     max_refs: int = 200_000
     git_memory_bytes: int = git.MEMORY_BYTES  # of a git process that transfers objects
     #: Returns the address and the header with which git may read a URL; None: without any.
-    credentials: Callable[[str], tuple[str, str] | None] = lambda _: None
+    credentials: Callable[[str], tuple[str, str] | None] = _no_credentials
 
     def git_dir(self, name: RepositoryName) -> Path:
         """Return the folder of the repository's mirror, whether it exists or not."""
