@@ -39,6 +39,8 @@ from codelode.model import (
     locate,
 )
 from codelode.names import names_of
+from gateway.options import Retrieve
+from gateway.retrieve.hybrid import MAX_WINDOW
 from tests.waiting import answered
 from workers.parse import parse
 
@@ -524,6 +526,16 @@ async def test_what_is_secondary_stands_back_when_the_most_are_chosen(index):
     secondary = frozenset({Category.TEST})
     assert "code.py" in await index.paths("shared", total_limit=3, secondary=secondary)
     assert len(await index.paths("shared", total_limit=9, secondary=secondary)) == 6
+
+
+async def test_as_many_candidates_come_as_a_search_among_copies_asks_for(index):
+    limit, total = MAX_WINDOW, Retrieve().max_chunks * MAX_WINDOW // Retrieve().window
+    copies = [chunk(f"f{n}.py", f"shared text {n % 40}") for n in range(total + 50)]
+    index.store.replace(placed(*copies))
+
+    hits = await index.found("shared", EAST, limit=limit, total_limit=total)
+
+    assert len({hit.chunk.id for hit in hits}) == len(hits) == total
 
 
 async def test_a_limit_of_zero_brings_nothing(index):
