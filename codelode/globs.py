@@ -45,6 +45,22 @@ def matches_a_name(glob: str) -> Callable[[str], bool]:
     return _finds(_names_expression(glob), _longest_literal(glob))
 
 
+def is_inside(chunk: Chunk, filters: Filters) -> bool:
+    """Return whether the chunk matches the filters, the ref included."""
+    names = {name for name in (chunk.symbol, *chunk.symbols) if name}
+    return (
+        filters.ref in chunk.refs
+        and _is_among(chunk.repository, filters.repositories)
+        and _is_among(chunk.language, filters.languages)
+        and _is_among(chunk.kind, filters.kinds)
+        and _is_among(chunk.category, filters.categories)
+        and _is_among(chunk.block_type, filters.block_types)
+        and _any_matches(filters.paths, matches_path, chunk.path)
+        and _any_matches(filters.symbols, matches_a_name, "\n".join(names))
+        and not is_excluded(chunk, filters)
+    )
+
+
 def is_excluded(chunk: Chunk, filters: Filters) -> bool:
     """Return whether one of the exclusions of the filters matches the chunk."""
     return (
@@ -52,6 +68,16 @@ def is_excluded(chunk: Chunk, filters: Filters) -> bool:
         or chunk.language in filters.not_languages
         or any(matches_path(glob)(chunk.path) for glob in filters.not_paths)
     )
+
+
+def _is_among(value: str, wanted: Sequence[str]) -> bool:
+    return not wanted or value in wanted
+
+
+def _any_matches(
+    wanted: Sequence[str], matcher: Callable[[str], Callable[[str], bool]], text: str
+) -> bool:
+    return not wanted or any(matcher(glob)(text) for glob in wanted)
 
 
 def _longest_literal(glob: str) -> str:

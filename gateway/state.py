@@ -164,6 +164,7 @@ class Analysis:
     kinds: frozenset[Kind] = frozenset()  # that the word before a name asks for; empty: any
     frames: tuple[Frame, ...] = ()  # of a stack trace, innermost first
     verbatim: str = ""  # the query, if a chunk may contain it as it is written; else empty
+    used: str = ""  # the name whose users the query asks for; empty: it asks otherwise
 
     def alpha(self, chosen: float | None) -> float:
         """Return the chosen weight of the vector results, or the usual one of hybrid code search.

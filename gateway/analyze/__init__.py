@@ -10,6 +10,7 @@ from gateway.analyze.intent import entities, intent
 from gateway.analyze.query import analysis
 from gateway.analyze.rewrite import NOT_STAGED, alternates
 from gateway.analyze.synonyms import synonyms
+from gateway.analyze.used import used
 from gateway.options import Mode
 from gateway.state import AlternateQuery, Backends, SearchState
 
@@ -19,7 +20,11 @@ async def analyze(state: SearchState, backends: Backends) -> SearchState:
     text, options = state.query.text, state.query.options.analyze
     found = analysis(text)
     found = replace(
-        found, intent=intent(text, found.kind), entities=entities(text), frames=frames(text)
+        found,
+        intent=intent(text, found.kind),
+        entities=entities(text),
+        frames=frames(text),
+        used=used(text),
     )
     if options.synonyms:
         found = replace(found, synonyms=synonyms(found.words))

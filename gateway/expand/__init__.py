@@ -1,8 +1,8 @@
-"""Add the surroundings of the hits of a page: related files, import chains, more lines.
+"""Add what the hits are connected with: users of a name, related files, import chains, more lines.
 
 Everything is read from the index, at the searched ref and in the repositories of the hits, which
-the caller may see; never from a work tree, which may have changed since. All of it is off by
-default.
+the caller may see; never from a work tree, which may have changed since. Users are put first where
+the query asks for them; all else is off by default.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from codelode.model import FileKey
 from gateway.expand.imports import chains
 from gateway.expand.passages import passages
 from gateway.expand.related import related
+from gateway.expand.users import users_first
 from gateway.state import Backends, SearchState
 
 NO_GRAPH = "related files and import chains are missing: no dependency graph is configured"
 
 
 async def expand(state: SearchState, backends: Backends) -> SearchState:
-    """Add what the options ask for."""
+    """Add what the query and the options ask for."""
     options = state.query.options.expand
+    if state.analysis.used and state.ranking:
+        state = await users_first(state, backends)
     if not state.page:
         return state
     if options.enclosing or options.before_lines or options.after_lines:

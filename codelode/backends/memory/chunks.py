@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,6 @@ from codelode.model import (
     ChunkId,
     FileChunks,
     FileKey,
-    Filters,
     HybridQuery,
     RefName,
     RepositoryName,
@@ -91,7 +90,9 @@ class MemoryChunkStore:
         if query is None:
             return []
         entries = self._snapshot()
-        admitted = {entry.chunk.id for entry in entries if admits(query.filters, entry.chunk)}
+        admitted = {
+            entry.chunk.id for entry in entries if globs.is_inside(entry.chunk, query.filters)
+        }
         keyword = _best(_bm25(entries, words.query_terms(query.text)), admitted, query.limit)
         near = _best(_cosine(entries, query.vector), admitted, query.limit)
         found = {entry.chunk.id: entry for entry in entries}
@@ -150,32 +151,6 @@ class MemoryChunkStore:
 class _Nothing(Awaitable[None]):
     def __await__(self) -> Generator[Any, Any, None]:
         yield from ()
-
-
-def admits(filters: Filters, chunk: Chunk) -> bool:
-    """Return whether the chunk matches the filters."""
-    names = {name for name in (chunk.symbol, *chunk.symbols) if name}
-    return (
-        filters.ref in chunk.refs
-        and _is_among(chunk.repository, filters.repositories)
-        and _is_among(chunk.language, filters.languages)
-        and _is_among(chunk.kind, filters.kinds)
-        and _is_among(chunk.category, filters.categories)
-        and _is_among(chunk.block_type, filters.block_types)
-        and _any_matches(filters.paths, globs.matches_path, chunk.path)
-        and _any_matches(filters.symbols, globs.matches_a_name, "\n".join(names))
-        and not globs.is_excluded(chunk, filters)
-    )
-
-
-def _is_among(value: str, wanted: Sequence[str]) -> bool:
-    return not wanted or value in wanted
-
-
-def _any_matches(
-    wanted: Sequence[str], matcher: Callable[[str], Callable[[str], bool]], text: str
-) -> bool:
-    return not wanted or any(matcher(glob)(text) for glob in wanted)
 
 
 def _entry(chunk: Chunk, vector: Vector) -> _Entry:
