@@ -413,6 +413,22 @@ async def test_a_connection_at_work_stays_open_for_longer_than_headers_may_take(
     assert rest == ["run", "end"]
 
 
+async def test_requests_are_refused_while_there_are_too_many_connections(tmp_path, monkeypatch):
+    monkeypatch.setattr("gateway.api.rest.server.MAX_CONNECTIONS", 1)
+    async with serving(tmp_path) as (client, gateway), asyncio.timeout(60):
+        assert (await client.get("/api/v1/repositories")).is_success
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.http_port)
+        writer.write(HEAD + b"\r\n")
+        refused = await reader.read()  # until the gateway closes the connection
+
+        assert refused.startswith(b"HTTP/1.1 429 ")
+        assert b"retry-after: 1\r\n" in refused
+        assert b"more than 1 connections; try again in 1 s" in refused
+        writer.close()
+        while not (await client.get("/api/v1/repositories")).is_success:
+            pass  # its connection was one too many until the other one was closed
+
+
 # The address
 
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from codelode.errors import InvalidSettings
+from codelode.errors import Busy, InvalidSettings
+from gateway.api.rest import problems
 
-#: Most connections, a bound of memory; more are answered with 503.
+#: Most connections, a bound of memory. While there are more, requests are refused, and their
+#: connections closed.
 MAX_CONNECTIONS = 1_000
+#: Time after which a request that was refused for that reason is to be repeated, seconds.
+RETRY_S = 1.0
 #: Longest time between two requests on a connection, seconds; load balancers wait less.
 KEEP_ALIVE_S = 65
 #: Time within which a connection must bring the headers of its first request, and of a later one
@@ -34,7 +40,9 @@ class HttpServer:
 
     async def start(self, app: FastAPI, context: ssl.SSLContext | None) -> None:
         """Serve the application; with a context, over TLS."""
-        self._server = server = _Server(_configuration(app, context))
+        bounded = _Bounded(app)
+        self._server = server = _Server(_configuration(bounded, context))
+        bounded.connections = server.server_state.connections
         self._serving = asyncio.create_task(server.serve(sockets=[self._socket]))
         await server.ready.wait()
 
@@ -61,6 +69,29 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
+
+
+class _Bounded:
+    """Refuses requests in place of an application while there are too many connections.
+
+    The server itself can answer with 503, but does not tell when to repeat the request.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.connections: Collection[object] = ()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if len(self.connections) <= MAX_CONNECTIONS:
+            return await self._app(scope, receive, send)
+        error = Busy(
+            f"the gateway has more than {MAX_CONNECTIONS:,} connections; try again in "
+            f"{RETRY_S:g} s, or run more gateways",
+            retry_s=RETRY_S,
+        )
+        response = problems.response(problems.problem(error))
+        response.headers["Connection"] = "close"
+        return await response(scope, receive, send)
 
 
 class _Protocol(H11Protocol):
@@ -93,7 +124,7 @@ class _Protocol(H11Protocol):
             self._late = None
 
 
-def _configuration(app: FastAPI, context: ssl.SSLContext | None) -> uvicorn.Config:
+def _configuration(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=_Protocol,
@@ -104,7 +135,6 @@ def _configuration(app: FastAPI, context: ssl.SSLContext | None) -> uvicorn.Conf
         lifespan="off",
         proxy_headers=False,  # the address of a caller is that of its connection
         server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_S,
         ssl_context_factory=None if context is None else lambda *_: context,
     )
