@@ -106,6 +106,10 @@ class Calls:
             ):
                 yield principal
 
+    def further(self, principal: Principal, function: str) -> AbstractAsyncContextManager[None]:
+        """Count a call of the service that an admitted call makes besides its own. Raises Busy."""
+        return self._limiter.admitted(principal, function)
+
     async def require_known(self, received: Received) -> None:
         """Raise what `admitted` raises if the caller is unknown; log and record only this.
 

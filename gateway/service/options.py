@@ -6,7 +6,7 @@ One table has all bounds, keyed by the option names that errors show.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +22,9 @@ CHOICES: dict[str, type[StrEnum]] = {
     "rank.centrality": Centrality,
     "rank.reranker": Reranker,
 }
+
+#: How forms write whether an option is on.
+SWITCH = {"on": True, "off": False}
 
 #: Least and greatest allowed value of each numeric option, inclusive.
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -61,6 +64,45 @@ NAMES = tuple(
     for stage in fields(Options)
     for option in fields(getattr(Options(), stage.name))
 )
+
+
+@dataclass(frozen=True, slots=True)
+class OptionField:
+    """An option as a form needs it. One without choices is a number within bounds."""
+
+    name: str
+    choices: tuple[str, ...] = ()
+    low: float = 0
+    high: float = 0
+    is_whole: bool = False
+
+
+def described(name: str) -> OptionField:
+    """Return the description of the option. Raises KeyError if there is none of that name."""
+    default = _value(Options(), name)
+    if name in CHOICES:
+        return OptionField(name, tuple(CHOICES[name]))
+    if isinstance(default, bool):
+        return OptionField(name, tuple(SWITCH))
+    return OptionField(name, (), *BOUNDS[name], is_whole=isinstance(default, int))
+
+
+def from_text(name: str, text: str) -> object:
+    """Return the value that the text of a form means; `chosen` refuses a text that means none."""
+    if described(name).choices:
+        return SWITCH.get(text, text) if name not in CHOICES else text
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        return text
+
+
+def value_of(options: Options, name: str) -> str:
+    """Return the value of an option as a form writes it; empty: it depends on the search."""
+    value = _value(options, name)
+    if isinstance(value, bool):
+        return next(text for text, meant in SWITCH.items() if meant is value)
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def chosen(given: GivenOptions, *, for_context: bool = False) -> Options:

@@ -194,6 +194,12 @@ def test_the_page_works_without_scripts(open_page):
         page.press("#q", "Enter")
         page.wait_for_url("**/search?q=declare&**")
         assert "why" in asked(page)
+        page.click("text=Compare settings")
+        page.select_option("[name='b.rank.ranker']", "fused")
+        page.click(".lab button")
+        page.wait_for_selector(".side:has-text('rank.ranker=fused') .hit")
+        assert {"q", "b.rank.ranker"} <= asked(page).keys()
+        assert "a.rank.ranker" not in asked(page)
 
 
 def test_scripts_planted_in_repositories_and_queries_never_run(open_page):
@@ -228,6 +234,8 @@ VIEWS = {
     "start": "/",
     "results": "/search?q=maybe_declare",
     "why": "/search?q=how+is+a+message+sent&why=1&collapse=1",
+    "lab": "/lab?q=how+is+a+message+sent&b.rank.ranker=fused&b.retrieve.alpha=0.5",
+    "lab-refused": "/lab?q=declare&a.retrieve.window=5",
     "filtered": "/search?q=declare&repo=acme/library&kind=method",
     "nothing": "/search?q=declare&path=nowhere/**",
     "refused": "/search?q=declare&repo=acme/librar",

@@ -13,6 +13,7 @@ from codelode.access import Label
 from codelode.settings import Settings
 from gateway.api.web.source import WINDOW_LINES
 from gateway.app import Gateway
+from tests.http_gateways import serving
 from tests.pages import Page
 from tests.worlds import World, blob
 
@@ -184,7 +185,7 @@ async def test_a_text_that_no_lexer_finishes_is_shown_without_colours(code):
         ({"path": "gone.py"}, 404, "acme/app holds no indexed file"),
         ({"path": "nowhere/"}, 404, "acme/app has no folder"),
         ({"ref": "mian"}, 400, "did you mean 'main'"),
-        ({"lines": "ten"}, 400, "lines: is 'ten'; write 10, or 10-20"),
+        ({"lines": "ten"}, 400, "Lines: is 'ten'; write 10, or 10-20"),
         ({"lines": "9000"}, 400, "the file ends with line 6"),
         ({"name": "x" * 10_000}, 400, "at most 8,192"),
         ({"colour": "1"}, 400, "colour: is unknown"),
@@ -225,6 +226,18 @@ async def test_scripts_planted_in_names_and_code_are_text(browser, code):
         page = Page(await browser.get(path))
         assert all("src=x" not in str(found) for _, found, _ in page.elements)
         assert [found for found, _ in page.all("img") if "onerror" in found] == []
+
+
+@pytest.mark.parametrize("given", ["path=src/a.py", "path=src/a.py&name=load"])
+async def test_the_outline_and_the_names_of_a_page_count_as_contexts(tmp_path, given):
+    at_once = given.count("=")
+    limits = {"context_per_minute": 6 * at_once, "limits": "on"}
+    async with serving(tmp_path, limited=True, **limits) as (client, _):
+        assert (await client.get(f"/code?{given}")).is_success
+        page = await client.get(f"/code?{given}")
+
+    assert page.status_code == 429
+    assert f"limit of {6 * at_once} context calls per minute" in page.text
 
 
 async def test_an_unknown_caller_is_sent_to_the_sign_in_page(browser, code):

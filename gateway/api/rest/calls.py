@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -70,9 +71,14 @@ def base_url(request: Request) -> str:
     return f"{scheme}://{request.headers.get('host', '')}"
 
 
-async def _call(request: Request) -> Call:
+def call_of(request: Request) -> Call:
+    """Return the call that was admitted for the request."""
     call: Call = request.state.call
     return call
+
+
+async def _call(request: Request) -> Call:
+    return call_of(request)
 
 
 #: The call that a route answers, in its parameters.
@@ -159,6 +165,11 @@ async def answer_admitted(
         except problems.UNDERSTOOD as error:
             raise problems.understood(error) from None
     return response
+
+
+def also(request: Request, function: str) -> AbstractAsyncContextManager[None]:
+    """Count another call of the service that an admitted request makes. Raises Busy."""
+    return face_of(request).calls.further(call_of(request).principal, function)
 
 
 def bounded(receive: Receive, most: int = problems.MAX_BODY_BYTES) -> Receive:

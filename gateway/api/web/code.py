@@ -14,7 +14,7 @@ from codelode.errors import InvalidQuery, NotFound
 from gateway import service
 from gateway.api.rest.bodies import Query as Parameters
 from gateway.api.rest.bodies import Text, Whole
-from gateway.api.rest.calls import Admitted, Call, face_of
+from gateway.api.rest.calls import Admitted, Call, also, call_of, face_of
 from gateway.api.web import names, tree
 from gateway.api.web.links import link
 from gateway.api.web.pages import page_router
@@ -151,8 +151,8 @@ async def _file(
     shown, around, outline, looked_up = await asyncio.gather(
         source(face_of(request).highlighter, found, marked=asked.marked),
         tree.around(call, found.repository, asked.ref, found.path),
-        _outline(call, found.repository, asked.ref, found.path),
-        _looked_up(call, found.repository, asked),
+        _outline(request, found.repository, asked.ref, found.path),
+        _looked_up(request, found.repository, asked),
     )
     place = {"repository": found.repository, "path": found.path}
     return {
@@ -171,19 +171,23 @@ async def _file(
     }
 
 
-async def _outline(call: Call, repository: str, ref: str, path: str) -> ExplainAnswer | None:
+async def _outline(request: Request, repository: str, ref: str, path: str) -> ExplainAnswer | None:
     """Return the definitions in the file; None if it was removed a moment ago."""
-    try:
-        given = ExplainRequest(path, repository, ref)
-        return await service.explain(call.dependencies, call.principal, given)
-    except NotFound:
-        return None
+    call, given = call_of(request), ExplainRequest(path, repository, ref)
+    async with also(request, "explain"):
+        try:
+            return await service.explain(call.dependencies, call.principal, given)
+        except NotFound:
+            return None
 
 
-async def _looked_up(call: Call, repository: str, asked: CodeParameters) -> names.Found | None:
+async def _looked_up(
+    request: Request, repository: str, asked: CodeParameters
+) -> names.Found | None:
     if not asked.name:
         return None
-    return await names.look_up(call, repository, asked.ref, asked.name)
+    async with also(request, "graph"):
+        return await names.look_up(call_of(request), repository, asked.ref, asked.name)
 
 
 def _line_url(asked: CodeParameters, shown: Source, line: int) -> str:

@@ -13,6 +13,7 @@ from codelode.errors import Unauthenticated
 from gateway.api.rest import problems
 from gateway.api.rest.app import unrouted
 from gateway.api.rest.calls import REQUEST_ID, AdmittedRoute, Handler, admitted, face_of
+from gateway.api.web.labels import labelled
 from gateway.api.web.rendering import page
 from gateway.calls import request_id
 from gateway.service.capabilities import FUNCTIONS
@@ -53,7 +54,7 @@ def refused(request: Request, error: Exception, id: str) -> Response:
 
 def error_page(request: Request, told: problems.Problem) -> Response:
     template = "problem.html" if PART in request.headers else "error.html"
-    response = page(request, template, status=told.status, problem=told)
+    response = page(request, template, status=told.status, problem=labelled(told))
     if told.retry_s:
         response.headers["Retry-After"] = str(max(1, round(told.retry_s)))
     return response

@@ -175,7 +175,7 @@ def _files(hits: Sequence[Hit], asked: SearchParameters) -> list[ShownFile]:
     wanted = wanted_terms(asked.q)
     by_file: dict[tuple[str, str], list[ShownHit]] = {}
     for rank, hit in enumerate(hits, 1):
-        shown = _shown(hit, rank, wanted, asked.ref)
+        shown = shown_hit(hit, rank, wanted, asked.ref)
         by_file.setdefault((hit.repository, hit.path), []).append(shown)
     return [_file(found, asked) for found in by_file.values()]
 
@@ -193,9 +193,12 @@ def _file(found: list[ShownHit], asked: SearchParameters) -> ShownFile:
     )
 
 
-def _shown(hit: Hit, rank: int, wanted: frozenset[str], ref: str) -> ShownHit:
+def shown_hit(
+    hit: Hit, rank: int, wanted: frozenset[str], ref: str, *, context: int | None = None
+) -> ShownHit:
+    """Return the hit with the lines that match best; `context` as of `excerpts.window`."""
     code = hit.content.replace("\r\n", "\n").rstrip("\n").split("\n")
-    start, end = window(code, wanted, otherwise=hit.line - hit.start_line)
+    start, end = window(code, wanted, otherwise=hit.line - hit.start_line, context=context)
     url = code_url(hit.repository, hit.path, ref)
     numbers = range(hit.start_line + start, hit.start_line + end)
     return ShownHit(

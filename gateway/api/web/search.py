@@ -9,6 +9,7 @@ from fastapi import Query, Request, Response
 
 from gateway import service
 from gateway.api.rest.calls import Admitted, Call
+from gateway.api.web.links import link
 from gateway.api.web.pages import PART, page_router
 from gateway.api.web.parameters import SearchParameters
 from gateway.api.web.rendering import page
@@ -47,6 +48,7 @@ def _arranged(answer: SearchAnswer, asked: SearchParameters) -> dict[str, Any]:
         "active": tuple(active(asked)),
         "notices": tuple(notices(answer, asked)),
         "counts": _counts(answer),
+        "lab_url": link("/lab", **{**dict(asked), "collapse": False, "why": False, "page": ""}),
         "more_url": asked.url(page=answer.next_page_token) if answer.next_page_token else "",
     }
 

@@ -20,6 +20,7 @@ from gateway.api.rest.answers import answered
 from gateway.api.rest.calls import REQUEST_ID, Call, admitted, as_problem, base_url, face_of
 from gateway.api.rest.cookies import is_own
 from gateway.api.web.forms import fields
+from gateway.api.web.labels import labelled
 from gateway.api.web.pages import error_page, own_path
 from gateway.api.web.rendering import page
 from gateway.calls import request_id
@@ -202,7 +203,7 @@ def _page(request: Request, problem: problems.Problem | None = None, then: str =
         issuers=urls,
         then=own_path(then or request.query_params.get("next", "/")),
         has_ended="ended" in request.query_params,
-        problem=problem,
+        problem=labelled(problem) if problem else None,
     )
 
 

@@ -1,0 +1,93 @@
+"""The lab: a query under two settings, whose results stand side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from codelode.errors import InvalidQuery
+from gateway import service
+from gateway.api.rest import problems
+from gateway.api.rest.calls import Admitted, Call, also
+from gateway.api.web.comparison import ComparedHit, compared, counts
+from gateway.api.web.lab_options import MAIN, MORE, TOP_K, TOPS, LabParameters, preset_row, rows
+from gateway.api.web.labels import SIDES, labelled
+from gateway.api.web.pages import page_router
+from gateway.api.web.rendering import page
+from gateway.api.web.results import Notice, active, notices
+from gateway.service.results import SearchAnswer
+
+router = page_router()
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The results under one of the settings."""
+
+    name: str
+    settings: dict[str, str]
+    answer: SearchAnswer
+    hits: tuple[ComparedHit, ...]
+    notices: tuple[Notice, ...]
+
+
+@router.get("/lab", operation_id="Search")
+async def lab(
+    call: Admitted, request: Request, asked: Annotated[LabParameters, Query()]
+) -> Response:
+    if not all(value for _, value in request.query_params.multi_items()):
+        return RedirectResponse(asked.url(), 303)  # without the fields that were left empty
+    try:
+        asked.check()
+        sides = await _searched(request, call, asked) if asked.q.strip() else ()
+    except InvalidQuery as error:
+        return _page(request, asked, problem=labelled(problems.problem(error)))
+    return _page(request, asked, sides)
+
+
+def _page(
+    request: Request,
+    asked: LabParameters,
+    sides: tuple[Side, ...] = (),
+    problem: problems.Problem | None = None,
+) -> Response:
+    shown: dict[str, Any] = {
+        "main": (preset_row(asked), *rows(asked, MAIN)),
+        "more": rows(asked, MORE),
+        "top": asked.top or TOP_K,
+        "tops": sorted({*TOPS, asked.top or TOP_K}),
+        "active": tuple(active(asked)),
+        "counts": counts(*(side.hits for side in sides)) if sides else None,
+    }
+    status = problem.status if problem else 200
+    return page(
+        request, "lab.html", status=status, asked=asked, sides=sides, problem=problem, **shown
+    )
+
+
+async def _searched(request: Request, call: Call, asked: LabParameters) -> tuple[Side, ...]:
+    """Return both results. The searches follow each other, so that neither slows the other.
+
+    Another search comes before them, because the first one about a query takes longer: its words
+    and its vector are new to the caches below.
+    """
+    await service.search(call.dependencies, call.principal, asked.warm_up())
+    answers = []
+    for side in SIDES:
+        async with also(request, "search"):
+            given = asked.request(side)
+            answers.append(await service.search(call.dependencies, call.principal, given))
+    return await asyncio.to_thread(_sides, asked, answers)
+
+
+def _sides(asked: LabParameters, answers: list[SearchAnswer]) -> tuple[Side, ...]:
+    return tuple(_side(asked, *of) for of in zip(SIDES, answers, reversed(answers), strict=True))
+
+
+def _side(asked: LabParameters, side: str, answer: SearchAnswer, other: SearchAnswer) -> Side:
+    hits = compared(answer, other, asked.q, asked.ref)
+    return Side(side, asked.set_options(side), answer, hits, tuple(notices(answer, asked)))

@@ -1,0 +1,58 @@
+"""Name the fields of requests as the pages label them, so that an error is found where it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.api.rest.problems import Problem
+
+#: The two settings that the lab compares.
+SIDES = ("a", "b")
+
+#: Fields of the requests that pages make, and the labels under which users see them.
+LABELS = {
+    "query": "Search",
+    "filters.repositories": "Repository",
+    "filters.languages": "Language",
+    "filters.kinds": "Kind",
+    "filters.paths": "Folder",
+    "filters.not_repositories": "Not repository",
+    "filters.not_languages": "Not language",
+    "filters.not_paths": "Not folder",
+    "filters.ref": "Ref",
+    "top_k": "Hits",
+    "page_token": "More results",
+    "repository": "Repository",
+    "ref": "Ref",
+    "path": "File",
+    "start_line": "First line",
+    "end_line": "Last line",
+    "lines": "Lines",
+    "subject": "File or symbol",
+    "depth": "Steps",
+    "limit": "Limit",
+    "url": "URL",
+    "name": "Name",
+    "secret": "API key or token",
+}
+
+
+def labelled(told: Problem) -> Problem:
+    """Return the problem with the label of its field in place of the field's name."""
+    label = LABELS.get(told.field) or _option(told.field)
+    if not label:
+        return told
+    return replace(told, detail=label + told.detail.removeprefix(told.field))
+
+
+def option_label(name: str) -> str:
+    """Return the label of an option of a search: `"a.retrieve.max_chunks"` → `"A: Max chunks"`."""
+    side, _, rest = name.partition(".")
+    if side in SIDES:
+        return f"{side.upper()}: {option_label(rest)}"
+    return name.rpartition(".")[2].replace("_", " ").capitalize()
+
+
+def _option(field: str) -> str:
+    """Return the label of an option of one side; empty for another field."""
+    return option_label(field) if field.startswith(tuple(f"{side}." for side in SIDES)) else ""
