@@ -10,12 +10,14 @@ by blob id, never by joining a path to a folder.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from codelode.access import Label, Visibility
+from codelode.grams import Grams
 from codelode.names import Names
 
 if TYPE_CHECKING:
@@ -352,6 +354,7 @@ class Chunk(NamedTuple):
     overlap: str = ""  # text right before a chunk that starts inside a definition; only indexed
     file_summary: str = ""  # summary of the whole file; only the first chunk has it
     definitions: str = ""  # where `symbol` and `symbols` are defined: `codelode.definitions`
+    part: int = 0  # number of chunks of the file that start on the same line before it
 
 
 def _no_vectors() -> Vectors:
@@ -481,6 +484,31 @@ class HybridQuery:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FileQuery:
+    """A query to a chunk store for the files whose text may match a pattern.
+
+    Of the filters those apply that hold for whole files: kinds, symbols, and block types do not.
+    """
+
+    grams: Grams  # the text of each file must have them
+    filters: Filters
+    visible: Visibility = field(kw_only=True)  # outer bound of the repositories
+
+    def bounded(self) -> FileQuery | None:
+        """Return the query with the filters of files alone, limited to visible repositories.
+
+        None if no repository is left. Stores call this before they filter.
+        """
+        of_files = replace(self.filters, kinds=(), symbols=(), block_types=())
+        visible = self.visible.among(of_files.repositories)
+        if visible is None:
+            return replace(self, filters=of_files)
+        if not visible:
+            return None
+        return replace(self, filters=replace(of_files, repositories=visible))
+
+
 class Candidate(NamedTuple):
     """A chunk found by keywords, by its vector, or by both. Higher scores are better."""
 
@@ -521,7 +549,8 @@ def chunk_id(
 
     `ordinal` distinguishes equal contents that start on the same line (pieces of a minified file).
     `version` distinguishes chunks of two versions of a file at the same path whose texts are equal:
-    the first chunks by the summary of the file, those that continue a definition by its place.
+    the first chunks by the text and the summary of the whole file, which are found by them, those
+    that continue a definition by its place.
     """
     parts = [repository, path, str(start_line), content, str(ordinal) if ordinal else ""]
     if version:
@@ -540,6 +569,7 @@ def locate(
     """Return the chunks of a parsed file in a repository, in file order, with distinct ids."""
     refs = tuple(sorted(refs))
     seen: dict[tuple[int, str], int] = {}
+    parts: Counter[int] = Counter()  # by start line
     chunks: list[Chunk] = []
     before = ""
     for piece in parsed.pieces:
@@ -551,9 +581,10 @@ def locate(
         ordinal = seen.get(key, 0)
         seen[key] = ordinal + 1
         of_file = "" if chunks else summaries.file
+        version = _continued(piece) if chunks else f"{_digest(parsed)} {of_file}"
         chunks.append(
             Chunk(
-                id=chunk_id(repository, path, *key, ordinal, of_file or _continued(piece)),
+                id=chunk_id(repository, path, *key, ordinal, version),
                 repository=repository,
                 path=path,
                 refs=refs,
@@ -571,9 +602,19 @@ def locate(
                 overlap=overlap,
                 file_summary=of_file,
                 definitions=piece.definitions,
+                part=parts[piece.start_line],
             )
         )
+        parts[piece.start_line] += 1
     return tuple(chunks)
+
+
+def _digest(parsed: ParsedFile) -> str:
+    """Return 32 hex digits that identify the text of the file."""
+    made = hashlib.sha256()
+    for piece in parsed.pieces:
+        made.update(piece.content.encode("utf-8", "replace"))
+    return made.hexdigest()[:32]
 
 
 def _continued(piece: Piece) -> str:

@@ -30,6 +30,7 @@ from codelode.model import (
     Edge,
     FileChunks,
     FileKey,
+    FileQuery,
     HybridQuery,
     LocatedSymbol,
     RefName,
@@ -108,6 +109,13 @@ class ChunkSearch(Protocol):
         visibility are applied before ranking. Sees all `replace` calls that returned before, from
         this or another process. With `with_vectors` each candidate has the vector of its chunk if
         the store keeps one; without it a candidate may have one.
+        """
+
+    async def holding(self, query: FileQuery) -> Sequence[FileKey]:
+        """Return the files at the ref that have the trigrams of the query, in order.
+
+        All of them, and with NOTHING all files inside the filters; a few may lack the trigrams.
+        Sees all `replace` calls that returned before, from this or another process.
         """
 
     async def files(

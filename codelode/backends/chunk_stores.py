@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from codelode.errors import SchemaMismatch
-from codelode.model import Chunk, FileChunks, FileKey
+from codelode.file_text import file_text, in_file_order
+from codelode.model import Chunk, ChunkId, FileChunks, FileKey
 from codelode.vectors import Vector
 
 
@@ -40,12 +41,19 @@ def require_dim(vector: Vector | None, dim: int, *, index: object) -> None:
 
 
 def by_file(keys: Iterable[FileKey], chunks: Iterable[Chunk]) -> dict[FileKey, tuple[Chunk, ...]]:
-    """Return the chunks of each file in order of lines; chunks of other files are left out."""
+    """Return the chunks of each file in file order; chunks of other files are left out."""
     found: dict[FileKey, list[Chunk]] = {key: [] for key in keys}
     for chunk in chunks:
         if (key := (chunk.repository, chunk.path)) in found:
             found[key].append(chunk)
-    return {
-        key: tuple(sorted(some, key=lambda chunk: (chunk.start_line, chunk.end_line)))
-        for key, some in found.items()
-    }
+    return {key: tuple(sorted(some, key=in_file_order)) for key, some in found.items()}
+
+
+def texts_by_first(files: Iterable[FileChunks]) -> dict[ChunkId, str]:
+    """Return the text of each file, by the id of its first chunk.
+
+    Exact search finds a file by the trigrams that its store keeps with its first chunk. The id of
+    that chunk depends on the whole text, so it never stands for another one.
+    """
+    ordered = (sorted(file.chunks, key=in_file_order) for file in files)
+    return {chunks[0].id: file_text(chunks) for chunks in ordered if chunks}

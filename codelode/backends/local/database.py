@@ -44,7 +44,8 @@ CREATE TABLE texts (
     symbols TEXT NOT NULL, header TEXT NOT NULL, start_line INTEGER NOT NULL,
     end_line INTEGER NOT NULL, spelling TEXT NOT NULL, defined TEXT NOT NULL, terms TEXT NOT NULL,
     summary TEXT NOT NULL, vector BLOB NOT NULL, overlap TEXT NOT NULL,
-    file_summary TEXT NOT NULL, definitions TEXT NOT NULL, content TEXT NOT NULL
+    file_summary TEXT NOT NULL, definitions TEXT NOT NULL, part INTEGER NOT NULL,
+    content TEXT NOT NULL
 );
 CREATE TABLE changes (seq INTEGER PRIMARY KEY, row INTEGER NOT NULL, is_gone INTEGER NOT NULL);
 CREATE TABLE state (

@@ -1,4 +1,4 @@
-"""Retrieve the best rows by keywords, and the nearest rows by vector.
+"""Retrieve the best rows by keywords, the nearest rows by vector, and files by trigrams.
 
 Filters are a mask over the rows. Vectors are compared one by one, inside the mask only. The keyword
 index is queried without filters as long as enough of its hits are expected inside the mask, because
@@ -24,7 +24,8 @@ from codelode.backends.local import keyword_index, tables
 from codelode.backends.local.column_table import ColumnTable, clauses
 from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.snapshots import Snapshot
-from codelode.model import HybridQuery
+from codelode.grams import NOTHING
+from codelode.model import FileKey, FileQuery, HybridQuery, RepositoryName
 from codelode.vectors import Vector
 
 #: Vectors found with 8 bits that are compared again with 16, relative to the limit.
@@ -139,6 +140,19 @@ def _limited(
     if share >= MIN_SHARE_IN_CLAUSES:
         return keyword_index.inside(query, limits), share
     return keyword_index.inside(query, {}, rows=columns.rows[mask].tolist()), 1.0
+
+
+def files(snapshot: Snapshot, query: FileQuery) -> list[FileKey]:
+    """Return the files inside the filters that have the trigrams of the query, in order."""
+    columns = snapshot.columns
+    inside = np.flatnonzero(columns.inside(query.filters, query.visible))
+    if query.grams != NOTHING:
+        rows = keyword_index.holding(snapshot.searcher, query.grams)
+        inside = inside[np.isin(columns.rows[inside], rows)]
+    deadline.check()
+    names = columns.texts_at("repositories", inside.tolist())
+    paths = columns.texts_at("paths", inside.tolist())
+    return sorted({(RepositoryName(name), path) for name, path in zip(names, paths, strict=True)})
 
 
 def similarities(near: Mapping[int, bytes], query: HybridQuery) -> Scores:

@@ -22,7 +22,7 @@ from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.errors import translated
 from codelode.backends.local.snapshots import Snapshot, Snapshots
 from codelode.fusion import shortlist
-from codelode.model import Candidate, Chunk, FileKey, HybridQuery, RefName
+from codelode.model import Candidate, Chunk, FileKey, FileQuery, HybridQuery, RefName
 from codelode.vectors import Vector
 
 
@@ -50,6 +50,9 @@ class LocalChunkSearch:
     async def hybrid(self, asked: HybridQuery) -> Sequence[Candidate]:
         return await asyncio.to_thread(self._hybrid, asked)
 
+    async def holding(self, asked: FileQuery) -> Sequence[FileKey]:
+        return await asyncio.to_thread(self._holding, asked)
+
     async def files(
         self, places: Sequence[FileKey], ref: RefName
     ) -> Mapping[FileKey, tuple[Chunk, ...]]:
@@ -69,6 +72,15 @@ class LocalChunkSearch:
                 return []
             with index.snapshots.reading() as (connection, snapshot):
                 return self._candidates(connection, snapshot, index.cache, query)
+
+    def _holding(self, asked: FileQuery) -> list[FileKey]:
+        query = asked.bounded()
+        with translated(self._folder):
+            index = self._index()
+            if index is None or query is None:
+                return []
+            with index.snapshots.reading() as (_, snapshot):
+                return retrieval.files(snapshot, query)
 
     def _files(self, places: Sequence[FileKey], ref: RefName) -> dict[FileKey, tuple[Chunk, ...]]:
         chunks: list[Chunk] = []

@@ -22,7 +22,7 @@ from codelode.errors import Corrupt, SchemaMismatch, Unavailable
 from codelode.files import replace_text
 
 #: Incremented with every change to the tables or to how their text is made.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 IDENTITY_FILE = "identity.json"
 

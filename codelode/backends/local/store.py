@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import fcntl
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
-from codelode.backends.chunk_stores import require_distinct, require_vectors
+from codelode.backends.chunk_stores import require_distinct, require_vectors, texts_by_first
 from codelode.backends.local import (
     database,
     keyword_index,
@@ -131,17 +131,29 @@ class LocalChunkStore:
     def _replace(self, files: Sequence[FileChunks]) -> None:
         change = plan(files, updates.stored(self._database, files))
         if change.chunks:
+            texts = texts_by_first(files)
             with self._keywords() as index, self._transaction() as state:
-                self._write(index, state, change)
+                self._write(index, state, change, texts)
         elif change:
             with self._transaction() as state:
                 self._save(updates.apply(self._database, state, change))
         # else: everything is stored already
 
-    def _write(self, index: keyword_index.Writer, state: State, change: Change) -> None:
-        """Write the change; the keyword index commits right before the database does."""
+    def _write(
+        self,
+        index: keyword_index.Writer,
+        state: State,
+        change: Change,
+        texts: Mapping[ChunkId, str],
+    ) -> None:
+        """Write the change; the keyword index commits right before the database does.
+
+        `texts`: of files, by the ids of their first chunks.
+        """
         first = state.next_row
-        index.add(enumerate(change.chunks, first))
+        rows = dict(enumerate(change.chunks, first))
+        of_rows = {row: texts[chunk.id] for row, chunk in rows.items() if chunk.id in texts}
+        index.add(rows.items(), of_rows)
         unfolded = updates.unfolded(self._database, state)
         if len(unfolded) > MAX_UNFOLDED:
             state = self._folded(index, state, unfolded)

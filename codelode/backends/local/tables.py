@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from codelode.file_text import file_text, in_file_order
 from codelode.model import (
     Category,
     Chunk,
@@ -45,7 +47,7 @@ def insert(
         starmap(_columns, zip(numbers, files, chunks, small, strict=True)),
     )
     connection.executemany(
-        f"INSERT INTO texts VALUES ({', '.join('?' * 17)})",
+        f"INSERT INTO texts VALUES ({', '.join('?' * 18)})",
         starmap(_texts, zip(numbers, digests, chunks, half, strict=True)),
     )
 
@@ -73,6 +75,7 @@ def _texts(row: int, digest: bytes, of: Chunk, vector: bytes) -> tuple[object, .
         text(of.overlap),
         text(of.file_summary),
         text(of.definitions),
+        of.part,
         text(of.content),
     )
 
@@ -101,19 +104,25 @@ class Text(NamedTuple):
     overlap: str
     file_summary: str
     definitions: str
+    part: int
     content: str
 
 
 #: Lists are passed to SQLite as one JSON value, so that a statement does not depend on the length.
 _TEXTS = (
     "SELECT row, id, symbol, symbols, header, start_line, end_line, spelling, defined, terms, "
-    "summary, vector, overlap, file_summary, definitions, content "
+    "summary, vector, overlap, file_summary, definitions, part, content "
     "FROM texts WHERE row IN (SELECT value FROM json_each(?))"
 )
 
 _ROWS_OF_FILES = (
     "SELECT row, refs FROM json_each(?) CROSS JOIN files CROSS JOIN chunks USING (file) "
     "WHERE repository = json_extract(value, '$[0]') AND files.path = json_extract(value, '$[1]')"
+)
+
+_ROWS_BESIDE = (
+    "SELECT row, file, refs FROM chunks WHERE file IN "
+    "(SELECT file FROM chunks WHERE row IN (SELECT value FROM json_each(?)))"
 )
 
 _IDS = (
@@ -131,6 +140,27 @@ def of_files(connection: sqlite3.Connection, places: Sequence[FileKey], ref: Ref
     """Return the rows of the files at the ref, ascending."""
     found = connection.execute(_ROWS_OF_FILES, (json.dumps(places),))
     return sorted(row for row, refs in found if ref in refs_from(refs))
+
+
+def texts_by_first(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, str]:
+    """Return the text of the file of each row that is the first of its file; others are left out.
+
+    All refs of a first chunk have the same text, because its id depends on the text.
+    """
+    of_file: defaultdict[int, list[int]] = defaultdict(list)
+    refs: dict[int, tuple[RefName, ...]] = {}
+    for row, file, stored in connection.execute(_ROWS_BESIDE, (json.dumps(numbers),)):
+        of_file[file].append(row)
+        refs[row] = refs_from(stored)
+    asked, found = set(numbers), {}
+    for rows in of_file.values():
+        held = dict(chunks(connection, rows))
+        for row in asked.intersection(rows):
+            beside = [held[one] for one in rows if refs[row][0] in refs[one]]
+            beside.sort(key=in_file_order)
+            if beside[0].id == held[row].id:
+                found[row] = file_text(beside)
+    return found
 
 
 def ids(connection: sqlite3.Connection, repository: RepositoryName, ref: RefName) -> list[ChunkId]:
@@ -176,6 +206,7 @@ def chunk(
         text.overlap,
         text.file_summary,
         text.definitions,
+        text.part,
     )
 
 
@@ -201,6 +232,7 @@ def digest(chunk: Chunk, vector: Vector) -> bytes:
         chunk.overlap,
         chunk.file_summary,
         chunk.definitions,
+        chunk.part,
         chunk.content,
     )
     made = blake2b(repr(stored).encode("utf-8", "surrogatepass"), digest_size=8)

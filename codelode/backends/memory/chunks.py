@@ -11,10 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from codelode import globs
+from codelode import globs, grams
 from codelode.access import Visibility
 from codelode.backends import words
-from codelode.backends.chunk_stores import by_file, require_distinct, require_vectors
+from codelode.backends.chunk_stores import (
+    by_file,
+    require_distinct,
+    require_vectors,
+)
+from codelode.file_text import file_text
 from codelode.fusion import shortlist
 from codelode.model import (
     Candidate,
@@ -22,6 +27,7 @@ from codelode.model import (
     ChunkId,
     FileChunks,
     FileKey,
+    FileQuery,
     HybridQuery,
     RefName,
     RepositoryName,
@@ -109,6 +115,20 @@ class MemoryChunkStore:
                 is_secondary=lambda id: found[id].chunk.category in query.secondary,
             )
         ]
+
+    async def holding(self, asked: FileQuery) -> Sequence[FileKey]:
+        query = asked.bounded()
+        if query is None:
+            return []
+        admitted = [
+            entry.chunk for entry in self._snapshot() if globs.is_inside(entry.chunk, query.filters)
+        ]
+        files = by_file(((chunk.repository, chunk.path) for chunk in admitted), admitted)
+        return sorted(
+            key
+            for key, chunks in files.items()
+            if grams.holds(query.grams, grams.folded(file_text(chunks)).__contains__)
+        )
 
     async def files(
         self, places: Sequence[FileKey], ref: RefName

@@ -42,7 +42,8 @@ PATHS = 200
 #: Waits before objects that the server refused one by one are sent again, seconds.
 PAUSES_S = (0.1, 0.5, 2.0)
 
-_DIGITS = "0123456789abcdef"
+#: The digits of chunk ids.
+DIGITS = "0123456789abcdef"
 
 
 def every(
@@ -52,17 +53,19 @@ def every(
 
     `prefix` limits the read to chunk ids that begin with these hexadecimal digits.
     """
-    inside = where
-    if prefix:
-        inside = Filter.all_of([where, Filter.by_property("bucket").like(f"{prefix}*")])
     found = objects.query.fetch_objects(
-        filters=inside, limit=PAGE, return_properties=list(properties)
+        filters=inside(where, prefix), limit=PAGE, return_properties=list(properties)
     ).objects
     if len(found) < PAGE:
         yield from found
         return
-    for digit in _DIGITS:
+    for digit in DIGITS:
         yield from every(objects, where, properties, prefix=prefix + digit)
+
+
+def inside(where: FilterReturn, prefix: str) -> FilterReturn:
+    """Return the condition limited to the chunk ids that begin with the prefix."""
+    return where & Filter.by_property("bucket").like(f"{prefix}*") if prefix else where
 
 
 def by_ids(objects: Objects, ids: Iterable[UUID], properties: Sequence[str]) -> Iterator[Any]:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
@@ -27,6 +28,7 @@ import numpy as np
 from pydantic_core import from_json
 from weaviate.classes.data import DataObject
 
+from codelode import grams
 from codelode.backends import words
 from codelode.backends.weaviate.schema import VECTOR
 from codelode.errors import SchemaMismatch
@@ -36,6 +38,9 @@ from codelode.vectors import Vector
 
 #: The properties from which a chunk is decoded.
 DISPLAYED = ["facts", "content"]
+
+#: The term among the trigrams of each first chunk.
+FIRST = "^"
 
 #: Capacity of the chunk cache, at 4 kB each.
 MAX_CHUNKS = 32_768
@@ -87,17 +92,27 @@ class NewObject(NamedTuple):
     vector: Vector
     refs: Collection[RefName]
     facts: str
+    grams: Callable[[], str]
 
     @classmethod
-    def of(cls, chunk: Chunk, vector: Vector, refs: Collection[RefName]) -> NewObject:
-        """Derive the id: two objects have equal ids exactly if everything stored is equal."""
+    def of(
+        cls,
+        chunk: Chunk,
+        vector: Vector,
+        refs: Collection[RefName],
+        grams: Callable[[], str] = str,
+    ) -> NewObject:
+        """Derive the id: two objects have equal ids exactly if everything stored is equal.
+
+        `grams` returns the trigrams of the file of a first chunk, which follow from its id.
+        """
         facts = _facts(chunk, refs)
         made = blake2b(facts.encode(), digest_size=16)
         made.update(text(chunk.content).encode())
         made.update(np.ascontiguousarray(vector, np.float32).tobytes())
         id = uuid5(_NAMESPACE, f"{chunk.id} {made.hexdigest()}")
         id = UUID(int=id.int & ~_LAST_DIGIT | CATEGORY_DIGITS.index(chunk.category))
-        return cls(id, chunk, vector, refs, facts)
+        return cls(id, chunk, vector, refs, facts, grams)
 
     @property
     def file(self) -> str:
@@ -128,6 +143,7 @@ def encode(new: NewObject) -> DataObject[Any, Any]:
         "name_terms": words.name_terms(chunk),
         "terms": words.content_terms(chunk),
         "summary_terms": words.summary_terms(chunk),
+        "grams": new.grams(),
         "content": text(chunk.content),
         "facts": new.facts,
     }
@@ -140,7 +156,7 @@ def decode(properties: Mapping[str, Any]) -> DecodedChunk:
     facts = from_json(properties["facts"])
     id, repository, path, refs, language, category, kind, symbol, symbols, *others = facts
     header, start_line, end_line, summary, block_type, overlap, *others = others
-    file_summary, definitions, *names = others
+    file_summary, definitions, part, *names = others
     chunk = Chunk(
         id=id,
         repository=repository,
@@ -160,6 +176,7 @@ def decode(properties: Mapping[str, Any]) -> DecodedChunk:
         overlap=overlap,
         file_summary=file_summary,
         definitions=definitions,
+        part=part,
     )
     return DecodedChunk(chunk, Names(*names))
 
@@ -206,6 +223,16 @@ class ChunkCache:
                 self._chunks = dict(islice(self._chunks.items(), self._capacity // 2, None))
             chunk = self._chunks[read.id] = decode(read.properties)
         return chunk
+
+
+def grams_text(file: str) -> str:
+    """Return the trigrams of the text of a file as terms, and the mark of a first chunk."""
+    return " ".join([FIRST, *map(gram_term, sorted(grams.grams(file)))])
+
+
+def gram_term(gram: str) -> str:
+    """Return a trigram as letters, digits, `-`, and `_`: four characters if it is ASCII."""
+    return urlsafe_b64encode(text(gram).encode()).decode().rstrip("=")
 
 
 def file_name(repository: str, path: str) -> str:

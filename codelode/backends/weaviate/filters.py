@@ -16,7 +16,15 @@ from functools import lru_cache
 from weaviate.classes.query import Filter, FilterReturn
 
 from codelode import globs
-from codelode.backends.weaviate.codec import basename, mark_whitespace, names, text
+from codelode.backends.weaviate.codec import (
+    FIRST,
+    basename,
+    gram_term,
+    mark_whitespace,
+    names,
+    text,
+)
+from codelode.grams import NOTHING, AnyOf, Grams
 from codelode.model import Chunk, FileKey, Filters, RefName, RepositoryName
 
 #: A base name pattern that names an extension only.
@@ -47,6 +55,25 @@ def condition(filters: Filters) -> FilterReturn | None:
             return None
         conditions.append(Filter.not_(excluded))
     return Filter.all_of([one for one in conditions if one is not None])
+
+
+def first_with(needed: Grams) -> FilterReturn:
+    """Return the condition that the first chunks of the files with these trigrams meet."""
+    is_first = Filter.by_property("grams").equal(FIRST)
+    return is_first if needed == NOTHING else is_first & _with(needed)
+
+
+def _with(needed: Grams) -> FilterReturn:
+    """Terms that are all needed are one condition: the server reads a text as its terms."""
+    if isinstance(needed, str):
+        return Filter.by_property("grams").equal(gram_term(needed))
+    if isinstance(needed, AnyOf):
+        return Filter.any_of([_with(part) for part in needed.parts])
+    terms = [gram_term(part) for part in needed.parts if isinstance(part, str)]
+    conditions = [_with(part) for part in needed.parts if not isinstance(part, str)]
+    if terms:
+        conditions.append(Filter.by_property("grams").equal(" ".join(terms)))
+    return Filter.all_of(conditions)
 
 
 def in_files(files: Sequence[FileKey], ref: RefName) -> FilterReturn:
@@ -81,17 +108,24 @@ def has_globs(filters: Filters) -> bool:
 
 def glob_matcher(filters: Filters) -> Callable[[Chunk], bool]:
     """Return a test whether a chunk that meets the condition also matches the globs."""
-    paths = [globs.matches_path(text(glob)) for glob in filters.paths]
+    has_path = path_matcher(filters)
     symbols = [globs.matches_a_name(text(glob)) for glob in filters.symbols]
-    excluded = [globs.matches_path(text(glob)) for glob in filters.not_paths]
 
     def matches(chunk: Chunk) -> bool:
         lines = "\n".join(names(chunk)) if symbols else ""
-        return (
-            (not paths or any(match(chunk.path) for match in paths))
-            and (not symbols or any(match(lines) for match in symbols))
-            and not any(match(chunk.path) for match in excluded)
-        )
+        return has_path(chunk.path) and (not symbols or any(match(lines) for match in symbols))
+
+    return matches
+
+
+def path_matcher(filters: Filters) -> Callable[[str], bool]:
+    """Return a test whether a path matches the globs of paths."""
+    paths = [globs.matches_path(text(glob)) for glob in filters.paths]
+    excluded = [globs.matches_path(text(glob)) for glob in filters.not_paths]
+
+    def matches(path: str) -> bool:
+        is_inside = not paths or any(match(path) for match in paths)
+        return is_inside and not any(match(path) for match in excluded)
 
     return matches
 

@@ -12,6 +12,7 @@ from weaviate import WeaviateAsyncClient
 from weaviate.classes.config import ConsistencyLevel
 from weaviate.classes.query import Filter, FilterReturn, HybridFusion, MetadataQuery
 
+from codelode.backends.weaviate import batch
 from codelode.backends.weaviate.batch import PAGE
 from codelode.backends.weaviate.schema import VECTOR
 from codelode.errors import Corrupt
@@ -116,6 +117,19 @@ class TenantObjects:
     async def matching(self, where: FilterReturn, properties: Sequence[str]) -> list[FoundObject]:
         """Return the objects that meet the condition, at most PAGE of them, in any order."""
         return await self._fetch(where, properties, limit=PAGE)
+
+    async def every(
+        self, where: FilterReturn, properties: Sequence[str], *, prefix: str = ""
+    ) -> list[FoundObject]:
+        """Return all objects that meet the condition, in any order; see `batch.every`."""
+        found = await self.matching(batch.inside(where, prefix), properties)
+        if len(found) < PAGE:
+            return found
+        return [
+            one
+            for digit in batch.DIGITS
+            for one in await self.every(where, properties, prefix=prefix + digit)
+        ]
 
     async def count(self, where: FilterReturn | None = None) -> int:
         """Return how many objects meet the condition; without one, how many there are."""

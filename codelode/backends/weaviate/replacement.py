@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
-from codelode.backends.weaviate.codec import NewObject, StoredChunk, text
+from codelode.backends.chunk_stores import texts_by_first
+from codelode.backends.weaviate.codec import NewObject, StoredChunk, grams_text, text
 from codelode.model import ChunkId, FileChunks, RefName
 
 Refs = frozenset[RefName]
@@ -51,7 +53,10 @@ def _wanted(files: Sequence[FileChunks], stored: Iterable[StoredChunk]) -> Itera
     refs_before: defaultdict[ChunkId, set[RefName]] = defaultdict(set)
     for before in stored:
         refs_before[before.chunk].update(before.refs)
+    texts = texts_by_first(files)
     for file in files:
         for chunk, vector in zip(file.chunks, file.vectors, strict=True):
             refs = _stored_refs(file.refs) | refs_before[chunk.id]
-            yield NewObject.of(chunk, vector, refs)
+            has_grams = chunk.id in texts
+            grams = partial(grams_text, texts[chunk.id]) if has_grams else str
+            yield NewObject.of(chunk, vector, refs, grams)

@@ -28,7 +28,7 @@ from weaviate.classes.config import (
 )
 
 #: Incremented with every change to the properties or to how their text is made.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 EF = 128
 EF_CONSTRUCTION = 128
@@ -138,15 +138,21 @@ def _properties() -> list[Property]:
         _filtered("refs", DataType.TEXT_ARRAY),
         Property(name="depth", data_type=DataType.INT, index_filterable=True),
         *map(_searched, ("name_terms", "terms", "summary_terms")),
+        _filtered("grams", tokenization=Tokenization.WHITESPACE),
         *map(_kept, ("content", "facts")),
     ]
 
 
-def _filtered(name: str, kind: DataType = DataType.TEXT) -> Property:
+def _filtered(
+    name: str,
+    kind: DataType = DataType.TEXT,
+    *,
+    tokenization: Tokenization = Tokenization.FIELD,
+) -> Property:
     return Property(
         name=name,
         data_type=kind,
-        tokenization=Tokenization.FIELD,
+        tokenization=tokenization,
         index_filterable=True,
         index_searchable=False,
     )

@@ -33,23 +33,36 @@ from codelode.backends.weaviate.codec import (
     DISPLAYED,
     ChunkCache,
     DecodedChunk,
+    StoredChunk,
     category_of,
     decode,
+    decode_identity,
 )
 from codelode.backends.weaviate.connection import Address, connect_async, ready
 from codelode.backends.weaviate.errors import LOST, is_lost, translated
 from codelode.backends.weaviate.filters import (
     condition,
+    first_with,
     glob_matcher,
     has_globs,
     in_files,
     one_of,
+    path_matcher,
 )
 from codelode.backends.weaviate.query import FoundObject, TenantObjects
 from codelode.backends.weaviate.schema import TenantIndex, Version
 from codelode.errors import Corrupt, Unavailable
 from codelode.fusion import shortlist
-from codelode.model import Candidate, Chunk, ChunkId, FileKey, HybridQuery, RefName
+from codelode.model import (
+    Candidate,
+    Chunk,
+    ChunkId,
+    FileKey,
+    FileQuery,
+    HybridQuery,
+    RefName,
+    RepositoryName,
+)
 
 #: The searched properties, each with the weight of its score.
 FIELDS = [
@@ -124,6 +137,21 @@ class WeaviateChunkSearch:
             return await self._candidates(tenant, query, hits) or ()
 
         return await self._call(search, empty=[])
+
+    async def holding(self, asked: FileQuery) -> Sequence[FileKey]:
+        query = asked.bounded()
+        where = None if query is None else condition(query.filters)
+        if query is None or where is None:
+            return []
+        is_first, matches = first_with(query.grams), path_matcher(query.filters)
+
+        async def fetch(tenant: TenantObjects) -> Sequence[StoredChunk]:
+            found = await tenant.every(where & is_first, ["facts"])
+            return [decode_identity(one.properties) for one in found]
+
+        stored: Sequence[StoredChunk] = await self._call(fetch, empty=())
+        places = ((RepositoryName(one.repository), one.path) for one in stored)
+        return sorted({place for place in places if matches(place[1])})
 
     async def files(
         self, places: Sequence[FileKey], ref: RefName

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from weaviate import WeaviateClient
@@ -186,9 +187,10 @@ def _by_file(objects: Iterable[tuple[str, UUID]]) -> Mapping[str, Sequence[UUID]
 
 def _reduced(objects: Objects, refs: Mapping[UUID, Refs], *, dim: int) -> Iterator[NewObject]:
     """Yield the objects that replace stored ones which lose refs."""
-    for found in batch.by_ids(objects, refs, DISPLAYED):
+    for found in batch.by_ids(objects, refs, [*DISPLAYED, "grams"]):
         chunk, vector = decode(found.properties).chunk, vector_of(found, dim)
-        yield NewObject.of(chunk, vector, refs[found.uuid])
+        grams = found.properties["grams"] or ""
+        yield NewObject.of(chunk, vector, refs[found.uuid], partial(str, grams))
 
 
 def _stored(objects: Objects, files: Sequence[FileChunks]) -> Mapping[UUID, StoredChunk]:

@@ -343,7 +343,7 @@ async def test_rows_that_only_the_keyword_index_has_are_ignored(writer, search, 
     """A crash between the commits of the keyword index and the database leaves such rows."""
     writer.replace(files(2))
     index = keyword_index.Writer(keyword_index.folder_of(folder, 0))
-    index.add((row, files(1)[0].chunks[0]) for row in range(11, 900))
+    index.add(((row, files(1)[0].chunks[0]) for row in range(11, 900)), {})
     index.commit()
     index.close()
 
