@@ -41,6 +41,7 @@ SECTIONS = {
         "context": Subcommand(
             "context", "Print the code that answers QUERY as one Markdown text, for an agent."
         ),
+        "grep": Subcommand("grep", "Print the lines of indexed files that PATTERN matches."),
         "similar": Subcommand(
             "search",
             "Find code like the code at PATH:LINE, or with `-` like the code on standard input.",

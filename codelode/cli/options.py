@@ -141,6 +141,20 @@ _repo_option = click.option(
     metavar="NAME",
     help="Search only this repository; repeatable.",
 )
+
+
+def _language_option(*names: str) -> Callable[[Command], Command]:
+    return click.option(
+        *names,
+        "languages",
+        multiple=True,
+        metavar="NAME",
+        help="Search only files in this language, for example python; repeatable.",
+    )
+
+
+_LANGUAGE = _language_option("--language", "-l")
+
 #: The filters of every search, besides the repositories and the ref.
 _FILTERS = (
     click.option(
@@ -150,14 +164,7 @@ _FILTERS = (
         metavar="NAME",
         help="Leave out this repository; repeatable.",
     ),
-    click.option(
-        "--language",
-        "-l",
-        "languages",
-        multiple=True,
-        metavar="NAME",
-        help="Search only files in this language, for example python; repeatable.",
-    ),
+    _LANGUAGE,
     click.option(
         "--not-language",
         "--not-lang",
@@ -221,9 +228,22 @@ def filter_options(command: Command) -> Command:
     return _repo_option(narrowing_options(ref_option(command)))
 
 
+def grep_filter_options(command: Command) -> Command:
+    """Add the options of `filter_options`; `-l` is left to the option that grep has."""
+    options = [
+        _language_option("--language", "--lang"),
+        *(one for one in _FILTERS if one is not _LANGUAGE),
+    ]
+    return _repo_option(_with(options, ref_option(command)))
+
+
 def narrowing_options(command: Command) -> Command:
     """Add the options of `filter_options` except `--repo` and `--ref`."""
-    for option in reversed(_FILTERS):
+    return _with(_FILTERS, command)
+
+
+def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    for option in reversed(options):
         command = option(command)
     return command
 

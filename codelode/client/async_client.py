@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from types import TracebackType
@@ -49,7 +49,7 @@ class AsyncClient(AsyncMethods):
         while seen is None or not seen.state.is_over:
             lost = ended_early(self.address)
             try:
-                async for state in self._stream(call):
+                async for state in self._stream(call, is_endless=True):
                     silence.end()
                     if state != seen:
                         yield state
@@ -109,7 +109,9 @@ class AsyncClient(AsyncMethods):
             )
         return call.read(answer)
 
-    async def _stream(self, call: Call[Answer]) -> AsyncIterator[Answer]:
+    async def _stream(
+        self, call: Call[Answer], *, is_endless: bool = False
+    ) -> AsyncGenerator[Answer, None]:
         open_stream: Any = self._channel.unary_stream(
             call.method,
             request_serializer=type(call.request).SerializeToString,
@@ -117,7 +119,8 @@ class AsyncClient(AsyncMethods):
         )
         metadata = await self._metadata()
         with self._translated():
-            stream = open_stream(call.request, metadata=metadata)
+            timeout_s = None if is_endless else self.timeout_s
+            stream = open_stream(call.request, timeout=timeout_s, metadata=metadata)
             try:
                 async for message in stream:
                     yield call.read(message)

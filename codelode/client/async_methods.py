@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import aclosing
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from codelode.client import calls
 from codelode.client.calls import Call
+from codelode.client.request import Grep
 
 if TYPE_CHECKING:
     from codelode.client.index import FileFailure
+    from codelode.client.results import GrepSummary, MatchingFile
     from codelode.client.watching import OnSilence
     from codelode.model import Run
 
@@ -82,6 +85,14 @@ class AsyncMethods(ABC):
                     on_progress(latest)
         return latest
 
+    async def grep(
+        self, pattern: str, **given: Unpack[Grep]
+    ) -> AsyncGenerator[MatchingFile | GrepSummary, None]:
+        """Yield each file that a pattern matches, and a summary; see `Client.grep`."""
+        async with aclosing(self._stream(calls.grep(pattern, **given))) as parts:
+            async for part in parts:
+                yield part
+
     async def failures(
         self,
         name: str | None = None,
@@ -106,6 +117,12 @@ class AsyncMethods(ABC):
         self, run: Run | str, *, on_silence: OnSilence | None = None
     ) -> AsyncGenerator[Run, None]:
         """Yield the run now and whenever it changes, until it is over; see `Client.watch`."""
+
+    @abstractmethod
+    def _stream(
+        self, call: Call[Answer], *, is_endless: bool = False
+    ) -> AsyncGenerator[Answer, None]:
+        """Send a call and yield its answers; without an end, no timeout applies to it."""
 
     @abstractmethod
     async def _send(self, call: Call[Answer]) -> Answer:

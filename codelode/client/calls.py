@@ -13,16 +13,26 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from codelode.client import results
 from codelode.client.request import (
+    Grep,
     Search,
     Values,
     count,
     encodable,
     filters,
+    grep_request,
     run_request,
     search_request,
     texts,
 )
-from codelode.client.results import About, Context, FileLines, Folder, SearchResult
+from codelode.client.results import (
+    About,
+    Context,
+    FileLines,
+    Folder,
+    GrepSummary,
+    MatchingFile,
+    SearchResult,
+)
 from codelode.v1 import search_pb2
 
 if TYPE_CHECKING:
@@ -144,6 +154,17 @@ def folder(
         repository=repository, ref=ref, path=path, page_size=page_size, page_token=page_token
     )
     return _call("SearchService/ListFiles", request, search_pb2.ListFilesResponse, results.folder)
+
+
+@encodable
+def grep(pattern: str, **given: Unpack[Grep]) -> Call[MatchingFile | GrepSummary]:
+    """Stream the files that a pattern matches; see `Client.grep`."""
+    return _call(
+        "SearchService/Grep",
+        grep_request(pattern, **given),
+        search_pb2.GrepResponse,
+        results.grep_part,
+    )
 
 
 @encodable

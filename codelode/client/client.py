@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import grpc
 
@@ -15,11 +15,13 @@ from codelode.client import calls
 from codelode.client.calls import Call
 from codelode.client.channel import DEFAULT_ADDRESS, ENVIRONMENT, Tls, connection
 from codelode.client.failures import error
+from codelode.client.request import Grep
 from codelode.client.watching import OnSilence, Silence, ended_early
 from codelode.errors import CodelodeError, Unavailable
 
 if TYPE_CHECKING:
     from codelode.client.index import FileFailure
+    from codelode.client.results import GrepSummary, MatchingFile
     from codelode.model import Run
 
 Arguments = ParamSpec("Arguments")
@@ -144,6 +146,17 @@ class Client:
             if seen is None or not seen.state.is_over:
                 time.sleep(silence.pause_s(lost))
 
+    def grep(self, pattern: str, **given: Unpack[Grep]) -> Iterator[MatchingFile | GrepSummary]:
+        """Yield each file that a pattern matches, in order of repository and path, and a summary.
+
+        The pattern is a regular expression of RE2, or with `literal` a text. It matches within a
+        line, with `multiline` also across line breaks. `limit` bounds the matching lines of all
+        files, `limit_per_file` those of each; with `without_lines` they are only counted. The
+        filters are those of `search`. The summary comes last; unless it is `complete`, its
+        `notices` say where the search stopped. Raises InvalidQuery with the field that is wrong.
+        """
+        yield from self._stream(calls.grep(pattern, **given), self.timeout_s)
+
     def failures(
         self,
         name: str | None = None,
@@ -199,7 +212,7 @@ class Client:
             answer = send(call.request, timeout=timeout_s or self.timeout_s, metadata=metadata)
         return call.read(answer)
 
-    def _stream(self, call: Call[Answer]) -> Iterator[Answer]:
+    def _stream(self, call: Call[Answer], timeout_s: float | None = None) -> Iterator[Answer]:
         open_stream: Any = self._channel.unary_stream(
             call.method,
             request_serializer=type(call.request).SerializeToString,
@@ -207,7 +220,7 @@ class Client:
         )
         metadata = self._metadata()
         with self._translated():
-            stream = open_stream(call.request, metadata=metadata)
+            stream = open_stream(call.request, timeout=timeout_s, metadata=metadata)
             try:
                 yield from map(call.read, stream)
             finally:

@@ -84,6 +84,20 @@ class Search(Filters, total=False):
     options: Options | None
 
 
+class Grep(Filters, total=False):
+    """The filters and options of a search for a pattern."""
+
+    literal: bool
+    ignore_case: bool
+    whole_word: bool
+    multiline: bool
+    before_lines: int
+    after_lines: int
+    limit: int
+    limit_per_file: int
+    without_lines: bool
+
+
 def search_request(
     query: str,
     *,
@@ -101,6 +115,37 @@ def search_request(
         explain=explain,
         skip_cache=skip_cache,
         options=search_options(preset, options or {}),
+    )
+
+
+def grep_request(
+    pattern: str,
+    *,
+    ref: str = "",
+    literal: bool = False,
+    ignore_case: bool = False,
+    whole_word: bool = False,
+    multiline: bool = False,
+    before_lines: int = 0,
+    after_lines: int = 0,
+    limit: int = 1_000,
+    limit_per_file: int = 0,
+    without_lines: bool = False,
+    **values: Unpack[Values],
+) -> search_pb2.GrepRequest:
+    """Build the request of a search for a pattern."""
+    return search_pb2.GrepRequest(
+        pattern=pattern,
+        filters=filters(ref, **values),
+        literal=literal,
+        ignore_case=ignore_case,
+        whole_word=whole_word,
+        multiline=multiline,
+        before_lines=natural("before_lines", before_lines),
+        after_lines=natural("after_lines", after_lines),
+        limit=natural("limit", limit),
+        limit_per_file=natural("limit_per_file", limit_per_file),
+        without_lines=without_lines,
     )
 
 
@@ -191,4 +236,11 @@ def count(field: str, value: int) -> int:
     # The wire cannot carry more than 32 bits; the gateway refuses what else is out of bounds.
     if not 0 < value < 2**31:
         raise errors.InvalidQuery(field, f"is {value:,}; it must be 1 to {MOST[field]:,}")
+    return value
+
+
+def natural(field: str, value: int) -> int:
+    """Return the number. Raises InvalidQuery for one that the wire cannot carry."""
+    if not 0 <= value < 2**31:
+        raise errors.InvalidQuery(field, f"is {value:,}; it must not be negative, nor so large")
     return value

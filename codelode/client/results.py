@@ -203,6 +203,51 @@ class FileLines:
 
 
 @dataclass(frozen=True, slots=True)
+class MatchSpan:
+    """A match in a line: characters, 0-based and half-open."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingLine:
+    """A line that a pattern matches, or one around it."""
+
+    number: int
+    text: str  # at most 1,000 characters
+    is_match: bool
+    spans: tuple[MatchSpan, ...]  # the first matches in it
+    truncated: bool  # the end of the line was cut off
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingFile:
+    """A file that a pattern matches."""
+
+    repository: str
+    path: str
+    language: str
+    count: int  # of matching lines, up to the limits
+    lines: tuple[MatchingLine, ...]  # those and the lines around them, in order
+    revision: str  # empty while the first run is under way
+    url: str  # of the first matching line at the code host; empty: it is not known
+
+
+@dataclass(frozen=True, slots=True)
+class GrepSummary:
+    """The outcome of a search for a pattern."""
+
+    files: int  # that have a match
+    count: int  # of matching lines
+    read_files: int  # that were read
+    complete: bool  # all matches were found; else `notices` say where the search stopped
+    notices: tuple[str, ...]
+    took_ms: float  # in the gateway
+    coverage: tuple[Coverage, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FolderEntry:
     """A file or a folder in a folder."""
 
@@ -358,6 +403,38 @@ def file_lines(message: search_pb2.ReadFileResponse) -> FileLines:
         truncated=message.truncated,
         revision=message.revision,
         url=message.url,
+        coverage=coverage(message.coverage),
+    )
+
+
+def grep_part(message: search_pb2.GrepResponse) -> MatchingFile | GrepSummary:
+    if message.HasField("summary"):
+        return grep_summary(message.summary)
+    file = message.file
+    return MatchingFile(
+        repository=file.repository,
+        path=file.path,
+        language=file.language,
+        count=file.count,
+        lines=tuple(map(matching_line, file.lines)),
+        revision=file.revision,
+        url=file.url,
+    )
+
+
+def matching_line(message: search_pb2.MatchingLine) -> MatchingLine:
+    spans = tuple(MatchSpan(one.start, one.end) for one in message.spans)
+    return MatchingLine(message.number, message.text, message.is_match, spans, message.truncated)
+
+
+def grep_summary(message: search_pb2.GrepSummary) -> GrepSummary:
+    return GrepSummary(
+        files=message.files,
+        count=message.count,
+        read_files=message.read_files,
+        complete=message.complete,
+        notices=tuple(message.notices),
+        took_ms=message.took_ms,
         coverage=coverage(message.coverage),
     )
 

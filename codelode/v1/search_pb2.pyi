@@ -934,6 +934,244 @@ class SimilarRequest(_message.Message):
 Global___SimilarRequest: _TypeAlias = SimilarRequest  # noqa: Y015
 
 @_typing.final
+class GrepRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATTERN_FIELD_NUMBER: _builtins.int
+    FILTERS_FIELD_NUMBER: _builtins.int
+    LITERAL_FIELD_NUMBER: _builtins.int
+    IGNORE_CASE_FIELD_NUMBER: _builtins.int
+    WHOLE_WORD_FIELD_NUMBER: _builtins.int
+    MULTILINE_FIELD_NUMBER: _builtins.int
+    BEFORE_LINES_FIELD_NUMBER: _builtins.int
+    AFTER_LINES_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    LIMIT_PER_FILE_FIELD_NUMBER: _builtins.int
+    WITHOUT_LINES_FIELD_NUMBER: _builtins.int
+    pattern: _builtins.str
+    """A regular expression of RE2 (github.com/google/re2/wiki/Syntax), or with `literal` a text; 1 to
+    1,000 characters. Three characters in a row that every match contains make it fast. Without
+    them, the filters must leave at most 2,000 files.
+    """
+    literal: _builtins.bool
+    ignore_case: _builtins.bool
+    whole_word: _builtins.bool
+    """A match begins and ends at a word boundary."""
+    multiline: _builtins.bool
+    """A match may contain line breaks; "." matches one only after "(?s)"."""
+    before_lines: _builtins.int
+    """Lines before and after each matching line, 0 to 50."""
+    after_lines: _builtins.int
+    limit: _builtins.int
+    """Number of matching lines, 1 to 100,000. Not set means 1,000."""
+    limit_per_file: _builtins.int
+    """Number of matching lines of one file; 0 means all."""
+    without_lines: _builtins.bool
+    """Only count the matching lines."""
+    @_builtins.property
+    def filters(self) -> Global___Filters: ...
+    def __init__(
+        self,
+        *,
+        pattern: _builtins.str = ...,
+        filters: Global___Filters | None = ...,
+        literal: _builtins.bool = ...,
+        ignore_case: _builtins.bool = ...,
+        whole_word: _builtins.bool = ...,
+        multiline: _builtins.bool = ...,
+        before_lines: _builtins.int = ...,
+        after_lines: _builtins.int = ...,
+        limit: _builtins.int | None = ...,
+        limit_per_file: _builtins.int = ...,
+        without_lines: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "filters", b"filters", "limit", b"limit"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "after_lines", b"after_lines", "before_lines", b"before_lines", "filters", b"filters", "ignore_case", b"ignore_case", "limit", b"limit", "limit_per_file", b"limit_per_file", "literal", b"literal", "multiline", b"multiline", "pattern", b"pattern", "whole_word", b"whole_word", "without_lines", b"without_lines"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+
+Global___GrepRequest: _TypeAlias = GrepRequest  # noqa: Y015
+
+@_typing.final
+class GrepResponse(_message.Message):
+    """Each message has a file, the last one the summary."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILE_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def file(self) -> Global___MatchingFile: ...
+    @_builtins.property
+    def summary(self) -> Global___GrepSummary: ...
+    def __init__(
+        self,
+        *,
+        file: Global___MatchingFile | None = ...,
+        summary: Global___GrepSummary | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "summary", b"summary"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "summary", b"summary"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GrepResponse: _TypeAlias = GrepResponse  # noqa: Y015
+
+@_typing.final
+class MatchingFile(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    language: _builtins.str
+    count: _builtins.int
+    """Number of matching lines, up to the limits."""
+    revision: _builtins.str
+    """The indexed commit; empty while the first run is under way."""
+    url: _builtins.str
+    """The first matching line at the code host; empty: not known."""
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchingLine]:
+        """The matching lines and the lines around them, in order."""
+
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        language: _builtins.str = ...,
+        count: _builtins.int = ...,
+        lines: _abc.Iterable[Global___MatchingLine] | None = ...,
+        revision: _builtins.str = ...,
+        url: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "language", b"language", "lines", b"lines", "path", b"path", "repository", b"repository", "revision", b"revision", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MatchingFile: _TypeAlias = MatchingFile  # noqa: Y015
+
+@_typing.final
+class MatchingLine(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    IS_MATCH_FIELD_NUMBER: _builtins.int
+    SPANS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    text: _builtins.str
+    """At most 1,000 characters."""
+    is_match: _builtins.bool
+    """False: a line around a match."""
+    truncated: _builtins.bool
+    """Whether the end of the line was cut off."""
+    @_builtins.property
+    def spans(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchSpan]:
+        """At most 100 matches in the line."""
+
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        text: _builtins.str = ...,
+        is_match: _builtins.bool = ...,
+        spans: _abc.Iterable[Global___MatchSpan] | None = ...,
+        truncated: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_match", b"is_match", "number", b"number", "spans", b"spans", "text", b"text", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MatchingLine: _TypeAlias = MatchingLine  # noqa: Y015
+
+@_typing.final
+class MatchSpan(_message.Message):
+    """Characters of a line, 0-based and half-open."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    start: _builtins.int
+    end: _builtins.int
+    def __init__(
+        self,
+        *,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MatchSpan: _TypeAlias = MatchSpan  # noqa: Y015
+
+@_typing.final
+class GrepSummary(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILES_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    READ_FILES_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
+    TOOK_MS_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
+    files: _builtins.int
+    """Number of files with a match, and of matching lines."""
+    count: _builtins.int
+    read_files: _builtins.int
+    """Number of files that were read."""
+    complete: _builtins.bool
+    """Whether all matches were found. If not, the notices say where the search stopped."""
+    took_ms: _builtins.float
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]:
+        """State of the index of each searched repository, at most 20: those of the filter, else those
+        with a match, else all.
+        """
+
+    def __init__(
+        self,
+        *,
+        files: _builtins.int = ...,
+        count: _builtins.int = ...,
+        read_files: _builtins.int = ...,
+        complete: _builtins.bool = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
+        took_ms: _builtins.float = ...,
+        coverage: _abc.Iterable[Global___Coverage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "count", b"count", "coverage", b"coverage", "files", b"files", "notices", b"notices", "read_files", b"read_files", "took_ms", b"took_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GrepSummary: _TypeAlias = GrepSummary  # noqa: Y015
+
+@_typing.final
 class ReadFileRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

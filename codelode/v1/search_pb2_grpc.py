@@ -50,6 +50,11 @@ class SearchServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_search__pb2.SimilarRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_search__pb2.SearchResponse.FromString,
                 _registered_method=True)
+        self.Grep = channel.unary_stream(
+                '/codelode.v1.SearchService/Grep',
+                request_serializer=codelode_dot_v1_dot_search__pb2.GrepRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.GrepResponse.FromString,
+                _registered_method=True)
         self.ReadFile = channel.unary_unary(
                 '/codelode.v1.SearchService/ReadFile',
                 request_serializer=codelode_dot_v1_dot_search__pb2.ReadFileRequest.SerializeToString,
@@ -87,6 +92,14 @@ class SearchServiceServicer(object):
 
     def Similar(self, request, context):
         """Returns code that is similar to the code at a location or to a snippet.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Grep(self, request, context):
+        """Finds the lines that a text or a regular expression matches, file by file. The last message has
+        the summary.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,6 +143,11 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.Similar,
                     request_deserializer=codelode_dot_v1_dot_search__pb2.SimilarRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_search__pb2.SearchResponse.SerializeToString,
+            ),
+            'Grep': grpc.unary_stream_rpc_method_handler(
+                    servicer.Grep,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.GrepRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.GrepResponse.SerializeToString,
             ),
             'ReadFile': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadFile,
@@ -229,6 +247,33 @@ class SearchService(object):
             '/codelode.v1.SearchService/Similar',
             codelode_dot_v1_dot_search__pb2.SimilarRequest.SerializeToString,
             codelode_dot_v1_dot_search__pb2.SearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Grep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/codelode.v1.SearchService/Grep',
+            codelode_dot_v1_dot_search__pb2.GrepRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.GrepResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,10 @@ class SearchServiceStub:
     """Returns the best chunks as one text for an agent, within a token budget."""
     Similar: _grpc.UnaryUnaryMultiCallable[_search_pb2.SimilarRequest, _search_pb2.SearchResponse]
     """Returns code that is similar to the code at a location or to a snippet."""
+    Grep: _grpc.UnaryStreamMultiCallable[_search_pb2.GrepRequest, _search_pb2.GrepResponse]
+    """Finds the lines that a text or a regular expression matches, file by file. The last message has
+    the summary.
+    """
     ReadFile: _grpc.UnaryUnaryMultiCallable[_search_pb2.ReadFileRequest, _search_pb2.ReadFileResponse]
     """Returns lines of an indexed file."""
     ListFiles: _grpc.UnaryUnaryMultiCallable[_search_pb2.ListFilesRequest, _search_pb2.ListFilesResponse]
@@ -57,6 +61,10 @@ class SearchServiceAsyncStub(SearchServiceStub):
     """Returns the best chunks as one text for an agent, within a token budget."""
     Similar: _aio.UnaryUnaryMultiCallable[_search_pb2.SimilarRequest, _search_pb2.SearchResponse]  # type: ignore[assignment]
     """Returns code that is similar to the code at a location or to a snippet."""
+    Grep: _aio.UnaryStreamMultiCallable[_search_pb2.GrepRequest, _search_pb2.GrepResponse]  # type: ignore[assignment]
+    """Finds the lines that a text or a regular expression matches, file by file. The last message has
+    the summary.
+    """
     ReadFile: _aio.UnaryUnaryMultiCallable[_search_pb2.ReadFileRequest, _search_pb2.ReadFileResponse]  # type: ignore[assignment]
     """Returns lines of an indexed file."""
     ListFiles: _aio.UnaryUnaryMultiCallable[_search_pb2.ListFilesRequest, _search_pb2.ListFilesResponse]  # type: ignore[assignment]
@@ -90,6 +98,16 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.SearchResponse, _abc.Awaitable[_search_pb2.SearchResponse]]:
         """Returns code that is similar to the code at a location or to a snippet."""
+
+    @_abc_1.abstractmethod
+    def Grep(
+        self,
+        request: _search_pb2.GrepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_search_pb2.GrepResponse], _abc.AsyncIterator[_search_pb2.GrepResponse]]:
+        """Finds the lines that a text or a regular expression matches, file by file. The last message has
+        the summary.
+        """
 
     @_abc_1.abstractmethod
     def ReadFile(

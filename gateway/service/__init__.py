@@ -8,6 +8,7 @@ once for all faces.
 
 from gateway.service.dependencies import Dependencies
 from gateway.service.files import files, read
+from gateway.service.grep import grep
 from gateway.service.keys import create_key, list_keys, revoke_key
 from gateway.service.permissions import permissions, sync_permissions
 from gateway.service.repositories import label, register, remove, repositories
@@ -30,6 +31,7 @@ __all__ = [
     "failures",
     "files",
     "graph",
+    "grep",
     "label",
     "list_keys",
     "permissions",

@@ -79,6 +79,7 @@ CAPABILITIES: Mapping[str, Capability] = {
     "similar": Capability(
         "Similar", Role.READER, Kind.SEARCH, lambda asked: (*_own(asked), *_filtered(asked))
     ),
+    "grep": Capability("Grep", Role.READER, Kind.CONTEXT, _filtered),
     "read": Capability("ReadFile", Role.READER, Kind.SEARCH, _own),
     "files": Capability("ListFiles", Role.READER, Kind.SEARCH, _own),
     "explain": Capability("Explain", Role.READER, Kind.CONTEXT, _own),

@@ -83,6 +83,23 @@ class ReadRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class GrepRequest:
+    """A pattern to find exactly: a regular expression of RE2, or with `literal` a text."""
+
+    pattern: str
+    filters: GivenFilters = NO_FILTERS
+    literal: bool = False
+    ignore_case: bool = False
+    whole_word: bool = False
+    multiline: bool = False  # a match may contain line breaks
+    before_lines: int = 0
+    after_lines: int = 0
+    limit: int | None = None  # of matching lines
+    limit_per_file: int = 0  # of matching lines of one file; 0: all
+    without_lines: bool = False  # only count them
+
+
+@dataclass(frozen=True, slots=True)
 class FilesRequest:
     """A folder of a repository; an empty path is the root."""
 

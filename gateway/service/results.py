@@ -21,6 +21,7 @@ from codelode.model import (
     Run,
 )
 from gateway.assemble.context import Context
+from gateway.exact.matching import Line
 from gateway.expand.explain import Explanation
 from gateway.expand.links import Link
 from gateway.pipeline import Timing
@@ -185,6 +186,55 @@ class FileLines:
     revision: str  # the indexed commit; empty while the first run is under way
     url: str  # of the lines at the code host; empty: it is not known
     coverage: tuple[Coverage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingFile:
+    """A file that a pattern matches."""
+
+    repository: RepositoryName
+    path: str
+    language: str
+    count: int  # of matching lines, up to the limits
+    lines: tuple[Line, ...]  # those and the lines around them, in order
+    revision: str = ""  # the indexed commit; empty while the first run is under way
+    url: str = ""  # of the first matching line at the code host; empty: it is not known
+
+
+@dataclass(frozen=True, slots=True)
+class GrepSummary:
+    """The outcome of a search for a pattern."""
+
+    files: int  # that have a match
+    count: int  # of matching lines
+    read_files: int  # that had the trigrams of the pattern and were read
+    complete: bool  # all matches were found; else `notices` say where the search stopped
+    notices: tuple[str, ...]
+    took_ms: float
+    coverage: tuple[Coverage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GrepPart:
+    """A part of an answer: each has a file, the last one the summary."""
+
+    file: MatchingFile | None = None
+    summary: GrepSummary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrepAnswer:
+    """All matching files and the summary, for a face that sends them at once."""
+
+    matches: tuple[MatchingFile, ...]
+    summary: GrepSummary
+
+
+def grep_answer(parts: Iterable[GrepPart]) -> GrepAnswer:
+    """Return the parts, of which the last has the summary, as one answer."""
+    *found, last = parts
+    assert last.summary is not None, "the service ends with it"
+    return GrepAnswer(tuple(part.file for part in found if part.file), last.summary)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,8 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     """Answers with what its fields say and notes every request."""
 
     hits: list[search_pb2.Hit] = field(default_factory=lambda: [deepcopy(HIT)])
+    #: What a search for a pattern finds.
+    matches: list[search_pb2.MatchingFile] = field(default_factory=list)
     #: Takes the place of `hits` where the answer depends on the request.
     answer: Callable[[search_pb2.SearchRequest], list[search_pb2.Hit]] | None = None
     #: Further fields of a search's response.
@@ -176,6 +178,21 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     def Similar(self, request, context):
         self._note(request, context)
         return search_pb2.SearchResponse(hits=self.hits, took_ms=1.5)
+
+    def Grep(self, request, context):
+        self._note(request, context)
+        for file in map(deepcopy, self.matches):
+            del file.lines[len(file.lines) * (not request.without_lines) :]
+            yield search_pb2.GrepResponse(file=file)
+        summary = search_pb2.GrepSummary(
+            files=len(self.matches),
+            count=sum(file.count for file in self.matches),
+            read_files=7,
+            complete=not self.is_long,
+            notices=["stopped"] if self.is_long else [],
+            took_ms=1.5,
+        )
+        yield search_pb2.GrepResponse(summary=summary)
 
     def ReadFile(self, request, context):
         self._note(request, context)

@@ -542,6 +542,14 @@ KINDS = {
             repository=a.name(), path="lib/store.py", line=2, ref=a.ref(), top_k=5
         ),
     ),
+    "SearchService/Grep": (
+        6,
+        lambda a, c: search_pb2.GrepRequest(
+            pattern=a.dice.choice(["load", "def ", "o.*d", a.subject()]),
+            filters=a.search(c).filters,
+            limit=a.dice.choice([1, 100]),
+        ),
+    ),
     "SearchService/ReadFile": (
         4,
         lambda a, _: search_pb2.ReadFileRequest(

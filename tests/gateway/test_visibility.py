@@ -36,6 +36,7 @@ from gateway.service.requests import (
     GivenFilters,
     GivenOptions,
     GraphRequest,
+    GrepRequest,
     ReadRequest,
     SearchRequest,
     SimilarRequest,
@@ -170,6 +171,14 @@ starts = st.builds(
     name=names,
     ref=refs,
 )
+greps = st.builds(
+    GrepRequest,
+    pattern=st.sampled_from((*WORDS, "o", r"\w+Base\b", "load|draw", "(")),
+    filters=st.one_of(st.just(GivenFilters()), some_filters),
+    ignore_case=st.booleans(),
+    limit=st.sampled_from((None, 2)),
+    without_lines=st.booleans(),
+)
 run_numbers = st.integers(0, len(MARKS) - 1)
 
 
@@ -181,6 +190,7 @@ READS = st.one_of(
     calls("search", searches),
     calls("context", searches),
     calls("similar", similars),
+    calls("grep", greps),
     calls("read", reads),
     calls("files", st.builds(FilesRequest, names, refs, st.sampled_from(["", "src"]))),
     calls("explain", st.builds(ExplainRequest, st.sampled_from(SUBJECTS), names, refs)),
@@ -200,6 +210,10 @@ WRITES = st.one_of(
 )
 
 
+#: The functions that answer with several values, one after the other.
+STREAMS = ("watch", "grep")
+
+
 # What came back
 
 
@@ -210,7 +224,7 @@ async def outcome(asked, principal, function, request, ids):
     args = () if request is None else (request,)
     try:
         call = getattr(service, function)(asked.dependencies, principal, *args)
-        answer = [run async for run in call] if function == "watch" else await call
+        answer = [one async for one in call] if function in STREAMS else await call
     except CodelodeError as error:
         answer = (type(error).__name__, str(error))
     return answer, structlog.contextvars.get_contextvars()

@@ -55,9 +55,17 @@ class AdmittedClient(AsyncMethods):
         self, run: Run | str, *, on_silence: OnSilence | None = None
     ) -> AsyncGenerator[Run, None]:
         """Yield the run now and whenever it changes; a gateway that shuts down ends it."""
-        call = calls.watch_run(run)
+        async with aclosing(self._stream(calls.watch_run(run), is_endless=True)) as runs:
+            async for one in runs:
+                yield one
+
+    async def _stream(
+        self, call: Call[Answer], *, is_endless: bool = False
+    ) -> AsyncGenerator[Answer, None]:
+        ends_at = time.monotonic() + TIMEOUT_S
+        remaining_s = (lambda: None) if is_endless else (lambda: ends_at - time.monotonic())
         async with (
-            self._admitted(call, lambda: None) as answers,
+            self._admitted(call, remaining_s) as answers,
             aclosing(answers(call.request, None)) as messages,
         ):
             async for message in messages:

@@ -111,6 +111,25 @@ class SimilarBody(Body):
         return requests.SimilarRequest(**dict(self) | {"filters": self.filters.given()})
 
 
+class GrepBody(Body):
+    pattern: Text = Field(description="A regular expression of RE2, or with `literal` a text.")
+    filters: Filters = Filters()
+    literal: bool = Field(default=False, description="Whether the pattern is a text.")
+    ignore_case: bool = Field(default=False, description="Whether case does not matter.")
+    whole_word: bool = Field(default=False, description="Whether a match consists of whole words.")
+    multiline: bool = Field(default=False, description="Whether it may contain line breaks.")
+    before_lines: Whole = Field(default=0, description="Lines before each match, at most 50.")
+    after_lines: Whole = Field(default=0, description="Lines after each match, at most 50.")
+    limit: Whole | None = Field(
+        default=None, description="Number of matching lines, at most 100,000; null: 1,000."
+    )
+    limit_per_file: Whole = Field(default=0, description="Those of one file; 0: all.")
+    without_lines: bool = Field(default=False, description="Whether to only count the lines.")
+
+    def given(self) -> requests.GrepRequest:
+        return requests.GrepRequest(**dict(self) | {"filters": self.filters.given()})
+
+
 class Query(BaseModel):
     """Parameters of a URL, which are texts."""
 

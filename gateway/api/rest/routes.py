@@ -46,6 +46,12 @@ async def similar(call: Admitted, body: bodies.SimilarBody) -> Response:
     return answered(await service.similar(call.dependencies, call.principal, body.given()))
 
 
+@router.post("/grep", **_operation("grep", results.GrepAnswer, "search"))
+async def grep(call: Admitted, body: bodies.GrepBody) -> Response:
+    parts = [one async for one in service.grep(call.dependencies, call.principal, body.given())]
+    return answered(results.grep_answer(parts))
+
+
 @router.get("/read", **_operation("read", results.FileLines, "search"))
 async def read_file(
     call: Admitted, request: Request, query: Annotated[bodies.ReadQuery, Query()]

@@ -27,6 +27,7 @@ from gateway.service.requests import (
     GivenFilters,
     GivenOptions,
     GraphRequest,
+    GrepRequest,
     ReadRequest,
     SearchRequest,
     SimilarRequest,
@@ -110,6 +111,22 @@ def similar_request(given: search_pb2.SimilarRequest) -> SimilarRequest:
         ref=given.ref,
         filters=_filters(given.filters),
         top_k=given.top_k if given.HasField("top_k") else None,
+    )
+
+
+def grep_request(given: search_pb2.GrepRequest) -> GrepRequest:
+    return GrepRequest(
+        pattern=given.pattern,
+        filters=_filters(given.filters),
+        literal=given.literal,
+        ignore_case=given.ignore_case,
+        whole_word=given.whole_word,
+        multiline=given.multiline,
+        before_lines=given.before_lines,
+        after_lines=given.after_lines,
+        limit=given.limit if given.HasField("limit") else None,
+        limit_per_file=given.limit_per_file,
+        without_lines=given.without_lines,
     )
 
 

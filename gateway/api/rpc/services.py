@@ -50,6 +50,13 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         answer = await service.similar(self.dependencies, caller(), asked)
         return message(answer, search_pb2.SearchResponse)
 
+    async def Grep(
+        self, request: search_pb2.GrepRequest, context: CallContext
+    ) -> AsyncIterator[search_pb2.GrepResponse]:
+        asked = convert.grep_request(request)
+        async for part in service.grep(self.dependencies, caller(), asked):
+            yield message(part, search_pb2.GrepResponse)
+
     async def ReadFile(
         self, request: search_pb2.ReadFileRequest, context: CallContext
     ) -> search_pb2.ReadFileResponse:

@@ -1,0 +1,120 @@
+"""Find the lines of a text that a pattern matches, with the lines around them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, islice, takewhile
+
+from codelode import deadline
+from gateway.exact.pattern import Pattern
+
+#: Characters of a line that are returned, and matches in it that are marked.
+MAX_LINE_CHARS = 1_000
+MAX_SPANS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A match in a line: characters, 0-based and half-open."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a file that a pattern matches, or one around it."""
+
+    number: int
+    text: str
+    is_match: bool
+    spans: tuple[Span, ...] = ()
+    truncated: bool = False  # the end of the line was cut off
+
+
+class Text:
+    """The text of a file as bytes, with the places of its lines."""
+
+    def __init__(self, text: str) -> None:
+        self.raw = text.removesuffix("\n").encode("utf-8", "replace")
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The first byte of each line and of the one that would follow; few files need them."""
+        lengths = (len(line) + 1 for line in self.raw.split(b"\n"))
+        return list(accumulate(lengths, initial=0))
+
+    @property
+    def count(self) -> int:
+        """Return the number of lines."""
+        return len(self._starts) - 1
+
+    def line_at(self, byte: int) -> int:
+        """Return the number of the line that has the byte, from 1."""
+        return min(bisect_right(self._starts, byte), self.count)
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Return the bytes of a line, without its line break."""
+        return self._starts[number - 1], self._starts[number] - 1
+
+
+def matching(pattern: Pattern, text: Text) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """Yield the number of each line with a match, and the bytes of its first matches."""
+    at = last = 0
+    while at <= len(text.raw):
+        deadline.check()
+        spans = pattern.spans(text.raw, at)
+        found = next(spans, None)
+        if found is None:
+            return
+        first, until = text.line_at(found[0]), text.line_at(max(found[0], found[1] - 1))
+        for number in range(max(first, last + 1), until):
+            yield number, [found]
+        last = until
+        end = text.bounds(until)[1]
+        yield until, [found, *_rest_of_line(spans, end)]
+        at = end + 1
+
+
+def lines(
+    text: Text,
+    matched: Mapping[int, Iterable[tuple[int, int]]],
+    *,
+    before: int,
+    after: int,
+) -> tuple[Line, ...]:
+    """Return the matched lines and the lines around them, in order."""
+    shown = {
+        near
+        for number in matched
+        for near in range(max(1, number - before), min(text.count, number + after) + 1)
+    }
+    return tuple(_line(text, number, matched.get(number)) for number in sorted(shown))
+
+
+def _rest_of_line(spans: Iterator[tuple[int, int]], end: int) -> Iterator[tuple[int, int]]:
+    """Yield the further matches in the line that ends there, up to MAX_SPANS."""
+    return takewhile(lambda found: found[1] <= end, islice(spans, MAX_SPANS))
+
+
+def _line(text: Text, number: int, spans: Iterable[tuple[int, int]] | None) -> Line:
+    start, end = text.bounds(number)
+    raw = text.raw[start:end]
+    whole = raw.decode()
+    marked = (_span(raw, one[0] - start, one[1] - start) for one in spans or ())
+    return Line(
+        number,
+        whole[:MAX_LINE_CHARS],
+        spans is not None,
+        tuple(one for one in marked if one.start < one.end <= MAX_LINE_CHARS),
+        len(whole) > MAX_LINE_CHARS,
+    )
+
+
+def _span(raw: bytes, start: int, end: int) -> Span:
+    """Return the characters of the bytes of a line, of a match that may leave it."""
+    inside = max(0, start), max(0, min(end, len(raw)))
+    return Span(*(len(raw[:at].decode("utf-8", "replace")) for at in inside))

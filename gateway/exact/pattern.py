@@ -1,0 +1,118 @@
+"""Compile a pattern of exact search: a text or a regular expression of RE2.
+
+RE2 takes time linear in the text for every expression (github.com/google/re2/wiki/Syntax). It has
+no backreferences and no look-around, which cannot be had in linear time. What remains to be bounded
+is the size of the compiled program, because a byte of text may take a step for each instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from codelode import grams
+from codelode.errors import InvalidQuery
+from codelode.grams import Grams
+from gateway.exact import needs
+
+#: Most characters of a pattern, and most instructions of its program. `\pL{15}` has 18,000.
+MAX_CHARS = 1_000
+MAX_INSTRUCTIONS = 20_000
+
+#: Memory for a program and the states of its automaton, bytes: RE2's own default.
+MAX_BYTES = 8 << 20
+
+#: Compiled patterns that are cached.
+CACHED = 64
+
+#: The flag by which `^` and `$` match at each line.
+_EACH_LINE = "(?m)"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A pattern to compile: by default a regular expression that matches within a line."""
+
+    text: str
+    is_literal: bool = False
+    ignores_case: bool = False
+    whole_words: bool = False
+    multiline: bool = False  # a match may contain line breaks
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A compiled pattern, and the trigrams that a file needs so that it can match."""
+
+    expression: Any  # the library has no types
+    needed: Grams
+
+    def spans(self, raw: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
+        """Yield the bytes of each match from `start` on, in order; matches do not overlap."""
+        return (found.span() for found in self.expression.finditer(raw, start))
+
+
+@lru_cache(maxsize=CACHED)
+def compiled(wanted: Wanted) -> Pattern:
+    """Compile a pattern. Raises InvalidQuery."""
+    _check(wanted)
+    expression = re2.escape(wanted.text) if wanted.is_literal else wanted.text
+    if wanted.whole_words:
+        expression = rf"\b(?:{expression})\b"
+    options = re2.Options()
+    options.case_sensitive = not wanted.ignores_case
+    options.never_nl = not wanted.multiline
+    options.max_mem = MAX_BYTES
+    options.log_errors = False
+    try:
+        made = re2.compile(f"{_EACH_LINE}{expression}", options)
+    except re2.error as exc:
+        raise InvalidQuery("pattern", _told(exc)) from exc
+    if made.programsize > MAX_INSTRUCTIONS:
+        raise InvalidQuery(
+            "pattern",
+            f"compiles to {made.programsize:,} instructions, at most {MAX_INSTRUCTIONS:,} are "
+            "allowed; repeat less in it",
+        )
+    return Pattern(made, _needed(wanted))
+
+
+def _check(wanted: Wanted) -> None:
+    if not wanted.text:
+        raise InvalidQuery("pattern", "is empty; give a text or a regular expression")
+    if len(wanted.text) > MAX_CHARS:
+        raise InvalidQuery(
+            "pattern", f"has {len(wanted.text):,} characters; at most {MAX_CHARS:,} are allowed"
+        )
+    if not wanted.multiline and "\n" in wanted.text:
+        raise InvalidQuery(
+            "pattern", "has a line break, and matches end with their line; allow `multiline`"
+        )
+
+
+def _needed(wanted: Wanted) -> Grams:
+    if wanted.is_literal:
+        return _of_literal(wanted)
+    return needs.of_expression(wanted.text, ignores_case=wanted.ignores_case)
+
+
+def _of_literal(wanted: Wanted) -> Grams:
+    """Return the trigrams of a text; only of its ASCII part when case is ignored."""
+    if not wanted.ignores_case:
+        return grams.of_text(wanted.text)
+    runs = "".join(one if one.isascii() else "\0" for one in wanted.text).split("\0")
+    return grams.all_of(map(grams.of_text, runs))
+
+
+def _told(error: Exception) -> str:
+    """Return what RE2 says of an expression, and the remedy."""
+    (said,) = error.args
+    reason = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    return (
+        f"is not a regular expression of RE2: {reason.replace(_EACH_LINE, '', 1)}; look-around and "
+        "backreferences are not possible; to find it as it is written, ask for a literal"
+    )

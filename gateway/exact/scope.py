@@ -1,0 +1,20 @@
+"""Say which lines of a file the filters of its chunks admit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from codelode import globs
+from codelode.model import Chunk, Filters
+
+
+def admitted(chunks: Sequence[Chunk], filters: Filters) -> Callable[[int], bool]:
+    """Return a test whether a line is in a chunk that the filters admit."""
+    if not (filters.kinds or filters.symbols or filters.block_types):
+        return lambda _: True  # the whole file is inside
+    ranges = [
+        range(chunk.start_line, chunk.end_line + 1)
+        for chunk in chunks
+        if globs.is_inside(chunk, filters)
+    ]
+    return lambda number: any(number in one for one in ranges)

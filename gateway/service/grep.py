@@ -1,0 +1,244 @@
+"""Find text exactly, by a regular expression or as it is written, in all indexed files.
+
+The index names the files that have the trigrams of the pattern. They are read in order, a batch at
+a time, and each line is compared with the pattern, so an answer has no false match and lacks none.
+Where it stops earlier, its summary says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TypeVar
+
+from codelode import deadline
+from codelode.access import Principal
+from codelode.counts import counted
+from codelode.errors import InvalidQuery
+from codelode.file_text import file_text
+from codelode.grams import NOTHING
+from codelode.model import Chunk, FileKey, FileQuery, Filters, RepositoryName
+from codelode.permalinks import permalink
+from gateway.exact.matching import Text, lines, matching
+from gateway.exact.pattern import Pattern, Wanted, compiled
+from gateway.exact.scope import admitted
+from gateway.service import queries
+from gateway.service.audit import involve, note
+from gateway.service.capabilities import permitted
+from gateway.service.catalog import VisibleCatalog
+from gateway.service.coverage import MAX_REPOSITORIES, Coverage
+from gateway.service.dependencies import Dependencies
+from gateway.service.requests import GrepRequest
+from gateway.service.results import GrepPart, GrepSummary, MatchingFile
+
+#: Matching lines of an answer.
+DEFAULT_LIMIT = 1_000
+MAX_LIMIT = 100_000
+
+#: Lines around a matching line, before and after it.
+MAX_AROUND = 50
+
+#: Files that may be read for a pattern without trigrams, about 20 MB.
+MAX_UNNARROWED = 2_000
+
+#: Files that are read at once: the first batch is small, so that its matches come soon.
+BATCHES = (16, 64)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A checked request."""
+
+    pattern: Pattern
+    filters: Filters
+    limit: int
+    request: GrepRequest
+
+    @property
+    def most_per_file(self) -> int:
+        return self.request.limit_per_file or self.limit
+
+
+@dataclass(slots=True)
+class _Progress:
+    """The files that were read, and the matches in them, so far."""
+
+    read: int = 0
+    files: int = 0
+    count: int = 0
+    repositories: dict[RepositoryName, None] = field(default_factory=dict)  # with a match
+    stopped_at: FileKey | None = None  # the last file that was searched; None: all were
+
+
+@permitted
+async def grep(
+    dependencies: Dependencies, principal: Principal, request: GrepRequest
+) -> AsyncIterator[GrepPart]:
+    """Find the lines that a pattern matches, file by file. Raises InvalidQuery."""
+    started = time.perf_counter()
+    involve(query=request.pattern)
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    search = await asyncio.to_thread(_checked, request, catalog)
+    places = await _places(dependencies, principal, search)
+    done = _Progress()
+    for batch in _batches(places):
+        for file in await _found(dependencies, search, batch, done):
+            yield GrepPart(file=file)
+        if done.stopped_at:
+            break
+    note(files=done.files, lines=done.count, read=done.read)
+    took_ms = 1000 * (time.perf_counter() - started)
+    covered = await _covered(dependencies, catalog, search, done)
+    yield GrepPart(summary=_summary(search, done, len(places), took_ms, covered))
+
+
+def _checked(request: GrepRequest, catalog: VisibleCatalog) -> _Search:
+    """Return the request with its pattern compiled. Raises InvalidQuery."""
+    pattern = compiled(
+        Wanted(
+            request.pattern,
+            is_literal=request.literal,
+            ignores_case=request.ignore_case,
+            whole_words=request.whole_word,
+            multiline=request.multiline,
+        )
+    )
+    for name in ("before_lines", "after_lines"):
+        _in_bounds(name, getattr(request, name), MAX_AROUND)
+    _in_bounds("limit_per_file", request.limit_per_file, MAX_LIMIT)
+    limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
+    return _Search(pattern, queries.filters(request.filters, catalog), limit, request)
+
+
+def _in_bounds(name: str, value: int, most: int) -> None:
+    if not 0 <= value <= most:
+        raise InvalidQuery(name, f"is {value:,}; it must be 0 to {most:,}")
+
+
+async def _places(
+    dependencies: Dependencies, principal: Principal, search: _Search
+) -> Sequence[FileKey]:
+    """Return the files to read, in order. Raises InvalidQuery if a scan would be too long."""
+    query = FileQuery(search.pattern.needed, search.filters, visible=principal.visible)
+    found = await dependencies.published.call(lambda backends: backends.chunks.holding(query))
+    if query.grams == NOTHING and len(found) > MAX_UNNARROWED:
+        raise InvalidQuery(
+            "pattern",
+            "has no three characters in a row that every match contains, so all "
+            f"{counted(len(found), 'file')} inside the filters would have to be read, and at most "
+            f"{MAX_UNNARROWED:,} are: add characters to it, or filters such as a repository or a "
+            "path",
+        )
+    return found
+
+
+async def _found(
+    dependencies: Dependencies, search: _Search, batch: Sequence[FileKey], done: _Progress
+) -> list[MatchingFile]:
+    """Search the files of a batch, and return those that match."""
+    ref = search.filters.ref
+    held = await dependencies.published.call(lambda backends: backends.chunks.files(batch, ref))
+    found = await asyncio.to_thread(_searched, search, held, done)
+    named = tuple(dict.fromkeys(file.repository for file in found))
+    done.repositories.update(dict.fromkeys(named))
+    involve(named)
+    covered = {one.repository: one for one in await dependencies.coverage.of(named, ref)}
+    return [_at_commit(file, covered[file.repository]) for file in found]
+
+
+def _searched(
+    search: _Search, held: Mapping[FileKey, Sequence[Chunk]], done: _Progress
+) -> list[MatchingFile]:
+    found = []
+    for place, chunks in held.items():
+        if done.count >= search.limit:
+            break
+        deadline.check()
+        done.read += 1
+        file = _file(search, place, chunks, most=search.limit - done.count)
+        if file is not None:
+            found.append(file)
+            done.files += 1
+            done.count += file.count
+        if done.count >= search.limit:
+            done.stopped_at = place
+    return found
+
+
+def _file(
+    search: _Search, place: FileKey, chunks: Sequence[Chunk], *, most: int
+) -> MatchingFile | None:
+    """Return the matching lines of a file; None: there are none."""
+    text = Text(file_text(chunks))
+    is_inside = admitted(chunks, search.filters)
+    matched = (one for one in matching(search.pattern, text) if is_inside(one[0]))
+    by_number = dict(islice(matched, min(most, search.most_per_file)))
+    if not by_number:
+        return None
+    request = search.request
+    around = {"before": request.before_lines, "after": request.after_lines}
+    shown = () if request.without_lines else lines(text, by_number, **around)
+    return MatchingFile(*place, chunks[0].language, len(by_number), shown)
+
+
+def _at_commit(file: MatchingFile, covered: Coverage) -> MatchingFile:
+    """Add the commit that is indexed, and the link to the first matching line in it."""
+    first = next((line.number for line in file.lines if line.is_match), 1)
+    url = permalink(covered.url, covered.revision, file.path, first, first)
+    return replace(file, revision=covered.revision, url=url)
+
+
+async def _covered(
+    dependencies: Dependencies, catalog: VisibleCatalog, search: _Search, done: _Progress
+) -> tuple[Coverage, ...]:
+    named = search.filters.repositories or tuple(done.repositories)
+    named = named or tuple(await asyncio.to_thread(catalog.names))
+    excluded = search.filters.not_repositories
+    searched = [name for name in named if name not in excluded][:MAX_REPOSITORIES]
+    return await dependencies.coverage.of(searched, search.filters.ref)
+
+
+def _summary(
+    search: _Search, done: _Progress, files: int, took_ms: float, covered: tuple[Coverage, ...]
+) -> GrepSummary:
+    return GrepSummary(
+        files=done.files,
+        count=done.count,
+        read_files=done.read,
+        complete=done.stopped_at is None,
+        notices=tuple(_notices(search, done, files, covered)),
+        took_ms=took_ms,
+        coverage=covered,
+    )
+
+
+def _notices(
+    search: _Search, done: _Progress, files: int, covered: Iterable[Coverage]
+) -> Iterator[str]:
+    if done.stopped_at:
+        repository, path = done.stopped_at
+        yield (
+            f"stopped in {repository} {path} at the limit of {counted(search.limit, 'line')}; "
+            f"{counted(files - done.read, 'file')} that may match were not read"
+        )
+    if search.pattern.needed == NOTHING:
+        yield (
+            "every file inside the filters was read, because the pattern has no three characters "
+            "in a row that every match contains"
+        )
+    for one in covered:
+        if not one.is_complete and search.filters.repositories:
+            yield f"{one.repository} is not completely indexed yet"
+
+
+def _batches(places: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the places in batches; all but the first have the same size."""
+    first, size = BATCHES
+    yield places[:first]
+    for start in range(first, len(places), size):
+        yield places[start : start + size]
