@@ -117,6 +117,14 @@ def size_bytes(node: yaml.Node) -> int:
     return size
 
 
+def count(node: yaml.Node, *, most: int) -> int:
+    """Return a number from 1 to `most`."""
+    is_number = isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:int"
+    if not is_number or not node.value.isdecimal() or not 1 <= int(node.value) <= most:
+        raise Wrong(line(node), f"write a number from 1 to {most}")
+    return int(node.value)
+
+
 def flag(node: yaml.Node) -> bool:
     """Return whether a node says true."""
     if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:bool":

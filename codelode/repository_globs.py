@@ -20,8 +20,8 @@ MAX_GLOB_CHARS = 200
 _GLOB = re.compile(r"[A-Za-z0-9._/*?-]+")
 
 
-def problem(globs: Sequence[str]) -> str:
-    """Return what is wrong with a list of globs, with the remedy; empty: nothing."""
+def problem(globs: Sequence[str], *, of: str = "repositories") -> str:
+    """Return what is wrong with a list of globs over names, with the remedy; empty: nothing."""
     if len(globs) > MAX_GLOBS:
         return f"has {len(globs):,} globs, at most {MAX_GLOBS} are allowed; use '*' or '**'"
     for glob in globs:
@@ -29,7 +29,7 @@ def problem(globs: Sequence[str]) -> str:
             return f"holds a glob of {len(glob):,} characters, at most {MAX_GLOB_CHARS} are allowed"
         if not _GLOB.fullmatch(glob):
             return (
-                f"holds {glob!r}; write names of repositories with letters, digits, and . _ - /, "
+                f"holds {glob!r}; write names of {of} with letters, digits, and . _ - /, "
                 "where '*' stands for a part of a name and '**' for anything"
             )
         if "***" in glob:

@@ -8,12 +8,15 @@ from enum import StrEnum
 import yaml
 
 from codelode.access import Label
-from codelode.declarations import Wrong, flag, items, line, size_bytes, text, texts, time_s
+from codelode.declarations import Wrong, count, flag, items, line, size_bytes, text, texts, time_s
 from codelode.repository_globs import matcher, problem
+
+#: Most branches, and most tags, of a repository that are indexed by the rules.
+MAX_REFS = 100
 
 FIELDS = (
     *("include", "exclude", "topics", "visibility", "forks", "archived", "max_size"),
-    *("label", "every", "grace"),
+    *("branches", "tags", "newest_tags", "label", "every", "grace"),
 )
 
 
@@ -56,9 +59,16 @@ class RepositoryRules:
     forks: bool = True
     archived: bool = True
     max_size_bytes: int = 0  # 0: any
+    branches: tuple[str, ...] = ()  # globs; those that match are indexed besides the default one
+    tags: tuple[str, ...] = ()  # globs; the newest that match are indexed
+    newest_tags: int = 10
     label: Label | None = None  # of repositories that are registered
     every_s: int = 3_600  # between two listings
     grace_s: int = 7 * 86_400  # for which a repository stays that the host no longer lists
+
+    def names_ref(self, ref: str, *, is_tag: bool) -> bool:
+        """Return whether a branch or tag is one that the rules name."""
+        return matcher(self.tags if is_tag else self.branches)(ref)
 
     def left_out_because(self, one: Listed) -> str:
         """Return why a repository is not followed; empty: it is."""
@@ -95,6 +105,9 @@ def parsed(node: yaml.Node) -> RepositoryRules:
         forks=flag(fields["forks"]) if "forks" in fields else usual.forks,
         archived=flag(fields["archived"]) if "archived" in fields else usual.archived,
         max_size_bytes=size_bytes(fields["max_size"]) if "max_size" in fields else 0,
+        branches=_globs(fields.get("branches"), "branches", of="branches"),
+        tags=_globs(fields.get("tags"), "tags", of="tags"),
+        newest_tags=_newest(fields.get("newest_tags")) or usual.newest_tags,
         label=_label(fields.get("label")),
         every_s=time_s(fields["every"]) if "every" in fields else usual.every_s,
         grace_s=time_s(fields["grace"]) if "grace" in fields else usual.grace_s,
@@ -105,11 +118,15 @@ def _lower(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(str.lower, words))
 
 
-def _globs(node: yaml.Node | None, field: str) -> tuple[str, ...]:
+def _newest(node: yaml.Node | None) -> int:
+    return 0 if node is None else count(node, most=MAX_REFS)
+
+
+def _globs(node: yaml.Node | None, field: str, *, of: str = "repositories") -> tuple[str, ...]:
     if node is None:
         return ()
     found = texts(node, f'{field} must be a list of globs: ["acme/*"]')
-    if wrong := problem(found):
+    if wrong := problem(found, of=of):
         raise Wrong(line(node), f"{field} {wrong}")
     return found
 

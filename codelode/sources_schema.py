@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from codelode.access import Label
-from codelode.repository_rules import HostVisibility
+from codelode.repository_rules import MAX_REFS, HostVisibility
 from codelode.sources import FIELDS, HostKind
 
 _TIME = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$", "examples": ["5m", "24h"]}
@@ -73,6 +73,11 @@ _REPOSITORIES = _object(
         "archived": _described(_FLAG, "Whether archived ones are followed; the default is true."),
         "max_size": _described(
             {"type": "string", "pattern": "^[0-9]{1,6}(MB|GB)$"}, "Leave out larger ones."
+        ),
+        "branches": _described(_TEXTS, "Globs over branches to index besides the default one."),
+        "tags": _described(_TEXTS, "Globs over tags to index, the newest ones."),
+        "newest_tags": _described(
+            {"type": "integer", "minimum": 1, "maximum": MAX_REFS}, "How many tags; default: 10."
         ),
         "label": _described({"enum": [*Label]}, "Who sees the repositories."),
         "every": _described(_TIME, "How often they are listed; the default is 1h."),

@@ -36,6 +36,7 @@ from workers.enrich import Enricher
 from workers.parse import OwnQueries, imports, own_queries
 from workers.pull import GitBlobs, Mirrors
 from workers.sources.credentials import GitCredentials
+from workers.sources.refs import RefRules
 from workers.store import refs_of
 
 if TYPE_CHECKING:
@@ -284,6 +285,10 @@ class Services:
             self.ledger,
             local_paths=self.settings.local_paths,
         )
+
+    @cached_property
+    def ref_rules(self) -> RefRules:
+        return RefRules(self.settings.sources)
 
     @cached_property
     def stage_outputs(self) -> StageOutputs:

@@ -183,4 +183,5 @@ class HostEvent:
     ref: str = ""  # the branch or tag that was pushed or deleted; empty: none was
     is_deletion: bool = False
     changes_rights: bool = False  # of somebody to read something
+    brings_ref: bool = False  # a new one, which the rules of the connection name
     changes_repositories: bool = False  # one came, changed its name or settings, or went

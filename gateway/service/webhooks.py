@@ -114,10 +114,11 @@ def _affected(
 ) -> RefName | None:
     """Return the ref to index because of the event; None: the repository does not index it.
 
-    A ref that was deleted leaves with the next run, whichever ref that is of.
+    A ref that was deleted leaves with the next run, whichever ref that is of, and a new one that
+    the rules of the connection name comes with it.
     """
     if event.ref == repository.default_ref or not repository.default_ref:
         return DEFAULT_REF
     if event.ref not in {status.ref for status in statuses}:
-        return None
+        return DEFAULT_REF if event.brings_ref else None
     return DEFAULT_REF if event.is_deletion else RefName(event.ref)

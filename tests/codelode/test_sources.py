@@ -38,6 +38,9 @@ connections:
       forks: false
       archived: false
       max_size: 2GB
+      branches: ["release/*"]
+      tags: ["v*"]
+      newest_tags: 5
       label: internal
       every: 15m
       grace: 3d
@@ -79,6 +82,9 @@ def test_a_file_declares_whose_repositories_are_followed():
         forks=False,
         archived=False,
         max_size_bytes=2 * 10**9,
+        branches=("release/*",),
+        tags=("v*",),
+        newest_tags=5,
         label=Label.INTERNAL,
         every_s=900,
         grace_s=3 * 86_400,
@@ -124,13 +130,16 @@ def test_the_digest_of_the_rules_changes_with_them_alone():
             *(2, "holds a password or token"),
         ),
         ("connections:\n- {name: a, kind: folder, path: git}\n", 2, "from the root"),
-        (f"{ONE}  repositories: {{branches: [main]}}\n", 6, "has 'branches'; it may have include"),
+        (f"{ONE}  repositories: {{refs: [main]}}\n", 6, "has 'refs'; it may have include"),
         (f"{ONE}  repositories: {{include: acme}}\n", 6, "must be a list of globs"),
         (f"{ONE}  repositories: {{exclude: ['a b']}}\n", 6, "exclude holds 'a b'"),
         (f"{ONE}  repositories: {{visibility: [open]}}\n", 6, "public, internal, private"),
         (f"{ONE}  repositories: {{max_size: 5}}\n", 6, "write a size such as 500MB"),
         (f"{ONE}  repositories: {{label: secret-label}}\n".replace("secret-", ""), 6, "no label"),
         (f"{ONE}  repositories: {{forks: some}}\n", 6, "write true or false"),
+        (f"{ONE}  repositories: {{newest_tags: 0}}\n", 6, "write a number from 1 to 100"),
+        (f"{ONE}  repositories: {{newest_tags: many}}\n", 6, "write a number from 1 to 100"),
+        (f"{ONE}  repositories: {{tags: ['a b']}}\n", 6, "write names of tags with letters"),
         (ONE.replace("gitea\n  url: https://h", "gitea"), 2, "needs the url"),
         (ONE.replace("gitea", "github"), 2, "needs its organisation"),
         (ONE.replace("https://h", "http://git.example"), 4, "must start with https://"),
@@ -187,7 +196,7 @@ def test_the_schema_knows_each_field_and_accepts_what_the_parser_accepts():
         assert validate(yaml.safe_load(text))
     for text in (
         *(ONE.replace("gitea", "gitee"), ONE.replace("{env: T}", "ghp_secret")),
-        *(f"{ONE}  more: 1\n", f"{ONE}  repositories: {{branches: [main]}}\n"),
+        *(f"{ONE}  more: 1\n", f"{ONE}  repositories: {{refs: [main]}}\n"),
     ):
         assert not validate(yaml.safe_load(text))
     by_kind = made["properties"]["connections"]["items"]["oneOf"]

@@ -239,6 +239,17 @@ async def test_the_first_push_to_an_empty_repository_has_the_repositories_listed
     assert (await host.send({**first, "before": "1" * 40})).status_code == 204
 
 
+async def test_a_new_branch_that_the_rules_name_comes_with_a_run_of_the_default_branch(host):
+    text = host.sources.read_text()
+    host.sources.write_text(f"{text}  repositories: {{branches: ['release/*']}}\n")
+    new = {**host.push("refs/heads/release/2"), "before": "0" * 40}
+
+    assert (await host.send(new)).status_code == 202
+    assert host.runs() == [(APP, DEFAULT_REF)]
+    for other in ({"ref": "refs/tags/release/2"}, {"before": "1" * 40}, {"ref": "refs/heads/x"}):
+        assert (await host.send({**new, **other})).status_code == 204
+
+
 async def test_a_repeated_delivery_is_acted_on_once(host):
     first = await host.send(host.push(), id="the same")
     assert host.world.ledger.end(host.sent("pull")[0], RunState.COMPLETE, "") is None

@@ -9,6 +9,7 @@ from celery.exceptions import Reject
 from structlog.testing import capture_logs
 
 from codelode import jobs
+from codelode.access import EVERYTHING
 from codelode.errors import Unavailable
 from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
@@ -23,6 +24,7 @@ from codelode.model import (
 )
 from codelode.settings import load
 from codelode.stages import FILE_STAGES
+from tests.workers import test_layouts
 from workers import services
 from workers.delivery import tasks, upkeep
 from workers.delivery.app import app as celery_app
@@ -317,3 +319,39 @@ def test_a_file_that_fails_is_a_failure_of_its_job(own):
         tasks.TASKS["parse"](**Job(run, APP, "a.py", BLOB).arguments)
 
     assert own.stage_outputs.get(run, ["a.py"], ["outcome"]) != ({},)
+
+
+def test_a_pull_starts_the_runs_of_branches_and_tags_that_the_sources_file_names(
+    redis_url, redis, tmp_path, monkeypatch
+):
+    """Superseded tags leave."""
+    source = test_layouts.commit(tmp_path / "git" / "app", {"a.py": "a = 1\n"})
+    for command in ("branch next", "branch other", "tag v1", "tag old"):
+        test_layouts.git(source, *command.split())
+    (tmp_path / "sources.yaml").write_text(
+        f"connections:\n- {{name: here, kind: folder, path: {source.parent},\n"
+        "  repositories: {branches: [next], tags: ['v*'], newest_tags: 1}}\n"
+    )
+    given = {"sources": str(tmp_path / "sources.yaml"), "local_paths": "owned"}
+    own = services.Services(load(redis_url=redis_url, data=tmp_path / "data", **given))
+    monkeypatch.setitem(services._services, os.getpid(), own)
+    monkeypatch.setattr(services, "_identity", "this")
+    own.ledger.heartbeat("this")
+    use_broker(redis_url, monkeypatch)
+    own.ledger.register(Repository(APP, str(source)))
+    run = own.ledger.create(APP, DEFAULT_REF).id
+
+    tasks.pull.apply(kwargs={"run": run})
+    started = {one.ref for one in own.ledger.recent(EVERYTHING) if one.id != run}
+    assert started == {"next", "v1"}
+    following = own.ledger.end(run, RunState.CANCELLED)
+    while following:
+        tasks.pull.apply(kwargs={"run": following})
+        following = own.ledger.end(following, RunState.CANCELLED)
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2040-01-01T00:00:00Z")
+    test_layouts.commit(source, {"b.py": "b = 1\n"})
+    test_layouts.git(source, "tag", "v2")
+    run = own.ledger.create(APP, DEFAULT_REF).id
+    tasks.pull.apply(kwargs={"run": run})
+    assert (APP, "v1") in own.ledger.refs_being_removed()
+    assert "v2" in {one.ref for one in own.ledger.recent(EVERYTHING)}

@@ -20,7 +20,7 @@ from celery.signals import task_failure
 from codelode import jobs
 from codelode.errors import CodelodeError, Denied, InvalidQuery, NotFound, Rejected, Unavailable
 from codelode.ledger import Advance
-from codelode.model import RunId, RunState
+from codelode.model import RepositoryName, RunId, RunState
 from codelode.stages import FILE_STAGES, PULL, Stage
 from workers.confined import Abandoned
 from workers.delivery import messages
@@ -31,6 +31,7 @@ from workers.delivery.outbox import CeleryOutbox
 from workers.pull import BeingRemoved
 from workers.retry import MAX_RETRIES, backoff
 from workers.services import Services, identity, services, settings, store_writers
+from workers.sources import refs
 
 log = structlog.get_logger("workers")
 
@@ -213,8 +214,31 @@ def _plan(run: RunId) -> None:
         plan: Callable[..., Advance] = resolve_name(PULL.work)
         found = delivery().existing(run)
         delivery().publish(run, plan(found, services(), is_wanted=partial(_is_pulling, run)))
+        _follow_refs(found.repository)
         for place in services().ledger.refs_being_removed():
             outbox.forget_ref(*place)
+
+
+def _follow_refs(name: RepositoryName) -> None:
+    """Start runs of the branches and tags that the sources file names, and remove superseded tags.
+
+    The mirror of the repository has just been brought up to date.
+    """
+    ledger = services().ledger
+    repository = ledger.get(name)
+    rules = services().ref_rules(repository.url) if repository else None
+    if repository is None or rules is None:
+        return
+    found = refs.chosen(services().mirrors.refs(name), rules)
+    known = {repository.default_ref, *(status.ref for status in ledger.refs(name))}
+    for ref in found.wanted:
+        if ref not in known:
+            run = ledger.create(name, ref)  # which waits, unless the planned run is over already
+            if run.state is RunState.PULLING:
+                outbox.pull(run, is_late=True)
+    for ref in found.superseded:
+        if ref in known:
+            ledger.remove_ref(name, ref)
 
 
 def _is_pulling(run: RunId) -> bool:

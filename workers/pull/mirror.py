@@ -156,6 +156,14 @@ class Mirrors:
         named = (ref for ref in refs if not _COMMIT.fullmatch(ref))
         return tuple(ref for ref in named if not any(full in there for _, full in _readings(ref)))
 
+    def refs(self, name: RepositoryName) -> tuple[str, ...]:
+        """Return the full names of the branches and tags, those made last first."""
+        listed = git.run(
+            *_at(self.existing(name)),
+            *("for-each-ref", "--sort=-creatordate", "--format=%(refname)", HEADS, TAGS),
+        )
+        return tuple(listed.decode("utf-8", "backslashreplace").splitlines())
+
     def default_ref(self, name: RepositoryName) -> RefName:
         """Return the source's default branch; DEFAULT_REF if the source is detached."""
         head = (self.existing(name) / "HEAD").read_text().strip().removeprefix("ref: ")

@@ -7,10 +7,9 @@ alone. It is in no argument, URL, or file. Redirects are not followed (`workers.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 
-from codelode.sources import Connection, HostKind
-from workers.sources.declared import SourcesFile
+from codelode.sources import HostKind
+from workers.sources.declared import SourcesFile, owner_of
 
 #: The user name that goes with a token as the password, as the documents of the hosts name it.
 _USERS = {
@@ -35,7 +34,7 @@ class GitCredentials:
         InvalidSettings if the token is not where the sources file says.
         """
         following = self._file.chosen(lambda one: one.repositories and one.token)
-        owner = _owner(url, following.values())
+        owner = owner_of(url, following.values())
         if owner is None:
             return None
         return f"{owner.url}/", f"Authorization: {_authorization(owner.kind, owner.secret())}"
@@ -46,13 +45,3 @@ def _authorization(kind: HostKind, token: str) -> str:
     if kind not in _USERS:
         return f"Bearer {token}"
     return f"Basic {base64.b64encode(f'{_USERS[kind]}:{token}'.encode()).decode()}"
-
-
-def _owner(url: str, connections: Iterable[Connection]) -> Connection | None:
-    """Return the connection with the longest address that the URL is below."""
-    found = [one for one in connections if url.lower().startswith(_address(one))]
-    return max(found, key=lambda one: len(_address(one)), default=None)
-
-
-def _address(connection: Connection) -> str:
-    return f"{connection.root}/{connection.organisation}".lower().rstrip("/") + "/"

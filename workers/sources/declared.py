@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import structlog
 
 from codelode import declarations, sources
 from codelode.errors import InvalidSettings
-from codelode.sources import Connection
+from codelode.sources import Connection, HostKind
 
 log = structlog.get_logger("workers")
 
@@ -45,3 +45,19 @@ class SourcesFile:
         if text != self._text:
             self._good = sources.parse(text, file=str(path))
             self._text = text
+
+
+def owner_of(url: str, connections: Iterable[Connection]) -> Connection | None:
+    """Return the connection that a repository belongs to: the one with the longest address."""
+    found = [one for one in connections if _holds(one, url)]
+    return max(found, key=lambda one: len(_address(one)), default=None)
+
+
+def _holds(connection: Connection, url: str) -> bool:
+    if connection.kind is HostKind.URLS:
+        return url in connection.urls
+    return url.lower().startswith(_address(connection))
+
+
+def _address(connection: Connection) -> str:
+    return f"{connection.root}/{connection.organisation}".lower().rstrip("/") + "/"

@@ -58,6 +58,7 @@ def event(connection: Connection, headers: Headers, payload: Payload) -> HostEve
         urls=_urls(payload) if is_push else (),
         ref=_ref(payload["ref"]) if is_push else "",
         is_deletion=is_deletion or (is_push and _is_nothing(payload.get("after", ""))),
+        brings_ref=is_push and _is_named(connection, payload),
         changes_rights=changes_rights,
         changes_repositories=changes_repositories,
     )
@@ -92,6 +93,14 @@ def _is_first(payload: Payload) -> bool:
         and _is_nothing(payload.get("before", ""))
         and (payload["ref"] == f"{_BRANCH}{default}")
     )
+
+
+def _is_named(connection: Connection, payload: Payload) -> bool:
+    """Return whether a push made a branch or tag that the rules of the connection name."""
+    rules, ref = connection.repositories, payload["ref"]
+    if rules is None or not _is_nothing(payload.get("before", "")):
+        return False
+    return rules.names_ref(_ref(ref), is_tag=ref.startswith(_TAG))
 
 
 def _sha256(secret: bytes, body: bytes) -> str:

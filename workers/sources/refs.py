@@ -1,0 +1,49 @@
+"""Choose the branches and tags of a repository that are indexed by the rules of its connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from codelode.model import RefName
+from codelode.repository_rules import MAX_REFS, RepositoryRules
+from workers.sources.declared import SourcesFile, owner_of
+
+_HEADS, _TAGS = "refs/heads/", "refs/tags/"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The refs that are indexed by rules, and the tags that newer ones have superseded."""
+
+    wanted: tuple[RefName, ...]
+    superseded: tuple[RefName, ...]
+
+
+class RefRules:
+    """The rules of the connections that name branches or tags."""
+
+    def __init__(self, path: str) -> None:
+        self._file = SourcesFile(path)
+
+    def __call__(self, url: str) -> RepositoryRules | None:
+        """Return the rules for a repository; None: no branch and no tag is named for it."""
+        following = self._file.chosen(lambda one: one.repositories)
+        owner = owner_of(url, following.values())
+        rules = owner.repositories if owner else None
+        return rules if rules and (rules.branches or rules.tags) else None
+
+
+def chosen(refs: Sequence[str], rules: RepositoryRules) -> Chosen:
+    """Return what the rules choose. `refs`: full names of branches and tags, newest first."""
+    branches = [*_named(refs, _HEADS, rules)][:MAX_REFS]
+    tags = [*_named(refs, _TAGS, rules)]
+    wanted = (*branches, *tags[: rules.newest_tags])
+    superseded = (ref for ref in tags[rules.newest_tags :] if ref not in wanted)
+    return Chosen(wanted, tuple(superseded))
+
+
+def _named(refs: Sequence[str], prefix: str, rules: RepositoryRules) -> Iterator[RefName]:
+    short = (ref.removeprefix(prefix) for ref in refs if ref.startswith(prefix))
+    is_tag = prefix == _TAGS
+    yield from (RefName(ref) for ref in short if rules.names_ref(ref, is_tag=is_tag))
