@@ -23,7 +23,7 @@ from codelode.operations.evaluation import grep, history, judged
 from codelode.operations.evaluation.metrics import SourceLocation
 
 if TYPE_CHECKING:
-    from codelode.client import Client
+    from codelode.client import Client, Copy, Hit
 
 WORSE = 1
 
@@ -153,20 +153,21 @@ def _asking(client: Client, preset: str, scope: str, options: SearchOptions) -> 
         )
         return [
             judged.Shown(
-                SourceLocation(
-                    # A hit in another repository matches no target.
-                    hit.path
-                    if hit.repository == query.repository
-                    else f"{hit.repository}:{hit.path}",
-                    hit.start_line,
-                    hit.end_line,
-                ),
-                -(-len(hit.content) // judged.CHARS_PER_TOKEN),
+                _place(hit, query.repository), -(-len(hit.content) // judged.CHARS_PER_TOKEN)
             )
             for hit in result
         ]
 
     return ask
+
+
+def _place(hit: Hit, repository: str) -> SourceLocation:
+    """Return where the hit or its copy is in the repository; elsewhere it matches no target."""
+    places: tuple[Hit | Copy, ...] = (hit, *hit.copies)
+    for at in places:
+        if at.repository == repository:
+            return SourceLocation(at.path, at.start_line, at.end_line)
+    return SourceLocation(f"{hit.repository}:{hit.path}", hit.start_line, hit.end_line)
 
 
 def _grepping(checkouts: Path) -> judged.Ask:

@@ -13,10 +13,9 @@ from codelode.operations.evaluation import grep
 from codelode.v1 import search_pb2
 
 
-def hit(path, content="x" * 40, repository="acme/http"):
-    return search_pb2.Hit(
-        repository=repository, path=path, start_line=1, end_line=9, content=content
-    )
+def hit(path, content="x" * 40, repository="acme/http", **fields):
+    place = {"repository": repository, "path": path, "start_line": 1, "end_line": 9}
+    return search_pb2.Hit(**place, content=content, **fields)
 
 
 @pytest.fixture
@@ -74,6 +73,15 @@ def test_a_hit_in_another_repository_is_nobodys_target(served, gateway, queries)
     gateway.hits = [hit("src/retry.py", repository="fork")]
 
     assert figures(served("eval", queries, "--json"))["metrics"]["ndcg@10"] == 0
+
+
+def test_a_hit_counts_if_its_copy_is_the_target(served, gateway, queries):
+    copy = search_pb2.Copy(
+        repository="acme/http", path="src/retry.py", start_line=1, end_line=9, similarity=1.0
+    )
+    gateway.hits = [hit("lib/again.py", repository="fork", copies=[copy])]
+
+    assert figures(served("eval", queries, "--json"))["metrics"]["ndcg@10"] > 0
 
 
 def test_grep_reads_whole_files_of_a_checkout(served, gateway, queries, tmp_path):
