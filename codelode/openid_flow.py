@@ -106,6 +106,11 @@ def refresh_form(refresh_token: str, client_id: str) -> dict[str, str]:
     }
 
 
+def revocation_form(refresh_token: str, client_id: str) -> dict[str, str]:
+    """Return what is posted to the issuer's revocation endpoint (RFC 7009)."""
+    return {"token": refresh_token, "token_type_hint": "refresh_token", "client_id": client_id}
+
+
 def endpoint(described: Mapping[str, object], name: str) -> str:
     """Return an endpoint from the issuer's description of itself. Raises InvalidSettings."""
     url = described.get(name)

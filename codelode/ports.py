@@ -553,6 +553,9 @@ class Documents(Protocol):
         Raises Unavailable if it cannot be had.
         """
 
+    def tell(self, url: str, form: Mapping[str, str]) -> None:
+        """Send a form whose answer has no content. Raises Unavailable if it is not accepted."""
+
 
 class PermissionStates(Protocol):
     """The permissions of code hosts, and the state of their sync. Its methods block.

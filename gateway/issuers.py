@@ -8,14 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+import structlog
+
 from codelode.errors import Unauthenticated, Unavailable
-from codelode.openid_flow import endpoint, refresh_form, refusal
+from codelode.openid_flow import endpoint, refresh_form, refusal, revocation_form
 from codelode.ports import Documents
 from codelode.settings import Settings, listed
 from gateway.fresh import FreshCache
 
 #: Most requests for tokens at once, each of which takes a thread while the issuer thinks.
 AT_ONCE = 4
+
+_log = structlog.get_logger("gateway")
 
 
 class Issuers:
@@ -51,6 +55,17 @@ class Issuers:
         if not isinstance(token, str):
             raise Unauthenticated(refusal(answer, "id token"))
         return token, str(answer.get("refresh_token") or refresh_token)
+
+    async def revoke(self, issuer: str, refresh_token: str) -> None:
+        """Have the issuer forget a refresh token, if it can be told; a failure is logged."""
+        try:
+            url = (await self.described(issuer)).get("revocation_endpoint")
+            if isinstance(url, str):
+                form = {**revocation_form(refresh_token, self.client_id), **self._secret}
+                async with self._asking:
+                    await asyncio.to_thread(self._documents.tell, url, form)
+        except Unavailable as error:
+            _log.warning("token_not_revoked", issuer=issuer, error=str(error))
 
     def _read(self, issuer: str) -> Mapping[str, object]:
         url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"

@@ -77,6 +77,7 @@ class Sessions:
         self.issuers = issuers
         self.life_s = life_s
         self._renewing: dict[str, asyncio.Task[Credential]] = {}
+        self._revoking: set[asyncio.Task[None]] = set()
 
     async def open(self, credential: Credential) -> str:
         """Return the id of a new session."""
@@ -94,8 +95,13 @@ class Sessions:
         return (await self._renewed(secret, credential)).authorization
 
     async def close(self, id: str) -> None:
-        """End the session; ids of no session are ignored."""
-        await self._values.take(_Secret.of("session", id).name)
+        """End the session, and have its issuer forget it; ids of no session are ignored.
+
+        The issuer is told in a task, so a slow one keeps nobody signed in.
+        """
+        secret = _Secret.of("session", id)
+        with suppress(Unauthenticated):
+            self._revoke(_unsealed(secret, await self._values.take(secret.name)))
 
     async def link(self, authorization: str) -> str:
         """Return the code of a single-use link."""
@@ -161,8 +167,15 @@ class Sessions:
             raise Unauthenticated(f"{SIGNED_OUT} ({exc})") from exc
         return replace(credential, authorization=f"Bearer {token}", refresh_token=refresh_token)
 
+    def _revoke(self, ended: Credential) -> None:
+        if ended.refresh_token:
+            telling = asyncio.create_task(self.issuers.revoke(ended.issuer, ended.refresh_token))
+            self._revoking.add(telling)
+            telling.add_done_callback(self._revoking.discard)
+
     async def release(self) -> None:
-        """Release connections."""
+        """Release connections, after the issuers are told of the sessions that have ended."""
+        await asyncio.gather(*self._revoking, return_exceptions=True)
         await self._values.close()
 
 

@@ -35,6 +35,7 @@ const provider = new Provider(issuer, {
   features: {
     devInteractions: { enabled: true },
     clientCredentials: { enabled: true },
+    revocation: { enabled: true },
     resourceIndicators: {
       enabled: true,
       defaultResource: (_, client) => (client.clientId === 'ci' ? 'urn:codelode' : undefined),

@@ -27,15 +27,13 @@ class WebDocuments:
     def post(self, url: str, form: Mapping[str, str]) -> dict[str, object]:
         return _document(url, form)
 
+    def tell(self, url: str, form: Mapping[str, str]) -> None:
+        _content(url, form, with_refusals=False)
+
 
 def _document(url: str, form: Mapping[str, str] | None = None) -> dict[str, object]:
-    if not is_unreadable_on_the_way(url):
-        raise Unavailable(f"{url} is not fetched: its URL must start with https://")
     try:
-        content = _fetched(url, form)
-        found = json.loads(content)
-    except (httpx.HTTPError, httpx.InvalidURL) as exc:
-        raise Unavailable(f"{url} cannot be fetched: {exc or type(exc).__name__}") from exc
+        found = json.loads(_content(url, form))
     except (ValueError, RecursionError) as exc:
         raise Unavailable(f"{url} is not a JSON document: {exc}") from exc
     if not isinstance(found, dict):
@@ -43,12 +41,22 @@ def _document(url: str, form: Mapping[str, str] | None = None) -> dict[str, obje
     return found
 
 
-def _fetched(url: str, form: Mapping[str, str] | None) -> bytes:
-    """Return the content, of which no more than the limit is read; with a form, of its answer."""
+def _content(url: str, form: Mapping[str, str] | None, *, with_refusals: bool = True) -> bytes:
+    """Return the content of an answer; with a form, perhaps of a refusal. Raises Unavailable."""
+    if not is_unreadable_on_the_way(url):
+        raise Unavailable(f"{url} is not fetched: its URL must start with https://")
+    try:
+        return _fetched(url, form, with_refusals=with_refusals and form is not None)
+    except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        raise Unavailable(f"{url} cannot be fetched: {exc or type(exc).__name__}") from exc
+
+
+def _fetched(url: str, form: Mapping[str, str] | None, *, with_refusals: bool) -> bytes:
+    """Return the content, of which no more than the limit is read."""
     content, ends_at = bytearray(), time.monotonic() + TIMEOUT_S
     method, data = ("GET", None) if form is None else ("POST", dict(form))
     with httpx.stream(method, url, data=data, timeout=TIMEOUT_S, follow_redirects=False) as answer:
-        is_refusal = form is not None and answer.is_client_error and answer.status_code != 429
+        is_refusal = with_refusals and answer.is_client_error and answer.status_code != 429
         if answer.status_code != httpx.codes.OK and not is_refusal:
             raise Unavailable(f"{url} answers with status {answer.status_code}")
         for part in answer.iter_bytes():

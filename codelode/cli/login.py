@@ -19,7 +19,15 @@ from codelode.client.channel import checked
 from codelode.client.login import Login
 from codelode.environment import client_settings
 from codelode.errors import InvalidSettings, TimedOut
-from codelode.openid_flow import SCOPES, LoginRequest, claims, code_of, endpoint, new_seed
+from codelode.openid_flow import (
+    SCOPES,
+    LoginRequest,
+    claims,
+    code_of,
+    endpoint,
+    new_seed,
+    revocation_form,
+)
 
 #: How long the user may take in the browser, seconds.
 WAIT_S = 300.0
@@ -102,8 +110,7 @@ def _revoke(gone: Login) -> None:
     """Tell the issuer, if it can be told, that the refresh token is not used any more."""
     endpoint = logins.described(gone.issuer).get("revocation_endpoint")
     if isinstance(endpoint, str):
-        form = {"token": gone.refresh_token, "client_id": gone.client_id}
-        logins.tell(endpoint, form)
+        logins.tell(endpoint, revocation_form(gone.refresh_token, gone.client_id))
 
 
 def _logged_in(issuer: str, client: str, scope: str, *, opens_browser: bool) -> Login:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -21,6 +22,7 @@ from gateway.sessions import LINK_S, Credential, sessions
 from tests.http_gateways import RIGHT, TOKEN, answer_to_half_a_body, serving
 from tests.issuers import AUDIENCE
 from tests.oidc_provider import running_provider, through_the_pages
+from tests.worlds import World
 
 PAGE = "/search?q=load"
 
@@ -41,7 +43,7 @@ async def browser(tmp_path):
 
 
 def session_of(browser):
-    return next((one for one in browser.cookies.jar if "session" in one.name), None)
+    return next((one for one in browser.cookies.jar if "codelode-session" in one.name), None)
 
 
 async def signed_in(browser, secret=TOKEN, **form):
@@ -78,8 +80,11 @@ async def test_a_browser_signs_in_and_out(browser):
 
 async def replayed(browser, session):
     """The answer to a page that is asked for with the cookie of a session."""
-    port = browser.base_url.port
-    return await browser.get(PAGE, headers={"cookie": f"codelode-session-{port}={session}"})
+    return await browser.get(PAGE, headers=cookie_of(browser, session))
+
+
+def cookie_of(browser, session):
+    return {"cookie": f"codelode-session-{browser.base_url.port}={session}"}
 
 
 @pytest.mark.parametrize(
@@ -473,6 +478,83 @@ async def test_another_gateway_may_be_renewing_the_session(tmp_path, issuer):
 
     assert all(one.startswith("Bearer ") for one in found)
     assert len(issuer.forms) == 1
+
+
+async def test_the_issuer_of_an_ended_session_forgets_its_refresh_token(tmp_path, issuer):
+    held = held_with(tmp_path, issuer)
+    await held.close(await held.open(expiring(issuer, 300)))
+    await held.close("of no session")
+    await held.close(await held.open(Credential("Bearer key")))
+    await held.release()
+
+    told = {"token": ["refresh-1"], "token_type_hint": ["refresh_token"], "client_id": [AUDIENCE]}
+    assert issuer.forms == [told]
+
+
+@pytest.mark.parametrize("endpoint", [None, "http://elsewhere.example/revoke"])
+async def test_a_session_ends_where_the_issuer_cannot_be_told(tmp_path, issuer, endpoint):
+    issuer.description = {"revocation_endpoint": endpoint}
+    held = held_with(tmp_path, issuer)
+    id = await held.open(expiring(issuer, 300))
+    with capture_logs() as logs:
+        await held.close(id)
+        await held.release()
+
+    assert "signed out" in await signed_out(held, id)
+    assert issuer.forms == []
+    told = [one["error"] for one in logs if one["event"] == "token_not_revoked"]
+    assert told == (
+        [f"{endpoint} is not fetched: its URL must start with https://"] if endpoint else []
+    )
+
+
+async def test_signing_out_succeeds_while_the_issuer_is_away(tmp_path, issuer):
+    async with keeping(tmp_path, issuer) as (browser, held, _):
+        asked = await begun(browser, issuer)
+        token = issuer.token(nonce=asked["nonce"])
+        issuer.granted = {"id_token": token, "refresh_token": "refresh-1"}
+        await back(browser, code="c", state=asked["state"])
+        issuer.is_away = True
+        with capture_logs() as logs:
+            answer = await browser.post("/sign-out")
+            await held.release()
+
+    assert answer.headers["location"] == "/sign-in"
+    (told,) = [one["error"] for one in logs if one["event"] == "token_not_revoked"]
+    assert told.endswith("answers with status 503")
+
+
+@asynccontextmanager
+async def keeping(tmp_path, issuer):
+    """A browser, and the sessions of its gateway with their store."""
+    values, given = MemoryExpiringValues(), Settings(data=tmp_path, **with_issuer(issuer))
+    held = sessions(given, values, WebDocuments())
+    dependencies = replace(World(given).dependencies, sessions=held)
+    async with browsing(tmp_path, dependencies=dependencies, **with_issuer(issuer)) as (browser, _):
+        yield browser, held, values
+
+
+@pytest.mark.server
+async def test_a_stolen_session_is_not_renewed_after_signing_out_at_a_real_provider(tmp_path):
+    folder = tmp_path / "provider"
+    folder.mkdir()
+    with (
+        running_provider(folder, ID_TOKEN_TTL="50") as provider,
+        httpx.Client(follow_redirects=True, timeout=30) as walker,
+    ):
+        async with keeping(tmp_path, provider) as (client, held, values):
+            start = f"{client.base_url}/sign-in/start?issuer={provider}"
+            await asyncio.to_thread(through_the_pages, walker, start, name="ann")
+            session, stolen = session_of(walker).value, dict(values._held)
+            assert (await replayed(client, session)).status_code == 200
+            stolen.update(values._held)  # renewed, because its token ends soon
+            await client.post("/sign-out", headers=cookie_of(client, session))
+            await held.release()
+            values._held.update(stolen)
+            answer = await replayed(client, session)
+
+    assert answer.status_code == 303
+    assert "/sign-in" in answer.headers["location"]
 
 
 @pytest.mark.server

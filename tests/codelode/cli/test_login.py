@@ -148,7 +148,8 @@ def test_logging_out_tells_the_issuer(codelode, gateway, issuer, tmp_path):
 
     assert codelode("logout", "--server", gateway.address).status == 0
 
-    assert issuer.forms == [{"token": ["refresh"], "client_id": ["codelode"]}]
+    told = {"token": ["refresh"], "token_type_hint": ["refresh_token"], "client_id": ["codelode"]}
+    assert issuer.forms == [told]
     again = codelode("logout", "--server", gateway.address)
     assert (again.status, "there is no login" in again.err) == (2, True)
 
