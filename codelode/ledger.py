@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from codelode.access import Label, Visibility
+from codelode.estimates import Estimate
 from codelode.model import (
     BlobId,
     FileRecord,
@@ -25,6 +26,7 @@ from codelode.model import (
     Revision,
     Run,
     RunId,
+    RunKind,
     RunState,
 )
 
@@ -167,9 +169,14 @@ class Runs(Protocol):
     """The life cycle of runs. One run per repository is active at a time; the others queue."""
 
     def create(
-        self, repository: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess] = ()
+        self,
+        repository: RepositoryName,
+        ref: RefName,
+        *,
+        reprocess: Collection[Reprocess] = (),
+        kind: RunKind = RunKind.INDEX,
     ) -> Run:
-        """Create a run, active (PULLING) or QUEUED, or return the queued run of the same ref.
+        """Create a run, active (PULLING) or QUEUED, or return the queued run of ref and kind.
 
         A queued run that is returned reprocesses the files of both requests.
         """
@@ -197,9 +204,17 @@ class Runs(Protocol):
     ) -> RunId | None:
         """End the run as FAILED or CANCELLED and return the queued run that became active, if any.
 
-        With `withdraws`, the repository is unregistered if it has no ref and no other run. It is
-        then among `being_removed`, and its ended runs stay. Workers drop its files in flight when
-        they next report. A run that is over stays as it is.
+        With `withdraws`, and for a run of the kind TRIAL, the repository is unregistered if it has
+        no ref and no other run. It is then among `being_removed`, and its ended runs stay. Workers
+        drop its files in flight when they next report. A run that is over stays as it is.
+        """
+
+    def end_planned(
+        self, run: RunId, estimate: Estimate, *, revision: Revision, ref: RefName
+    ) -> RunId | None:
+        """End a pulling run as PLANNED with its estimate, like `end`.
+
+        Nothing of the repository changes. `ref`: see `Run.resolved`.
         """
 
     def active(self, repository: RepositoryName) -> RunId | None:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from codelode.access import Label, Visibility
+from codelode.estimates import Estimate
 from codelode.grams import Grams
 from codelode.names import Names
 
@@ -94,12 +95,21 @@ class RunState(StrEnum):
     PULLING = "pulling"
     INDEXING = "indexing"
     COMPLETE = "complete"
+    PLANNED = "planned"  # nothing was indexed; the run has an estimate
     FAILED = "failed"
     CANCELLED = "cancelled"
 
     @property
     def is_over(self) -> bool:
-        return self in (RunState.COMPLETE, RunState.FAILED, RunState.CANCELLED)
+        return self not in (RunState.QUEUED, RunState.PULLING, RunState.INDEXING)
+
+
+class RunKind(StrEnum):
+    """The purposes of runs."""
+
+    INDEX = "index"
+    PLAN = "plan"  # it ends with an estimate
+    TRIAL = "trial"  # likewise, and its repository was registered for it alone
 
 
 class Reprocess(StrEnum):
@@ -434,6 +444,8 @@ class Run:
     notices: tuple[str, ...] = ()  # what the caller may not expect, as another default ref
     started_at: float = 0.0
     finished_at: float = 0.0
+    kind: RunKind = RunKind.INDEX
+    estimate: Estimate | None = None  # of a run that was PLANNED
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import structlog
 
 from codelode import logs
-from codelode.errors import CodelodeError
+from codelode.errors import CodelodeError, Rejected, Unavailable
 from codelode.ledger import Advance, FileManifest, WorkItem
-from codelode.model import RefName, RepositoryName, Revision, Run
+from codelode.model import RefName, RepositoryName, Revision, Run, RunKind
 from codelode.ports import PublishedPackages
 from codelode.settings import Settings
 from codelode.stages import has_language_model
-from workers import confined, layouts
+from workers import confined, estimating, layouts
 from workers.enrich import by_priority
+from workers.estimating import Sample, Survey
 from workers.parse import PARSER_VERSION, imports, own_queries
-from workers.pull import RULES_VERSION, prepare, recently_changed, require_staying, update
+from workers.pull import (
+    RULES_VERSION,
+    Prepared,
+    prepare,
+    recently_changed,
+    require_staying,
+    update,
+)
 from workers.services import PARSE_MEMORY_BYTES, Services
 from workers.store import TABLES_VERSION, refs_of
+
+T = TypeVar("T")
 
 log = structlog.get_logger("workers")
 
@@ -35,37 +46,72 @@ _plans = confined.Slots(8)
 def plan(run: Run, services: Services, *, is_wanted: Callable[[], bool]) -> Advance:
     """Bring the mirror up to date, plan the run, and return the first window of its files.
 
-    Raises what `update`, `prepare`, and `confined.call` raise. May be repeated until the run is
-    planned. Ends soon after `is_wanted` returns false.
+    A run that only plans ends here. Raises what `update`, `prepare`, and `confined.call` raise. May
+    be repeated until the run is planned. Ends soon after `is_wanted` returns false.
     """
     checked_out = update(run, ledger=services.ledger, mirrors=services.mirrors, is_wanted=is_wanted)
     settings, fingerprint = services.settings, _fingerprint(services)
+    alone = partial(_alone, settings, is_wanted=is_wanted)
     with _plans.taken(is_wanted):
-        return confined.call(
-            _plan_alone,
-            *(run, settings, fingerprint, checked_out),
-            what="reading the repository's files and manifests",
-            timeout_s=settings.plan_timeout_s,
-            timeout_setting="CODELODE_PLAN_TIMEOUT_S",
-            memory_bytes=PARSE_MEMORY_BYTES,
-            is_wanted=is_wanted,
-        )
+        if run.kind is RunKind.INDEX:
+            return alone(plan_pulled, run, fingerprint, checked_out)
+        survey = alone(_survey, run, fingerprint, checked_out)
+        try:
+            sample = alone(_sample, run, survey)
+        except (Rejected, Unavailable) as exc:  # a parser stalls or crashes
+            log.warning("sample_failed", run=run.id, reason=str(exc))
+            sample = {}
+    estimate = estimating.estimate(survey, sample, settings)
+    following = services.ledger.end_planned(
+        run.id, estimate, revision=survey.revision, ref=survey.ref
+    )
+    return Advance(next_run=following)
 
 
-def _plan_alone(run: Run, settings: Settings, fingerprint: str, checked_out: RefName) -> Advance:
-    """Plan the run in a process of its own."""
+def _alone(
+    settings: Settings,
+    function: Callable[..., T],
+    *arguments: object,
+    is_wanted: Callable[[], bool],
+) -> T:
+    """Call a function with services of its own, in a process of its own."""
+    found: T = confined.call(
+        _with_services,
+        *(settings, function, *arguments),
+        what="reading the repository's files and manifests",
+        timeout_s=settings.plan_timeout_s,
+        timeout_setting="CODELODE_PLAN_TIMEOUT_S",
+        memory_bytes=PARSE_MEMORY_BYTES,
+        is_wanted=is_wanted,
+    )
+    return found
+
+
+def _with_services(settings: Settings, function: Callable[..., T], *arguments: object) -> T:
     logs.configure(settings)
     services = Services(settings)
     try:
-        return plan_pulled(run, services, fingerprint, checked_out)
+        return function(services, *arguments)
     finally:
         services.close()
 
 
-def plan_pulled(run: Run, services: Services, fingerprint: str, checked_out: RefName) -> Advance:
-    """Plan a run whose mirror is up to date."""
+def _survey(services: Services, run: Run, fingerprint: str, checked_out: RefName) -> Survey:
+    """Find what a run would do whose mirror is up to date, without changing anything."""
+    prepared = _prepared(services, run, fingerprint, checked_out)
+    manifest, _ = _with_dependents(
+        prepared.manifest, prepared.ref, run.repository, services, announces=False
+    )
+    return estimating.survey(run, manifest, prepared.ref, services)
+
+
+def _sample(services: Services, run: Run, survey: Survey) -> dict[str, Sample]:
+    return estimating.sample(run, survey, services)
+
+
+def _prepared(services: Services, run: Run, fingerprint: str, checked_out: RefName) -> Prepared:
     settings = services.settings
-    prepared = prepare(
+    return prepare(
         run,
         ledger=services.ledger,
         mirrors=services.mirrors,
@@ -74,8 +120,13 @@ def plan_pulled(run: Run, services: Services, fingerprint: str, checked_out: Ref
         max_paths=settings.max_paths,
         checked_out=checked_out,
     )
+
+
+def plan_pulled(services: Services, run: Run, fingerprint: str, checked_out: RefName) -> Advance:
+    """Plan a run whose mirror is up to date."""
+    prepared = _prepared(services, run, fingerprint, checked_out)
     repository, manifest = run.repository, prepared.manifest
-    if has_language_model(settings):
+    if has_language_model(services.settings):
         manifest = replace(
             manifest, items=_by_priority(manifest, prepared.ref, repository, services)
         )
@@ -125,12 +176,18 @@ def _recent(repository: RepositoryName, revision: Revision, services: Services) 
 
 
 def _with_dependents(
-    manifest: FileManifest, ref: RefName, repository: RepositoryName, services: Services
+    manifest: FileManifest,
+    ref: RefName,
+    repository: RepositoryName,
+    services: Services,
+    *,
+    announces: bool = True,
 ) -> tuple[FileManifest, imports.Layout | None]:
     """Add the unchanged files whose imports now resolve differently, ahead of the others.
 
     They come first so that an interrupted plan does not record a new file as known before the files
-    that import it are planned. Also returns the layout of the commit, or None if it is unchanged.
+    that import it are planned. `announces`: store that the packages are about to change. Also
+    returns the layout of the commit, or None if it is unchanged.
     """
     before = services.packages.published_by(repository, ref).fingerprints
     known = imports.Known(
@@ -143,8 +200,9 @@ def _with_dependents(
     if not manifest.is_rebuild and not imports.concerns_others(manifest, known):
         return manifest, None
     layout = layouts.read(repository, manifest.revision, services)
-    refs = _refs(manifest, ref, repository, services)
-    _announce(repository, refs, layout, _invalidated(before, layout.fingerprints()), services)
+    if announces:
+        refs = _refs(manifest, ref, repository, services)
+        _announce(repository, refs, layout, _invalidated(before, layout.fingerprints()), services)
     found = imports.dependents(manifest, layout, known)
     listed = services.blobs.listing(repository, manifest.revision) if found else ()
     again = [WorkItem(f.path, f.blob, f.size_bytes) for f in listed if f.path in found]

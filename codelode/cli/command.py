@@ -63,6 +63,10 @@ SECTIONS = {
         "index": Subcommand(
             "index", "Bring the index of git repositories up to date, registering new ones."
         ),
+        "plan": Subcommand(
+            "plan",
+            "Show what indexing repositories would do: files, chunks, tokens, time, and cost.",
+        ),
         "watch": Subcommand(
             "watch",
             "Keep the checkout at PATH searchable with its uncommitted changes, until Ctrl-C.",

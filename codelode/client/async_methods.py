@@ -78,12 +78,33 @@ class AsyncMethods(ABC):
         call = calls.start_run(
             url, name=name, ref=ref, label=label, include=include, exclude=exclude
         )
-        latest = run = await self._send(call)
-        if wait:
-            async for latest in self.watch(run):
-                if on_progress is not None:
-                    on_progress(latest)
-        return latest
+        run = await self._send(call)
+        return await self._until_over(run, on_progress) if wait else run
+
+    async def plan(
+        self,
+        url: str,
+        *,
+        name: str = "",
+        ref: str = "",
+        include: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
+        wait: bool = True,
+        on_progress: Callable[[Run], None] | None = None,
+    ) -> Run:
+        """Find out what indexing a repository at a ref would do; see `Client.plan`."""
+        call = calls.start_run(
+            url, name=name, ref=ref, include=include, exclude=exclude, plan_only=True
+        )
+        run = await self._send(call)
+        return await self._until_over(run, on_progress) if wait else run
+
+    async def _until_over(self, run: Run, on_progress: Callable[[Run], None] | None) -> Run:
+        async for latest in self.watch(run):
+            run = latest
+            if on_progress is not None:
+                on_progress(run)
+        return run
 
     async def grep(
         self, pattern: str, **given: Unpack[Grep]

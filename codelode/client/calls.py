@@ -215,13 +215,14 @@ def start_run(
     label: str = "",
     include: Iterable[str] | None = None,
     exclude: Iterable[str] | None = None,
+    plan_only: bool = False,
 ) -> Call[Run]:
     """Start a run that brings the index of a repository at a ref up to date; see `Client.index`."""
     from codelode.client import index
     from codelode.v1 import index_pb2
 
     request = run_request(url, name=name, ref=ref, include=include, exclude=exclude)
-    request.label = label
+    request.label, request.plan_only = label, plan_only
     return _call("IndexService/StartRun", request, index_pb2.StartRunResponse, index.run_of)
 
 

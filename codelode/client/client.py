@@ -117,11 +117,30 @@ class Client:
         call = calls.start_run(
             url, name=name, ref=ref, label=label, include=include, exclude=exclude
         )
-        latest = run = self._send(call)
-        for latest in self.watch(run) if wait else ():
-            if on_progress is not None:
-                on_progress(latest)
-        return latest
+        run = self._send(call)
+        return self._until_over(run, on_progress) if wait else run
+
+    def plan(
+        self,
+        url: str,
+        *,
+        name: str = "",
+        ref: str = "",
+        include: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
+        wait: bool = True,
+        on_progress: Callable[[Run], None] | None = None,
+    ) -> Run:
+        """Find out what indexing a repository at a ref would do; nothing of the index changes.
+
+        Takes what `index` takes. With `wait`, return the run when it is over; if it is PLANNED, it
+        has an `estimate`. Patterns can be given for a repository that is not registered.
+        """
+        call = calls.start_run(
+            url, name=name, ref=ref, include=include, exclude=exclude, plan_only=True
+        )
+        run = self._send(call)
+        return self._until_over(run, on_progress) if wait else run
 
     def watch(self, run: Run | str, *, on_silence: OnSilence | None = None) -> Iterator[Run]:
         """Yield the run now and whenever it changes, until it is over.
@@ -156,6 +175,13 @@ class Client:
         `notices` say where the search stopped. Raises InvalidQuery with the field that is wrong.
         """
         yield from self._stream(calls.grep(pattern, **given), self.timeout_s)
+
+    def _until_over(self, run: Run, on_progress: Callable[[Run], None] | None) -> Run:
+        latest = run
+        for latest in self.watch(run):
+            if on_progress is not None:
+                on_progress(latest)
+        return latest
 
     def failures(
         self,

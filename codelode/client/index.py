@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from codelode.access import Label
 from codelode.disk_use import DiskPart
+from codelode.estimates import Estimate, LanguageEstimate, SkippedFiles
 from codelode.model import (
     FilePatterns,
     LanguageHealth,
@@ -133,6 +134,22 @@ def run(message: index_pb2.Run) -> Run:
         summaries_missing=message.summaries_missing,
         started_at=message.started_at,
         finished_at=message.finished_at,
+        estimate=_estimate(message.estimate) if message.HasField("estimate") else None,
+    )
+
+
+def _estimate(message: index_pb2.Estimate) -> Estimate:
+    languages = (
+        LanguageEstimate(one.language, one.files, one.size_bytes, one.chunks, one.tokens)
+        for one in message.languages
+    )
+    return Estimate(
+        languages=tuple(languages),
+        skipped=tuple(SkippedFiles(one.reason, one.files) for one in message.skipped),
+        removals=message.removals,
+        summaries=message.summaries,
+        summary_tokens=message.summary_tokens,
+        sampled=message.sampled,
     )
 
 

@@ -28,6 +28,7 @@ class StartRunRequest(_message.Message):
     INCLUDE_FIELD_NUMBER: _builtins.int
     EXCLUDE_FIELD_NUMBER: _builtins.int
     LABEL_FIELD_NUMBER: _builtins.int
+    PLAN_ONLY_FIELD_NUMBER: _builtins.int
     url: _builtins.str
     """An https:// or ssh:// URL, host:path, or an absolute local path that the server allows."""
     name: _builtins.str
@@ -39,6 +40,10 @@ class StartRunRequest(_message.Message):
     label: _builtins.str
     """"public", "internal", or "private"; empty: keep the label of the repository. Requires the role
     admin.
+    """
+    plan_only: _builtins.bool
+    """End with an estimate of the work instead of doing it; nothing of the index changes. A repository
+    that is new is registered until then. Its patterns may be given, those of others may not.
     """
     @_builtins.property
     def include(self) -> Global___Patterns:
@@ -62,10 +67,11 @@ class StartRunRequest(_message.Message):
         include: Global___Patterns | None = ...,
         exclude: Global___Patterns | None = ...,
         label: _builtins.str = ...,
+        plan_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["exclude", b"exclude", "include", b"include"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclude", b"exclude", "include", b"include", "label", b"label", "name", b"name", "ref", b"ref", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclude", b"exclude", "include", b"include", "label", b"label", "name", b"name", "plan_only", b"plan_only", "ref", b"ref", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -133,12 +139,13 @@ class Run(_message.Message):
     SUMMARIES_MISSING_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    ESTIMATE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     repository: _builtins.str
     ref: _builtins.str
     """As requested; "HEAD" if the request named none."""
     state: _builtins.str
-    """"queued", "pulling", "indexing", "complete", "failed", or "cancelled"."""
+    """"queued", "pulling", "indexing", "complete", "planned", "failed", or "cancelled"."""
     revision: _builtins.str
     """The commit, 40 hex digits; empty until the ref is resolved."""
     total: _builtins.int
@@ -161,6 +168,10 @@ class Run(_message.Message):
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What the caller may not expect: another default ref, refs that left with their branches, …"""
 
+    @_builtins.property
+    def estimate(self) -> Global___Estimate:
+        """Of a run that was planned and not begun."""
+
     def __init__(
         self,
         *,
@@ -180,14 +191,116 @@ class Run(_message.Message):
         summaries_missing: _builtins.int = ...,
         waits_for: _builtins.str = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
+        estimate: Global___Estimate | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "error", b"error", "failed", b"failed", "finished_at", b"finished_at", "id", b"id", "notices", b"notices", "ref", b"ref", "repository", b"repository", "revision", b"revision", "skipped", b"skipped", "started_at", b"started_at", "state", b"state", "summaries", b"summaries", "summaries_missing", b"summaries_missing", "total", b"total", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "error", b"error", "estimate", b"estimate", "failed", b"failed", "finished_at", b"finished_at", "id", b"id", "notices", b"notices", "ref", b"ref", "repository", b"repository", "revision", b"revision", "skipped", b"skipped", "started_at", b"started_at", "state", b"state", "summaries", b"summaries", "summaries_missing", b"summaries_missing", "total", b"total", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class Estimate(_message.Message):
+    """The work of a run. Which files it concerns is exact; chunks and tokens are those of a sample of the
+    files, in proportion to the bytes of each language.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LANGUAGES_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    REMOVALS_FIELD_NUMBER: _builtins.int
+    SUMMARIES_FIELD_NUMBER: _builtins.int
+    SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
+    SAMPLED_FIELD_NUMBER: _builtins.int
+    removals: _builtins.int
+    """Files that leave the index."""
+    summaries: _builtins.int
+    """Calls of the language model, at most as many as a run may make, and the tokens of their prompts
+    and answers; 0 without a language model.
+    """
+    summary_tokens: _builtins.int
+    sampled: _builtins.int
+    """Files that were parsed for the estimate."""
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedCompositeFieldContainer[Global___LanguageEstimate]:
+        """Most bytes first."""
+
+    @_builtins.property
+    def skipped(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkippedFiles]: ...
+    def __init__(
+        self,
+        *,
+        languages: _abc.Iterable[Global___LanguageEstimate] | None = ...,
+        skipped: _abc.Iterable[Global___SkippedFiles] | None = ...,
+        removals: _builtins.int = ...,
+        summaries: _builtins.int = ...,
+        summary_tokens: _builtins.int = ...,
+        sampled: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["languages", b"languages", "removals", b"removals", "sampled", b"sampled", "skipped", b"skipped", "summaries", b"summaries", "summary_tokens", b"summary_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Estimate: _TypeAlias = Estimate  # noqa: Y015
+
+@_typing.final
+class LanguageEstimate(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    CHUNKS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    language: _builtins.str
+    files: _builtins.int
+    size_bytes: _builtins.int
+    chunks: _builtins.int
+    tokens: _builtins.int
+    """Tokens of the texts to embed."""
+    def __init__(
+        self,
+        *,
+        language: _builtins.str = ...,
+        files: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
+        chunks: _builtins.int = ...,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "files", b"files", "language", b"language", "size_bytes", b"size_bytes", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LanguageEstimate: _TypeAlias = LanguageEstimate  # noqa: Y015
+
+@_typing.final
+class SkippedFiles(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    files: _builtins.int
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        files: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SkippedFiles: _TypeAlias = SkippedFiles  # noqa: Y015
 
 @_typing.final
 class WatchRunRequest(_message.Message):

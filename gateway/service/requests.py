@@ -148,6 +148,7 @@ class StartRequest(RegisterRequest):
     """A repository to index at a ref; it is registered first if necessary."""
 
     ref: str = ""
+    plan_only: bool = False  # see the proto
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from codelode import addresses
 from codelode.access import Principal
-from codelode.errors import InvalidSettings, Unavailable
+from codelode.errors import InvalidQuery, InvalidSettings, Unavailable
 from codelode.model import (
     DEFAULT_REF,
     FileState,
@@ -20,6 +20,7 @@ from codelode.model import (
     RepositoryName,
     Reprocess,
     Run,
+    RunKind,
     RunState,
 )
 from gateway.service.audit import involve, note
@@ -35,7 +36,11 @@ WATCH_S = (0.05, 0.2)
 
 @permitted
 async def start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
-    """Start indexing a repository at a ref; register the repository if it is new."""
+    """Start indexing a repository at a ref; register the repository if it is new.
+
+    With `plan_only`, the run ends with an estimate. Raises InvalidQuery for what such a run would
+    change of a registered repository.
+    """
     run = await asyncio.to_thread(_start, dependencies, principal, request)
     note(run=run.id, repository=run.repository)
     await settled(principal, request, run.repository)
@@ -106,7 +111,29 @@ async def set_default(
 
 def _start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
     ref = addresses.check_ref(request.ref) if request.ref else DEFAULT_REF
-    return begin(dependencies, registered(dependencies, principal, request).name, ref)
+    if not request.plan_only:
+        return begin(dependencies, registered(dependencies, principal, request).name, ref)
+    _require_no_change(dependencies, principal, request)
+    known = dependencies.ledger.names()
+    name = registered(dependencies, principal, request).name
+    return begin(dependencies, name, ref, kind=RunKind.PLAN if name in known else RunKind.TRIAL)
+
+
+def _require_no_change(
+    dependencies: Dependencies, principal: Principal, request: StartRequest
+) -> None:
+    """Raise InvalidQuery if registering the repository would change more than its name and URL."""
+    if request.label:
+        raise InvalidQuery("label", "a plan changes nothing; give no label")
+    if request.include is None and request.exclude is None:
+        return
+    url = addresses.check_url(request.url, local_paths=dependencies.settings.local_paths)
+    name = request.name or addresses.default_name(url)
+    if name in principal.visible and dependencies.ledger.get(RepositoryName(name)) is not None:
+        field = "include" if request.include is not None else "exclude"
+        raise InvalidQuery(
+            field, f"a plan of {name} uses the patterns that {name} has; give none, or another name"
+        )
 
 
 def begin(
@@ -115,9 +142,10 @@ def begin(
     ref: RefName,
     *,
     reprocess: Collection[Reprocess] = (),
+    kind: RunKind = RunKind.INDEX,
 ) -> Run:
     """Create a run and send it to the workers; a queued run starts after the one before it."""
-    run = dependencies.ledger.create(name, ref, reprocess=reprocess)
+    run = dependencies.ledger.create(name, ref, reprocess=reprocess, kind=kind)
     if run.state is not RunState.PULLING:
         return run
     try:

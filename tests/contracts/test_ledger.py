@@ -11,6 +11,7 @@ import pytest
 from codelode.access import EVERYTHING, Label, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.redis.ledger import RedisLedger
+from codelode.estimates import Estimate, LanguageEstimate, SkippedFiles
 from codelode.ledger import (
     AHEAD,
     AHEAD_MS,
@@ -35,6 +36,7 @@ from codelode.model import (
     Revision,
     Run,
     RunId,
+    RunKind,
     RunState,
 )
 from tests.waiting import wait_until
@@ -347,6 +349,76 @@ def test_a_repository_with_a_ref_or_another_run_is_not_withdrawn(ledger):
     ledger.end(waiting.id, RunState.FAILED, withdraws=True)
     assert ledger.get(APP) is not None
     assert ledger.being_removed() == frozenset()
+
+
+ESTIMATE = Estimate(
+    languages=(LanguageEstimate("python", 3, 900, 4, 200),),
+    skipped=(SkippedFiles("binary", 2),),
+    removals=1,
+    summaries=5,
+    summary_tokens=600,
+    sampled=3,
+)
+
+
+def planned(ledger, run):
+    return ledger.end_planned(run.id, ESTIMATE, revision=Revision("c" * 40), ref=MAIN)
+
+
+def test_a_run_that_only_plans_ends_with_its_estimate_and_changes_nothing(ledger):
+    first, advance = start(ledger, item(1))
+    drain(ledger, first, advance)
+    before = (ledger.get(APP), ledger.refs(APP), list(ledger.all(APP, MAIN)), ledger.generation())
+    run = ledger.create(APP, DEFAULT_REF, kind=RunKind.PLAN)
+    assert ledger.claim(run.id, worker="puller")
+    assert planned(ledger, run) is None
+    ended = ledger.run(run.id)
+    assert (ended.state, ended.state.is_over, ended.kind) == (RunState.PLANNED, True, RunKind.PLAN)
+    assert (ended.estimate, ended.revision, ended.resolved) == (ESTIMATE, "c" * 40, MAIN)
+    assert ended.finished_at >= ended.started_at
+    now = (ledger.get(APP), ledger.refs(APP), list(ledger.all(APP, MAIN)), ledger.generation())
+    assert now == before
+    assert ledger.active(APP) is None
+
+
+def test_a_plan_and_a_run_of_the_same_ref_wait_for_each_other_as_two(ledger):
+    ledger.create(APP, MAIN)
+    plan = ledger.create(APP, MAIN, kind=RunKind.PLAN)
+    run = ledger.create(APP, MAIN)
+    assert len({plan.id, run.id}) == 2
+    assert ledger.create(APP, MAIN, kind=RunKind.PLAN).id == plan.id
+    assert ledger.create(APP, MAIN).id == run.id
+
+
+def test_a_plan_that_is_over_or_waits_gets_no_estimate(ledger):
+    active = ledger.create(APP, MAIN, kind=RunKind.PLAN)
+    waiting = ledger.create(APP, DEFAULT_REF, kind=RunKind.PLAN)
+    assert planned(ledger, waiting) is None
+    assert ledger.run(waiting.id).state is RunState.QUEUED
+    assert planned(ledger, active) == waiting.id
+    ledger.end(waiting.id, RunState.CANCELLED)
+    planned(ledger, waiting)
+    assert ledger.run(waiting.id).state is RunState.CANCELLED
+
+
+@pytest.mark.parametrize("ends", ["planned", "failed"])
+def test_a_repository_that_was_registered_for_a_plan_leaves_with_it(ledger, ends):
+    run = ledger.create(APP, MAIN, kind=RunKind.TRIAL)
+    if ends == "planned":
+        planned(ledger, run)
+    else:
+        ledger.end(run.id, RunState.FAILED, "the disk is full")
+    assert ledger.get(APP) is None
+    assert ledger.being_removed() == {APP}
+    assert ledger.run(run.id).state == ends
+
+
+def test_a_repository_that_a_run_waits_for_stays_after_the_plan(ledger):
+    trial = ledger.create(APP, MAIN, kind=RunKind.TRIAL)
+    run = ledger.create(APP, MAIN)
+    assert planned(ledger, trial) == run.id
+    assert ledger.get(APP) is not None
+    assert ledger.run(run.id).state is RunState.PULLING
 
 
 def test_the_files_of_a_worker_that_ended_are_free_at_once(ledger):

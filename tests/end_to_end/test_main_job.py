@@ -175,6 +175,42 @@ def test_what_is_checked_out_does_not_change_what_everybody_finds(cluster, git):
     assert listed.repository.default_ref == "feature/x"
 
 
+def test_a_plan_says_what_the_run_then_does_and_changes_nothing(cluster, library, git):
+    """The library is parsed as a whole, so that the estimate is that of all files."""
+    with cluster.client() as client:
+
+        def listed():
+            return {one.repository.name: one.refs for one in client.repositories()}
+
+        def planned(folder, **given):
+            run = client.plan(str(folder), name="planned", **given)
+            assert (run.state, run.error) == (RunState.PLANNED, "")
+            return run.estimate
+
+        before = planned(library.folder)
+        assert "planned" not in listed()
+        run = client.index(str(library.folder), name="planned")
+        (ref,) = listed()["planned"]
+        assert before.files == run.done > 90
+        assert before.chunks == pytest.approx(ref.chunks, rel=0.2)
+        skipped = {}
+        for one in client.failures("planned", include_skipped=True):
+            reason = one.reason.partition(":")[0]
+            skipped[reason] = skipped.get(reason, 0) + 1
+        assert {one.reason: one.files for one in before.skipped} == skipped
+        assert planned(library.folder).files == 0
+        client.remove("planned")
+        git.commit({"a.py": "a = 1\n", "b.py": "import a\n", "c.py": "c = 1\n"})
+        client.index(str(git.folder), name="planned")
+        git.commit({"a.py": None, "c.py": "c = 2\n"})
+        state, after = listed()["planned"], planned(git.folder)
+        assert listed()["planned"] == state
+        run = client.index(str(git.folder), name="planned")
+        assert (after.files + after.removals, after.removals) == (run.total, 1)
+        unknown = client.plan(str(git.folder), name="planned", ref="nowhere")
+        assert (unknown.state, "no branch or tag" in unknown.error) == (RunState.FAILED, True)
+
+
 def test_files_left_out_are_listed_with_their_reason(cluster, git):
     git.commit(
         {

@@ -16,7 +16,7 @@ from codelode.backends.memory.ledger import MemoryLedger
 from codelode.client import AsyncClient
 from codelode.disk_use import DiskPart
 from codelode.errors import Denied, InvalidQuery, InvalidSettings, NotFound, Unavailable
-from codelode.model import Repository
+from codelode.model import Repository, RunKind, RunState
 from codelode.repository_globs import Within, problem
 from codelode.settings import Settings
 from gateway import service
@@ -470,6 +470,41 @@ async def test_a_label_at_index_time_is_for_admins_and_stored_with_the_repositor
     with pytest.raises(InvalidQuery, match="there is no label"):
         await service.start(dependencies, ADMIN, StartRequest(URL, "new", label="secret"))
     assert ledger.labels() == {"x/y": Label.INTERNAL}
+
+
+async def test_a_plan_changes_nothing_of_a_registered_repository(dependencies):
+    ledger = dependencies.ledger
+    await service.start(dependencies, ADMIN, StartRequest(URL, "x/y", exclude=["gen/"]))
+    before = ledger.get("x/y")
+    for field, value in (("include", ["src/"]), ("exclude", []), ("label", "public")):
+        request = StartRequest(URL, "x/y", plan_only=True, **{field: value})
+        with pytest.raises(InvalidQuery) as refused:
+            await service.start(dependencies, ADMIN, request)
+        assert refused.value.field == field
+    run = await service.start(dependencies, ADMIN, StartRequest(URL, "x/y", plan_only=True))
+    assert (run.kind, ledger.get("x/y")) == (RunKind.PLAN, before)
+
+
+async def test_a_repository_that_is_planned_is_registered_until_the_plan_is_over(dependencies):
+    ledger = dependencies.ledger
+    request = StartRequest(URL, "x/new", include=["src/"], plan_only=True)
+    run = await service.start(dependencies, ADMIN, request)
+    assert (run.kind, run.state) == (RunKind.TRIAL, RunState.PULLING)
+    assert ledger.get("x/new").patterns.include == ("src/",)
+    cancelled = await service.cancel(dependencies, ADMIN, run.id)
+    assert (cancelled.state, ledger.get("x/new")) == (RunState.CANCELLED, None)
+
+
+async def test_a_plan_cannot_tell_a_hidden_name_from_a_free_one(dependencies):
+    registered(dependencies.ledger, pay__a=Label.INTERNAL, pay__hidden=None)
+    indexer = Principal("key:i", Role.INDEXER, Visibility.of(["pay/a"]), (("pay/*",),))
+    refusals = set()
+    for name in ("pay/hidden", "pay/free"):
+        request = StartRequest(URL, name, exclude=["gen/"], plan_only=True)
+        with pytest.raises(Denied) as refused:
+            await service.start(dependencies, indexer, request)
+        refusals.add(str(refused.value).replace(name, "NAME"))
+    assert len(refusals) == 1
 
 
 async def test_a_new_key_says_what_it_does_not_see(dependencies):

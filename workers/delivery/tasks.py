@@ -20,7 +20,7 @@ from celery.signals import task_failure
 from codelode import jobs
 from codelode.errors import CodelodeError, Denied, InvalidQuery, NotFound, Rejected, Unavailable
 from codelode.ledger import Advance
-from codelode.model import RepositoryName, RunId, RunState
+from codelode.model import RepositoryName, RunId, RunKind, RunState
 from codelode.stages import FILE_STAGES, PULL, Stage
 from workers.confined import Abandoned
 from workers.delivery import messages
@@ -214,7 +214,10 @@ def _plan(run: RunId) -> None:
         plan: Callable[..., Advance] = resolve_name(PULL.work)
         found = delivery().existing(run)
         delivery().publish(run, plan(found, services(), is_wanted=partial(_is_pulling, run)))
-        _follow_refs(found.repository)
+        if found.kind is RunKind.INDEX:
+            _follow_refs(found.repository)
+        else:
+            _forget_withdrawn(found.repository)
         for place in services().ledger.refs_being_removed():
             outbox.forget_ref(*place)
 
@@ -286,5 +289,11 @@ def _end(run: RunId, reason: str, *, withdraws: bool = False) -> None:
     following = services().ledger.end(run, RunState.FAILED, reason, withdraws=withdraws)
     if following:
         outbox.pull(delivery().existing(following))
-    if found and found.repository in services().ledger.being_removed():
-        outbox.forget(found.repository)  # its mirror
+    if found:
+        _forget_withdrawn(found.repository)
+
+
+def _forget_withdrawn(repository: RepositoryName) -> None:
+    """Have the mirror of a repository deleted that was unregistered with its run."""
+    if repository in services().ledger.being_removed():
+        outbox.forget(repository)

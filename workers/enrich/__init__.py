@@ -8,7 +8,15 @@ and raises no error. Raises what the budget raises.
 from __future__ import annotations
 
 from workers.enrich.priority import by_priority
-from workers.enrich.prompt import PROMPT_VERSION
-from workers.enrich.summaries import Enriched, Enricher, unasked
+from workers.enrich.prompt import MAX_ANSWER_TOKENS, PROMPT_VERSION
+from workers.enrich.summaries import Enriched, Enricher, prompts, unasked
 
-__all__ = ["PROMPT_VERSION", "Enriched", "Enricher", "by_priority", "unasked"]
+__all__ = [
+    "MAX_ANSWER_TOKENS",
+    "PROMPT_VERSION",
+    "Enriched",
+    "Enricher",
+    "by_priority",
+    "prompts",
+    "unasked",
+]

@@ -228,6 +228,14 @@ class Enricher:
         return ThreadPoolExecutor(self.concurrency, thread_name_prefix="enrich")
 
 
+def prompts(path: str, parsed: ParsedFile) -> list[str]:
+    """Return the prompts for all summaries of a file."""
+    return [
+        ask(subject.content, language=parsed.language, is_file=subject.is_file)[0]
+        for subject in _File.of(path, parsed).subjects
+    ]
+
+
 def unasked(path: str, parsed: ParsedFile) -> Enriched:
     """Return the result for a file without a model call: all its summaries are missing."""
     return Enriched(Summaries(missing=len(_File.of(path, parsed).subjects)))

@@ -22,7 +22,7 @@ from workers.parse.lines import Lines
 from workers.parse.nesting import MAX_COLUMNS, is_too_deep
 from workers.parse.own_queries import OwnQueries
 
-__all__ = ["PARSER_VERSION", "OwnQueries", "decode", "guard", "own_queries", "parse"]
+__all__ = ["HEAD_BYTES", "PARSER_VERSION", "OwnQueries", "decode", "guard", "own_queries", "parse"]
 
 #: Part of every cache key of a parse; raise it whenever any input could parse differently.
 PARSER_VERSION = "14"

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from codelode.access import Label, Visibility
+from codelode.estimates import Estimate
 from codelode.ledger import (
     AHEAD,
     AHEAD_MS,
@@ -38,8 +39,10 @@ from codelode.model import (
     RepositoryName,
     RepositoryRef,
     Reprocess,
+    Revision,
     Run,
     RunId,
+    RunKind,
     RunState,
 )
 from codelode.stages import FILE_STAGES, Stage, begins_at
@@ -261,20 +264,24 @@ class MemoryLedger:
 
     @_atomic
     def create(
-        self, repository: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess] = ()
+        self,
+        repository: RepositoryName,
+        ref: RefName,
+        *,
+        reprocess: Collection[Reprocess] = (),
+        kind: RunKind = RunKind.INDEX,
     ) -> Run:
         is_free = repository not in self._active
         waiting = self._waiting.setdefault(repository, [])
         for queued in waiting:
-            if self._runs[queued].ref == ref:
+            if (self._runs[queued].ref, self._runs[queued].kind) == (ref, kind):
                 both = _together(self._runs[queued].reprocess, reprocess)
                 self._runs[queued] = replace(self._runs[queued], reprocess=both)
                 return self._runs[queued]
         state = RunState.PULLING if is_free else RunState.QUEUED
         new = RunId(uuid4().hex[:16])
-        run = Run(
-            new, repository, ref, state, reprocess=_together(reprocess), started_at=self._now()
-        )
+        redo, at = _together(reprocess), self._now()
+        run = Run(new, repository, ref, state, reprocess=redo, started_at=at, kind=kind)
         self._runs[run.id] = run
         self._plans[run.id] = _Plan(since=self._now())
         if is_free:
@@ -319,12 +326,25 @@ class MemoryLedger:
         found = self._runs.get(run)
         if found is None or found.state.is_over:
             return None
-        following, name = self._close(found, state, error), found.repository
-        if withdraws and name not in self._active and not self._refs.get(name):
+        return self._end(found, state, error, withdraws=withdraws)
+
+    def _end(self, run: Run, state: RunState, error: str, *, withdraws: bool) -> RunId | None:
+        following, name = self._close(run, state, error), run.repository
+        is_withdrawn = withdraws or run.kind is RunKind.TRIAL
+        if is_withdrawn and name not in self._active and not self._refs.get(name):
             self._repositories.pop(name, None)
             self._leaving.add(name)
             self._generation += 1
         return following
+
+    @_atomic
+    def end_planned(
+        self, run: RunId, estimate: Estimate, *, revision: Revision, ref: RefName
+    ) -> RunId | None:
+        if not self._is_in(run, RunState.PULLING):
+            return None
+        found = replace(self._runs[run], estimate=estimate, revision=revision, resolved=ref)
+        return self._end(found, RunState.PLANNED, "", withdraws=False)
 
     @_atomic
     def active(self, repository: RepositoryName) -> RunId | None:

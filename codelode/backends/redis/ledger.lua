@@ -148,7 +148,22 @@ local function close_run(run, state, reason)
   return activate_next(repository)
 end
 local function is_over(state)
-  return state == false or state == 'complete' or state == 'failed' or state == 'cancelled'
+  return state ~= 'queued' and state ~= 'pulling' and state ~= 'indexing'
+end
+-- Ends an open run. `withdraws`: unregister a repository of which nothing was ever planned.
+-- Returns the next run id or ''.
+local function end_run(run, state, reason, withdraws)
+  local following, repository = close_run(run, state, reason), run_field(run, 'repository')
+  if (withdraws or run_field(run, 'kind') == 'trial')
+      and redis.call('HEXISTS', key('active'), repository) == 0
+      and redis.call('EXISTS', key('refs:' .. repository)) == 0 then
+    redis.call('SADD', key('leaving'), repository)
+    for _, of_name in ipairs({'repositories', 'include', 'exclude', 'labels'}) do
+      redis.call('HDEL', key(of_name), repository)
+    end
+    redis.call('INCR', key('generation'))
+  end
+  return following
 end
 -- Fills the window. Returns the items that were added: path, blob, size, stage, ...
 local function feed(run, window)
@@ -191,14 +206,14 @@ local function advance(run, window)
 end
 
 --- create
--- run, repository, ref, what to redo… -> run id
-local run, repository, ref = ARGV[1], ARGV[2], ARGV[3]
+-- run, repository, ref, kind, what to redo… -> run id
+local run, repository, ref, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local redo = {}
-for i = 4, #ARGV do redo[#redo + 1] = ARGV[i] end
+for i = 5, #ARGV do redo[#redo + 1] = ARGV[i] end
 local state = 'pulling'
 if redis.call('HEXISTS', key('active'), repository) == 1 then
   for _, waiting in ipairs(redis.call('LRANGE', key('queue:' .. repository), 0, -1)) do
-    if run_field(waiting, 'ref') == ref then
+    if run_field(waiting, 'ref') == ref and (run_field(waiting, 'kind') or 'index') == kind then
       for word in string.gmatch(run_field(waiting, 'redo') or '', '%S+') do redo[#redo + 1] = word end
       redis.call('HSET', key('run:' .. waiting), 'redo', table.concat(redo, ' '))
       return waiting
@@ -211,7 +226,7 @@ else
 end
 local at = now_ms()
 redis.call('HSET', key('run:' .. run), 'id', run, 'repository', repository, 'ref', ref,
-  'state', state, 'redo', table.concat(redo, ' '), 'started_ms', at, 'since_ms', at, 'owner', '',
+  'kind', kind, 'state', state, 'redo', table.concat(redo, ' '), 'started_ms', at, 'since_ms', at, 'owner', '',
   'total', 0, 'done', 0, 'failed', 0, 'skipped', 0)
 -- With microseconds: runs that are created within a millisecond keep their order.
 local time = redis.call('TIME')
@@ -244,16 +259,14 @@ return 1
 -- -> next run id or ''
 local run = ARGV[1]
 if is_over(run_field(run, 'state')) then return '' end
-local following, repository = close_run(run, ARGV[2], ARGV[3]), run_field(run, 'repository')
-if ARGV[4] == '1' and redis.call('HEXISTS', key('active'), repository) == 0
-    and redis.call('EXISTS', key('refs:' .. repository)) == 0 then
-  redis.call('SADD', key('leaving'), repository)
-  for _, of_name in ipairs({'repositories', 'include', 'exclude', 'labels'}) do
-    redis.call('HDEL', key(of_name), repository)
-  end
-  redis.call('INCR', key('generation'))
-end
-return following
+return end_run(run, ARGV[2], ARGV[3], ARGV[4] == '1')
+
+--- end_planned
+-- run, estimate, revision, ref -> next run id or ''
+local run = ARGV[1]
+if run_field(run, 'state') ~= 'pulling' then return '' end
+redis.call('HSET', key('run:' .. run), 'estimate', ARGV[2], 'revision', ARGV[3], 'resolved', ARGV[4])
+return end_run(run, 'planned', '', false)
 
 --- remove_ref
 -- repository, ref -> 0 when it is the default ref or unknown

@@ -16,10 +16,12 @@ from typing import Any, TypeVar, cast
 
 import redis
 
+from codelode import estimates
 from codelode.access import Label, Visibility
 from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import NotFound
+from codelode.estimates import Estimate
 from codelode.ledger import AHEAD_MS, SAVED_MS, Advance, FileManifest, WorkItem
 from codelode.model import (
     BlobId,
@@ -37,6 +39,7 @@ from codelode.model import (
     Revision,
     Run,
     RunId,
+    RunKind,
     RunState,
 )
 from codelode.stages import FILE_STAGES, Stage, begins_at
@@ -248,10 +251,15 @@ class RedisLedger:
     # Runs
 
     def create(
-        self, repository: RepositoryName, ref: RefName, *, reprocess: Collection[Reprocess] = ()
+        self,
+        repository: RepositoryName,
+        ref: RefName,
+        *,
+        reprocess: Collection[Reprocess] = (),
+        kind: RunKind = RunKind.INDEX,
     ) -> Run:
         new = uuid.uuid4().hex[:16]
-        run = RunId(self._run_script("create", new, repository, ref, *reprocess).decode())
+        run = RunId(self._run_script("create", new, repository, ref, kind, *reprocess).decode())
         self._trim_runs()
         return self._existing(run)
 
@@ -283,6 +291,13 @@ class RedisLedger:
         self, run: RunId, state: RunState, error: str = "", *, withdraws: bool = False
     ) -> RunId | None:
         following = self._run_script("stop", run, state, error, int(withdraws))
+        return RunId(following.decode()) if following else None
+
+    def end_planned(
+        self, run: RunId, estimate: Estimate, *, revision: Revision, ref: RefName
+    ) -> RunId | None:
+        given = (estimates.dump(estimate), revision, ref)
+        following = self._run_script("end_planned", run, *given)
         return RunId(following.decode()) if following else None
 
     def active(self, repository: RepositoryName) -> RunId | None:
@@ -585,4 +600,6 @@ def _run(fields: Mapping[bytes, bytes]) -> Run:
         notices=tuple(json.loads(text.get("notices", "[]"))),
         started_at=float(text["started_ms"]) / 1000,
         finished_at=float(text.get("finished_ms", 0)) / 1000,
+        kind=RunKind(text.get("kind", RunKind.INDEX)),
+        estimate=estimates.load(text.get("estimate", "")),
     )

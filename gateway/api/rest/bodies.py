@@ -212,6 +212,9 @@ class RunBody(Body):
     label: Text = Field(default="", description="`public`, `internal`, or `private`; for admins.")
     include: list[Text] | None = Field(default=None, description="Index only these paths.")
     exclude: list[Text] | None = Field(default=None, description="Leave these paths out.")
+    plan_only: bool = Field(
+        default=False, description="Whether to end with an estimate and index nothing."
+    )
 
     def given(self) -> requests.StartRequest:
         return requests.StartRequest(**dict(self))

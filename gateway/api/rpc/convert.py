@@ -162,6 +162,7 @@ def start_request(given: index_pb2.StartRunRequest) -> StartRequest:
         label=given.label,
         include=given.include.patterns if given.HasField("include") else None,
         exclude=given.exclude.patterns if given.HasField("exclude") else None,
+        plan_only=given.plan_only,
     )
 
 

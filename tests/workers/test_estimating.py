@@ -1,0 +1,156 @@
+"""Estimates of real commits, compared with all of their files."""
+
+from __future__ import annotations
+
+import subprocess
+import sysconfig
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codelode.estimates import LanguageEstimate, SkippedFiles, dump, load
+from codelode.ledger import FileManifest, WorkItem
+from codelode.model import (
+    BlobId,
+    FileRecord,
+    FileState,
+    RefName,
+    Repository,
+    RepositoryName,
+    Run,
+    RunId,
+    RunState,
+)
+from codelode.settings import load as load_settings
+from workers import estimating
+from workers.parse import parse
+from workers.services import Services
+
+NAME, MAIN = RepositoryName("app"), RefName("main")
+RUN = Run(RunId("0" * 16), NAME, MAIN, RunState.PULLING)
+
+
+@pytest.fixture
+def services(tmp_path):
+    made = Services(load_settings(data=tmp_path / "data", local_paths=str(tmp_path)))
+    yield made
+    made.blobs.close()
+    made.close()
+
+
+@pytest.fixture
+def surveyed(services, tmp_path):
+    """Return a function that commits files by path and surveys the commit."""
+
+    def survey(files):
+        folder = tmp_path / "source"
+        subprocess.run(["git", "init", "-q", "-b", "main", folder], check=True)
+        for path, content in files.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content if isinstance(content, bytes) else content.encode())
+        identity = ("-c", "user.name=T", "-c", "user.email=t@host.example")
+        for command in (("add", "-A"), ("commit", "-q", "-m", "x")):
+            subprocess.run(["git", *identity, *command], cwd=folder, check=True)
+        services.mirrors.sync(Repository(NAME, str(folder)))
+        _, revision = services.mirrors.resolve(NAME)
+        listed = services.blobs.listing(NAME, revision)
+        items = tuple(WorkItem(one.path, one.blob, one.size_bytes) for one in listed)
+        gone = WorkItem("gone.py", BlobId(""))
+        vendored = FileRecord("vendor.py", BlobId("a" * 40), FileState.SKIPPED, "vendored")
+        left = WorkItem("vendor.py", BlobId(""))
+        manifest = FileManifest(revision, (*items, gone, left), (vendored,))
+        return estimating.survey(RUN, manifest, MAIN, services)
+
+    return survey
+
+
+def library():
+    """Return the files of an installed package."""
+    folder = Path(sysconfig.get_path("purelib")) / "click"
+    return {f"click/{path.name}": path.read_bytes() for path in folder.glob("*.py")}
+
+
+def test_a_survey_counts_files_by_language_and_by_the_reason_to_skip_them(surveyed):
+    found = surveyed(
+        {
+            "a.py": "a = 1\n",
+            "b.py": "b = 1\n",
+            "run": "#!/bin/sh\necho\n",
+            "picture": b"\0\1\2",
+            "empty.py": "",
+            "also.py": " \n",
+            "large.py": "x = 1\n" * 200_000,
+        }
+    )
+    counted = {language: len(items) for language, items in found.files.items()}
+    assert counted == {"python": 2, "bash": 1}
+    assert {one.reason: one.files for one in found.skipped} == {
+        "empty": 2,
+        "binary": 1,
+        "too large": 1,
+        "vendored": 1,
+    }
+    assert found.removals == 1
+
+
+def test_a_whole_sample_gives_the_chunks_of_all_files(surveyed, services):
+    files = library()
+    found = surveyed(files)
+    sums = estimating.sample(RUN, found, services)
+    made = estimating.estimate(found, sums, services.settings)
+    chunks = sum(len(parse(data, path=path).pieces) for path, data in files.items())
+    assert (made.files, made.sampled, made.chunks) == (len(files), len(files), chunks)
+    assert made.tokens > sum(map(len, files.values())) / estimating.CHARS_PER_TOKEN
+    assert (made.summaries, made.summary_tokens) == (0, 0)
+    assert load(dump(made)) == made
+
+
+def test_a_part_of_the_files_stands_for_all_of_them(surveyed, services):
+    found = surveyed(library())
+    whole = estimating.estimate(found, estimating.sample(RUN, found, services), services.settings)
+    half = replace(found, files={"python": tuple(found.files["python"][::2])})
+    sums = estimating.sample(RUN, half, services)
+    made = estimating.estimate(found, sums, services.settings)
+    assert made.files == whole.files
+    assert made.chunks == pytest.approx(whole.chunks, rel=0.2)
+    assert made.tokens == pytest.approx(whole.tokens, rel=0.2)
+
+
+def test_a_sample_ends_with_its_time_and_other_languages_are_like_it(
+    surveyed, services, monkeypatch
+):
+    monkeypatch.setattr(estimating, "SAMPLE_S", 0.0)
+    found = surveyed({"a.py": "a = 1\n" * 100, "b.go": "package b\n" * 100})
+    sums = estimating.sample(RUN, found, services)
+    made = estimating.estimate(found, sums, services.settings)
+    assert made.sampled == 1
+    assert {one.language for one in made.languages} == {"python", "go"}
+    assert all(one.chunks for one in made.languages)
+
+
+def test_without_a_sample_the_estimate_is_that_of_average_code(surveyed, services):
+    made = estimating.estimate(surveyed({"a.py": "a = 1\n" * 300}), {}, services.settings)
+    assert made.languages == (LanguageEstimate("python", 1, 1_800, 2, 600),)
+    assert made.sampled == 0
+
+
+def test_summaries_are_counted_with_a_language_model_up_to_the_limit(surveyed, services):
+    found = surveyed(library())
+    services.settings = services.settings.model_copy(
+        update={"language_model": "ollama", "summaries_per_run": 50}
+    )
+    sums = estimating.sample(RUN, found, services)
+    made = estimating.estimate(found, sums, services.settings)
+    assert made.summaries == 50
+    assert made.summary_tokens > 50 * 90
+    free = services.settings.model_copy(update={"summaries_per_run": 1_000_000})
+    assert made.summaries < estimating.estimate(found, sums, free).summaries <= 2 * made.chunks
+
+
+def test_only_the_most_frequent_reasons_are_listed(services):
+    many = [FileRecord(f"{n}", BlobId("a" * 40), FileState.SKIPPED, f"r{n}") for n in range(25)]
+    found = estimating.survey(RUN, FileManifest("c" * 40, (), tuple(many)), MAIN, services)
+    assert len(found.skipped) == 21
+    assert found.skipped[-1] == SkippedFiles("other reasons", 5)

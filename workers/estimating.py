@@ -1,0 +1,174 @@
+"""Estimate the work of a planned run: read all of its files, and parse a sample of them.
+
+Reading tells which files a run leaves out, as the parse stage does. The sample is taken in the
+order of the ids of contents, which has nothing to do with size or place, until its time is over; a
+repository of up to some thousand files is parsed as a whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from codelode import languages
+from codelode.estimates import Estimate, LanguageEstimate, SkippedFiles
+from codelode.ledger import FileManifest, WorkItem
+from codelode.model import RefName, RepositoryName, Revision, Run, embedding_text, locate
+from codelode.settings import Settings
+from codelode.stages import has_language_model
+from workers.enrich import MAX_ANSWER_TOKENS, prompts
+from workers.parse import HEAD_BYTES, guard, parse
+from workers.services import Services
+
+#: Processor time for the sample, seconds: 4,000 files on one core (docs/measurements.md).
+SAMPLE_S = 10.0
+
+#: Characters of code or prose per token, the usual rule of thumb for language models.
+CHARS_PER_TOKEN = 4
+
+#: Longest text that is embedded, characters; embedders of model servers cut the rest off.
+MAX_TEXT_CHARS = 8_000
+
+#: Where nothing could be parsed: chunks have 800 to 1,000 bytes in most languages, and their texts
+#: add a path, a header, and an overlap.
+_BYTES_PER_CHUNK = 900
+_TOKENS_PER_CHUNK = 300
+
+#: Most reasons that are listed; the rest is one row.
+_REASONS_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The files that a run would index, by language, and those that it would skip or remove."""
+
+    ref: RefName
+    revision: Revision
+    files: Mapping[str, tuple[WorkItem, ...]]
+    skipped: tuple[SkippedFiles, ...] = ()
+    removals: int = 0
+
+    @property
+    def items(self) -> Iterable[WorkItem]:
+        return (item for items in self.files.values() for item in items)
+
+
+@dataclass(slots=True)
+class Sample:
+    """Sums over parsed files of a language, or of all."""
+
+    files: int = 0
+    size_bytes: int = 0
+    chunks: int = 0
+    tokens: int = 0
+    summaries: int = 0
+    summary_tokens: int = 0
+
+    def add(self, other: Sample) -> None:
+        for name in Sample.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def survey(run: Run, manifest: FileManifest, ref: RefName, services: Services) -> Survey:
+    """Read the files of the manifest, and sort them by language or by the reason to skip them."""
+    reasons = Counter(_kind(record.reason) for record in manifest.skipped)
+    left_out = {record.path for record in manifest.skipped}
+    files: dict[str, list[WorkItem]] = defaultdict(list)
+    for item in manifest.items:
+        if item.is_removal:
+            continue
+        data = services.blobs.read(run.repository, item.blob)
+        reason = guard(data, path=item.path, max_bytes=services.settings.max_file_bytes)
+        if reason:
+            reasons[_kind(reason)] += 1
+        else:
+            files[languages.detect(item.path, data[:HEAD_BYTES]).name].append(item)
+    removals = sum(item.is_removal and item.path not in left_out for item in manifest.items)
+    by_language = {language: tuple(items) for language, items in files.items()}
+    return Survey(ref, manifest.revision, by_language, _listed(reasons), removals)
+
+
+def sample(run: Run, found: Survey, services: Services) -> dict[str, Sample]:
+    """Parse files of the survey until the time is over; return the sums by language."""
+    at_commit = replace(run, revision=found.revision)
+    language_of = {item.path: name for name, items in found.files.items() for item in items}
+    sums: dict[str, Sample] = defaultdict(Sample)
+    ends_at = time.thread_time() + SAMPLE_S
+    for item in sorted(found.items, key=lambda item: item.blob):
+        sums[language_of[item.path]].add(_parsed(at_commit, item, services))
+        if time.thread_time() > ends_at:
+            break
+    return dict(sums)
+
+
+def estimate(found: Survey, sums: Mapping[str, Sample], settings: Settings) -> Estimate:
+    """Extrapolate the sample to all files of the survey."""
+    overall = Sample()
+    for one in sums.values():
+        overall.add(one)
+    rows = [_row(name, items, sums.get(name, overall)) for name, items in found.files.items()]
+    summaries, summary_tokens = _summaries(found, overall, settings)
+    return Estimate(
+        languages=tuple(sorted(rows, key=lambda row: (-row.size_bytes, row.language))),
+        skipped=found.skipped,
+        removals=found.removals,
+        summaries=summaries,
+        summary_tokens=summary_tokens,
+        sampled=overall.files,
+    )
+
+
+def _parsed(run: Run, item: WorkItem, services: Services) -> Sample:
+    data = services.blobs.read(run.repository, item.blob)
+    parsed = parse(data, path=item.path, own=services.queries(run))
+    chunks = locate(parsed, repository=RepositoryName(""), path=item.path, refs=())
+    texts = [embedding_text(chunk)[:MAX_TEXT_CHARS] for chunk in chunks]
+    asked = prompts(item.path, parsed) if has_language_model(services.settings) else []
+    return Sample(
+        files=1,
+        size_bytes=item.size_bytes,
+        chunks=len(texts),
+        tokens=_tokens(texts),
+        summaries=len(asked),
+        summary_tokens=_tokens(asked) + len(asked) * MAX_ANSWER_TOKENS,
+    )
+
+
+def _row(language: str, items: Sequence[WorkItem], like: Sample) -> LanguageEstimate:
+    size_bytes = sum(item.size_bytes for item in items)
+    if not like.size_bytes:
+        chunks = max(len(items), size_bytes // _BYTES_PER_CHUNK)
+        return LanguageEstimate(
+            language, len(items), size_bytes, chunks, chunks * _TOKENS_PER_CHUNK
+        )
+    share = size_bytes / like.size_bytes
+    return LanguageEstimate(
+        language, len(items), size_bytes, round(like.chunks * share), round(like.tokens * share)
+    )
+
+
+def _summaries(found: Survey, overall: Sample, settings: Settings) -> tuple[int, int]:
+    """Return the number of summaries that a run asks for at most, and the tokens of them."""
+    if not overall.summaries:
+        return 0, 0
+    share = sum(item.size_bytes for item in found.items) / max(1, overall.size_bytes)
+    asked = min(settings.summaries_per_run, round(overall.summaries * share))
+    return asked, round(asked * overall.summary_tokens / overall.summaries)
+
+
+def _tokens(texts: Iterable[str]) -> int:
+    return sum(-(-len(text) // CHARS_PER_TOKEN) for text in texts)
+
+
+def _kind(reason: str) -> str:
+    """Return a reason without the facts of the file: `too large: 9 bytes` → `too large`."""
+    return reason.partition(":")[0]
+
+
+def _listed(reasons: Counter[str]) -> tuple[SkippedFiles, ...]:
+    found = reasons.most_common()
+    listed = [SkippedFiles(reason, files) for reason, files in found[:_REASONS_LISTED]]
+    rest = sum(files for _, files in found[_REASONS_LISTED:])
+    return (*listed, SkippedFiles("other reasons", rest)) if rest else tuple(listed)
