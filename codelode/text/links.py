@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def around(result: SearchResult) -> str:
-    """Return related files, import chains, and copies, one per line; empty without any."""
+    """Return related files, import chains, and duplicates, one per line; empty without any."""
     lines = [
         *(
             f"related  {quoted(one.path)} ({one.relation} {quoted(one.of)})"
@@ -19,7 +19,7 @@ def around(result: SearchResult) -> str:
         ),
         *(f"import   {'  ' * (one.depth - 1)}{_link(one)}" for one in result.imports),
         *(
-            f"copy     {quoted(one.path)}:{one.start_line} of hit {one.of_rank}"
+            f"duplicate {quoted(one.path)}:{one.start_line} of hit {one.of_rank}"
             for one in result.duplicates
         ),
     ]

@@ -299,7 +299,7 @@ def test_what_was_found_around_the_hits_comes_after_them(served, gateway, around
         "\n"
         "related  b.py (imports src/retry.py)\n"
         "import   src/retry.py → os (external)\n"
-        "copy     c.py:3 of hit 1\n"
+        "duplicate c.py:3 of hit 1\n"
     )
     assert "more: --page abc" in answer.err
 
@@ -387,7 +387,7 @@ def test_no_name_forges_a_line_or_reorders_one(served, gateway, around):
         "",
         r"related  'gnp\u202eyp.b\u2028' (imports 'a.py:1-1\nacme/http b.py')",
         r"import   'a.py:1-1\nacme/http b.py' → 'gnp\u202eyp.b\u2028' (external)",
-        r"copy     'a.py:1-1\nacme/http b.py':1 of hit 1",
+        r"duplicate 'a.py:1-1\nacme/http b.py':1 of hit 1",
         "",
     ]
     assert r"files: 'a.py:1-1\nacme/http b.py' (0.50)" in answer.err.split("\n")
