@@ -10,6 +10,7 @@ import pytest
 
 from codelode.access import EVERYTHING, Label, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
+from codelode.backends.redis import ledger as ledger_module
 from codelode.backends.redis.ledger import RedisLedger
 from codelode.estimates import Estimate, LanguageEstimate, SkippedFiles
 from codelode.ledger import (
@@ -1290,3 +1291,29 @@ def test_what_older_releases_wrote_of_a_repository_is_read(redis):
     ledger.restamp("static", "served")
     (status,) = ledger.refs(APP)
     assert (status.fingerprint, status.is_clean, status.patterns) == ("parser-1 served", False, "")
+
+
+@pytest.mark.server
+def test_of_many_runs_only_those_that_are_over_are_forgotten(redis, monkeypatch):
+    """Thousands may wait at once, when the repositories of a code host are discovered."""
+    monkeypatch.setattr(ledger_module, "RUNS_KEPT", 3)
+    monkeypatch.setattr(ledger_module, "RUNS_TRIMMED", 2)
+    ledger = RedisLedger(redis)
+
+    def started(first, last):
+        names = [RepositoryName(f"acme/{number}") for number in range(first, last)]
+        for name in names:
+            ledger.register(Repository(name, f"https://host.example/{name}"))
+        return [ledger.create(name, DEFAULT_REF).id for name in names]
+
+    waiting = started(0, 20)
+    assert {run.id for run in ledger.recent(EVERYTHING, limit=100)} == {*waiting}
+    for run in waiting[5:]:
+        ledger.end(run, RunState.CANCELLED)
+    number = 20
+    while any(ledger.run(run) for run in waiting[5:]):  # each time, a random part is looked at
+        (run,) = started(number, number + 1)
+        ledger.end(run, RunState.CANCELLED)
+        number += 1
+        assert number < 5_000
+    assert all(ledger.run(run) for run in waiting[:5])

@@ -9,6 +9,7 @@ moment.
 from __future__ import annotations
 
 import json
+import random
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -52,6 +53,9 @@ _CATALOG = ("repositories", "include", "exclude", "labels")
 
 #: Ended runs that are kept, newest first.
 RUNS_KEPT = 1000
+
+#: Runs beyond those kept that are looked at whenever one is created.
+RUNS_TRIMMED = 5
 
 #: Defaults of a record's values; records of older releases lack the last ones.
 _NO_RECORD = ("", "", "", "", "", 0, 0, 0, 0, 0)
@@ -445,15 +449,24 @@ class RedisLedger:
         return found
 
     def _trim_runs(self) -> None:
+        """Forget ended runs beyond those kept; of many, those of a random part, a few at a time.
+
+        Thousands of runs may wait at once, when the repositories of a code host are discovered.
+        """
         with translated():
-            for run in self._run_ids("runs", RUNS_KEPT, -1):
-                old = self.run(run)
-                if old is not None and not old.state.is_over:
-                    continue
-                self._client.zrem(self._key("runs"), run)
-                if old is not None:
-                    self._client.zrem(self._key(f"runs:{old.repository}"), run)
-                self._client.unlink(*self._run_keys(run))
+            extra = self._client.zcard(self._key("runs")) - RUNS_KEPT
+            start = RUNS_KEPT + random.randrange(max(1, extra - RUNS_TRIMMED + 1))
+            for run in self._run_ids("runs", start, start + RUNS_TRIMMED - 1) if extra > 0 else ():
+                self._forget_if_over(run)
+
+    def _forget_if_over(self, run: RunId) -> None:
+        old = self.run(run)
+        if old is not None and not old.state.is_over:
+            return
+        self._client.zrem(self._key("runs"), run)
+        if old is not None:
+            self._client.zrem(self._key(f"runs:{old.repository}"), run)
+        self._client.unlink(*self._run_keys(run))
 
 
 def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
