@@ -20,7 +20,9 @@ def file_text(chunks: Sequence[Chunk]) -> str:
     parts: list[str] = []
     line = 1
     for chunk in chunks:
-        content = chunk.content.replace("\r\n", "\n")
-        parts += ["\n" * (chunk.start_line - line), content]
-        line = max(line, chunk.start_line) + content.count("\n")
-    return "".join(parts)
+        if chunk.start_line > line:
+            parts.append("\n" * (chunk.start_line - line))
+        parts.append(chunk.content)
+        line = chunk.end_line + chunk.content.endswith("\n")
+    text = "".join(parts)
+    return text.replace("\r\n", "\n") if "\r" in text else text
