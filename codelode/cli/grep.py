@@ -17,7 +17,7 @@ from codelode.cli.options import (
     json_option,
     server_option,
 )
-from codelode.client.results import GrepSummary, MatchingFile, MatchingLine
+from codelode.client.results import GrepSummary, MatchingFile, MatchingLine, matches_of
 from codelode.counts import counted
 from codelode.display import plain, quoted
 
@@ -149,11 +149,9 @@ def _form(filters: Mapping[str, Sequence[str]], given: Mapping[str, Any]) -> For
 
 
 def _print_json(found: Iterator[MatchingFile | GrepSummary]) -> GrepSummary:
-    *files, summary = found
-    assert isinstance(summary, GrepSummary), "the stream ends with it"
-    matches = [asdict(file) for file in files]
-    click.echo(printing.to_json({"matches": matches, "summary": asdict(summary)}))
-    return summary
+    made = matches_of(found)
+    click.echo(printing.to_json(asdict(made)))
+    return made.summary
 
 
 def _print(found: Iterator[MatchingFile | GrepSummary], form: Form) -> GrepSummary:

@@ -248,6 +248,14 @@ class GrepSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Matches:
+    """All files that a search for a pattern returned, and its summary."""
+
+    matches: tuple[MatchingFile, ...]
+    summary: GrepSummary
+
+
+@dataclass(frozen=True, slots=True)
 class FolderEntry:
     """A file or a folder in a folder."""
 
@@ -420,6 +428,13 @@ def grep_part(message: search_pb2.GrepResponse) -> MatchingFile | GrepSummary:
         revision=file.revision,
         url=file.url,
     )
+
+
+def matches_of(parts: Iterable[MatchingFile | GrepSummary]) -> Matches:
+    """Return the parts of the stream, of which the last is the summary, as one value."""
+    *files, summary = parts
+    assert isinstance(summary, GrepSummary), "the stream ends with it"
+    return Matches(tuple(file for file in files if isinstance(file, MatchingFile)), summary)
 
 
 def matching_line(message: search_pb2.MatchingLine) -> MatchingLine:

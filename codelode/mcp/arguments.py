@@ -55,6 +55,9 @@ class Narrowing(Arguments):
 class Search(Narrowing):
     query: str = Field(description="A question, words, a name, or code.")
     top_k: int = Field(10, description=f"Hits, 1 to {MOST['top_k']}.")
+    exact: bool = Field(
+        False, description="Query is an RE2 regex; find all lines it matches, top_k of them."
+    )
     page: Text = Field(description="Continue after an answer that gave this page.")
     compact: bool = Field(False, description="Signatures instead of code.")
     context_lines: int = Field(0, description="Lines around the best line, up to 200.")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         GraphLink,
         Hit,
         IndexedRepository,
+        Matches,
         SearchResult,
         Status,
     )
@@ -40,6 +41,7 @@ MAX_RUNS = 5
 MAX_LINE_CHARS = MAX_BYTES // 10
 
 NARROW_SEARCH = "ask for fewer hits (top_k), signatures only (compact), or narrow it with filters"
+NARROW_EXACT = "ask for fewer lines (top_k), or narrow it with filters"
 NOTHING = "nothing found; try other words, or fewer filters"
 
 
@@ -55,6 +57,20 @@ def search_lines(found: SearchResult, query: str, *, context: int | None = None)
     elif found.next_page:
         tail.append(f'more: page="{found.next_page}"')
     return [*_grouped(found, kept), *tail] if hits else [NOTHING, *tail]
+
+
+def matching_lines(found: Matches) -> Iterator[str]:
+    """Yield the lines that a pattern matches, as `src/a.py:9: text`, and the notes."""
+    for name, group in groupby(found.matches, key=lambda file: file.repository):
+        files = list(group)
+        yield f"## {quoted(name)} at {files[0].revision[:12]}"
+        for file in files:
+            for line in file.lines:
+                sign = ":" if line.is_match else "-"
+                yield f"{quoted(file.path)}{sign}{line.number}{sign} {line.text}"
+    summary = found.summary
+    yield from notes(summary.notices, summary.coverage)
+    yield f"{counted(summary.count, 'line')} in {counted(summary.files, 'file')}"
 
 
 def _grouped(found: SearchResult, hits: list[str]) -> Iterator[str]:

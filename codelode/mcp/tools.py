@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from codelode.client.request import MOST
+from codelode.client.results import matches_of
 from codelode.errors import InvalidQuery, Unavailable
 from codelode.mcp import arguments, text
 from codelode.mcp.answers import MAX_BYTES, Answer, structured_answer, text_answer
@@ -51,6 +52,8 @@ class Tool:
 async def search(client: AsyncMethods, given: arguments.Search, _: Report) -> Answer:
     if given.compact and given.context_lines:
         raise InvalidQuery("compact", "shows no code, context_lines more of it; give one of them")
+    if given.exact:
+        return await _exact(client, given)
     found = await client.search(
         given.query,
         top_k=given.top_k,
@@ -61,6 +64,18 @@ async def search(client: AsyncMethods, given: arguments.Search, _: Report) -> An
     )
     lines = text.search_lines(found, given.query, context=given.context_lines or None)
     return _answer(given, found, lines, narrow=text.NARROW_SEARCH)
+
+
+async def _exact(client: AsyncMethods, given: arguments.Search) -> Answer:
+    parts = client.grep(
+        given.query,
+        limit=given.top_k,
+        before_lines=given.context_lines,
+        after_lines=given.context_lines,
+        **given.filters(),
+    )
+    found = matches_of([part async for part in parts])
+    return _answer(given, found, text.matching_lines(found), narrow=text.NARROW_EXACT)
 
 
 def _options(given: arguments.Search) -> dict[str, dict[str, object]]:

@@ -90,6 +90,26 @@ def test_a_schema_has_nothing_that_says_nothing(tool):
 # Answers
 
 
+async def test_an_exact_search_answers_with_the_lines_of_each_file(gateway):
+    line = search_pb2.MatchingLine
+    lines = [line(number=8, text="def f():"), line(number=9, text="\x1b[31mcall", is_match=True)]
+    gateway.matches = [
+        search_pb2.MatchingFile(
+            repository="acme/http", path="src/a.py", count=1, lines=lines, revision="a" * 40
+        )
+    ]
+    gateway.is_long = True
+
+    answer = await told(gateway, "search", query="ca.l", exact=True, top_k=3, context_lines=1)
+
+    assert answer == (
+        f"## acme/http at {'a' * 12}\nsrc/a.py-8- def f():\nsrc/a.py:9: \\x1b[31mcall\n"
+        "note: stopped\n1 line in 1 file"
+    )
+    (request,) = gateway.requests
+    assert (request.pattern, request.limit, request.before_lines) == ("ca.l", 3, 1)
+
+
 async def test_a_hit_is_its_place_its_name_and_its_lines(gateway):
     assert await told(gateway, "search", query="retry") == (
         f"## acme/http at {'a' * 12}\n"
