@@ -56,6 +56,14 @@ async def test_further_steps_are_nested_below_the_first(browser):
     assert "src/wait.js" in retry
 
 
+async def test_each_side_says_how_many_files_it_reaches(browser):
+    near = Page(await browser.get("/graph?repository=acme/http&path=src/client.js"))
+    assert "Used by 1 file in 1 repository, which a change may affect" in near.texts("h2")
+    far = Page(await browser.get("/graph?repository=acme/http&path=src/wait.js&depth=3"))
+    assert "Used by 3 files in 2 repositories, which a change may affect" in far.texts("h2")
+    assert "Depends on" in far.texts("h2")
+
+
 async def test_a_symbol_has_a_graph_and_a_part_for_the_script(browser):
     page = Page(await browser.get("/graph?repository=acme/http&symbol=retry"))
     assert page.texts("h1") == ["acme/http src/retry.js retry"]
@@ -93,7 +101,7 @@ async def test_without_a_subject_the_page_asks_for_one(browser):
     ("query", "status", "says"),
     [
         ("symbol=nowhere", 404, "no file and no symbol 'nowhere'"),
-        ("symbol=retry&depth=9", 400, "depth: is 9"),
+        ("symbol=retry&depth=9", 400, "Steps: is 9"),
         ("symbol=retry&repository=acme/htp", 400, "did you mean 'acme/http'"),
         ("symbol=retry&repository=acme/http&ref=mian", 400, "did you mean 'main'"),
     ],

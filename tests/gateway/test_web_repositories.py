@@ -187,8 +187,8 @@ async def test_a_page_of_another_site_starts_nothing(opened):
 @pytest.mark.parametrize(
     ("path", "form", "status", "says"),
     [
-        ("/repositories", {"url": ""}, 400, "url"),
-        ("/repositories", {"url": "ftp://x/y"}, 400, "url"),
+        ("/repositories", {"url": ""}, 400, "URL: it is empty"),
+        ("/repositories", {"url": "ftp://x/y"}, 400, "URL: ftp:// is not allowed"),
         ("/repositories/retry", {"repository": "acme/none"}, 404, "there is no repository"),
         ("/repositories/cancel", {"run": "none"}, 404, "there is no run 'none'"),
         ("/repositories", {f"field{n}": "1" for n in range(20)}, 400, "is no form of this page"),

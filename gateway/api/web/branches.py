@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from codelode.counts import counted
 from gateway.api.web.links import code_url, link
 from gateway.expand.links import GraphNode, Link
 from gateway.service.results import GraphAnswer
@@ -64,6 +65,7 @@ class Side:
     title: str
     empty: str
     relations: tuple[Relation, ...]
+    reach: str  # how much is at the ends of its links; empty: nothing in a repository
 
 
 def sides(forward: GraphAnswer, backward: GraphAnswer, subject: str, ref: str) -> tuple[Side, ...]:
@@ -78,14 +80,24 @@ def sides(forward: GraphAnswer, backward: GraphAnswer, subject: str, ref: str) -
             "Depends on",
             "It depends on nothing that is known.",
             _relations(out, home, ref, is_reverse=False),
+            _reach(one.target for one in out),
         ),
         Side(
             "used",
             "Used by",
             "Nothing that you see depends on it.",
             _relations(into, home, ref, is_reverse=True),
+            _reach(one.source for one in into),
         ),
     )
+
+
+def _reach(ends: Iterable[GraphNode]) -> str:
+    files = {(one.repository, one.path) for one in ends if one.repository and one.path}
+    repositories = {repository for repository, _ in files}
+    if not files:
+        return ""
+    return f"{counted(len(files), 'file')} in {counted(len(repositories), 'repository')}"
 
 
 def node(at: GraphNode, home: str, ref: str) -> Node:
