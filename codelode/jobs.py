@@ -33,6 +33,7 @@ REAP_TASK = "workers.reap"
 MAINTAIN_TASK = "workers.maintain"
 MEASURE_TASK = "workers.measure"  # the space that the cluster takes
 PERMISSIONS_TASK = "workers.permissions"  # find the code hosts whose permissions are due
+MAP_TASK = "workers.map"  # make a map of the chunks of some repositories
 READ_PERMISSIONS_TASK = "workers.read_permissions"  # of one code host
 SOURCES_TASK = "workers.sources"  # find the connections whose repositories are to be listed
 READ_SOURCE_TASK = "workers.read_source"  # list the repositories of one connection

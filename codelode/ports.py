@@ -15,6 +15,7 @@ from typing import NewType, Protocol, runtime_checkable
 
 from codelode.access import Visibility
 from codelode.api_keys import ApiKey
+from codelode.chunk_map import ChunkVector, MapState
 from codelode.disk_use import DiskPart
 from codelode.host_permissions import (
     HostPermissions,
@@ -90,6 +91,14 @@ class Inventory(Protocol):
         """Return the number of chunks at each ref, by path, for all files or the given ones.
 
         Omits files without chunks. The counts of a file that is being written are unreliable.
+        """
+
+    def vectors(
+        self, repositories: Sequence[RepositoryName], ref: RefName, *, most: int
+    ) -> Iterator[ChunkVector]:
+        """Yield the chunks of the repositories at the ref that have a vector, in any order.
+
+        At most `most` of them: those with the smallest ids.
         """
 
     def sizes(self) -> Mapping[str, int] | None:
@@ -539,6 +548,37 @@ class DiskUse(Protocol):
 
     def parts(self) -> tuple[DiskPart, ...]:
         """Return the parts of all groups, in the order of the groups, in one round trip."""
+
+
+class ChunkMaps(Protocol):
+    """Maps of chunks in two dimensions, one for each set of repositories. Its methods block.
+
+    At most `chunk_map.MAX_MAPS` that are over are kept, the latest ones.
+    """
+
+    def begin(self, state: MapState) -> bool:
+        """Store the state of a map that is to be made; False: a worker makes it now.
+
+        A map that was made before stays readable until the new one is there.
+        """
+
+    def report(self, state: MapState, packed: bytes | None = None) -> bool:
+        """Store the state of a map, and the map once it is ready.
+
+        Returns False, and stores nothing, if it is no longer wanted.
+        """
+
+    def states(self) -> tuple[MapState, ...]:
+        """Return the state of each map, the one that was reported last first."""
+
+    def made_at(self, repositories: Sequence[RepositoryName]) -> float | None:
+        """Return when the last map of exactly these repositories was made; None: there is none."""
+
+    def packed(self, repositories: Sequence[RepositoryName]) -> bytes | None:
+        """Return the last map of exactly these repositories, in order, or None."""
+
+    def remove_repository(self, name: RepositoryName) -> None:
+        """Remove all maps of the repository; those that are being made are no longer wanted."""
 
 
 class Documents(Protocol):

@@ -119,6 +119,7 @@ def connected(settings: Settings) -> Dependencies:
         permissions=registry.permission_states(settings),
         disk_use=registry.disk_use(settings),
         sources=registry.source_states(settings),
+        maps=registry.chunk_maps(settings),
         sessions=sessions(settings, registry.expiring_values(settings), registry.documents()),
         deliveries=registry.expiring_values(settings),
         call_limits=registry.call_limits(settings) if limits.are_on(settings) else None,

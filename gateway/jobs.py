@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,6 +59,12 @@ class CeleryJobs:
     def read_source(self, connection: str) -> None:
         names = {"connection": connection}
         self._send(jobs.READ_SOURCE_TASK, jobs.CONTROL, names, label=connection)
+
+    def make_map(self, repositories: Sequence[RepositoryName]) -> None:
+        names = {"repositories": list(repositories)}
+        label = f"{repositories[0]} and {len(repositories) - 1} more"
+        label = repositories[0] if len(repositories) == 1 else label
+        self._send(jobs.MAP_TASK, jobs.CONTROL, names, label=label)
 
     def queues(self) -> tuple[Queue, ...]:
         with self._translated(), self._app.connection_for_write() as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping
 from functools import cache
 
@@ -12,6 +13,7 @@ from codelode import tokens
 from codelode.backends.documents import WebDocuments
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.cache import MemoryCache
+from codelode.backends.memory.chunk_maps import MemoryChunkMaps
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.memory.disk_use import MemoryDiskUse
 from codelode.backends.memory.expiring_values import MemoryExpiringValues
@@ -23,6 +25,7 @@ from codelode.backends.memory.references import MemoryReferences
 from codelode.backends.memory.semantic_cache import MemorySemanticQueryCache
 from codelode.backends.memory.sources import MemorySourceStates
 from codelode.backends.memory.symbols import MemorySymbols
+from codelode.chunk_map import MapState, Progress
 from codelode.errors import Unavailable
 from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
@@ -46,6 +49,7 @@ from gateway.service.dependencies import Dependencies, Queue
 from gateway.service.published import Published
 from gateway.sessions import sessions
 from gateway.state import Backends
+from workers import mapping
 from workers.parse import imports, parse
 
 DIM = 64
@@ -94,6 +98,10 @@ class ListedJobs:
     def read_source(self, connection):
         self._answer()
         self.sent.append(("source", connection))
+
+    def make_map(self, repositories):
+        self._answer()
+        self.sent.append(("map", tuple(repositories)))
 
     def queues(self):
         self._answer()
@@ -148,6 +156,7 @@ class World:
             permissions=MemoryPermissionStates(),
             disk_use=MemoryDiskUse(),
             sources=MemorySourceStates(),
+            maps=MemoryChunkMaps(),
             sessions=sessions_in_memory(settings),
             deliveries=MemoryExpiringValues(),
         )
@@ -176,6 +185,13 @@ class World:
         for path, reason in (failed or {}).items():
             self.ledger.done(run.id, [FileRecord(path, blob(path), FileState.FAILED, reason)])
         return self.ledger.run(run.id)
+
+    def map(self, *names):
+        """Make the map of the repositories as a worker does, of ten chunks at most, at once."""
+        repositories = tuple(map(RepositoryName, sorted(names)))
+        maps = self.dependencies.maps
+        maps.begin(MapState(repositories, Progress.WAITING, time.time()))
+        mapping.make(repositories, self.chunks, self.ledger, maps, most=10)
 
     def _store(self, name, path, text, ref, layout):
         file, refs = parsed(text.encode(), path=path), (DEFAULT_REF, RefName(ref))

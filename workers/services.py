@@ -20,6 +20,7 @@ from codelode.errors import SchemaMismatch, Unavailable
 from codelode.ledger import Ledger
 from codelode.model import EdgeKind, RefName, RepositoryName, Run
 from codelode.ports import (
+    ChunkMaps,
     ChunkStore,
     DependencyGraph,
     Derivations,
@@ -263,6 +264,10 @@ class Services:
     @cached_property
     def ledger(self) -> Ledger:
         return registry.ledger(self.settings)
+
+    @cached_property
+    def chunk_maps(self) -> ChunkMaps:
+        return registry.chunk_maps(self.settings)
 
     @cached_property
     def disk_use(self) -> DiskUse:

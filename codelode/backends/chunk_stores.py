@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from codelode.chunk_map import ChunkVector
 from codelode.errors import SchemaMismatch
 from codelode.file_text import file_text, in_file_order
 from codelode.model import Chunk, ChunkId, FileChunks, FileKey
@@ -38,6 +39,14 @@ def require_dim(vector: Vector | None, dim: int, *, index: object) -> None:
             f"the query's vector is {vector.shape}, {index} has {dim} dimensions: "
             "set CODELODE_EMBEDDER to the one that indexed"
         )
+
+
+def chunk_vector(of: Chunk, vector: Vector) -> ChunkVector:
+    """Return what a map needs of a chunk."""
+    lines = (of.start_line, of.end_line)
+    return ChunkVector(
+        of.id, of.repository, of.path, *lines, of.language, of.category.value, vector
+    )
 
 
 def by_file(keys: Iterable[FileKey], chunks: Iterable[Chunk]) -> dict[FileKey, tuple[Chunk, ...]]:

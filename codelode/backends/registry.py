@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from codelode.ports import (
         ApiKeys,
         CallLimits,
+        ChunkMaps,
         ChunkSearch,
         ChunkStore,
         CrossEncoder,
@@ -500,6 +501,13 @@ def packages(settings: Settings) -> PackageIndex:
     from codelode.backends.redis.packages import RedisPackageIndex
 
     return RedisPackageIndex(_redis(settings))
+
+
+def chunk_maps(settings: Settings) -> ChunkMaps:
+    """Return the maps of chunks."""
+    from codelode.backends.redis.chunk_maps import RedisChunkMaps
+
+    return RedisChunkMaps(_redis(settings))
 
 
 def disk_use(settings: Settings) -> DiskUse:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from codelode.client.access import CreatedKey, Key, Permissions
     from codelode.client.graph import Graph
     from codelode.client.index import FileFailure, IndexedRepository, Sources, Status
+    from codelode.client.maps import ChunkMap, MapPlace, MapStatus
     from codelode.model import Run
 
 Answer = TypeVar("Answer")
@@ -172,6 +173,39 @@ def explain(subject: str, *, repository: str = "", ref: str = "") -> Call[About]
     """Return what is known about a file or a symbol. Raises NotFound."""
     request = search_pb2.ExplainRequest(repository=repository, subject=subject, ref=ref)
     return _call("SearchService/Explain", request, search_pb2.ExplainResponse, results.about)
+
+
+@encodable
+def chunk_map(repositories: Iterable[str] = ()) -> Call[ChunkMap]:
+    """Return the map of the chunks of repositories, at most 50, and which other maps there are.
+
+    It has no points before it was made. Raises InvalidQuery.
+    """
+    from codelode.client import maps
+
+    request = search_pb2.GetMapRequest(repositories=texts("repositories", repositories))
+    return _call("SearchService/GetMap", request, search_pb2.GetMapResponse, maps.chunk_map)
+
+
+@encodable
+def map_places(repositories: Iterable[str], points: Iterable[int]) -> Call[tuple[MapPlace, ...]]:
+    """Return which chunks are at points of a map, at most 200. Raises InvalidQuery, NotFound."""
+    from codelode.client import maps
+
+    request = search_pb2.ListMapPlacesRequest(
+        repositories=texts("repositories", repositories), points=points
+    )
+    response = search_pb2.ListMapPlacesResponse
+    return _call("SearchService/ListMapPlaces", request, response, maps.places)
+
+
+@encodable
+def make_map(repositories: Iterable[str]) -> Call[MapStatus]:
+    """Have a worker make the map of repositories; return at once how far it is."""
+    from codelode.client import maps
+
+    request = search_pb2.MakeMapRequest(repositories=texts("repositories", repositories))
+    return _call("SearchService/MakeMap", request, search_pb2.MakeMapResponse, maps.made)
 
 
 @encodable

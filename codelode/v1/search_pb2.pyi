@@ -1725,3 +1725,251 @@ class StageTiming(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StageTiming: _TypeAlias = StageTiming  # noqa: Y015
+
+@_typing.final
+class GetMapRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """At most 50. Empty: only `maps` is returned."""
+
+    def __init__(
+        self,
+        *,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["repositories", b"repositories"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMapRequest: _TypeAlias = GetMapRequest  # noqa: Y015
+
+@_typing.final
+class GetMapResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    EXPECTED_S_FIELD_NUMBER: _builtins.int
+    MAPS_FIELD_NUMBER: _builtins.int
+    POINT_REPOSITORIES_FIELD_NUMBER: _builtins.int
+    LANGUAGES_FIELD_NUMBER: _builtins.int
+    CATEGORIES_FIELD_NUMBER: _builtins.int
+    POINTS_FIELD_NUMBER: _builtins.int
+    expected_s: _builtins.float
+    """How long a worker takes for the map, seconds."""
+    points: _builtins.bytes
+    """Of each point five little-endian 16-bit numbers: x and y, from 0 to 65,535, and the positions
+    of its repository, language, and category in the names above. At most 100,000 points. Empty: the
+    map was not made yet.
+    """
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def status(self) -> Global___MapStatus:
+        """Absent: the map was never asked for."""
+
+    @_builtins.property
+    def maps(self) -> _containers.RepeatedCompositeFieldContainer[Global___MapStatus]:
+        """The maps that there are, of repositories that the caller sees, latest first."""
+
+    @_builtins.property
+    def point_repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of repositories, languages, and categories of the points, most frequent first."""
+
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def categories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+        status: Global___MapStatus | None = ...,
+        expected_s: _builtins.float = ...,
+        maps: _abc.Iterable[Global___MapStatus] | None = ...,
+        point_repositories: _abc.Iterable[_builtins.str] | None = ...,
+        languages: _abc.Iterable[_builtins.str] | None = ...,
+        categories: _abc.Iterable[_builtins.str] | None = ...,
+        points: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["categories", b"categories", "expected_s", b"expected_s", "languages", b"languages", "maps", b"maps", "point_repositories", b"point_repositories", "points", b"points", "repositories", b"repositories", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMapResponse: _TypeAlias = GetMapResponse  # noqa: Y015
+
+@_typing.final
+class MapStatus(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    POINTS_FIELD_NUMBER: _builtins.int
+    CHUNKS_FIELD_NUMBER: _builtins.int
+    TOOK_S_FIELD_NUMBER: _builtins.int
+    IS_CURRENT_FIELD_NUMBER: _builtins.int
+    progress: _builtins.str
+    """"waiting", "reading vectors", "placing points", "ready", or "failed"."""
+    share: _builtins.float
+    """Share of the work that is done, 0 to 1."""
+    error: _builtins.str
+    """Why it failed."""
+    at: _builtins.float
+    """When this was reported, seconds since the epoch."""
+    points: _builtins.int
+    """Points of a map that is ready, and chunks that its repositories had."""
+    chunks: _builtins.int
+    took_s: _builtins.float
+    is_current: _builtins.bool
+    """Whether it was made from the commits that are indexed now."""
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+        progress: _builtins.str = ...,
+        share: _builtins.float = ...,
+        error: _builtins.str = ...,
+        at: _builtins.float = ...,
+        points: _builtins.int = ...,
+        chunks: _builtins.int = ...,
+        took_s: _builtins.float = ...,
+        is_current: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "chunks", b"chunks", "error", b"error", "is_current", b"is_current", "points", b"points", "progress", b"progress", "repositories", b"repositories", "share", b"share", "took_s", b"took_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MapStatus: _TypeAlias = MapStatus  # noqa: Y015
+
+@_typing.final
+class ListMapPlacesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    POINTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def points(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Numbers of points, from 0, in the order of GetMapResponse.points; at most 200."""
+
+    def __init__(
+        self,
+        *,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+        points: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["points", b"points", "repositories", b"repositories"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMapPlacesRequest: _TypeAlias = ListMapPlacesRequest  # noqa: Y015
+
+@_typing.final
+class ListMapPlacesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___MapPlace]: ...
+    def __init__(
+        self,
+        *,
+        places: _abc.Iterable[Global___MapPlace] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["places", b"places"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMapPlacesResponse: _TypeAlias = ListMapPlacesResponse  # noqa: Y015
+
+@_typing.final
+class MapPlace(_message.Message):
+    """The chunk at a point of a map."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POINT_FIELD_NUMBER: _builtins.int
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    START_LINE_FIELD_NUMBER: _builtins.int
+    END_LINE_FIELD_NUMBER: _builtins.int
+    point: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    start_line: _builtins.int
+    end_line: _builtins.int
+    def __init__(
+        self,
+        *,
+        point: _builtins.int = ...,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        start_line: _builtins.int = ...,
+        end_line: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_line", b"end_line", "path", b"path", "point", b"point", "repository", b"repository", "start_line", b"start_line"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MapPlace: _TypeAlias = MapPlace  # noqa: Y015
+
+@_typing.final
+class MakeMapRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["repositories", b"repositories"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MakeMapRequest: _TypeAlias = MakeMapRequest  # noqa: Y015
+
+@_typing.final
+class MakeMapResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> Global___MapStatus: ...
+    def __init__(
+        self,
+        *,
+        status: Global___MapStatus | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MakeMapResponse: _TypeAlias = MakeMapResponse  # noqa: Y015

@@ -70,6 +70,21 @@ class SearchServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_search__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_search__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.GetMap = channel.unary_unary(
+                '/codelode.v1.SearchService/GetMap',
+                request_serializer=codelode_dot_v1_dot_search__pb2.GetMapRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.GetMapResponse.FromString,
+                _registered_method=True)
+        self.ListMapPlaces = channel.unary_unary(
+                '/codelode.v1.SearchService/ListMapPlaces',
+                request_serializer=codelode_dot_v1_dot_search__pb2.ListMapPlacesRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.ListMapPlacesResponse.FromString,
+                _registered_method=True)
+        self.MakeMap = channel.unary_unary(
+                '/codelode.v1.SearchService/MakeMap',
+                request_serializer=codelode_dot_v1_dot_search__pb2.MakeMapRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.MakeMapResponse.FromString,
+                _registered_method=True)
 
 
 class SearchServiceServicer(object):
@@ -126,6 +141,27 @@ class SearchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetMap(self, request, context):
+        """Returns the chunks of some repositories as points of a map in two dimensions.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMapPlaces(self, request, context):
+        """Returns which chunks are at points of a map.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MakeMap(self, request, context):
+        """Has a map made by a worker, from the stored vectors. Requires the role indexer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SearchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -163,6 +199,21 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=codelode_dot_v1_dot_search__pb2.ExplainRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_search__pb2.ExplainResponse.SerializeToString,
+            ),
+            'GetMap': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMap,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.GetMapRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.GetMapResponse.SerializeToString,
+            ),
+            'ListMapPlaces': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMapPlaces,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.ListMapPlacesRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.ListMapPlacesResponse.SerializeToString,
+            ),
+            'MakeMap': grpc.unary_unary_rpc_method_handler(
+                    servicer.MakeMap,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.MakeMapRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.MakeMapResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -355,6 +406,87 @@ class SearchService(object):
             '/codelode.v1.SearchService/Explain',
             codelode_dot_v1_dot_search__pb2.ExplainRequest.SerializeToString,
             codelode_dot_v1_dot_search__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMap(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/GetMap',
+            codelode_dot_v1_dot_search__pb2.GetMapRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.GetMapResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMapPlaces(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/ListMapPlaces',
+            codelode_dot_v1_dot_search__pb2.ListMapPlacesRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.ListMapPlacesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MakeMap(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/MakeMap',
+            codelode_dot_v1_dot_search__pb2.MakeMapRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.MakeMapResponse.FromString,
             options,
             channel_credentials,
             insecure,

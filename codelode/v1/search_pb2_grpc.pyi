@@ -49,6 +49,12 @@ class SearchServiceStub:
     """Lists what a folder of a repository contains, a page at a time."""
     Explain: _grpc.UnaryUnaryMultiCallable[_search_pb2.ExplainRequest, _search_pb2.ExplainResponse]
     """Returns what is known about a file or a symbol."""
+    GetMap: _grpc.UnaryUnaryMultiCallable[_search_pb2.GetMapRequest, _search_pb2.GetMapResponse]
+    """Returns the chunks of some repositories as points of a map in two dimensions."""
+    ListMapPlaces: _grpc.UnaryUnaryMultiCallable[_search_pb2.ListMapPlacesRequest, _search_pb2.ListMapPlacesResponse]
+    """Returns which chunks are at points of a map."""
+    MakeMap: _grpc.UnaryUnaryMultiCallable[_search_pb2.MakeMapRequest, _search_pb2.MakeMapResponse]
+    """Has a map made by a worker, from the stored vectors. Requires the role indexer."""
 
 @_typing.type_check_only
 class SearchServiceAsyncStub(SearchServiceStub):
@@ -71,6 +77,12 @@ class SearchServiceAsyncStub(SearchServiceStub):
     """Lists what a folder of a repository contains, a page at a time."""
     Explain: _aio.UnaryUnaryMultiCallable[_search_pb2.ExplainRequest, _search_pb2.ExplainResponse]  # type: ignore[assignment]
     """Returns what is known about a file or a symbol."""
+    GetMap: _aio.UnaryUnaryMultiCallable[_search_pb2.GetMapRequest, _search_pb2.GetMapResponse]  # type: ignore[assignment]
+    """Returns the chunks of some repositories as points of a map in two dimensions."""
+    ListMapPlaces: _aio.UnaryUnaryMultiCallable[_search_pb2.ListMapPlacesRequest, _search_pb2.ListMapPlacesResponse]  # type: ignore[assignment]
+    """Returns which chunks are at points of a map."""
+    MakeMap: _aio.UnaryUnaryMultiCallable[_search_pb2.MakeMapRequest, _search_pb2.MakeMapResponse]  # type: ignore[assignment]
+    """Has a map made by a worker, from the stored vectors. Requires the role indexer."""
 
 class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     """Finds code across all indexed repositories."""
@@ -132,5 +144,29 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.ExplainResponse, _abc.Awaitable[_search_pb2.ExplainResponse]]:
         """Returns what is known about a file or a symbol."""
+
+    @_abc_1.abstractmethod
+    def GetMap(
+        self,
+        request: _search_pb2.GetMapRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.GetMapResponse, _abc.Awaitable[_search_pb2.GetMapResponse]]:
+        """Returns the chunks of some repositories as points of a map in two dimensions."""
+
+    @_abc_1.abstractmethod
+    def ListMapPlaces(
+        self,
+        request: _search_pb2.ListMapPlacesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.ListMapPlacesResponse, _abc.Awaitable[_search_pb2.ListMapPlacesResponse]]:
+        """Returns which chunks are at points of a map."""
+
+    @_abc_1.abstractmethod
+    def MakeMap(
+        self,
+        request: _search_pb2.MakeMapRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.MakeMapResponse, _abc.Awaitable[_search_pb2.MakeMapResponse]]:
+        """Has a map made by a worker, from the stored vectors. Requires the role indexer."""
 
 def add_SearchServiceServicer_to_server(servicer: SearchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -10,6 +10,7 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.files import files, read
 from gateway.service.grep import grep
 from gateway.service.keys import create_key, list_keys, revoke_key
+from gateway.service.maps import chunk_map, make_map, map_places
 from gateway.service.permissions import permissions, sync_permissions
 from gateway.service.repositories import label, register, remove, repositories
 from gateway.service.runs import cancel, enrich, retry_failures, set_default, start, watch
@@ -23,6 +24,7 @@ from gateway.service.webhooks import deliver
 __all__ = [
     "Dependencies",
     "cancel",
+    "chunk_map",
     "context",
     "create_key",
     "deliver",
@@ -34,6 +36,8 @@ __all__ = [
     "grep",
     "label",
     "list_keys",
+    "make_map",
+    "map_places",
     "permissions",
     "read",
     "register",

@@ -52,6 +52,10 @@ def _own(request: Any) -> Iterable[str]:
     return (request.repository,)
 
 
+def _several(request: Any) -> Iterable[str]:
+    return tuple(request.repositories)
+
+
 def _first(name: str, *_: object) -> Iterable[str]:
     return (name,)
 
@@ -84,6 +88,9 @@ CAPABILITIES: Mapping[str, Capability] = {
     "files": Capability("ListFiles", Role.READER, Kind.SEARCH, _own),
     "explain": Capability("Explain", Role.READER, Kind.CONTEXT, _own),
     "graph": Capability("GetGraph", Role.READER, Kind.CONTEXT, _own),
+    "chunk_map": Capability("GetMap", Role.READER, Kind.CONTEXT, _several),
+    "map_places": Capability("ListMapPlaces", Role.READER, Kind.SEARCH, _several),
+    "make_map": Capability("MakeMap", Role.INDEXER, Kind.WRITE, _several),
     "repositories": Capability("ListRepositories", Role.READER, Kind.SEARCH),
     "status": Capability("GetStatus", Role.READER, Kind.SEARCH),
     "failures": Capability("ListFailures", Role.READER, Kind.SEARCH, _own),

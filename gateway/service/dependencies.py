@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -13,6 +13,7 @@ from codelode.model import RefName, RepositoryName, Run
 from codelode.ports import (
     ApiKeys,
     CallLimits,
+    ChunkMaps,
     DiskUse,
     ExpiringValues,
     PermissionStates,
@@ -24,6 +25,7 @@ from codelode.settings import Settings
 from gateway.service.audit_log import AuditLog
 from gateway.service.coverage import CoverageReader
 from gateway.service.folders import KnownFiles
+from gateway.service.map_cache import KnownMaps
 from gateway.service.published import Published
 from gateway.sessions import Sessions
 from gateway.state import Backends
@@ -66,6 +68,9 @@ class Jobs(Protocol):
     def read_source(self, connection: str) -> None:
         """List the repositories of a connection that are due."""
 
+    def make_map(self, repositories: Sequence[RepositoryName]) -> None:
+        """Make the map of the repositories."""
+
     def queues(self) -> tuple[Queue, ...]:
         """Return every queue, in pipeline order."""
 
@@ -92,12 +97,14 @@ class Dependencies:
     permissions: PermissionStates
     disk_use: DiskUse
     sources: SourceStates
+    maps: ChunkMaps
     sessions: Sessions
     deliveries: ExpiringValues  # of webhooks, those that were acted on
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
     problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks
     known_files: KnownFiles = field(default_factory=KnownFiles)
+    known_maps: KnownMaps = field(default_factory=KnownMaps)
     draining: asyncio.Event = field(default_factory=asyncio.Event)  # when it is set, streams end
 
     async def close(self) -> None:

@@ -163,6 +163,20 @@ class FailuresRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class MapRequest:
+    """The repositories of a map."""
+
+    repositories: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MapPlacesRequest(MapRequest):
+    """Points of a map, numbered from 0."""
+
+    points: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CreateKeyRequest:
     """An API key to create."""
 

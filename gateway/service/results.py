@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from codelode import model
 from codelode.api_keys import ApiKey
+from codelode.chunk_map import MapPlace
 from codelode.disk_use import DiskPart
 from codelode.model import (
     Category,
@@ -303,6 +304,44 @@ class Status:
     store: str
     problems: tuple[str, ...] = ()  # of the gateway's configuration
     disk: tuple[DiskPart, ...] = ()  # as it was measured last
+
+
+@dataclass(frozen=True, slots=True)
+class MapStatus:
+    """Says how far the map of some repositories is."""
+
+    repositories: tuple[RepositoryName, ...]  # in order
+    progress: str  # waiting, reading vectors, placing points, ready, or failed
+    share: float  # of the work that is done
+    error: str  # why it failed
+    at: float  # when it was reported, seconds since the epoch
+    points: int  # of a map that is ready
+    chunks: int  # that the repositories had
+    took_s: float
+    is_current: bool  # made from the commits that are indexed now
+
+
+@dataclass(frozen=True, slots=True)
+class MapAnswer:
+    """The map of some repositories. Names are in order of their points, most frequent first."""
+
+    repositories: tuple[RepositoryName, ...]
+    status: MapStatus | None  # None: it was never asked for
+    expected_s: float  # that a worker takes for it
+    maps: tuple[MapStatus, ...]  # of repositories that the caller sees, latest first
+    point_repositories: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    #: Of each point five little-endian 16-bit numbers: x and y, and the positions of its
+    #: repository, language, and category in the names above.
+    points: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class MapPlaces:
+    """The chunks at points of a map."""
+
+    places: tuple[MapPlace, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -233,6 +234,27 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
             tests=["tests/test_retry.py"],
             notices=["no graph"],
         )
+
+    def GetMap(self, request, context):
+        self._note(request, context)
+        return search_pb2.GetMapResponse(
+            repositories=request.repositories,
+            status=search_pb2.MapStatus(repositories=request.repositories, progress="ready"),
+            point_repositories=["acme/http"],
+            languages=["go", "python"],
+            categories=["source"],
+            points=struct.pack("<5H", 65_535, 0, 0, 1, 0),
+        )
+
+    def ListMapPlaces(self, request, context):
+        self._note(request, context)
+        place = search_pb2.MapPlace(point=0, repository="acme/http", path="a.py", start_line=9)
+        return search_pb2.ListMapPlacesResponse(places=[place])
+
+    def MakeMap(self, request, context):
+        self._note(request, context)
+        status = search_pb2.MapStatus(repositories=request.repositories, progress="waiting")
+        return search_pb2.MakeMapResponse(status=status)
 
     def StartRun(self, request, context):
         self._note(request, context)

@@ -28,6 +28,7 @@ from codelode.client import (
     request,
     watching,
 )
+from codelode.client.maps import MapPoint
 from codelode.client.request import Search
 from codelode.model import RunState
 from codelode.v1 import access_pb2, graph_pb2, index_pb2, search_pb2
@@ -288,6 +289,16 @@ def test_a_folder_is_listed_with_the_state_of_its_files(client, gateway):
     assert (found.repository, found.path, found.entry_count) == ("acme/http", "src", 1)
     assert found.entries == (FolderEntry("retry.py", False, "indexed", "python"),)
     assert gateway.requests[0].page_size == 10
+
+
+def test_a_map_has_points_with_names(client, gateway):
+    found = client.chunk_map(["acme/http"])
+
+    assert found.points == (MapPoint(1.0, 0.0, "acme/http", "python", "source"),)
+    assert (found.status.progress, found.status.is_over) == ("ready", True)
+    assert client.map_places(["acme/http"], [0])[0].path == "a.py"
+    assert not client.make_map(["acme/http"]).is_over
+    assert gateway.requests[1].points == [0]
 
 
 def test_a_result_is_a_sequence_that_is_false_when_nothing_was_found(client, gateway):
@@ -658,6 +669,7 @@ def test_there_is_a_call_for_every_method_of_the_api():
     }
     made = (
         *(calls.search("q"), calls.context("q"), calls.similar("a.py", 1), calls.read("a.py")),
+        *(calls.chunk_map(), calls.map_places([], []), calls.make_map([])),
         *(calls.folder(), calls.explain("a.py"), calls.grep("a")),
         *(calls.graph("a.py"), calls.start_run("https://x"), calls.watch_run("r1")),
         *(calls.cancel("r1"), calls.status(), calls.repositories(), calls.remove("n")),

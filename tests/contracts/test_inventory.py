@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,34 @@ def test_what_was_removed_is_not_counted(stock):
     assert dict(stock.inventory.counts(APP)) == {"b.py": {MAIN: 1}}
     stock.store.remove_repository(APP)
     assert stock.inventory.repositories() == frozenset()
+
+
+def test_vectors_come_with_their_places(stock):
+    stock.store.replace([file("a.py", "one\ntwo", "x", refs=(MAIN, DEFAULT_REF))])
+    stock.store.replace([file("b.py", "other", refs=(DEV,)), file("c.py", "y", repository=LIB)])
+    without = file("d.py", "no words", refs=(DEFAULT_REF,))
+    stock.store.replace([replace(without, vectors=np.zeros((1, DIM), np.float32))])
+
+    found = {(one.path, one.start_line): one for one in vectors(stock, [APP, LIB], DEFAULT_REF)}
+
+    assert found.keys() == {("a.py", 1), ("a.py", 2)}
+    first = found["a.py", 1]
+    assert (first.repository, first.end_line, first.language) == (APP, 2, "python")
+    assert first.category == "source"
+    assert first.vector.tolist() == [1, 0, 0, 0]
+    assert [one.path for one in vectors(stock, [LIB], MAIN)] == ["c.py"]
+
+
+def test_of_many_vectors_those_with_the_smallest_ids_come(stock):
+    stock.store.replace([file("a.py", *map(str, range(30)))])
+    every = sorted(one.id for one in vectors(stock, [APP], MAIN))
+
+    assert len(every) == 30
+    assert sorted(one.id for one in vectors(stock, [APP], MAIN, most=7)) == every[:7]
+
+
+def vectors(stock, repositories, ref, most=1_000):
+    return list(stock.inventory.vectors(repositories, ref, most=most))
 
 
 def test_a_store_that_knows_the_sizes_of_its_parts_tells_them(stock):

@@ -23,6 +23,8 @@ from tests.end_to_end.test_web import (
 __all__ = ["chromium", "open_page", "served", "token"]  # fixtures
 
 FILE = "kombu/common.py"
+#: A worker has low priority while it makes a map.
+MAP_MS = 240_000
 CODE = f"/code?{urlencode({'repository': 'acme/library', 'path': FILE})}"
 PLANTED = {"repository": HOSTILE_NAME, "path": HOSTILE_PATH}
 VIEWS = {
@@ -34,6 +36,8 @@ VIEWS = {
     "failures": "/repositories/failures?all=1",
     "graph": f"/graph?{urlencode({'repository': 'acme/library', 'path': FILE})}",
     "graph-empty": "/graph",
+    "map": "/map?repository=acme/library&colour=category",
+    "map-empty": "/map",
 }
 
 
@@ -120,6 +124,32 @@ def test_folders_open_beside_the_code(open_page):
         page.wait_for_selector(".tree a:has-text('virtual')")
         page.click(".tree a:has-text('memory.py')")
         page.wait_for_url("**memory.py")
+
+
+def test_a_map_is_made_from_the_page_and_its_points_lead_to_code(open_page):
+    with open_page(VIEWS["map"]) as page:
+        page.click("button:has-text('Make the map')")
+        page.wait_for_selector("#canvas[data-points]", timeout=MAP_MS)
+        count = int(page.get_attribute("#canvas", "data-points"))
+        assert f"{count:,} points of {count:,} chunks" in page.inner_text("#state")
+
+        page.focus("#canvas")
+        page.keyboard.press("+")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#places a.open")
+        page.select_option("#colour", "language")
+        page.wait_for_selector("#groups th:has-text('Language')")
+        page.wait_for_selector("#canvas[data-points]")
+        assert asked(page)["colour"] == ["language"]
+        for box in page.query_selector_all("[data-group]"):
+            box.uncheck()
+        page.click("#list")
+        page.wait_for_selector("#places p:text-is('0 in view')")
+        page.check("[data-group='0']")
+        page.click("#list")
+        page.click("#places a.open >> nth=0")
+        page.wait_for_selector("#code li.on")
+        assert page.problems == []
 
 
 def test_code_is_read_without_scripts(open_page):

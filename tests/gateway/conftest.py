@@ -9,6 +9,7 @@ from grpc import aio
 
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.cache import MemoryCache
+from codelode.backends.memory.chunk_maps import MemoryChunkMaps
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.memory.disk_use import MemoryDiskUse
 from codelode.backends.memory.expiring_values import MemoryExpiringValues
@@ -169,6 +170,7 @@ def dependencies(backends, ledger, jobs, settings):
         permissions=MemoryPermissionStates(),
         disk_use=MemoryDiskUse(),
         sources=MemorySourceStates(),
+        maps=MemoryChunkMaps(),
         sessions=sessions_in_memory(settings),
         deliveries=MemoryExpiringValues(),
     )

@@ -17,6 +17,8 @@ PAIRS = [
     (results.ContextAnswer, search_pb2.ContextResponse),
     (results.FileList, search_pb2.ListFilesResponse),
     (results.ExplainAnswer, search_pb2.ExplainResponse),
+    (results.MapAnswer, search_pb2.GetMapResponse),
+    (results.MapPlaces, search_pb2.ListMapPlacesResponse),
     (results.GraphAnswer, graph_pb2.GetGraphResponse),
     (results.Repository, index_pb2.Repository),
     (results.Status, index_pb2.GetStatusResponse),

@@ -281,6 +281,7 @@ def organisation(folder):
         (status,) = world.ledger.refs(one.name)
         one.chunks = status.chunks
         made.repositories.append(one)
+        world.map(one.name)
     made.callers += [Caller(f"key:k{number}", Role.READER, key="none") for number in range(10)]
     made.callers += [
         Caller(
@@ -477,6 +478,9 @@ class Asking:
         one = self.repo()
         return self.dice.choice(["", one.name, one.name, one.word, f"{one.name[:-2]}"])
 
+    def names(self):
+        return self.dice.choice([[], [self.repo().name], [self.repo().name, self.repo().name]])
+
     def text(self):
         one = self.repo()
         return self.dice.choice([*WORDS, *WORDS, one.word, f"{one.word}Base", f"{one.word}_laod"])
@@ -566,6 +570,15 @@ KINDS = {
             subject=a.subject(), repository=a.name(), ref=a.ref()
         ),
     ),
+    "SearchService/GetMap": (4, lambda a, _: search_pb2.GetMapRequest(repositories=a.names())),
+    "SearchService/ListMapPlaces": (
+        4,
+        lambda a, _: search_pb2.ListMapPlacesRequest(repositories=[a.repo().name], points=[0]),
+    ),
+    "SearchService/MakeMap": (
+        2,
+        lambda a, _: search_pb2.MakeMapRequest(repositories=[a.repo().name]),
+    ),
     "GraphService/GetGraph": (
         8,
         lambda a, _: graph_pb2.GetGraphRequest(
@@ -622,6 +635,7 @@ KINDS = {
 WRITES = {
     *("IndexService/StartRun", "IndexService/RetryFailures", "IndexService/EnrichRepository"),
     *("IndexService/SetDefaultRef", "IndexService/SetLabel", "IndexService/RemoveRepository"),
+    "SearchService/MakeMap",
 }
 
 
@@ -689,7 +703,7 @@ def test_no_answer_holds_anything_hidden_while_rights_change(served):
 BY_NAME = {
     *WRITES,
     *("SearchService/Similar", "SearchService/Explain", "GraphService/GetGraph"),
-    "SearchService/ListFiles",
+    *("SearchService/ListFiles", "SearchService/GetMap", "SearchService/ListMapPlaces"),
     *("IndexService/ListFailures", "IndexService/WatchRun", "IndexService/CancelRun"),
 }
 

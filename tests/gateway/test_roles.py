@@ -29,6 +29,8 @@ from gateway.service.requests import (
     GraphRequest,
     GrepRequest,
     HostEvent,
+    MapPlacesRequest,
+    MapRequest,
     ReadRequest,
     RegisterRequest,
     SearchRequest,
@@ -48,6 +50,9 @@ ARGUMENTS = {
     "read": (ReadRequest("src/a.py"),),
     "files": (FilesRequest(),),
     "explain": (ExplainRequest("load"),),
+    "chunk_map": (MapRequest(),),
+    "map_places": (MapPlacesRequest(),),
+    "make_map": (MapRequest(),),
     "graph": (GraphRequest("load"),),
     "repositories": (),
     "status": (),
@@ -215,10 +220,11 @@ async def _code(channel, service, method, key):
 # Over HTTP
 
 #: Requests that are valid as such, for the operations whose bodies or parameters are required.
-BODIES = {
+BODIES: dict[str, dict[str, object]] = {
     "Search": {"query": "load"},
     "Context": {"query": "load"},
     "Similar": {},
+    "MakeMap": {"repositories": []},
     "RetryFailures": {},
     "EnrichRepository": {},
     "SyncPermissions": {},
@@ -267,7 +273,7 @@ async def test_every_operation_is_refused_to_the_roles_below_its_own(
 
 
 async def _status(client, method, path, operation):
-    given = {"params": PARAMETERS.get(operation, {})}
+    given: dict[str, object] = {"params": PARAMETERS.get(operation, {})}
     if operation in BODIES:
         given["json"] = BODIES[operation]
     found = path.format(run_id="run", name="ci")

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import structlog
 
 from codelode import addresses, sources
+from codelode.chunk_map import MAX_REPOSITORIES
 from codelode.errors import InvalidQuery, Rejected
 from codelode.model import BlobId, RefName, RepositoryName, RunId
 from workers.delivery.files import Job
@@ -71,6 +72,13 @@ def repository(given: object) -> RepositoryName:
         return addresses.check_name(given)
     except InvalidQuery as exc:
         raise Rejected(f"{_shown(given)} is not the name of a repository") from exc
+
+
+def repositories(given: object) -> tuple[RepositoryName, ...]:
+    """Return the names of the repositories of a map. Raises Rejected."""
+    if not isinstance(given, list) or not 0 < len(given) <= MAX_REPOSITORIES:
+        raise Rejected(f"{_shown(given)} is not a list of repositories")
+    return tuple(map(repository, given))
 
 
 def ref(given: object) -> RefName:

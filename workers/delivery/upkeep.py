@@ -1,6 +1,7 @@
 """Periodic and clean-up tasks: resend lost work, optimise indexes, delete removed repositories.
 
-They also read the permissions and the repositories of code hosts, and measure disk use.
+They also read the permissions and the repositories of code hosts, measure disk use, and make maps
+of chunks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from codelode import jobs
 from codelode.ledger import Advance
 from codelode.model import DEFAULT_REF, RefName, RepositoryName
 from codelode.ports import ChunkStore
-from workers import measuring
+from workers import mapping, measuring
 from workers.delivery import messages
 from workers.delivery.app import app
 from workers.delivery.tasks import delivery, outbox
@@ -57,6 +58,14 @@ def maintain() -> None:
 def measure() -> None:
     """Measure the space that the cluster takes, for the status."""
     measuring.measure(services().settings, services().disk_use)
+
+
+@app.task(name=jobs.MAP_TASK)
+def make_map(repositories: list[str]) -> None:
+    """Make a map of the chunks of the repositories, unless it is no longer wanted."""
+    names = messages.accepted(jobs.MAP_TASK, messages.repositories, repositories)
+    if names is not None:
+        mapping.make_confined(services().settings, services().chunk_maps, names)
 
 
 @app.task(name=jobs.PERMISSIONS_TASK)
@@ -158,5 +167,6 @@ def _forget(name: RepositoryName) -> None:
     services().symbols.remove_repository(name)
     services().references.remove_repository(name)
     services().packages.remove_repository(name)
+    services().chunk_maps.remove_repository(name)
     ledger.removal_finished(name)
     outbox.drop_mirror(name)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from codelode.backends.local import database, published, tables
 from codelode.backends.local.errors import translated
+from codelode.chunk_map import ChunkVector
 from codelode.disk_use import taken_by
 from codelode.model import RefName, RepositoryName
 
@@ -19,11 +24,29 @@ _COUNTS = (
     "SELECT path, refs, count(*) FROM files JOIN chunks USING (file) WHERE repository = ? "
     "AND (? IS NULL OR path IN (SELECT value FROM json_each(?))) GROUP BY file, refs"
 )
+#: The chunks of the repositories that have a vector.
+_ROWS = (
+    "SELECT id, row, refs FROM files JOIN chunks USING (file) JOIN texts USING (row) "
+    "WHERE repository IN (SELECT value FROM json_each(?)) "
+    "AND chunks.vector <> zeroblob(length(chunks.vector))"
+)
+_VECTORS = (
+    "SELECT id, repository, path, start_line, end_line, language, category, texts.vector "
+    "FROM texts JOIN chunks USING (row) JOIN files USING (file) "
+    "WHERE row IN (SELECT value FROM json_each(?))"
+)
+_VECTORS_AT_ONCE = 1_000
+
 #: Each chunk has a vector with 8 bits a dimension, and one with 16.
 _VECTOR_BYTES = (
     "SELECT coalesce((SELECT count(*) FROM chunks) * "
     "(SELECT 3 * length(vector) FROM chunks LIMIT 1), 0)"
 )
+
+
+def _chunk_vector(row: tuple[Any, ...]) -> ChunkVector:
+    id, *place, vector = row
+    return ChunkVector._make((id.hex(), *place, np.frombuffer(vector, "<f2").astype(np.float32)))
 
 
 class LocalInventory:
@@ -51,6 +74,19 @@ class LocalInventory:
             for path, refs, chunks in connection.execute(_COUNTS, values) if connection else ():
                 counts[path].update(dict.fromkeys(tables.refs_from(refs), chunks))
         return counts
+
+    def vectors(
+        self, repositories: Sequence[RepositoryName], ref: RefName, *, most: int
+    ) -> Iterator[ChunkVector]:
+        named = json.dumps([tables.text(name) for name in repositories])
+        with self._reading() as connection:
+            found = connection.execute(_ROWS, (named,)) if connection else ()
+            at_ref = ((id, row) for id, row, refs in found if ref in tables.refs_from(refs))
+            rows = sorted(row for _, row in heapq.nsmallest(most, at_ref))
+            for start in range(0, len(rows), _VECTORS_AT_ONCE):
+                assert connection is not None
+                some = json.dumps(rows[start : start + _VECTORS_AT_ONCE])
+                yield from map(_chunk_vector, connection.execute(_VECTORS, (some,)))
 
     def sizes(self) -> Mapping[str, int] | None:
         """Return the bytes of vectors, keyword index, and texts, and of unpublished indexes.

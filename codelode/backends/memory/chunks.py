@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import threading
 from collections import Counter, defaultdict
@@ -14,11 +15,8 @@ import numpy as np
 from codelode import globs, grams
 from codelode.access import Visibility
 from codelode.backends import words
-from codelode.backends.chunk_stores import (
-    by_file,
-    require_distinct,
-    require_vectors,
-)
+from codelode.backends.chunk_stores import by_file, chunk_vector, require_distinct, require_vectors
+from codelode.chunk_map import ChunkVector
 from codelode.file_text import file_text
 from codelode.fusion import shortlist
 from codelode.model import (
@@ -83,6 +81,19 @@ class MemoryChunkStore:
             if chunk.repository == repository and (paths is None or chunk.path in paths):
                 counts[chunk.path].update(chunk.refs)
         return counts
+
+    def vectors(
+        self, repositories: Sequence[RepositoryName], ref: RefName, *, most: int
+    ) -> Iterator[ChunkVector]:
+        inside = (
+            entry
+            for entry in self._snapshot()
+            if entry.chunk.repository in repositories
+            and ref in entry.chunk.refs
+            and entry.vector.any()
+        )
+        for entry in heapq.nsmallest(most, inside, key=lambda one: one.chunk.id):
+            yield chunk_vector(entry.chunk, entry.vector)
 
     def sizes(self) -> Mapping[str, int] | None:
         """Return None: nothing is on a disk."""

@@ -47,20 +47,30 @@ DIGITS = "0123456789abcdef"
 
 
 def every(
-    objects: Objects, where: FilterReturn, properties: Sequence[str], *, prefix: str = ""
+    objects: Objects,
+    where: FilterReturn,
+    properties: Sequence[str],
+    *,
+    prefix: str = "",
+    with_vectors: bool = False,
 ) -> Iterator[Any]:
     """Yield every object that meets the condition, with these properties.
 
     `prefix` limits the read to chunk ids that begin with these hexadecimal digits.
     """
     found = objects.query.fetch_objects(
-        filters=inside(where, prefix), limit=PAGE, return_properties=list(properties)
+        filters=inside(where, prefix),
+        limit=PAGE,
+        return_properties=list(properties),
+        include_vector=with_vectors,
     ).objects
     if len(found) < PAGE:
         yield from found
         return
     for digit in DIGITS:
-        yield from every(objects, where, properties, prefix=prefix + digit)
+        yield from every(
+            objects, where, properties, prefix=prefix + digit, with_vectors=with_vectors
+        )
 
 
 def inside(where: FilterReturn, prefix: str) -> FilterReturn:

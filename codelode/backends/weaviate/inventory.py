@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import numpy as np
 from weaviate.classes.aggregate import GroupByAggregate
 from weaviate.classes.query import FilterReturn
 
+from codelode.backends.chunk_stores import chunk_vector
 from codelode.backends.weaviate import batch, versions
 from codelode.backends.weaviate.batch import Objects
-from codelode.backends.weaviate.codec import decode_identity
+from codelode.backends.weaviate.codec import decode, decode_identity
 from codelode.backends.weaviate.connection import Address, LazyClient
 from codelode.backends.weaviate.errors import translated
-from codelode.backends.weaviate.filters import equals, in_paths
-from codelode.backends.weaviate.schema import TenantIndex
+from codelode.backends.weaviate.filters import equals, in_paths, one_of
+from codelode.backends.weaviate.schema import VECTOR, TenantIndex
+from codelode.chunk_map import ChunkVector
 from codelode.model import RefName, RepositoryName
+
+#: The first digits of chunk ids. A request for 1,000,000 chunks with such ids reads 4,000 vectors.
+_PREFIXES = tuple(f"{number:02x}" for number in range(256))
 
 #: A limit above any number of repositories; by default the server returns 100.
 _REPOSITORIES = 10_000_000
@@ -53,6 +59,20 @@ class WeaviateInventory:
         wanted = counts.keys() if paths is None else counts.keys() & set(paths)
         return {path: counts[path] for path in wanted}
 
+    def vectors(
+        self, repositories: Sequence[RepositoryName], ref: RefName, *, most: int
+    ) -> Iterator[ChunkVector]:
+        with translated():
+            objects = self._objects()
+            if objects is None:
+                return
+            found: list[ChunkVector] = []
+            for prefix in _PREFIXES:
+                if len(found) >= most:
+                    break
+                found += _with_vectors(objects, repositories, ref, prefix)
+        yield from sorted(found, key=lambda one: one.id)[:most]
+
     def sizes(self) -> Mapping[str, int] | None:
         """Return None: Weaviate 1.3x counts the objects of a shard in its API, but no bytes."""
         return None
@@ -70,6 +90,17 @@ class WeaviateInventory:
             return None
         versions.require_current(client, self._index, name)
         return client.collections.use(name).with_tenant(self._index.tenant)
+
+
+def _with_vectors(
+    objects: Objects, repositories: Sequence[RepositoryName], ref: RefName, prefix: str
+) -> Iterator[ChunkVector]:
+    """Yield the chunks whose ids begin with the prefix."""
+    inside = equals("refs", ref) & one_of("repository", repositories)
+    for one in batch.every(objects, inside, ["facts"], prefix=prefix, with_vectors=True):
+        if vector := one.vector.get(VECTOR):
+            chunk = decode({**one.properties, "content": ""}).chunk
+            yield chunk_vector(chunk, np.array(vector, np.float32))
 
 
 def _conditions(

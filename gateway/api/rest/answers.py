@@ -1,12 +1,14 @@
 """Convert answers of the service layer to JSON.
 
-Fields of answers keep their names. Those in INTERNAL are not sent.
+Fields of answers keep their names. Those in INTERNAL are not sent. Bytes become
+text in base 64.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -32,6 +34,8 @@ def plain(value: Any) -> Any:
     """Return the value as JSON has it."""
     if isinstance(value, tuple):
         return [plain(one) for one in value]
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     if is_dataclass(value):
         of: type = type(value)
         return {name: plain(getattr(value, name)) for name in _shown(of)}

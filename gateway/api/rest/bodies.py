@@ -190,6 +190,29 @@ class GraphQuery(Query):
         return requests.GraphRequest(**dict(self))
 
 
+class MapQuery(Query):
+    repositories: list[Text] = Field(default=[], description="Names, at most 50; repeatable.")
+
+    def given(self) -> requests.MapRequest:
+        return requests.MapRequest(self.repositories)
+
+
+class MapPlacesQuery(MapQuery):
+    points: list[Whole] = Field(
+        default=[], description="Numbers of points, from 0, at most 200; repeatable."
+    )
+
+    def given(self) -> requests.MapPlacesRequest:
+        return requests.MapPlacesRequest(self.repositories, self.points)
+
+
+class MapBody(Body):
+    repositories: list[Text] = Field(description="Names of the repositories, at most 50.")
+
+    def given(self) -> requests.MapRequest:
+        return requests.MapRequest(self.repositories)
+
+
 class FailuresQuery(Query):
     repository: Text = Field(default="", description="List only the files of this repository.")
     include_skipped: bool = Field(

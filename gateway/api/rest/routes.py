@@ -80,6 +80,26 @@ async def graph(
     return read(await service.graph(call.dependencies, call.principal, query.given()), request)
 
 
+@router.get("/map", **_operation("chunk_map", results.MapAnswer, "search"))
+async def chunk_map(
+    call: Admitted, request: Request, query: Annotated[bodies.MapQuery, Query()]
+) -> Response:
+    return read(await service.chunk_map(call.dependencies, call.principal, query.given()), request)
+
+
+@router.get("/map/places", **_operation("map_places", results.MapPlaces, "search"))
+async def map_places(
+    call: Admitted, request: Request, query: Annotated[bodies.MapPlacesQuery, Query()]
+) -> Response:
+    return read(await service.map_places(call.dependencies, call.principal, query.given()), request)
+
+
+@router.post("/map", status_code=201, **_operation("make_map", results.MapStatus, "search"))
+async def make_map(call: Admitted, body: bodies.MapBody) -> Response:
+    made = await service.make_map(call.dependencies, call.principal, body.given())
+    return answered(made, 201)
+
+
 @router.get("/repositories", **_operation("repositories", list[results.Repository], "index"))
 async def repositories(call: Admitted, request: Request) -> Response:
     return read(await service.repositories(call.dependencies, call.principal), request)

@@ -19,6 +19,7 @@ from gateway import service
 from gateway.api.rpc import convert
 from gateway.api.rpc.convert import message
 from gateway.api.rpc.interceptors import CallContext, caller
+from gateway.service.requests import MapPlacesRequest, MapRequest
 
 # ruff: noqa: N802 - the methods have gRPC's names
 
@@ -77,6 +78,28 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         asked = convert.explain_request(request)
         answer = await service.explain(self.dependencies, caller(), asked)
         return message(answer, search_pb2.ExplainResponse)
+
+    async def GetMap(
+        self, request: search_pb2.GetMapRequest, context: CallContext
+    ) -> search_pb2.GetMapResponse:
+        answer = await service.chunk_map(
+            self.dependencies, caller(), MapRequest(request.repositories)
+        )
+        return message(answer, search_pb2.GetMapResponse)
+
+    async def ListMapPlaces(
+        self, request: search_pb2.ListMapPlacesRequest, context: CallContext
+    ) -> search_pb2.ListMapPlacesResponse:
+        asked = MapPlacesRequest(request.repositories, request.points)
+        answer = await service.map_places(self.dependencies, caller(), asked)
+        return message(answer, search_pb2.ListMapPlacesResponse)
+
+    async def MakeMap(
+        self, request: search_pb2.MakeMapRequest, context: CallContext
+    ) -> search_pb2.MakeMapResponse:
+        asked = MapRequest(request.repositories)
+        status = await service.make_map(self.dependencies, caller(), asked)
+        return search_pb2.MakeMapResponse(status=message(status, search_pb2.MapStatus))
 
 
 @dataclass(frozen=True, slots=True)

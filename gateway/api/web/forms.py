@@ -19,8 +19,17 @@ WITHIN_S = 10.0
 
 async def fields(request: Request) -> dict[str, str]:
     """Return the fields that have a value. Raises InvalidQuery, TooLarge, and TimedOut."""
+    return dict(await _pairs(request, MAX_FIELDS))
+
+
+async def values(request: Request, name: str, *, most: int) -> list[str]:
+    """Return the values of a field that may occur several times. Raises like `fields`."""
+    return [value for field, value in await _pairs(request, most) if field == name]
+
+
+async def _pairs(request: Request, most: int) -> list[tuple[str, str]]:
     content = await calls.body(request, most=MAX_BYTES, within_s=WITHIN_S)
     try:
-        return dict(parse_qsl(content.decode(errors="replace"), max_num_fields=MAX_FIELDS))
+        return parse_qsl(content.decode(errors="replace"), max_num_fields=most)
     except ValueError as error:
         raise InvalidQuery("body", f"is no form of this page: {error}") from error

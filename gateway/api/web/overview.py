@@ -94,7 +94,7 @@ def overview(status: Status) -> Overview:
             for one in status.queues
         ),
         disk=tuple(
-            DiskRow(one.part, readable(one.size_bytes), _moment(one.measured_at))
+            DiskRow(one.part, readable(one.size_bytes), moment(one.measured_at))
             for one in status.disk
         ),
         has_failed=any(row.failed for row in refs),
@@ -125,7 +125,7 @@ def _ref(one: Repository, ref: RefStatus, wanted: str) -> RefRow:
         chunks=ref.chunks,
         failed=ref.failed,
         skipped=ref.skipped,
-        indexed_at=_moment(ref.indexed_at),
+        indexed_at=moment(ref.indexed_at),
         code_url=link("/code", repository=one.name, ref=at) if commit else "",
         failures_url=link("/repositories/failures", repository=one.name),
     )
@@ -136,12 +136,12 @@ def _run(run: Run) -> RunRow:
         run,
         run_state(run),
         min(run.done + run.failed, run.total),
-        _moment(run.started_at),
+        moment(run.started_at),
         run_note(run),
         "" if run.state.is_over else f"/api/v1/runs/{run.id}/events",
     )
 
 
-def _moment(seconds: float) -> str:
+def moment(seconds: float) -> str:
     """Return date and time in UTC, which the page's script shows as local time; "" for never."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if seconds else ""

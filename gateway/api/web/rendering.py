@@ -29,6 +29,7 @@ NAVIGATION = (
     NavItem("Search", "/"),
     NavItem("Repositories", "/repositories"),
     NavItem("Graph", "/graph"),
+    NavItem("Map", "/map"),
 )
 
 #: Pages hold what their caller may see, now.

@@ -1,0 +1,107 @@
+"""Maps of chunks in two dimensions, read from the messages of SearchService."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import iter_unpack
+
+from codelode.v1 import search_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class MapStatus:
+    """Says how far the map of some repositories is."""
+
+    repositories: tuple[str, ...]
+    progress: str  # waiting, reading vectors, placing points, ready, or failed
+    share: float  # of the work that is done
+    error: str  # why it failed
+    at: float  # when it was reported, seconds since the epoch
+    points: int  # of a map that is ready
+    chunks: int  # that the repositories had
+    took_s: float
+    is_current: bool  # made from the commits that are indexed now
+
+    @property
+    def is_over(self) -> bool:
+        return self.progress in ("ready", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class MapPoint:
+    """A point of a map, from (0, 0) to (1, 1)."""
+
+    x: float
+    y: float
+    repository: str
+    language: str
+    category: str
+
+
+@dataclass(frozen=True, slots=True)
+class MapPlace:
+    """The chunk at a point."""
+
+    point: int  # from 0
+    repository: str
+    path: str
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkMap:
+    """The map of some repositories, and which other maps there are."""
+
+    repositories: tuple[str, ...]
+    status: MapStatus | None  # None: it was never asked for
+    expected_s: float  # that a worker takes for it
+    maps: tuple[MapStatus, ...]
+    points: tuple[MapPoint, ...]  # of the map that was made last
+
+
+def chunk_map(message: search_pb2.GetMapResponse) -> ChunkMap:
+    return ChunkMap(
+        repositories=tuple(message.repositories),
+        status=status(message.status) if message.HasField("status") else None,
+        expected_s=message.expected_s,
+        maps=tuple(map(status, message.maps)),
+        points=tuple(_points(message)),
+    )
+
+
+def _points(message: search_pb2.GetMapResponse) -> Iterator[MapPoint]:
+    for x, y, repository, language, category in iter_unpack("<5H", message.points):
+        yield MapPoint(
+            x / 65_535,
+            y / 65_535,
+            message.point_repositories[repository],
+            message.languages[language],
+            message.categories[category],
+        )
+
+
+def made(message: search_pb2.MakeMapResponse) -> MapStatus:
+    return status(message.status)
+
+
+def status(message: search_pb2.MapStatus) -> MapStatus:
+    return MapStatus(
+        repositories=tuple(message.repositories),
+        progress=message.progress,
+        share=message.share,
+        error=message.error,
+        at=message.at,
+        points=message.points,
+        chunks=message.chunks,
+        took_s=message.took_s,
+        is_current=message.is_current,
+    )
+
+
+def places(message: search_pb2.ListMapPlacesResponse) -> tuple[MapPlace, ...]:
+    return tuple(
+        MapPlace(one.point, one.repository, one.path, one.start_line, one.end_line)
+        for one in message.places
+    )
