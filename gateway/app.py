@@ -55,6 +55,7 @@ from gateway.jobs import CeleryJobs
 from gateway.service import Dependencies, audit_log, limits
 from gateway.service.coverage import CoverageReader
 from gateway.service.published import Published
+from gateway.service.sources import problems as source_problems
 from gateway.sessions import sessions
 from gateway.state import Backends, CommitTimes
 from gateway.tls import ServerCertificate, server_certificate
@@ -179,7 +180,12 @@ class Gateway:
         self._access_file = AccessFile(dependencies.settings.access_file)
         hosts = HostReader(dependencies.permissions)
         self._dependencies = replace(
-            dependencies, problems=lambda: (*self._access_file.problems(), *hosts.problems())
+            dependencies,
+            problems=lambda: (
+                *self._access_file.problems(),
+                *hosts.problems(),
+                *source_problems(dependencies.sources),
+            ),
         )
         self._settings = dependencies.settings
         self._health = Health(self._dependencies, SERVICES)

@@ -10,6 +10,7 @@ import time
 
 from codelode.access import Principal
 from codelode.errors import Denied, InvalidQuery, NotFound
+from codelode.ports import SourceStates
 from codelode.repository_sources import Mode, SourceState
 from gateway.service.audit import note
 from gateway.service.capabilities import permitted
@@ -42,6 +43,15 @@ async def sync_sources(
     _require_everything(principal)
     note(connection=connection[:100], mode=mode[:100])
     return await asyncio.to_thread(_sync, dependencies, connection, _mode(mode))
+
+
+def problems(known: SourceStates) -> tuple[str, ...]:
+    """Return, for admins, why repositories are not listed, and what waits. Raises Unavailable."""
+    found = (
+        (state.declared.name, state.outcome.error or state.outcome.waiting)
+        for state in known.states()
+    )
+    return tuple(f"repositories of {name}: {reason}" for name, reason in found if reason)
 
 
 def _require_everything(principal: Principal) -> None:

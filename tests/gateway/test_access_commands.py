@@ -189,6 +189,7 @@ def test_the_sources_are_checked_listed_planned_and_synced(running, codelode):
             "work: 2 repositories listed, 1 register, 1 miss",
             "work: much",
         ]
+        assert "repositories of work: much" in codelode("status").out
         listed = codelode("sources", "list").out
         assert "work: miss acme/b: its host does not list it" in listed
         (one,) = json.loads(codelode("sources", "list", "--json").out)["sources"]
