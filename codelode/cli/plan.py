@@ -149,14 +149,11 @@ def plan(
 
 
 def _found(client: Client, targets: Sequence[str]) -> list[_Target]:
-    """Return the repositories to plan: the named ones, or all if none is named."""
-    known = {one.repository.name: one.repository.url for one in client.repositories()}
-    if not targets:
-        return [_Target(url, name) for name, url in known.items()]
-    return [
-        _Target(known[target], target) if target in known else _Target(locator(target))  # type: ignore[index]
-        for target in targets
-    ]
+    """Return the repositories to plan, by name, path, or URL; all of them if none is given."""
+    known = [_Target(one.repository.url, one.repository.name) for one in client.repositories()]
+    by_name, by_url = ({getattr(one, key): one for one in known} for key in ("name", "url"))
+    given = (by_name.get(target) or _Target(locator(target)) for target in targets)
+    return [by_url.get(one.url, one) if not one.name else one for one in given] or known
 
 
 def _rates(client: Client, *, embedding_price: float, summary_price: float) -> _Rates:
@@ -176,7 +173,8 @@ def _show(runs: Sequence[Run], rates: _Rates, *, as_json: bool) -> None:
     if as_json:
         click.echo(printing.to_json({"plans": [_fields(*one, rates) for one in planned]}))
         return
-    click.echo("\n\n".join("\n".join(_lines(*one, rates)) for one in planned))
+    if planned:
+        click.echo("\n\n".join("\n".join(_lines(*one, rates)) for one in planned))
     if len(planned) > 1:
         click.echo(f"\nall  {_totals([estimate for _, estimate in planned], rates)}")
 

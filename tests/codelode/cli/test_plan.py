@@ -54,21 +54,23 @@ def test_a_plan_is_a_table_by_language_and_reason(served, planned):
     assert not start.HasField("include")
 
 
-def test_a_registered_name_is_planned_by_its_url_and_all_of_them_together(
+def test_a_name_or_path_that_is_registered_is_planned_as_that_and_all_of_them_together(
     served, planned, make_run
 ):
     planned.repositories = [
         index_pb2.Repository(name="acme/http", url="https://x/http.git"),
         index_pb2.Repository(name="acme/tls", url="/srv/tls"),
     ]
-    planned.watches *= 3
+    planned.watches *= 4
     assert served("plan", "acme/tls").status == 0
+    assert served("plan", "/srv/tls").status == 0
     answer = served("plan", "--all", "--embedding-price", "10")
     assert answer.out.endswith(
         "\nall  246 files, 2 files to remove, about 2,224 chunks, 586,000 tokens, "
         "1 s at 190 files/s, cost 5.86\n"
     )
     assert [(one.url, one.name) for one in starts(planned)] == [
+        ("/srv/tls", "acme/tls"),
         ("/srv/tls", "acme/tls"),
         ("https://x/http.git", "acme/http"),
         ("/srv/tls", "acme/tls"),
