@@ -173,7 +173,9 @@ def _searched(
 def _file(
     search: _Search, place: FileKey, chunks: Sequence[Chunk], *, most: int
 ) -> MatchingFile | None:
-    """Return the matching lines of a file; None: there are none."""
+    """Return the matching lines of a file; None: there are none, or it was removed meanwhile."""
+    if not chunks:
+        return None
     text = Text(file_text(chunks))
     is_inside = admitted(chunks, search.filters)
     matched = (one for one in matching(search.pattern, text) if is_inside(one[0]))

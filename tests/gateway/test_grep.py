@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from codelode import deadline
 from codelode.access import EVERYTHING, Principal, Role, Visibility
+from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.errors import InvalidQuery, TimedOut
 from codelode.settings import Settings
 from gateway import service
 from gateway.service.grep import MAX_UNNARROWED
+from gateway.service.published import Published
 from gateway.service.requests import GivenFilters, GrepRequest
 from tests.worlds import World, blob
 
@@ -155,3 +158,20 @@ def test_a_value_out_of_bounds_is_refused_by_its_name(grep, field, value):
 def test_a_search_ends_with_the_call_that_asked_for_it(grep):
     with pytest.raises(TimedOut), deadline.calling(0.0):
         grep("needle")
+
+
+def test_a_file_that_is_removed_before_it_is_read_has_no_match(world):
+    class Removed(MemoryChunkStore):
+        async def holding(self, asked):
+            return [("acme/app", "gone.py")]
+
+    backends = replace(world.dependencies.published.backends, chunks=Removed())
+    dependencies = replace(world.dependencies, published=Published(backends))
+    somebody = Principal("somebody", Role.READER, EVERYTHING)
+
+    async def collect():
+        parts = service.grep(dependencies, somebody, GrepRequest("x*"))
+        return [part async for part in parts]
+
+    (last,) = asyncio.run(collect())
+    assert (last.summary.files, last.summary.complete) == (0, True)
