@@ -30,6 +30,14 @@ async def test_without_repositories_the_page_lets_choose_them(opened):
     assert page.all("canvas") == []
 
 
+async def test_of_many_repositories_the_chosen_ones_are_among_those_listed(opened, monkeypatch):
+    monkeypatch.setattr("gateway.api.web.maps.MAX_LISTED", 1)
+    for query, listed in (("", "acme/app"), ("?repository=acme/other", "acme/other")):
+        page = Page(await opened[0].get(f"/map{query}"))
+        assert [one["value"] for one, _ in page.all("input", type="checkbox")] == [listed]
+        assert "1 more repository: name them in the address" in page.text
+
+
 async def test_a_map_is_made_on_demand(opened):
     browser, world = opened
     before = Page(await browser.get(f"/map?{BOTH}"))

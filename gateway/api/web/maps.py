@@ -28,6 +28,9 @@ from gateway.service.results import MapAnswer, MapStatus
 #: What colours can mean, and the column of its code in the points.
 COLOURS = {"repository": 2, "language": 3, "category": 4}
 
+#: Repositories that the page lets choose; further ones are named in its address.
+MAX_LISTED = 500
+
 router = page_router()
 
 
@@ -88,7 +91,8 @@ async def chunk_map(
         "map_state.html" if is_part else "map.html",
         asked=asked,
         found=found,
-        known=known,
+        known=_listed(asked, [one.name for one in known]),
+        left_out=max(0, len(known) - MAX_LISTED),
         most=MAX_REPOSITORIES,
         most_points=MAX_POINTS,
         colours=tuple(COLOURS),
@@ -122,6 +126,13 @@ async def make_map(call: Admitted, request: Request) -> Response:
     names = await values(request, "repository", most=MAX_REPOSITORIES)
     await service.make_map(call.dependencies, call.principal, MapRequest(names))
     return RedirectResponse(link("/map", repository=names), 303)
+
+
+def _listed(asked: MapParameters, names: Sequence[str]) -> list[str]:
+    """Return the names to choose from: the chosen ones, and others up to MAX_LISTED."""
+    chosen = [name for name in names if name in asked.repository]
+    others = [name for name in names if name not in asked.repository]
+    return sorted([*chosen, *others[: max(0, MAX_LISTED - len(chosen))]])
 
 
 def _groups(found: MapAnswer, colour: str) -> Iterator[Group]:
