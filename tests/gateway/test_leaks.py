@@ -404,7 +404,7 @@ class Served:
     def _message(self, method, answer):
         """The answer as the message of gRPC, which the oracle knows."""
         of = RESPONSES[method]
-        if not answer.content or method.endswith("WatchRun"):
+        if not answer.content or method in STREAMS:
             return of()
         value = answer.json()
         if isinstance(value, list):
@@ -415,16 +415,14 @@ class Served:
     def _over_grpc(self, method, request, authorization):
         response = RESPONSES[method]
         metadata = (("authorization", authorization),)
-        open_call = (
-            self.channel.unary_stream if method.endswith("WatchRun") else self.channel.unary_unary
-        )(
+        open_call = (self.channel.unary_stream if method in STREAMS else self.channel.unary_unary)(
             f"/codelode.v1.{method}",
             request_serializer=type(request).SerializeToString,
             response_deserializer=response.FromString,
         )
         try:
             answer = open_call(request, metadata=metadata, timeout=60)
-            answers = list(answer) if method.endswith("WatchRun") else [answer]
+            answers = list(answer) if method in STREAMS else [answer]
         except grpc.RpcError as error:
             told = f"{error.code().name} {error.details()}"
             return None, f"{told} {_trailing(error)}"
@@ -443,6 +441,9 @@ def _trailing(error):
     """The trailing metadata without the id of the request."""
     return [value for key, value in error.trailing_metadata() or () if key != "x-request-id"]
 
+
+#: Calls that answer with several messages.
+STREAMS = ("IndexService/WatchRun", "SearchService/Grep")
 
 RESPONSES = {
     f"{service.name}/{method.name}": message_factory.GetMessageClass(method.output_type)
