@@ -1,4 +1,4 @@
-"""What a developer has not pushed is found, by `codelode watch` and by git hooks."""
+"""Commits and uncommitted changes of a checkout are found, by git hooks and `codelode watch`."""
 
 from __future__ import annotations
 

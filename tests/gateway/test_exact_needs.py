@@ -1,4 +1,4 @@
-"""What a pattern needs is in every text that it matches, whatever the pattern is."""
+"""Every text that a pattern matches has the trigrams that the pattern is said to need."""
 
 from __future__ import annotations
 

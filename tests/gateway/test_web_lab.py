@@ -44,7 +44,7 @@ async def ranked(browser, **options):
 
 
 def columns(page):
-    """What each side shows of its hits: (place, move)."""
+    """Return what each side shows of its hits: (place, move)."""
     found = []
     for tag, attributes, text in page.elements:
         if tag == "section" and attributes.get("class") == "side":

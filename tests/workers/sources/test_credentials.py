@@ -1,4 +1,4 @@
-"""Which repositories git reads with the token of a connection."""
+"""Git reads exactly the repositories of a connection with its token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the catalog when the repositories of hosts are followed."""
+"""Following the repositories of hosts registers, renames, and removes them in the catalog."""
 
 from __future__ import annotations
 

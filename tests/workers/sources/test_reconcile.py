@@ -1,4 +1,4 @@
-"""What becomes of repositories that come, move, and go at their hosts."""
+"""Repositories that come, move, and go at their hosts are planned for by their ids."""
 
 from __future__ import annotations
 
