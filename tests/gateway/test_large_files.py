@@ -62,3 +62,16 @@ async def test_the_bases_of_a_class_among_thousands_are_those_on_its_lines(setti
     assert [(link.source.symbol, link.target.symbol) for link in answer.links] == [
         ("A1234", "B234")
     ]
+
+
+async def test_the_calls_of_a_function_of_long_lines_take_a_second_at_most(settings):
+    world = World(settings)
+    lines = f"    {'a' * 2_000}\n" * 440
+    world.index(HERE, {"app.py": f"def called(): pass\n\n\ndef long():\n{lines}    called()\n"})
+
+    request = GraphRequest(subject="long", relations=("calls", "references"), depth=1)
+    started = time.process_time()
+    answer = await service.graph(world.dependencies, ASKING, request)
+
+    assert time.process_time() - started < 1
+    assert ("long", "called") in [(link.source.symbol, link.target.symbol) for link in answer.links]
