@@ -9,6 +9,7 @@
 
 ; uses of names
 (call function: (identifier) @reference.call)
+(call function: (list_splat (identifier) @reference.call)) ; [*load()], as the grammar reads it
 (call function: (attribute attribute: (identifier) @reference.member))
 (decorator (identifier) @reference.call)
 (decorator (attribute attribute: (identifier) @reference.member))
