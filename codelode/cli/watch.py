@@ -7,10 +7,11 @@ is waited for at a time; what changes meanwhile is in the next one.
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,13 +79,26 @@ def watch(
         _remove(client, checkout)
         return
     require_no_namesake(checkout)
-    with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="codelode-") as scratch:
+    with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="codelode-") as scratch:
         watched = _Watched(client, checkout, name, WorkingCopy(checkout, Path(scratch)))
         context.exit(_index_once(watched) if once else _follow(watched))
     printing.note(
         f"ended; the last state stays searchable with --ref {WORKING_COPY}, and "
         "`codelode watch --remove` removes it"
     )
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """End the block quietly at Ctrl-C and at SIGTERM, also where the caller has them ignored."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.signal(one, signal.default_int_handler) for one in numbers}
+    try:
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 @dataclass(slots=True)
