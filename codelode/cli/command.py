@@ -121,9 +121,7 @@ SECTIONS = {
             "settings", "List every setting: its environment variable, default, range, and meaning."
         ),
         "keys": Subcommand("keys", "Create, list, and revoke the API keys of a gateway."),
-        "sources": Subcommand(
-            "sources", "Follow the repositories of code hosts: check, list, plan, sync."
-        ),
+        "sources": Subcommand("sources", "Follow the repositories of code hosts."),
         "permissions": Subcommand(
             "permissions", "Show the permissions that are read from code hosts, or read them now."
         ),
