@@ -145,20 +145,29 @@ def run_without_its_pull_worker(cluster, client, library, wait_for, sign, attemp
         wait_for(lambda: cluster.pids("workers pull"), "the pull worker to run")
         pids = cluster.pids("workers pull")
         run = client.index(str(library.folder), name="library", wait=False)
-        look_for(cluster.data, sign)
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        if state_of(client, run).state is RunState.PULLING:
-            return run
+        if look_for(cluster.data, sign, while_=lambda run=run: is_pulling(client, run)):
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            if is_pulling(client, run):
+                return run
         remove(cluster, client, wait_for)
     raise AssertionError(f"the pull worker was killed too late in {attempts} runs")
 
 
-def look_for(folder, pattern):
-    """Wait until a path matches, without pauses, because some exist for milliseconds only."""
-    deadline = time.monotonic() + 60
-    while not any(folder.glob(pattern)):
-        assert time.monotonic() < deadline, f"no {pattern} within a minute"
+def is_pulling(client, run):
+    return state_of(client, run).state is RunState.PULLING
+
+
+def look_for(folder, pattern, *, while_):
+    """Return whether a path matches, without pauses, because some exist for milliseconds only."""
+    for _ in range(60):
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            if any(folder.glob(pattern)):
+                return True
+        if not while_():
+            return False
+    raise AssertionError(f"no {pattern} within a minute")
 
 
 @pytest.mark.parametrize("store", ["local"], indirect=True)  # a server would live on
