@@ -16,7 +16,7 @@ from tests.gateway.test_malformed import DEFECTS, METHODS, answered
 
 #: Processor time of a call on the event loop, seconds. The most was 0.07, for decoding a list of
 #: 170,000 texts; the rest is for slower machines.
-MOST_S = 0.4
+MOST_S = 0.2
 
 #: Texts for one field: the longest query that is read, or as long as a request may be.
 LONG = (
