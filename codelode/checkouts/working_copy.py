@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +42,6 @@ class WorkingCopy:
     def __init__(self, checkout: Checkout, scratch: Path) -> None:
         self._checkout = checkout
         self._scratch = scratch
-        self._copied: tuple[int, ...] | None = None
 
     def snapshot(self) -> Snapshot:
         """Commit the present state, unless that has been done, and point the ref to it.
@@ -69,18 +69,14 @@ class WorkingCopy:
         return commit, seconds
 
     def _refresh(self) -> None:
-        """Copy the user's index again when it has changed, with what it knows of unchanged files.
+        """Copy the user's index, with what it knows of unchanged files.
 
-        The copy keeps its time, by which git tells which files it must compare by content.
+        The copy of the last snapshot is not reused: in it, files that are ignored by now are
+        tracked. The copy keeps its time, by which git tells which files it must compare by content.
         """
-        theirs, ours = self._checkout.git_dir / "index", self._index
-        found = _signature(theirs)
-        if found == self._copied:
-            return
-        ours.unlink(missing_ok=True)
-        if found is not None:
-            shutil.copy2(theirs, ours)
-        self._copied = found
+        self._index.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            shutil.copy2(self._checkout.git_dir / "index", self._index)
 
     def _left_out(self) -> tuple[str, ...]:
         """Return the untracked files that are too large, and the repositories among the files."""
@@ -138,12 +134,3 @@ def require_no_namesake(checkout: Checkout) -> None:
                 f"the repository has a branch or tag {WORKING_COPY!r}, the name under which the "
                 "working copy is indexed; rename it",
             )
-
-
-def _signature(path: Path) -> tuple[int, ...] | None:
-    """Return what changes with every new version of a file; None if there is no file."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

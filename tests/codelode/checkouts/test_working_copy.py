@@ -209,3 +209,14 @@ def test_a_path_of_bytes_that_are_no_text_is_kept(work, copy):
     ).stdout
     assert b"caf\xe9.py" in listed.split(b"\0")
     assert Path(work.folder / name).exists()
+
+
+def test_a_file_that_is_ignored_later_leaves_the_next_snapshot(work, copy):
+    work.write({".env": "SECRET=1\n"})
+    copy.snapshot()
+    assert ".env" in files(work)
+    work.write({".gitignore": "*.log\n.env\n"})
+
+    copy.snapshot()
+
+    assert ".env" not in files(work)
