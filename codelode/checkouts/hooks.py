@@ -94,11 +94,12 @@ class Hooks:
         content, block = _content(path), self._block(name)
         if (found := self._found(content)) is not None:
             return content.replace(found, block)
-        if not content:
+        if not (content or path.is_symlink()):
             return _NEW + block
         _require_changeable(path)
         shebang = _SHELL.match(content)
         if shebang is None:
+            _require_unsaved(path.parent / SAVED / name)
             return _NEW + block + _CALL_SAVED
         return content[: shebang.end()] + block + content[shebang.end() :]
 
@@ -160,6 +161,16 @@ def _require_changeable(path: Path) -> None:
     else:
         return
     raise InvalidQuery("path", f"nothing was changed: the hook {path} {reason}")
+
+
+def _require_unsaved(saved: Path) -> None:
+    """Raise InvalidQuery if another hook is saved there, which must not be overwritten."""
+    if saved.exists():
+        raise InvalidQuery(
+            "path",
+            f"nothing was changed: {saved} holds an earlier hook, and another program has replaced "
+            "the one that calls it; put one of the two in place, and delete the saved one",
+        )
 
 
 def _replace(path: Path, content: bytes | None) -> None:

@@ -218,3 +218,23 @@ def share(home, folder):
 
 def _modes(folder):
     return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+def test_a_link_to_nothing_is_refused_and_stays(work, hooks):
+    hook = work.folder / ".git/hooks/post-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.symlink_to("/dev/null")
+    with pytest.raises(InvalidQuery, match=r"is a link to /dev/null"):
+        hooks.install()
+    assert hook.is_symlink()
+
+
+def test_a_saved_hook_is_not_overwritten_by_one_that_another_program_has_put_in_place(work, hooks):
+    folder = work.folder / ".git/hooks"
+    script(folder / "post-commit", "#!/usr/bin/env python3\nprint(1)\n")
+    hooks.install()
+    script(folder / "post-commit", "#!/usr/bin/env python3\nprint(2)\n")
+    before = contents(folder)
+    with pytest.raises(InvalidQuery, match=r"nothing was changed: .* holds an earlier hook"):
+        hooks.install()
+    assert contents(folder) == before
