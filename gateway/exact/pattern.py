@@ -21,7 +21,7 @@ from gateway.exact import needs
 
 #: Most characters of a pattern, and most instructions of its program. `\pL{15}` has 18,000.
 MAX_CHARS = 1_000
-MAX_INSTRUCTIONS = 20_000
+MAX_INSTRUCTIONS = 2_000
 
 #: Memory for a program and the states of its automaton, bytes: RE2's own default.
 MAX_BYTES = 8 << 20
