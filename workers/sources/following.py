@@ -245,8 +245,7 @@ class _Acting:
 
     def _register(self, known: Known, before: Known | None) -> None:
         """Register a repository as the one that it replaces was, and index what that indexes."""
-        name, former = RepositoryName(known.name), RepositoryName(before.name if before else "")
-        replaced = self._ledger.get(former) if former else None
+        name, replaced = RepositoryName(known.name), self._replaced(known, before)
         patterns = replaced.patterns if replaced else None
         register(
             self._ledger,
@@ -258,7 +257,17 @@ class _Acting:
             local_paths=self._local_paths,
         )
         self._ledger.set_label(name, replaced.label if replaced else self._rules.label)
-        self._index(name, former or name)
+        self._index(name, replaced.name if replaced else name)
+
+    def _replaced(self, known: Known, before: Known | None) -> Repository | None:
+        """Return the repository under its last name that is still registered.
+
+        A new name whose first run failed is not, and then the label and the patterns are those of
+        the name before.
+        """
+        names = (*((before.name,) if before else ()), *reversed(known.replaces))
+        found = (self._ledger.get(RepositoryName(name)) for name in names)
+        return next((one for one in found if one is not None), None)
 
     def _move(self, known: Known) -> None:
         found = self._ledger.get(RepositoryName(known.name))

@@ -87,7 +87,9 @@ def reconcile(
     for id in sorted(wanted.keys() - {one.id for one in known}, key=lambda id: wanted[id].name):
         comparing.add(wanted[id])
     taken = {step.known.name for step in comparing.steps if step.known}
-    leaving = [_leaving(one, by_id, rules, now) for one in gone if one.name not in taken]
+    gone = [one for one in gone if one.name not in taken]
+    comparing.steps += [_conflict(one, here) for one in gone if _is_foreign(one, here)]
+    leaving = [_leaving(one, by_id, rules, now) for one in gone if not _is_foreign(one, here)]
     steps, waiting = _guarded(leaving, known, is_complete=bool(listed), is_confirmed=is_confirmed)
     return _plan((*comparing.steps, *steps), waiting)
 
@@ -107,7 +109,9 @@ class _Comparing:
         now = replace(known, listed=listed.name, url=listed.url, missing_since=0.0)
         name = _name(listed)
         is_renamed = listed.name != known.listed and name != known.name
-        if is_renamed and self._is_free(name, listed):
+        if _is_foreign(known, self._here, listed.url):
+            self.steps.append(_conflict(known, self._here))
+        elif is_renamed and self._is_free(name, listed):
             renamed = replace(now, name=name, replaces=(*known.replaces, known.name))
             self._step(Action.RENAME, renamed, known, f"was {known.name}")
         elif known.name not in self._here.urls:
@@ -174,6 +178,18 @@ def _name(listed: Listed) -> RepositoryName:
 
 def _place(url: str) -> str:
     return url if is_local(url) else address(url)
+
+
+def _is_foreign(known: Known, here: Here, *urls: str) -> bool:
+    """Return whether the name belongs to a repository that somebody registered in its place."""
+    url = here.urls.get(RepositoryName(known.name))
+    return url is not None and _place(url) not in map(_place, (known.url, *urls))
+
+
+def _conflict(known: Known, here: Here) -> Step:
+    """Return the step that forgets a repository, and leaves the one of its name as it is."""
+    url = here.urls[RepositoryName(known.name)]
+    return Step(Change(Action.CONFLICT, known.name, f"this is the name of {url} now"), None)
 
 
 def _leaving(

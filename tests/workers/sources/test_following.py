@@ -199,6 +199,24 @@ def test_a_renamed_repository_keeps_its_label_patterns_and_refs_and_then_its_old
     assert len([run for run in world.ledger.recent(EVERYTHING) if run.repository == new]) == 2
 
 
+def test_a_renamed_repository_whose_first_run_fails_keeps_its_label_and_patterns(world, github):
+    world.run()
+    world.done()
+    old, new = RepositoryName("acme/open"), RepositoryName("acme/wide")
+    world.ledger.set_label(old, Label.PRIVATE)
+    world.ledger.set_patterns(old, exclude=["secrets/"])
+    github.repositories[13] = ("wide", "PUBLIC", [])
+    world.run()
+    (failed,) = (run for run in world.outbox.runs if run.repository == new)
+    world.ledger.end(failed.id, RunState.FAILED, "the token was refused", withdraws=True)
+    assert world.ledger.get(new) is None
+
+    world.run()
+    assert world.told() == {(Action.REGISTER, new)}
+    found = world.ledger.get(new)
+    assert (found.label, found.patterns.exclude) == (Label.PRIVATE, ("secrets/",))
+
+
 def test_a_deleted_repository_leaves_after_the_time_of_grace(world, github):
     world.run()
     del github.repositories[13]

@@ -244,3 +244,14 @@ def test_after_any_history_what_is_followed_is_what_the_host_lists(history):
                 urls[RepositoryName(present[row.id].name)].removesuffix(".git")
                 == f"{HOST}/{row.name}"
             )
+
+
+@pytest.mark.parametrize("rows", [[], [listed("1", "acme/app")], [listed("1", "acme/new")]])
+def test_a_repository_that_somebody_registered_under_a_followed_name_is_left_alone(rows):
+    present = Here({RepositoryName("acme/app"): "https://other.example/acme/app"})
+    rows = [*rows, listed("2", "acme/lib")]
+    plan = planned(rows, [known("1", "acme/app")], present, rules=RULES, now=NOW + 5_000)
+
+    assert (Action.CONFLICT, "acme/app") in told(plan)
+    assert {action for action, _ in told(plan)} <= {Action.CONFLICT, Action.REGISTER}
+    assert all("acme/app" not in (one.name, *one.replaces) for one in known_after(plan.steps))
