@@ -210,6 +210,11 @@ class Ranked(NamedTuple):
     names: tuple[str, ...]  # names of the parts: "rank.definition"
     parts: tuple[float, ...]  # their values
 
+    def raised(self, score: float, name: str) -> Ranked:
+        """Return the entry with this score, and the difference as a part of that name."""
+        parts = (*self.parts, score - self.score)
+        return self._replace(score=score, names=(*self.names, name), parts=parts)
+
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:

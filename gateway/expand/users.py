@@ -110,5 +110,4 @@ def _raised(ranking: Sequence[Ranked], using: Mapping[ChunkId, Chunk]) -> tuple[
 
 def _entry(ranking: Sequence[Ranked], at: int | None, chunk: Chunk, *, score: float) -> Ranked:
     known = Ranked(Candidate(chunk, 0.0, None), 0.0, (), ()) if at is None else ranking[at]
-    by = score - known.score
-    return known._replace(score=score, names=(*known.names, _PART), parts=(*known.parts, by))
+    return known.raised(score, _PART)

@@ -23,11 +23,6 @@ def by_frames(ranking: Sequence[Ranked], frames: Sequence[Frame]) -> tuple[Ranke
     first = sorted(found, key=lambda at: found[at])
     best = ranking[0].score
     return (
-        *(_raised(ranking[at], best + len(first) - n) for n, at in enumerate(first)),
+        *(ranking[at].raised(best + len(first) - n, "rank.frame") for n, at in enumerate(first)),
         *(entry for at, entry in enumerate(ranking) if at not in found),
     )
-
-
-def _raised(entry: Ranked, score: float) -> Ranked:
-    by = score - entry.score
-    return entry._replace(score=score, names=(*entry.names, "rank.frame"), parts=(*entry.parts, by))
