@@ -5,21 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
 import redis
 
 from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
-
-
-class Declaration(Protocol):
-    """Holds what a file says about a connection."""
-
-    @property
-    def name(self) -> str: ...
-
 
 D = TypeVar("D", bound=Any)
 O_ = TypeVar("O_", bound=Any)
