@@ -76,6 +76,7 @@ class Shape:
     embedder: str  # identity
     generation: int  # of the index
     explain: bool = False
+    facets: bool = False
 
 
 async def search(query: SearchQuery, backends: Backends) -> tuple[SearchState, tuple[Timing, ...]]:

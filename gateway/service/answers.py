@@ -73,10 +73,11 @@ class AnswerCache:
         generation: int,
         *,
         explain: bool,
+        facets: bool = False,
         compute: Callable[[], Awaitable[NewAnswer[SearchAnswer]]],
     ) -> SearchAnswer:
         """Return the cached answer, the cached answer to a similar query, or a new one."""
-        shape = self._shape(generation, explain=explain)
+        shape = replace(self._shape(generation, explain=explain), facets=facets)
         key = pipeline.cache_key(query, shape)
         stored = await self._stored_search(key)
         if stored is not None:

@@ -56,6 +56,7 @@ class SearchRequest:
     skip_cache: bool = False
     options: GivenOptions = field(default_factory=GivenOptions)
     page_token: str = ""
+    facets: bool = False  # count what filters would leave, for the web page
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from gateway.expand.links import Link
 from gateway.pipeline import Timing
 from gateway.service.coverage import Coverage
 from gateway.service.dependencies import Queue
+from gateway.service.facets import Facets
 from gateway.service.folders import FolderEntry
 from gateway.state import Entity, FileRelation, FoundFile, ImportLink, Passage, SearchState
 
@@ -132,6 +133,7 @@ class SearchAnswer:
     alternates: tuple[str, ...] = ()
     files: tuple[FoundFile, ...] = ()
     ranking: str = ""  # digest of the ranking that the page is a part of; internal
+    facets: Facets | None = None  # only where the request asks for them; internal
 
 
 @dataclass(frozen=True, slots=True)

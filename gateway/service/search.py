@@ -22,6 +22,7 @@ from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.coverage import MAX_REPOSITORIES, Coverage
 from gateway.service.dependencies import Dependencies, reads_index, start_in_thread
+from gateway.service.facets import facets
 from gateway.service.hints import filter_hints
 from gateway.service.requests import SearchRequest, SimilarRequest
 from gateway.service.results import (
@@ -60,7 +61,11 @@ async def search(
         answer = search_answer(state, timings, explain=request.explain)
         missing = await _missing(dependencies, principal, answer, query)
         hints = () if missing else await filter_hints(state, backends)
-        answer = replace(_paged(answer, state), notices=(*answer.notices, *missing, *hints))
+        answer = replace(
+            _paged(answer, state),
+            notices=(*answer.notices, *missing, *hints),
+            facets=facets(state) if request.facets else None,
+        )
         return NewAnswer(answer, not missing and not state.notices)
 
     if generation is None:
@@ -68,7 +73,11 @@ async def search(
     else:
         cache = _cache(dependencies, backends)
         answer = await cache.search(
-            query, await generation, explain=request.explain, compute=compute
+            query,
+            await generation,
+            explain=request.explain,
+            facets=request.facets,
+            compute=compute,
         )
     if before and answer.ranking != before:
         answer = replace(answer, notices=(*answer.notices, CHANGED))

@@ -17,7 +17,7 @@ from gateway.api.web import assets
 from gateway.api.web.headers import POLICY
 from gateway.api.web.links import code_url
 from gateway.api.web.pages import PART
-from gateway.api.web.parameters import SearchParameters
+from gateway.api.web.parameters import TOP_K, SearchParameters
 from tests.http_gateways import RIGHT, serving
 from tests.worlds import World
 
@@ -96,7 +96,26 @@ async def test_long_hits_are_cut_to_the_lines_that_match_and_say_so(two):
     assert re.search(r"\d+ lines below", page.text)
 
 
-async def test_chips_narrow_and_exclude_with_the_counts_of_the_hits(two):
+async def test_the_counts_of_chips_are_of_the_hits_on_all_pages(tmp_path):
+    world = World(Settings(data=tmp_path))
+    for name, count in (("acme/app", TOP_K + 5), ("acme/web", 7)):
+        files = {f"{name[5:]}/{n}.py": f"def session_{n}_{name[5:]}(): ...\n" for n in range(count)}
+        world.index(name, files)
+    async with serving(tmp_path, dependencies=world.dependencies) as (client, _):
+        page = await client.get("/search?q=session")
+
+    assert f"{TOP_K} hits" in page.text
+    assert f"counts are of the {TOP_K + 12} hits on all pages" in page.text
+    shown = re.findall(r'class="chip" href="[^"]*">(\S+) <span class="count">(\d+)<', page.text)
+    assert shown == [
+        ("acme/app", str(TOP_K + 5)),
+        ("acme/web", "7"),
+        ("app/**", str(TOP_K + 5)),
+        ("web/**", "7"),
+    ]
+
+
+async def test_chips_narrow_and_exclude(two):
     page = await two.get("/search?q=sessions")
     offered = links(page)
 

@@ -22,7 +22,7 @@ from gateway.service.results import SearchAnswer
 
 #: The fields that the gateway and the workers use among themselves.
 INTERNAL: Mapping[type, frozenset[str]] = {
-    SearchAnswer: frozenset({"ranking"}),
+    SearchAnswer: frozenset({"ranking", "facets"}),
     Coverage: frozenset({"url", "is_complete", "committed_at"}),
     Run: frozenset({"resolved", "reprocess"}),
 }

@@ -132,10 +132,15 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 def _drop_unused(document: dict[str, Any]) -> None:
     """Remove the schemas that only internal fields have."""
-    written = json.dumps(document)
     schemas = document["components"]["schemas"]
-    for name in [name for name in schemas if f'/schemas/{name}"' not in written]:
-        del schemas[name]
+    while unused := _unused(document):
+        for name in unused:
+            del schemas[name]
+
+
+def _unused(document: dict[str, Any]) -> list[str]:
+    written = json.dumps(document)
+    return [one for one in document["components"]["schemas"] if f'/schemas/{one}"' not in written]
 
 
 def _strip(schema: dict[str, Any], names: Collection[str]) -> None:

@@ -46,6 +46,7 @@ class SearchParameters(Query):
             options=GivenOptions(values={"rank.collapse_copies": False} if self.copies else {}),
             explain=self.why,
             page_token=self.page,
+            facets=True,
         )
 
     def url(self, **changes: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,12 +19,13 @@ MAX_LINE_CHARS = 400
 #: Values of a filter that are offered.
 MAX_OFFERED = 8
 
-#: The filters that are offered with the number of hits, and the parameter that excludes a value.
+#: The filters that are offered with counts: parameter, title, field of the facet, and the parameter
+#: that excludes a value.
 FACETS = (
     ("repo", "Repository", "repository", "not_repo"),
     ("language", "Language", "language", "not_language"),
     ("kind", "Kind", "kind", ""),
-    ("path", "Folder", "", "not_path"),
+    ("path", "Folder", "folder", "not_path"),
 )
 
 #: The suggestion that a notice ends with.
@@ -97,7 +97,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """The values of one filter that the hits have."""
+    """The values of one filter that the candidates have."""
 
     title: str
     chips: tuple[Chip, ...]
@@ -124,11 +124,11 @@ def groups(answer: SearchAnswer, asked: SearchParameters) -> tuple[Group, ...]:
 
 
 def facets(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Facet]:
-    """Yield the filters that would divide the hits further."""
+    """Yield the filters that would divide the candidates further."""
+    counts = {one.field: one.counts for one in answer.facets.fields} if answer.facets else {}
     for name, title, field, excluding in FACETS:
-        counts = Counter(value for hit in answer.hits for value in _values(hit, field))
         held = getattr(asked, name)
-        offered = [(value, count) for value, count in counts.most_common() if value not in held]
+        offered = [pair for pair in counts.get(field, ()) if pair[0] not in held]
         if len(offered) < 2:
             continue
         chips = (
@@ -141,14 +141,6 @@ def facets(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Facet]:
             for value, count in offered
         )
         yield Facet(title, tuple(islice(chips, MAX_OFFERED)))
-
-
-def _values(hit: Hit, field: str) -> Iterable[str]:
-    """Return what the hit has of a filter; of repositories, also those of its copies."""
-    if field == "repository":
-        return (hit.repository, *(copy.repository for copy in hit.copies))
-    value = str(getattr(hit, field)) if field else _folder(hit.path)
-    return (value,) if value else ()
 
 
 def active(asked: SearchParameters) -> Iterator[Chip]:
@@ -232,9 +224,3 @@ def _parts(text: str, wanted: frozenset[str]) -> Iterable[tuple[str, bool]]:
     rest = shown[done:] + ("…" if len(text.rstrip()) > MAX_LINE_CHARS else "")
     if rest:
         yield rest, False
-
-
-def _folder(path: str) -> str:
-    """Return a glob of the top folder of a path; empty for a file that is in none."""
-    folder, slash, _ = path.partition("/")
-    return f"{folder}/**" if slash else ""
