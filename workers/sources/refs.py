@@ -35,12 +35,15 @@ class RefRules:
 
 
 def chosen(refs: Sequence[str], rules: RepositoryRules) -> Chosen:
-    """Return what the rules choose. `refs`: full names of branches and tags, newest first."""
+    """Return what the rules choose. `refs`: full names of branches and tags, newest first.
+
+    A tag that has the name of a branch is never chosen or superseded: the name means the branch.
+    """
     branches = [*_named(refs, _HEADS, rules)][:MAX_REFS]
-    tags = [*_named(refs, _TAGS, rules)]
+    heads = {ref.removeprefix(_HEADS) for ref in refs if ref.startswith(_HEADS)}
+    tags = [ref for ref in _named(refs, _TAGS, rules) if ref not in heads]
     wanted = (*branches, *tags[: rules.newest_tags])
-    superseded = (ref for ref in tags[rules.newest_tags :] if ref not in wanted)
-    return Chosen(wanted, tuple(superseded))
+    return Chosen(wanted, tuple(tags[rules.newest_tags :]))
 
 
 def _named(refs: Sequence[str], prefix: str, rules: RepositoryRules) -> Iterator[RefName]:

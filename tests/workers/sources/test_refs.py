@@ -9,7 +9,7 @@ from workers.sources.refs import RefRules, chosen
 
 LISTED = (
     *("refs/tags/v3", "refs/heads/main", "refs/heads/release/2", "refs/tags/v2"),
-    *("refs/tags/nightly", "refs/heads/release/1", "refs/tags/v1", "refs/heads/v1"),
+    *("refs/tags/nightly", "refs/heads/release/1", "refs/tags/v1", "refs/heads/v1", "refs/tags/v0"),
 )
 
 
@@ -18,13 +18,22 @@ def test_branches_and_the_newest_tags_are_chosen_by_globs():
     found = chosen(LISTED, rules)
 
     assert found.wanted == ("main", "release/2", "release/1", "v3", "v2")
-    assert found.superseded == ("v1",)
+    assert found.superseded == ("v0",)
 
 
 def test_a_branch_with_the_name_of_a_superseded_tag_stays():
     found = chosen(LISTED, RepositoryRules(branches=("*",), tags=("v*",), newest_tags=1))
 
-    assert ("v1" in found.wanted, found.superseded) == (True, ("v2",))
+    assert ("v1" in found.wanted, found.superseded) == (True, ("v2", "v0"))
+
+
+def test_a_tag_with_the_name_of_a_branch_that_no_rule_names_is_neither_taken_nor_superseded():
+    """Its name means the branch, which somebody may have indexed."""
+    found = chosen(LISTED, RepositoryRules(tags=("v*",), newest_tags=1))
+    assert (found.wanted, found.superseded) == (("v3",), ("v2", "v0"))
+
+    found = chosen(LISTED, RepositoryRules(tags=("v*",), newest_tags=3))
+    assert (found.wanted, found.superseded) == (("v3", "v2", "v0"), ())
 
 
 def test_the_branches_are_bounded():
