@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 #: Longest time after a failed attempt until the next one, seconds.
 RETRY_S = 300
@@ -61,6 +62,13 @@ class Change:
     reason: str = ""
 
 
+class Former(NamedTuple):
+    """A name that a renamed repository had here, and its URL then."""
+
+    name: str
+    url: str  # empty: stored by a version that did not keep it
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """A repository that is followed: which one it is at the host, and which one here."""
@@ -72,7 +80,7 @@ class Known:
     pushed: str = ""  # as the host said when it was last indexed because of that
     run_at: float = 0.0  # when runs of it were last started
     missing_since: float = 0.0  # 0: the host lists it
-    replaces: tuple[str, ...] = ()  # former names, whose index leaves when this one is done
+    replaces: tuple[Former, ...] = ()  # their index leaves when this one is done
 
 
 def packed(known: Iterable[Known]) -> bytes:
@@ -84,7 +92,11 @@ def packed(known: Iterable[Known]) -> bytes:
 def unpacked(stored: bytes) -> tuple[Known, ...]:
     """Return what `packed` made into bytes."""
     rows = json.loads(zlib.decompress(stored))
-    return tuple(Known(**{**row, "replaces": tuple(row["replaces"])}) for row in rows)
+    return tuple(Known(**{**row, "replaces": tuple(map(_former, row["replaces"]))}) for row in rows)
+
+
+def _former(stored: str | list[str]) -> Former:
+    return Former(stored, "") if isinstance(stored, str) else Former(*stored)
 
 
 @dataclass(frozen=True, slots=True)

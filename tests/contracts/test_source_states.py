@@ -5,7 +5,9 @@ What it shares with PermissionStates is tested there: one owner at a time, and w
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import zlib
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -14,16 +16,19 @@ from codelode.backends.redis.sources import RedisSourceStates
 from codelode.repository_sources import (
     Action,
     Change,
+    Former,
     Known,
     Mode,
     SourceDeclaration,
     SourceOutcome,
     SourceState,
     packed,
+    unpacked,
 )
 
 DECLARED = SourceDeclaration("work", "gitea", "git.example/", 300, "rules")
-KNOWN = (Known("1", "acme/app", "app", "https://git.example/acme/app", "t", 1.5, 0.0, ("old",)),)
+OLD = (Former("old", "https://git.example/acme/old"),)
+KNOWN = (Known("1", "acme/app", "app", "https://git.example/acme/app", "t", 1.5, 0.0, OLD),)
 CHANGES = (Change(Action.RENAME, "app", "was old"),)
 OUTCOME = SourceOutcome(100.5, 101.5, changes=CHANGES, repositories=1, rules="rules")
 
@@ -56,6 +61,12 @@ def test_an_outcome_and_repositories_come_back_as_they_were_stored(states):
     assert states.known("work") == KNOWN
     finish(states, replace(OUTCOME, error="host is down"), None)
     assert states.known("work") == KNOWN
+
+
+def test_former_names_that_were_stored_without_their_url_are_known():
+    stored = zlib.compress(json.dumps([{**asdict(KNOWN[0]), "replaces": ["old"]}]).encode())
+
+    assert unpacked(stored) == (replace(KNOWN[0], replaces=(Former("old", ""),)),)
 
 
 def test_a_connection_that_moved_is_another_one(states):

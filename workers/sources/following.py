@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 from uuid import uuid4
@@ -21,7 +21,7 @@ import structlog
 from codelode.access import EVERYTHING
 from codelode.errors import CodelodeError, InvalidQuery
 from codelode.ledger import Ledger
-from codelode.model import DEFAULT_REF, Repository, RepositoryName, Run, RunState
+from codelode.model import DEFAULT_REF, Repository, RepositoryName, Run, RunKind, RunState
 from codelode.ports import SourceStates
 from codelode.registration import register
 from codelode.repository_rules import Listed, RepositoryRules
@@ -43,7 +43,15 @@ from workers.sources.declared import SourcesFile
 from workers.sources.http import Host
 from workers.sources.pages import Pages
 from workers.sources.reading import HOLD_S, asked, while_held
-from workers.sources.reconcile import Here, Plan, Step, changes, known_after, reconcile
+from workers.sources.reconcile import (
+    Here,
+    Plan,
+    Step,
+    changes,
+    is_replaced,
+    known_after,
+    reconcile,
+)
 
 log = structlog.get_logger("workers")
 
@@ -124,9 +132,26 @@ class SourceSync:
 
     def _settle(self, state: SourceState, owner: str, outbox: Outbox) -> None:
         known = self._states.known(state.declared.name)
-        settled = _Acting(self._ledger, outbox, RepositoryRules()).settled(known)
+        acting = _Acting(self._ledger, outbox, RepositoryRules())
+        settled = acting.settled(known, except_for=self._asked_since(known))
         if settled != known:
             self._finish(state, owner, state.outcome, settled)
+
+    def _asked_since(self, known: Sequence[Known]) -> Collection[str]:
+        """Return former names of which somebody started a run after the repository was renamed.
+
+        Another one may have the name at the host now, which the next listing says.
+        """
+        first, last = dict[str, int](), dict[str, int]()
+        for number, run in enumerate(self._ledger.recent(EVERYTHING, limit=RUNS_LOOKED_AT)):
+            first.setdefault(run.repository, number)  # the newest run
+            last[run.repository] = number
+        return {
+            former.name
+            for one in known
+            for former in one.replaces
+            if first.get(former.name, RUNS_LOOKED_AT) < last.get(one.name, 0)
+        }
 
     def _finish(
         self,
@@ -154,7 +179,11 @@ class SourceSync:
         )
 
     async def _work(
-        self, connection: Connection, state: SourceState, counted: list[Host], outbox: Outbox
+        self,
+        connection: Connection,
+        state: SourceState,
+        counted: list[Host],
+        outbox: Outbox,
     ) -> tuple[SourceOutcome, Sequence[Known] | None]:
         started = self._now()
         listed = await self._listed(connection, counted)
@@ -162,7 +191,8 @@ class SourceSync:
         outcome = replace(state.outcome, error="", waiting=planned.waiting, listed=len(listed))
         if state.mode is Mode.PLAN:
             return replace(outcome, planned_at=started, changes=_shown(planned.steps)), None
-        steps, known = await asyncio.to_thread(self._acted, connection, planned, outbox)
+        acted = await asyncio.to_thread(self._acted, connection, planned, outbox)
+        steps, known = acted
         done = replace(outcome, attempted_at=started, synced_at=started, changes=_shown(steps))
         return replace(done, rules=connection.rules_digest), known
 
@@ -207,11 +237,13 @@ class SourceSync:
     def _here(self, name: str) -> Here:
         others = [one.declared.name for one in self._states.states() if one.declared.name != name]
         of_others = {known.name for other in others for known in self._states.known(other)}
-        last: dict[str, RunState] = {}
+        last: dict[str, Run] = {}
         for run in self._ledger.recent(EVERYTHING, limit=RUNS_LOOKED_AT):
-            last.setdefault(run.repository, run.state)
-        failed = {repository for repository, state in last.items() if state is RunState.FAILED}
-        return Here(self._ledger.urls(), of_others, failed)
+            last.setdefault(run.repository, run)
+        failed = {name for name, run in last.items() if run.state is RunState.FAILED}
+        on_trial = {name for name, run in last.items() if _is_on_trial(run)}
+        urls = {name: url for name, url in self._ledger.urls().items() if name not in on_trial}
+        return Here(urls, of_others, failed)
 
 
 class _Acting:
@@ -265,7 +297,8 @@ class _Acting:
         A new name whose first run failed is not, and then the label and the patterns are those of
         the name before.
         """
-        names = (*((before.name,) if before else ()), *reversed(known.replaces))
+        former = (one.name for one in reversed(known.replaces))
+        names = (*((before.name,) if before else ()), *former)
         found = (self._ledger.get(RepositoryName(name)) for name in names)
         return next((one for one in found if one is not None), None)
 
@@ -285,22 +318,33 @@ class _Acting:
             if run.state is RunState.PULLING:
                 self._outbox.pull(run, is_late=True)
 
-    def settled(self, known: Sequence[Known]) -> tuple[Known, ...]:
+    def settled(
+        self, known: Sequence[Known], *, except_for: Collection[str] = ()
+    ) -> tuple[Known, ...]:
         """Remove former names of repositories that are indexed under their new ones."""
-        return tuple(self._settled(one) if one.replaces else one for one in known)
+        return tuple(self._settled(one, except_for) if one.replaces else one for one in known)
 
-    def _settled(self, known: Known) -> Known:
+    def _settled(self, known: Known, except_for: Collection[str]) -> Known:
         indexed = [one for one in self._ledger.refs(RepositoryName(known.name)) if one.indexed]
         if not indexed:
             return known
-        for name in known.replaces:
-            self._remove(RepositoryName(name))
-        return replace(known, replaces=())
+        left = tuple(one for one in known.replaces if one.name in except_for)
+        for former in known.replaces:
+            name = RepositoryName(former.name)
+            found = self._ledger.get(name)
+            if former not in left and (found is None or is_replaced(former, found.url)):
+                self._remove(name)  # else somebody registered another repository in its place
+        return replace(known, replaces=left)
 
     def _remove(self, name: RepositoryName) -> None:
         """Unregister a repository now; its index leaves later."""
         self._ledger.unregister(name)
         self._outbox.forget(name)
+
+
+def _is_on_trial(run: Run) -> bool:
+    """Return whether a repository is registered until its plan is made; `run` is its last one."""
+    return run.kind is RunKind.TRIAL and not run.state.is_over
 
 
 def _shown(steps: Sequence[Step]) -> tuple[Change, ...]:

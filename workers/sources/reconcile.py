@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from codelode.errors import InvalidQuery
 from codelode.host_permissions import address
 from codelode.model import RepositoryName
 from codelode.repository_rules import Listed, RepositoryRules
-from codelode.repository_sources import Action, Change, Known
+from codelode.repository_sources import Action, Change, Former, Known
 
 #: So many repositories may leave at once without a confirmation, and otherwise up to this share.
 FEW = 3
@@ -29,7 +30,10 @@ REFRESH_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Holds what is registered here. `urls` has every repository; the others are names in it."""
+    """Holds what is registered here. `urls` has every repository; the others are names in it.
+
+    What is only registered until a plan of it is made is not in `urls`.
+    """
 
     urls: Mapping[RepositoryName, str]
     of_others: Collection[str] = ()  # names that other connections follow
@@ -99,7 +103,9 @@ class _Comparing:
 
     def __init__(self, here: Here, rules: RepositoryRules, now: float) -> None:
         self._here, self._now = here, now
-        self._by_place = {_place(url): name for name, url in here.urls.items()}
+        self._by_place: dict[str, list[RepositoryName]] = defaultdict(list)
+        for found in sorted(here.urls):
+            self._by_place[_place(here.urls[found])].append(found)
         self._taken: set[str] = set()
         self.leaving: Mapping[str, str] = {}
         self.steps: list[Step] = []
@@ -112,7 +118,9 @@ class _Comparing:
         if _is_foreign(known, self._here, listed.url):
             self.steps.append(_conflict(known, self._here))
         elif is_renamed and self._is_free(name, listed):
-            renamed = replace(now, name=name, replaces=(*known.replaces, known.name))
+            renamed = replace(
+                now, name=name, replaces=(*known.replaces, Former(known.name, known.url))
+            )
             self._step(Action.RENAME, renamed, known, f"was {known.name}")
         elif known.name not in self._here.urls:
             self._step(Action.REGISTER, now, known, "it is not registered any more")
@@ -125,7 +133,7 @@ class _Comparing:
 
     def add(self, listed: Listed) -> None:
         """Add the step for a repository that is new."""
-        name = self._by_place.get(_place(listed.url)) or _name(listed)
+        name = self._registered_as(listed) or _name(listed)
         new = Known(listed.id, listed.name, name, listed.url, listed.pushed)
         if not name:
             reason = "no name can be made of this one; exclude it"
@@ -141,6 +149,11 @@ class _Comparing:
         else:
             reason = f"this is the name of {self._here.urls[name]}; remove it, or exclude this one"
         self.steps.append(Step(Change(Action.CONFLICT, listed.name, reason), None))
+
+    def _registered_as(self, listed: Listed) -> RepositoryName | None:
+        """Return the name of the repository here, of several the one that it would get now."""
+        names = self._by_place.get(_place(listed.url), [])
+        return min(names, key=lambda name: name != _name(listed), default=None)
 
     def _is_free(self, name: str, listed: Listed) -> bool:
         if not name or name in self._taken or name in self._here.of_others:
@@ -178,6 +191,11 @@ def _name(listed: Listed) -> RepositoryName:
 
 def _place(url: str) -> str:
     return url if is_local(url) else address(url)
+
+
+def is_replaced(former: Former, url: str) -> bool:
+    """Return whether a URL that is registered under a former name is still that of then."""
+    return not former.url or _place(url) == _place(former.url)
 
 
 def _is_foreign(known: Known, here: Here, *urls: str) -> bool:
@@ -237,5 +255,5 @@ def _plan(steps: Sequence[Step], waiting: str) -> Plan:
 def _without(step: Step, names: Collection[str]) -> Step:
     if step.known is None or not step.known.replaces:
         return step
-    left = tuple(name for name in step.known.replaces if name not in names)
+    left = tuple(one for one in step.known.replaces if one.name not in names)
     return replace(step, known=replace(step.known, replaces=left))

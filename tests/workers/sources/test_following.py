@@ -13,7 +13,15 @@ from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.sources import MemorySourceStates
 from codelode.errors import Unavailable
 from codelode.ledger import FileManifest
-from codelode.model import DEFAULT_REF, RefName, RepositoryName, Revision, RunState
+from codelode.model import (
+    DEFAULT_REF,
+    RefName,
+    Repository,
+    RepositoryName,
+    Revision,
+    RunKind,
+    RunState,
+)
 from codelode.repository_sources import Action, Mode
 from tests.hosts import TOKEN, Azure, Bitbucket, BitbucketServer, CodeHost, GitHub, GitLab
 from workers.sources import bitbucket, http
@@ -215,6 +223,67 @@ def test_a_renamed_repository_whose_first_run_fails_keeps_its_label_and_patterns
     assert world.told() == {(Action.REGISTER, new)}
     found = world.ledger.get(new)
     assert (found.label, found.patterns.exclude) == (Label.PRIVATE, ("secrets/",))
+
+
+@pytest.fixture
+def renamed(world, github):
+    """A world in which acme/open was renamed to acme/wide, which is not indexed yet."""
+    world.run()
+    world.done()
+    github.repositories[13] = ("wide", "PUBLIC", [])
+    world.run()
+    return world
+
+
+def test_another_repository_that_was_registered_under_a_former_name_stays(renamed):
+    old = RepositoryName("acme/open")
+    renamed.ledger.unregister(old)
+    renamed.ledger.register(Repository(old, "https://elsewhere.example/open.git"))
+    renamed.done()
+    renamed.sync.run("work", renamed.outbox)
+
+    assert renamed.ledger.get(old) is not None
+    assert renamed.outbox.forgotten == []
+    assert renamed.sync.due() == ()
+
+
+def test_a_former_name_of_which_somebody_started_a_run_is_left_to_the_next_listing(renamed, github):
+    """Somebody may have made a new repository of that name at the host, and indexed it."""
+    old = RepositoryName("acme/open")
+    renamed.outbox.runs.append(renamed.ledger.create(old, DEFAULT_REF))
+    renamed.done()
+    renamed.sync.run("work", renamed.outbox)
+    assert renamed.ledger.get(old) is not None
+
+    github.repositories[15] = ("open", "PUBLIC", [])
+    renamed.run(after=0, mode=Mode.SYNC)
+    assert renamed.told() == {(Action.ADOPT, old)}
+    renamed.done()
+    assert (renamed.ledger.get(old) is not None, renamed.outbox.forgotten) == (True, [])
+    assert renamed.sync.due() == ()
+
+
+def test_a_former_name_that_nothing_has_at_the_host_leaves_with_the_next_listing(renamed):
+    old = RepositoryName("acme/open")
+    renamed.outbox.runs.append(renamed.ledger.create(old, DEFAULT_REF))
+    renamed.done()
+    renamed.run(after=0, mode=Mode.SYNC)
+
+    assert (renamed.ledger.get(old), renamed.outbox.forgotten) == (None, [old])
+
+
+def test_a_repository_that_is_registered_for_a_plan_is_no_name_of_one_that_is_listed(world, github):
+    trial, hand = RepositoryName("trial"), RepositoryName("by-hand")
+    for name, place in ((trial, "open"), (hand, "tools")):
+        world.ledger.register(Repository(name, f"{github.url}/acme/{place}.git"))
+    run = world.ledger.create(trial, DEFAULT_REF, kind=RunKind.TRIAL)
+    world.ledger.create(hand, DEFAULT_REF)
+
+    world.run()
+    told = world.told()
+    assert {(Action.REGISTER, "acme/open"), (Action.ADOPT, hand)} <= told
+    world.ledger.end(run.id, RunState.CANCELLED)
+    assert trial not in world.ledger.names()
 
 
 def test_a_deleted_repository_leaves_after_the_time_of_grace(world, github):

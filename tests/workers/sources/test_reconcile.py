@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from codelode.model import RepositoryName
 from codelode.repository_rules import HostVisibility, Listed, RepositoryRules
-from codelode.repository_sources import Action, Known
+from codelode.repository_sources import Action, Former, Known
 from workers.sources.reconcile import REFRESH_S, Here, changes, known_after, reconcile
 
 NOW = 10_000_000.0
@@ -53,12 +53,22 @@ def test_a_repository_that_was_registered_by_hand_keeps_its_name():
     assert told(again) == []
 
 
+def test_of_several_names_of_a_repository_the_one_that_it_has_at_the_host_is_followed():
+    present = Here(
+        {RepositoryName(name): f"{HOST}/acme/app.git" for name in ("a-copy", "acme/app", "z-copy")}
+    )
+    assert told(planned([listed("1", "acme/app")], [], present)) == [(Action.ADOPT, "acme/app")]
+
+    present = Here({name: url for name, url in present.urls.items() if name != "acme/app"})
+    assert told(planned([listed("1", "acme/app")], [], present)) == [(Action.ADOPT, "a-copy")]
+
+
 def test_a_renamed_repository_is_registered_anew_and_replaces_its_former_name():
     plan = planned([listed("1", "acme/new")], [known("1", "acme/old")], here("acme/old"))
 
     assert told(plan) == [(Action.RENAME, "acme/new")]
     (one,) = known_after(plan.steps)
-    assert (one.name, one.replaces) == ("acme/new", ("acme/old",))
+    assert (one.name, one.replaces) == ("acme/new", (Former("acme/old", f"{HOST}/acme/old.git"),))
 
 
 def test_two_repositories_that_swap_their_names_replace_nothing():
