@@ -655,6 +655,15 @@ class SourceStates(Protocol):
     def known(self, name: str) -> tuple[Known, ...]:
         """Return the repositories that are followed for a connection."""
 
+    def entrust(self, name: str, owner: str, urls: Mapping[str, str]) -> None:
+        """Replace what git may read with the token of a connection: the URL for each name here.
+
+        Has no effect if the owner does not hold the connection.
+        """
+
+    def entrusted(self, name: str, repository: str) -> str:
+        """Return the URL at which git may read a repository with the token; empty: none."""
+
     def want(self, name: str, mode: Mode) -> None:
         """Have a declared connection listed soon, also if that goes on now.
 

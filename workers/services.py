@@ -28,6 +28,7 @@ from codelode.ports import (
     Embedder,
     PackageIndex,
     ReferenceIndex,
+    SourceStates,
     StageOutputs,
     SymbolTable,
 )
@@ -254,7 +255,7 @@ class Services:
             local_paths=found.local_paths,
             max_refs=found.max_refs,
             git_memory_bytes=found.git_memory_mb << 20,
-            credentials=GitCredentials(found.sources),
+            credentials=GitCredentials(found.sources, self.source_states.entrusted),
         )
 
     @cached_property
@@ -281,12 +282,16 @@ class Services:
         return PermissionSync(self.settings.sources, registry.permission_states(self.settings))
 
     @cached_property
+    def source_states(self) -> SourceStates:
+        return registry.source_states(self.settings)
+
+    @cached_property
     def source_sync(self) -> SourceSync:
         from workers.sources.following import SourceSync  # imported here for the same reason
 
         return SourceSync(
             self.settings.sources,
-            registry.source_states(self.settings),
+            self.source_states,
             self.ledger,
             local_paths=self.settings.local_paths,
         )

@@ -69,6 +69,22 @@ def test_former_names_that_were_stored_without_their_url_are_known():
     assert unpacked(stored) == (replace(KNOWN[0], replaces=(Former("old", ""),)),)
 
 
+def test_what_git_may_read_is_replaced_by_the_owner_alone_and_leaves_with_its_connection(states):
+    states.declare([DECLARED])
+    url = "https://git.example/acme/app"
+    states.entrust("work", "nobody", {"app": url})
+    assert states.entrusted("work", "app") == ""
+    assert states.hold("work", "me", for_s=60)
+    states.entrust("work", "me", {"app": url, "lib": url})
+    assert (states.entrusted("work", "app"), states.entrusted("work", "more")) == (url, "")
+    assert states.entrusted("other", "app") == ""
+    states.entrust("work", "me", {"lib": url})
+    assert (states.entrusted("work", "app"), states.entrusted("work", "lib")) == ("", url)
+
+    states.declare([replace(DECLARED, prefix="git.example/other/")])
+    assert states.entrusted("work", "lib") == ""
+
+
 def test_a_connection_that_moved_is_another_one(states):
     states.declare([DECLARED])
     finish(states)

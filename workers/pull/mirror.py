@@ -52,7 +52,7 @@ _BRANCHES_NAMED = 10
 _transfers = Slots(8)
 
 
-def _no_credentials(_: str) -> None:
+def _no_credentials(_: Repository) -> None:
     """Return no address and header; a function, because a lambda could not go to a process."""
 
 
@@ -65,8 +65,8 @@ class Mirrors:
     local_paths: str = ""  # the setting: which local repositories may be read
     max_refs: int = 200_000
     git_memory_bytes: int = git.MEMORY_BYTES  # of a git process that transfers objects
-    #: Returns the address and the header with which git may read a URL; None: without any.
-    credentials: Callable[[str], tuple[str, str] | None] = _no_credentials
+    #: Returns the address and the header with which git may read a repository; None: without any.
+    credentials: Callable[[Repository], tuple[str, str] | None] = _no_credentials
 
     def git_dir(self, name: RepositoryName) -> Path:
         """Return the folder of the repository's mirror, whether it exists or not."""
@@ -94,7 +94,7 @@ class Mirrors:
         it exceeds a limit; Unavailable if a retry may help; Abandoned soon after `is_wanted`
         returns false. The messages do not name the repository, because the failed run does.
         """
-        source = self._source(repository.url)
+        source = self._source(repository)
         mirror = self.git_dir(repository.name)
         with mirrors.locked(mirror, timeout_s=self.timeout_s) as lock:
             call = partial(
@@ -111,16 +111,16 @@ class Mirrors:
             with _transfers.taken(is_wanted):
                 make = _update if mirror.is_dir() else _clone
                 make(mirror, source, wanted, call)
-            self._require_unchanged(repository.url, mirror)
+            self._require_unchanged(repository, mirror)
             return RefName(wanted.checked_out.removeprefix(HEADS))
 
-    def _require_unchanged(self, url: str, mirror: Path) -> None:
+    def _require_unchanged(self, repository: Repository, mirror: Path) -> None:
         """Delete the mirror if its source is no longer allowed: a link in it may have changed.
 
         The mirror may then hold content that the link led to while git was reading.
         """
         try:
-            self._source(url)
+            self._source(repository)
         except InvalidQuery:
             shutil.rmtree(mirror)
             raise
@@ -179,11 +179,12 @@ class Mirrors:
                 mirror.rename(doomed)
                 shutil.rmtree(doomed)
 
-    def _source(self, url: str) -> Source:
-        url = check_url(url, local_paths=self.local_paths)
+    def _source(self, repository: Repository) -> Source:
+        url = check_url(repository.url, local_paths=self.local_paths)
         if is_local(url):
             return Source(url, git.environment(protocols="file", trusted="*"), self._readable())
-        protocols, given = "http" if url.startswith("http:") else "https:ssh", self.credentials(url)
+        protocols = "http" if url.startswith("http:") else "https:ssh"
+        given = self.credentials(repository)
         header = git.Header(*given) if given else None
         return Source(url, git.environment(protocols=protocols, header=header))
 

@@ -122,7 +122,7 @@ class SourceSync:
         counted: list[Host] = []
         started = self._now()
         try:
-            working = self._work(connection, state, counted, outbox)
+            working = self._work(connection, state, counted, owner, outbox)
             outcome, known = await while_held(self._states, connection.name, owner, working)
         except CodelodeError as exc:
             outcome, known = replace(state.outcome, attempted_at=started, error=str(exc)), None
@@ -161,6 +161,7 @@ class SourceSync:
         known: Sequence[Known] | None,
     ) -> None:
         if known is not None:
+            self._entrust(state.declared.name, owner, known)
             replaced = sum(len(one.replaces) for one in known)
             outcome = replace(outcome, repositories=len(known), replaced=replaced)
         content = None if known is None else packed(known)
@@ -183,6 +184,7 @@ class SourceSync:
         connection: Connection,
         state: SourceState,
         counted: list[Host],
+        owner: str,
         outbox: Outbox,
     ) -> tuple[SourceOutcome, Sequence[Known] | None]:
         started = self._now()
@@ -191,7 +193,7 @@ class SourceSync:
         outcome = replace(state.outcome, error="", waiting=planned.waiting, listed=len(listed))
         if state.mode is Mode.PLAN:
             return replace(outcome, planned_at=started, changes=_shown(planned.steps)), None
-        acted = await asyncio.to_thread(self._acted, connection, planned, outbox)
+        acted = await asyncio.to_thread(self._acted, connection, planned, owner, outbox)
         steps, known = acted
         done = replace(outcome, attempted_at=started, synced_at=started, changes=_shown(steps))
         return replace(done, rules=connection.rules_digest), known
@@ -225,14 +227,20 @@ class SourceSync:
         )
 
     def _acted(
-        self, connection: Connection, planned: Plan, outbox: Outbox
+        self, connection: Connection, planned: Plan, owner: str, outbox: Outbox
     ) -> tuple[Sequence[Step], Sequence[Known]]:
         """Do what is planned; return what was done, and what is followed now."""
         assert connection.repositories is not None
+        before = self._states.known(connection.name)  # runs of these may be going on
+        self._entrust(connection.name, owner, (*before, *known_after(planned.steps)))
         rules, local_paths = connection.repositories, self._local_paths
         acting = _Acting(self._ledger, outbox, rules, local_paths=local_paths)
         done = [acting.done(step) for step in planned.steps]
         return done, acting.settled(known_after(done))
+
+    def _entrust(self, name: str, owner: str, known: Sequence[Known]) -> None:
+        """Have git read exactly these repositories with the token of the connection."""
+        self._states.entrust(name, owner, {one.name: one.url for one in known})
 
     def _here(self, name: str) -> Here:
         others = [one.declared.name for one in self._states.states() if one.declared.name != name]

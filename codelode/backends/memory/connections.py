@@ -24,6 +24,7 @@ class MemoryConnections(Generic[D, O_]):
         self._outcomes: dict[str, O_] = {}
         self._contents: dict[str, bytes] = {}
         self._wanted: dict[str, str] = {}
+        self._entrusted: dict[str, dict[str, str]] = {}
         self._holders: dict[str, tuple[str, float]] = {}  # owner, and when it loses the connection
 
     def declare(self, declared: Sequence[D]) -> None:
@@ -34,7 +35,12 @@ class MemoryConnections(Generic[D, O_]):
                 for name, one in before.items()
                 if _place(self._declared.get(name)) == _place(one)
             }
-            tables: tuple[dict[str, Any], ...] = (self._outcomes, self._contents, self._wanted)
+            tables: tuple[dict[str, Any], ...] = (
+                self._outcomes,
+                self._contents,
+                self._wanted,
+                self._entrusted,
+            )
             for table in tables:
                 for name in table.keys() - kept:
                     del table[name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from codelode.backends.memory.connections import MemoryConnections
 from codelode.repository_sources import (
     Known,
@@ -29,6 +31,15 @@ class MemorySourceStates(MemoryConnections[SourceDeclaration, SourceOutcome]):
         with self._lock:
             stored = self._contents.get(name)
         return unpacked(stored) if stored else ()
+
+    def entrust(self, name: str, owner: str, urls: Mapping[str, str]) -> None:
+        with self._lock:
+            if self._holder(name) == owner and name in self._declared:
+                self._entrusted[name] = dict(urls)
+
+    def entrusted(self, name: str, repository: str) -> str:
+        with self._lock:
+            return self._entrusted.get(name, {}).get(repository, "")
 
     def want(self, name: str, mode: Mode) -> None:
         self._request(name, mode.rank)

@@ -1,11 +1,13 @@
 -- Connections to code hosts, and what is read there. Keys, all below KEYS[1]: :declared HASH connection -> JSON ·
 -- and below :synced, which backups leave out: :wanted HASH connection -> the last request · :outcomes HASH
--- connection -> JSON · :problem STRING · :holder:NAME STRING. KEYS[2] HASH connection -> packed content.
+-- connection -> JSON · :problem STRING · :holder:NAME STRING · :entrusted:NAME HASH name here -> URL.
+-- KEYS[2] HASH connection -> packed content.
 
 --- prelude
 local declared, wanted = KEYS[1] .. ':declared', KEYS[1] .. ':synced:wanted'
 local outcomes, content = KEYS[1] .. ':synced:outcomes', KEYS[2]
 local function holder(name) return KEYS[1] .. ':synced:holder:' .. name end
+local function entrusted(name) return KEYS[1] .. ':synced:entrusted:' .. name end
 
 --- declare
 -- (name, JSON)*
@@ -20,6 +22,7 @@ for _, name in ipairs(redis.call('HKEYS', declared)) do
     for _, table in ipairs({declared, wanted, outcomes, content}) do
       redis.call('HDEL', table, name)
     end
+    redis.call('DEL', entrusted(name))
   end
 end
 for at = 1, #ARGV, 2 do redis.call('HSET', declared, ARGV[at], ARGV[at + 1]) end
@@ -46,6 +49,14 @@ return 1
 --- release
 -- name, owner
 if redis.call('GET', holder(ARGV[1])) == ARGV[2] then redis.call('DEL', holder(ARGV[1])) end
+return 1
+
+--- entrust
+-- name, owner, (name here, URL)*
+if redis.call('GET', holder(ARGV[1])) ~= ARGV[2] then return 0 end
+if redis.call('HEXISTS', declared, ARGV[1]) == 0 then return 0 end
+redis.call('DEL', entrusted(ARGV[1]))
+for at = 3, #ARGV, 2 do redis.call('HSET', entrusted(ARGV[1]), ARGV[at], ARGV[at + 1]) end
 return 1
 
 --- finish

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import redis
 
+from codelode.backends.redis.connection import translated
 from codelode.backends.redis.connections import RedisConnections
 from codelode.repository_sources import (
     Change,
@@ -33,6 +35,14 @@ class RedisSourceStates(RedisConnections[SourceDeclaration, SourceOutcome]):
     def known(self, name: str) -> tuple[Known, ...]:
         found = self._read(name)
         return unpacked(found) if found else ()
+
+    def entrust(self, name: str, owner: str, urls: Mapping[str, str]) -> None:
+        self._run("entrust", name, owner, *(x for pair in urls.items() for x in pair))
+
+    def entrusted(self, name: str, repository: str) -> str:
+        with translated():
+            found: Any = self._client.hget(f"{self._base}:synced:entrusted:{name}", repository)
+        return found.decode() if found else ""
 
     def want(self, name: str, mode: Mode) -> None:
         self._request(name, mode.rank)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 
 import pytest
+import structlog
 
 from codelode.errors import InvalidSettings
+from codelode.model import Repository, RepositoryName
 from workers.sources.credentials import GitCredentials
 
 GITEA = "https://g.example:8443/sub/"
@@ -34,7 +36,16 @@ def credentials(tmp_path, monkeypatch):
     for name in ("ALL", "ONE", "HUB"):
         monkeypatch.setenv(name, f"token-{name}")
     (tmp_path / "sources.yaml").write_text(FILE)
-    return GitCredentials(str(tmp_path / "sources.yaml"))
+    return GitCredentials(str(tmp_path / "sources.yaml"), followed)
+
+
+def followed(connection, name):
+    """Return the URL of a repository that is followed, as the tests name them: by its URL."""
+    return name
+
+
+def repository(url):
+    return Repository(RepositoryName(url), url)
 
 
 def pair(header):
@@ -53,7 +64,7 @@ def pair(header):
 def test_a_repository_is_read_with_the_token_of_the_nearest_connection(
     credentials, url, below, user
 ):
-    address, header = credentials(url)
+    address, header = credentials(repository(url))
 
     assert (address, pair(header)) == (below, user)
 
@@ -69,15 +80,36 @@ def test_a_repository_is_read_with_the_token_of_the_nearest_connection(
     ],
 )
 def test_no_other_address_gets_a_token(credentials, url):
-    assert credentials(url) is None
+    assert credentials(repository(url)) is None
 
 
-def test_a_token_that_is_not_there_is_named(credentials, monkeypatch):
+def test_only_what_is_followed_is_read_with_a_token_and_only_under_its_name(
+    credentials, tmp_path, monkeypatch
+):
+    """Who may register names below another glob would else read all that the token reads."""
+    url = "https://github.com/acme/app"
+    assert credentials(Repository(RepositoryName("team/mine"), f"{url}.git")) is None
+    asked = []
+    nothing = GitCredentials(str(tmp_path / "sources.yaml"), lambda *of: asked.append(of) or "")
+    assert nothing(repository(url)) is None
+    assert asked == [("hub", url)]
+    assert credentials(Repository(RepositoryName(url), f"{url}.git")) is not None
+
+
+def test_where_a_missing_token_should_be_is_in_the_log_and_not_in_the_error(
+    credentials, monkeypatch
+):
+    """The error becomes that of the run, which everyone reads who sees the repository."""
     monkeypatch.delenv("HUB")
 
-    with pytest.raises(InvalidSettings, match="HUB is not set"):
-        credentials("https://github.com/acme/app")
+    with structlog.testing.capture_logs() as logged, pytest.raises(InvalidSettings) as error:
+        credentials(repository("https://github.com/acme/app"))
+    assert "HUB" not in str(error.value)
+    assert "hub" not in str(error.value)
+    assert error.value.__cause__ is None
+    (line,) = logged
+    assert (line["connection"], "HUB is not set" in line["error"]) == ("hub", True)
 
 
 def test_without_a_file_git_gets_no_token():
-    assert GitCredentials("")("https://github.com/acme/app") is None
+    assert GitCredentials("", followed)(repository("https://github.com/acme/app")) is None

@@ -286,6 +286,22 @@ def test_a_repository_that_is_registered_for_a_plan_is_no_name_of_one_that_is_li
     assert trial not in world.ledger.names()
 
 
+def test_git_reads_with_the_token_what_is_followed_now_and_before_its_first_run(world, github):
+    seen = []
+    world.outbox.pull = lambda run, **_: seen.append(
+        world.states.entrusted("work", run.repository) == f"{github.url}/{run.repository}.git"
+    )
+    world.run()
+    assert seen == [True] * 4
+
+    world.path.write_text(
+        world.path.read_text().replace("every: 1h", "every: 1h, exclude: [acme/open]")
+    )
+    world.run(after=0)
+    assert world.states.entrusted("work", "acme/open") == ""
+    assert world.states.entrusted("work", "acme/tools") != ""
+
+
 def test_a_deleted_repository_leaves_after_the_time_of_grace(world, github):
     world.run()
     del github.repositories[13]
@@ -465,7 +481,8 @@ def test_every_kind_of_host_is_listed_to_its_end(other):
     } == (expected)
     assert outcome.requests == (1 if state.declared.kind == "azure" else 2)
     (known, *_) = other.world.states.known("work")
-    given = GitCredentials(str(other.world.path))(known.url)
+    states, registered = other.world.states, other.world.ledger.get(RepositoryName(known.name))
+    given = GitCredentials(str(other.world.path), states.entrusted)(registered)
     assert given is not None
     assert given[1].startswith("Authorization: B")
     assert other.world.run().repositories == len(expected)

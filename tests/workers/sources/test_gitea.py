@@ -103,7 +103,7 @@ def test_a_private_repository_is_cloned_with_the_token_of_its_connection(world, 
     world.run()
     app = RepositoryName("acme/app")
     url = world.ledger.get(app).url
-    credentials = GitCredentials(str(world.path))
+    credentials = GitCredentials(str(world.path), world.states.entrusted)
     Mirrors(tmp_path / "mirrors", credentials=credentials).sync(Repository(app, url))
 
     mirror = Mirrors(tmp_path / "mirrors").git_dir(app)
@@ -116,6 +116,19 @@ def test_a_private_repository_is_cloned_with_the_token_of_its_connection(world, 
     with pytest.raises((Denied, NotFound)) as wrong:
         Mirrors(tmp_path / "others", credentials=credentials).sync(Repository(app, url))
     assert "0" * 40 not in str((refused.value, wrong.value))
+
+
+def test_the_token_serves_only_what_the_connection_follows_and_only_under_its_name(gitea, tmp_path):
+    world = following(tmp_path, gitea, rules="{exclude: [acme/lib]}")
+    world.run()
+    credentials = GitCredentials(str(world.path), world.states.entrusted)
+    mirrors = Mirrors(tmp_path / "mirrors", credentials=credentials)
+    mirrors.sync(world.ledger.get(RepositoryName("acme/app")))
+
+    for name, place in (("acme/lib", "acme/lib"), ("team/app", "acme/app")):
+        by_hand = Repository(RepositoryName(name), f"{gitea.url}/{place}.git")
+        with pytest.raises((Denied, NotFound)):
+            mirrors.sync(by_hand)
 
 
 def test_a_wrong_token_is_reported_and_changes_nothing(world, tmp_path):
