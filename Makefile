@@ -4,9 +4,6 @@ BIN := .venv/bin
 READY := .venv/.ready
 PROTOS := $(wildcard protos/codelode/v1/*.proto)
 
-# Without cached bytecode, each of the many processes of a test run compiles all sources again.
-unexport PYTHONDONTWRITEBYTECODE
-
 .PHONY: demo test test-unit check fix generate lock services services-down bench bench-quality up vscode clean help
 
 demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it

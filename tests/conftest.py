@@ -26,6 +26,10 @@ from tests.waiting import wait_until
 
 pytest_plugins = ["tests.grouping", "tests.weaviate_nodes"]
 
+# Without cached bytecode, each of the many processes of a test run compiles all sources again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # How long an example takes depends on what else the machine does; time is measured in tests/bench.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
