@@ -24,6 +24,11 @@ BUSY_TIMEOUT_S = 10.0
 #: Longest wait of a checkpoint for readers, milliseconds; readers hold a lock for one search.
 CHECKPOINT_WAIT_MS = 200
 
+#: Size of the pages of a new database, bytes. A row of `texts` takes about 2.5 kB, so of pages of
+#: 4 kB a third was unused: the database took 2.49 times the source text, and takes 1.99 times with
+#: 16 kB. Larger pages save less and take longer to read.
+PAGE_BYTES = 16_384
+
 #: FULL: writes survive a power failure. It costs one more disk flush, where the keyword index needs
 #: about ten.
 _WRITER_PRAGMAS = ("PRAGMA synchronous = FULL", "PRAGMA cache_size = -16000")
@@ -76,7 +81,8 @@ def create(folder: Path) -> None:
     for name in (FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"):
         (folder / name).unlink(missing_ok=True)
     connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    connection.execute("PRAGMA journal_mode = WAL")  # fixes the size
     connection.executescript(f"BEGIN; {_TABLES} COMMIT;")
     connection.close()
 

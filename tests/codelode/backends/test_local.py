@@ -488,6 +488,14 @@ def _size(folder):
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
+def test_pages_hold_texts_of_usual_size_without_much_unused_space(writer, folder):
+    texts = [f"shared {'x' * 2_200} {number}" for number in range(1_000)]
+    writer.replace([file("f.py", *texts)])
+    writer.maintain()
+
+    assert (folder / database.FILE_NAME).stat().st_size < 1.5 * sum(map(len, texts))
+
+
 def test_files_without_chunks_are_deleted(writer, folder):
     writer.replace(files(4))
     writer.replace([gone("f0.py"), gone("f1.py")])
