@@ -45,6 +45,19 @@ def matches_a_name(glob: str) -> Callable[[str], bool]:
     return _finds(_names_expression(glob), _longest_literal(glob))
 
 
+def name_needle(glob: str) -> str | None:
+    """Return what exactly the names that the glob matches contain, each between line breaks.
+
+    `get*` → a line break and `get`. None if there is no such text: a wildcard is inside the glob,
+    or the glob consists of wildcards.
+    """
+    literal = glob.strip("*")
+    if not literal or not is_literal(literal) or "\n" in literal:
+        return None
+    before, after = "" if glob[0] == "*" else "\n", "" if glob[-1] == "*" else "\n"
+    return f"{before}{literal}{after}"
+
+
 def is_inside(chunk: Chunk, filters: Filters) -> bool:
     """Return whether the chunk matches the filters, the ref included."""
     names = {name for name in (chunk.symbol, *chunk.symbols) if name}

@@ -47,7 +47,9 @@ class Dictionaries:
     languages: Dictionary = field(default_factory=Dictionary)
     categories: Dictionary = field(default_factory=Dictionary)
     kinds: Dictionary = field(default_factory=partial(Dictionary, tables.has_kind))
-    names: Dictionary = field(default_factory=partial(Dictionary, globs.matches_a_name))
+    names: Dictionary = field(
+        default_factory=partial(Dictionary, globs.matches_a_name, globs.name_needle)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,18 @@
 """Dictionary encoding: distinct texts as numbers, and which of them match a pattern.
 
 A pattern is matched against each distinct text once: results are cached, and later only texts that
-were added since are matched.
+were added since are matched. Where a pattern is equivalent to a text between line breaks, that is
+searched in all texts at once.
 """
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +33,22 @@ Matcher = Callable[[str], Callable[[str], bool]]
 
 
 class Dictionary:
-    """A growing list of distinct texts. One thread adds at a time, any number read."""
+    """A growing list of distinct texts. One thread adds at a time, any number read.
 
-    def __init__(self, matcher: Matcher = lambda pattern: pattern.__eq__) -> None:
+    `needle` returns for a pattern what exactly the texts that it matches contain, with a line break
+    before and after each text; None: there is no such text.
+    """
+
+    def __init__(
+        self,
+        matcher: Matcher = lambda pattern: pattern.__eq__,
+        needle: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
         self._matcher = matcher
+        self._needle = needle
         self._codes: dict[str, int] = {}
         self._texts: list[str] = []
+        self._joined = _Joined("", [])
         self._masks: OrderedDict[str, Mask] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -68,7 +82,11 @@ class Dictionary:
             mask = self._masks.pop(pattern, np.zeros(0, np.bool_))
         # Matched without the lock, so that a search with slow patterns delays no other search.
         if texts := self._texts[len(mask) :]:
-            matched = np.fromiter(self._matches(pattern, texts), np.bool_, len(texts))
+            needle = self._needle(pattern)
+            if needle is None:
+                matched = np.fromiter(self._matches(pattern, texts), np.bool_, len(texts))
+            else:
+                matched = self._holding(needle, len(mask), len(texts))
             mask = np.concatenate([mask, matched])
         with self._lock:
             self._masks[pattern] = mask
@@ -84,6 +102,16 @@ class Dictionary:
             deadline.check()
             yield from map(matches, texts[start : start + TEXTS_PER_CHECK])
 
+    def _holding(self, needle: str, first: int, count: int) -> Mask:
+        """Return for so many texts, from the first on, whether they contain the needle."""
+        deadline.check()
+        joined = self._joined
+        if len(joined.starts) < first + count:
+            joined = self._joined = _join(self._texts[: first + count])
+        mask = np.zeros(len(joined.starts), np.bool_)
+        mask[list(joined.holding(needle, first))] = True
+        return mask[first : first + count]
+
     def _code(self, text: str) -> int:
         code = self._codes.get(text)
         if code is None:
@@ -91,3 +119,25 @@ class Dictionary:
             self._texts.append(text)
             self._codes[text] = code
         return code
+
+
+class _Joined(NamedTuple):
+    """Texts in one, with a line break before and after each."""
+
+    whole: str
+    starts: list[int]  # of each text in the whole, those of the line breaks before them
+
+    def holding(self, needle: str, first: int) -> Iterator[int]:
+        """Yield the numbers of the texts with the needle, from the first text on."""
+        whole, starts = self
+        find, last = whole.find, len(starts) - 1
+        at = find(needle, starts[first])
+        while at >= 0:
+            number = bisect_right(starts, at) - 1
+            yield number
+            at = find(needle, starts[number + 1]) if number < last else -1
+
+
+def _join(texts: Sequence[str]) -> _Joined:
+    starts = list(accumulate((len(text) + 1 for text in texts[:-1]), initial=0))
+    return _Joined("\n".join(("", *texts, "")), starts)
