@@ -170,6 +170,17 @@ class QuickEmbedder(Protocol):
         """Return the vector of a query within two milliseconds, or None: call `embed_query`."""
 
 
+@runtime_checkable
+class Checked(Protocol):
+    """A model behind a server that can be asked whether it answers."""
+
+    def check(self) -> None:
+        """Return if the server answers, in a single attempt of seconds and without using the model.
+
+        Otherwise raises the error that a use of the model would raise.
+        """
+
+
 class LanguageModel(Protocol):
     """A model that generates text. Reading `identity` may call a server."""
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from codelode.bounded import put
-from codelode.ports import Embedder, QuickEmbedder
+from codelode.ports import Checked, Embedder, QuickEmbedder
 from codelode.vectors import Vector, Vectors
 
 #: How long a query's vector is kept, seconds.
@@ -23,7 +23,7 @@ ENTRIES = 4_096
 
 
 class CachingEmbedder:
-    """Implements the ports Embedder and QuickEmbedder over another embedder. Thread-safe."""
+    """Implements the ports Embedder, QuickEmbedder, and Checked over another. Thread-safe."""
 
     def __init__(
         self,
@@ -55,6 +55,11 @@ class CachingEmbedder:
     def embed_query(self, text: str) -> Vector:
         known = self._remembered(text)
         return self._kept(text, self._embedder.embed_query(text)) if known is None else known
+
+    def check(self) -> None:
+        """See `ports.Checked`."""
+        if isinstance(self._embedder, Checked):
+            self._embedder.check()
 
     def embed_at_once(self, text: str) -> Vector | None:
         """See `ports.QuickEmbedder`."""

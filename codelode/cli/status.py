@@ -11,13 +11,13 @@ import click
 
 from codelode.cli import printing
 from codelode.cli.options import json_option, server_option
-from codelode.counts import counted
 from codelode.disk_use import DiskPart, readable
 from codelode.model import FilePatterns, LanguageHealth, Run, by_language
 from codelode.text.runs import run_note, run_state
+from codelode.text.servers import server_state, summary
 
 if TYPE_CHECKING:
-    from codelode.client import Client, IndexedRepository, Status
+    from codelode.client import Client, IndexedRepository, Server, Status
 
 _REPOSITORY_COLUMNS = (
     *("repository", "ref", "commit", "files", "chunks", "failed", "indexed"),
@@ -64,9 +64,9 @@ def status(*, client: Client, as_json: bool) -> None:
 
 
 def _status_text(state: Status) -> str:
-    chunks = counted(state.chunks, "chunk")
-    summary = f"codelode {state.version}: {chunks}, {state.store}, {state.embedder}"
-    parts = [printing.plain(summary)]
+    parts = [printing.plain(summary(state.version, state.chunks, state.store, state.embedder))]
+    if state.servers:
+        parts.append(printing.table(("server", "name", "state"), map(_server_row, state.servers)))
     if state.repositories:
         parts.append(printing.table(_REPOSITORY_COLUMNS, _repository_rows(state.repositories)))
     if health := _health(state.repositories):
@@ -83,6 +83,10 @@ def _status_text(state: Status) -> str:
         parts.append(printing.table(("disk", "size", "measured"), map(_disk_row, state.disk)))
     parts += [printing.plain(f"problem: {problem}") for problem in state.problems]
     return "\n\n".join(parts)
+
+
+def _server_row(one: Server) -> tuple[object, ...]:
+    return one.role, one.name or "-", server_state(one.problem)
 
 
 def _disk_row(one: DiskPart) -> tuple[object, ...]:
@@ -154,4 +158,5 @@ def _status_json(state: Status) -> dict[str, object]:
         "queues": [asdict(queue) for queue in state.queues],
         "problems": list(state.problems),
         "disk": [asdict(one) for one in state.disk],
+        "servers": [asdict(one) for one in state.servers],
     }

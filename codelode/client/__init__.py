@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         FileFailure,
         IndexedRepository,
         Queue,
+        Server,
         Source,
         SourceChange,
         Sources,
@@ -93,6 +94,7 @@ __all__ = [
     "Queue",
     "Related",
     "SearchResult",
+    "Server",
     "Source",
     "SourceChange",
     "Sources",
@@ -107,7 +109,7 @@ _MODULES = {
     **dict.fromkeys(("DEFAULT_ADDRESS", "Tls"), "channel"),
     **dict.fromkeys(("ConnectionPermissions", "CreatedKey", "Key", "Permissions"), "access"),
     **dict.fromkeys(("Graph", "GraphLink", "GraphNode"), "graph"),
-    **dict.fromkeys(("FileFailure", "IndexedRepository", "Queue", "Status"), "index"),
+    **dict.fromkeys(("FileFailure", "IndexedRepository", "Queue", "Server", "Status"), "index"),
     **dict.fromkeys(("Source", "SourceChange", "Sources"), "index"),
 }
 

@@ -38,18 +38,28 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """The store or a model, and whether it answers."""
+
+    role: str  # store, embedder, or language model
+    name: str  # empty: the model has not told it
+    problem: str  # why it does not answer; empty: it does
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The repositories, recent runs (newest first), queues and workers of a cluster."""
 
     version: str
     repositories: tuple[IndexedRepository, ...]
     runs: tuple[Run, ...]
-    chunks: int
+    chunks: int  # -1: the store does not answer
     queues: tuple[Queue, ...]
-    embedder: str
+    embedder: str  # empty: it does not answer
     store: str
     problems: tuple[str, ...]  # of the gateway's configuration, for admins
     disk: tuple[DiskPart, ...] = ()  # for admins
+    servers: tuple[Server, ...] = ()  # the store, the embedder, and the language model
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +220,7 @@ def status(message: index_pb2.GetStatusResponse) -> Status:
         store=message.store,
         problems=tuple(message.problems),
         disk=tuple(DiskPart(one.part, one.size_bytes, one.measured_at) for one in message.disk),
+        servers=tuple(Server(one.role, one.name, one.problem) for one in message.servers),
     )
 
 

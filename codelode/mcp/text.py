@@ -188,6 +188,7 @@ def status_lines(status: Status, failures: tuple[FileFailure, ...]) -> list[str]
     lines += [f"{one.state}: {_failure(one)}" for one in failures[:MAX_FAILURES]]
     if len(failures) > MAX_FAILURES:
         lines.append(f"… more than {MAX_FAILURES} files; `codelode failures` lists all")
+    lines += [f"problem: {one.role}: {one.problem}" for one in status.servers if one.problem]
     return [*lines, *(f"problem: {problem}" for problem in status.problems)]
 
 

@@ -574,9 +574,12 @@ class GetStatusResponse(_message.Message):
     STORE_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
     DISK_FIELD_NUMBER: _builtins.int
+    SERVERS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     chunks: _builtins.int
+    """-1: the store does not answer"""
     embedder: _builtins.str
+    """empty: it does not answer"""
     store: _builtins.str
     @_builtins.property
     def repositories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Repository]: ...
@@ -596,6 +599,10 @@ class GetStatusResponse(_message.Message):
         measured yet.
         """
 
+    @_builtins.property
+    def servers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Server]:
+        """The store, the embedder, and the language model if one is configured."""
+
     def __init__(
         self,
         *,
@@ -608,14 +615,45 @@ class GetStatusResponse(_message.Message):
         store: _builtins.str = ...,
         problems: _abc.Iterable[_builtins.str] | None = ...,
         disk: _abc.Iterable[Global___DiskPart] | None = ...,
+        servers: _abc.Iterable[Global___Server] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "disk", b"disk", "embedder", b"embedder", "problems", b"problems", "queues", b"queues", "repositories", b"repositories", "runs", b"runs", "store", b"store", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "disk", b"disk", "embedder", b"embedder", "problems", b"problems", "queues", b"queues", "repositories", b"repositories", "runs", b"runs", "servers", b"servers", "store", b"store", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetStatusResponse: _TypeAlias = GetStatusResponse  # noqa: Y015
+
+@_typing.final
+class Server(_message.Message):
+    """The store or a model, as it answered within the last seconds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """"store", "embedder", or "language model"."""
+    name: _builtins.str
+    """Of the store, or the identity of the model; empty: it has not told it."""
+    problem: _builtins.str
+    """Why it does not answer; empty: it does."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        name: _builtins.str = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "problem", b"problem", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Server: _TypeAlias = Server  # noqa: Y015
 
 @_typing.final
 class DiskPart(_message.Message):

@@ -27,6 +27,7 @@ from gateway.service.coverage import CoverageReader
 from gateway.service.folders import KnownFiles
 from gateway.service.map_cache import KnownMaps
 from gateway.service.published import Published
+from gateway.service.servers import KnownServers
 from gateway.sessions import Sessions
 from gateway.state import Backends
 
@@ -105,6 +106,7 @@ class Dependencies:
     problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks
     known_files: KnownFiles = field(default_factory=KnownFiles)
     known_maps: KnownMaps = field(default_factory=KnownMaps)
+    known_servers: KnownServers = field(default_factory=KnownServers)
     draining: asyncio.Event = field(default_factory=asyncio.Event)  # when it is set, streams end
 
     async def close(self) -> None:

@@ -30,6 +30,7 @@ from gateway.service.coverage import Coverage
 from gateway.service.dependencies import Queue
 from gateway.service.facets import Facets
 from gateway.service.folders import FolderEntry
+from gateway.service.servers import Server
 from gateway.state import Entity, FileRelation, FoundFile, ImportLink, Passage, SearchState
 
 
@@ -300,12 +301,13 @@ class Status:
     version: str
     repositories: tuple[Repository, ...]
     runs: tuple[Run, ...]
-    chunks: int
+    chunks: int  # or UNKNOWN
     queues: tuple[Queue, ...]
-    embedder: str
+    embedder: str  # empty: it does not answer
     store: str
     problems: tuple[str, ...] = ()  # of the gateway's configuration
     disk: tuple[DiskPart, ...] = ()  # as it was measured last
+    servers: tuple[Server, ...] = ()  # the store, the embedder, and the language model
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from codelode import __version__, deadline
 from codelode.access import Principal, Role
 from codelode.disk_use import DiskPart
 from codelode.model import FileRecord, FileState, RefName, RepositoryName
-from gateway.service import paging, queries
+from gateway.service import paging, queries, servers
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies, Queue, reads_index
@@ -29,15 +29,15 @@ _Failure = tuple[RepositoryName, RefName, FileRecord]
 @permitted
 @reads_index
 async def status(dependencies: Dependencies, backends: Backends, principal: Principal) -> Status:
-    """Return repositories, recent runs, queues and workers at one moment."""
+    """Return repositories, recent runs, queues, workers, and servers at one moment."""
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
-    repositories, runs, queues, problems, disk, chunks = await asyncio.gather(
+    repositories, runs, queues, problems, disk, (asked, chunks) = await asyncio.gather(
         asyncio.to_thread(listed, catalog),
         asyncio.to_thread(catalog.recent, RECENT_RUNS),
         asyncio.to_thread(_queues, dependencies, principal),
         asyncio.to_thread(_problems, dependencies, principal),
         asyncio.to_thread(_disk, dependencies, principal),
-        backends.chunks.count(principal.visible),
+        _servers(dependencies, backends, principal),
     )
     return Status(
         version=__version__,
@@ -45,10 +45,11 @@ async def status(dependencies: Dependencies, backends: Backends, principal: Prin
         runs=runs,
         chunks=chunks,
         queues=queues,
-        embedder=backends.embedder.identity,
-        store=dependencies.settings.store,
+        embedder=asked[1].name,
+        store=asked[0].name,
         problems=problems,
         disk=disk,
+        servers=asked,
     )
 
 
@@ -58,6 +59,21 @@ async def failures(
 ) -> Failures:
     """List files that are not in the index, each with its reason, a page at a time."""
     return await asyncio.to_thread(_failures, dependencies, principal, request)
+
+
+async def _servers(
+    dependencies: Dependencies, backends: Backends, principal: Principal
+) -> tuple[tuple[servers.Server, ...], int]:
+    """Return the store, the embedder, and the language model if there is one; and the chunks."""
+    known = dependencies.known_servers
+    models = [known.model(servers.EMBEDDER, backends.embedder)]
+    if backends.language_model is not None:
+        models.append(known.model(servers.LANGUAGE_MODEL, backends.language_model))
+    (store, chunks), asked = await asyncio.gather(
+        servers.store(dependencies.settings.store, backends, principal.visible),
+        asyncio.gather(*models),
+    )
+    return (store, *asked), chunks
 
 
 def _queues(dependencies: Dependencies, principal: Principal) -> tuple[Queue, ...]:

@@ -118,6 +118,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     )
     failures: list[index_pb2.FileFailure] = field(default_factory=list)
     disk: list[index_pb2.DiskPart] = field(default_factory=list)
+    servers: list[index_pb2.Server] = field(default_factory=list)
     #: Nothing is there to be tried again.
     nothing_to_retry: bool = False
     #: What a folder has, two on a page.
@@ -293,6 +294,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
             embedder="static-256",
             store="local",
             disk=self.disk,
+            servers=self.servers,
         )
 
     def SetDefaultRef(self, request, context):

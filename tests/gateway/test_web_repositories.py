@@ -62,6 +62,10 @@ def test_the_page_says_what_the_command_line_says(running, capsys, monkeypatch):
     assert facts == (
         f"codelode {said['version']}: {said['chunks']} chunks, {said['store']}, {said['embedder']}"
     )
+    assert page.texts("li", class_="server") == [
+        f"{one['role'].capitalize()} {one['name']}: {one['problem'] or 'answers'}"
+        for one in said["servers"]
+    ]
     assert page.rows("refs") == [
         [
             f"{one['name']}{one['url']}",

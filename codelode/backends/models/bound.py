@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from codelode.backends.engine import VectorSpace
 from codelode.backends.remedies import EMBEDDER
 from codelode.errors import SchemaMismatch
-from codelode.ports import Embedder
+from codelode.ports import Checked, Embedder
 from codelode.vectors import Vector, Vectors
 
 #: Pause before a server whose model was the wrong one is asked again, seconds.
@@ -56,6 +56,12 @@ class BoundEmbedder:
         vector = embedder.embed_query(text)
         self._check(embedder)
         return vector
+
+    def check(self) -> None:
+        """See `ports.Checked`."""
+        embedder = self._current()
+        if isinstance(embedder, Checked):
+            embedder.check()
 
     def _current(self) -> Embedder:
         with self._lock:

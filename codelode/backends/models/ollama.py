@@ -187,12 +187,17 @@ def embedder(
     """Return an embedder that uses a model of the server."""
     limits = limits or Limits()
     remote = remote or limits.remote(server.name)
+
+    def version(policy: RetryPolicy) -> str:
+        return server.digest(model, remote=remote, policy=policy)
+
     return ServedEmbedder(
         f"{model} of {server.name}",
         model=model,
         backend="ollama",
         fetch=lambda texts, timeout_s: server.embed(model, texts, timeout_s),
-        version=lambda policy: server.digest(model, remote=remote, policy=policy),
+        version=version,
+        check=version,
         remote=remote,
         limits=limits,
         dim=dim,
@@ -215,11 +220,16 @@ class OllamaLanguageModel:
         self._server = server
         self._model = model
         self._timeout_s = limits.timeout_s
+        self._brief = RetryPolicy(limits.query_timeout_s, attempts=1)
         self._remote = remote or limits.remote(server.name)
 
     @cached_property
     def identity(self) -> str:
         return f"ollama-{self._model}-{self._server.digest(self._model, remote=self._remote)}"
+
+    def check(self) -> None:
+        """See `ports.Checked`."""
+        self._server.digest(self._model, remote=self._remote, policy=self._brief)
 
     def complete(self, prompt: str, *, max_tokens: int) -> str:
         """Raises Unavailable, NotFound, Rejected, InvalidSettings."""

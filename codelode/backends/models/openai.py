@@ -89,15 +89,25 @@ class Endpoint:
             raise Garbled(f"{self.name} answered without a text")
         return (answer.choices[0].message.content or "").strip()
 
+    def check(self, timeout_s: float) -> None:
+        """Return if the server answers and accepts the key; some servers have no list of models."""
+        with translated(self.name):
+            response = self._client.get("models", timeout=_timeout(timeout_s))
+            if response.status_code not in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
+                response.raise_for_status()
+
     def close(self) -> None:
         """Release connections."""
         self._client.close()
 
     def _post(self, path: str, body: Mapping[str, object], timeout_s: float) -> Any:
-        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
-        response = self._client.post(path, json=body, timeout=timeout)
+        response = self._client.post(path, json=body, timeout=_timeout(timeout_s))
         response.raise_for_status()
         return response.json()
+
+
+def _timeout(timeout_s: float) -> httpx.Timeout:
+    return httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
 
 
 def embedder(
@@ -116,6 +126,7 @@ def embedder(
         backend="openai",
         fetch=lambda texts, timeout_s: endpoint.embed(model, texts, timeout_s, dim=dim),
         version=lambda _: "",
+        check=lambda policy: endpoint.check(policy.timeout_s),
         remote=remote or limits.remote(endpoint.name),
         limits=limits,
         dim=dim,
@@ -138,7 +149,12 @@ class OpenAiLanguageModel:
         self._endpoint = endpoint
         self._model = model
         self._timeout_s = limits.timeout_s
+        self._check_timeout_s = limits.query_timeout_s
         self._remote = remote or limits.remote(endpoint.name)
+
+    def check(self) -> None:
+        """See `ports.Checked`."""
+        self._endpoint.check(self._check_timeout_s)
 
     def complete(self, prompt: str, *, max_tokens: int) -> str:
         """Raises Unavailable, NotFound, Rejected, InvalidSettings."""

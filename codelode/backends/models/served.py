@@ -123,6 +123,7 @@ class ServedEmbedder:
         backend: str,
         fetch: Fetch,
         version: Version,
+        check: Callable[[RetryPolicy], object],
         remote: Remote,
         limits: Limits,
         dim: int = 0,
@@ -133,6 +134,7 @@ class ServedEmbedder:
         self._backend = backend
         self._fetch = fetch
         self._version = version
+        self._ask = check
         self._remote = remote
         self._limits = limits
         self._usual = RetryPolicy(limits.timeout_s)
@@ -177,6 +179,10 @@ class ServedEmbedder:
         except (InvalidSettings, Rejected, SchemaMismatch) as exc:
             _log.warning("query_not_embedded", reason=str(exc))
             raise Unavailable(str(exc)) from exc
+
+    def check(self) -> None:
+        """See `ports.Checked`."""
+        self._ask(self._brief)
 
     def _query(self, text: str) -> Vector:
         _, dim = self._probed(self._brief)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from codelode.disk_use import readable
 from codelode.model import LanguageHealth, Run, by_language
 from codelode.text.runs import run_note, run_state
+from codelode.text.servers import server_state, summary
 from gateway.api.web.links import link
 from gateway.service.dependencies import UNKNOWN
 from gateway.service.results import RefStatus, Repository, Status
@@ -47,6 +48,16 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerRow:
+    """The store or a model, and whether it answers."""
+
+    role: str
+    name: str
+    state: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueRow:
     """The jobs that wait at a stage."""
 
@@ -69,6 +80,8 @@ class Overview:
     """Everything that the page shows of a status."""
 
     status: Status
+    summary: str
+    servers: tuple[ServerRow, ...]
     refs: tuple[RefRow, ...]
     runs: tuple[RunRow, ...]
     health: tuple[LanguageHealth, ...]
@@ -86,6 +99,11 @@ def overview(status: Status) -> Overview:
     parts = (part for one in status.repositories for ref in one.refs[:1] for part in ref.health)
     return Overview(
         status=status,
+        summary=summary(status.version, status.chunks, status.store, status.embedder),
+        servers=tuple(
+            ServerRow(one.role, one.name, server_state(one.problem), one.problem)
+            for one in status.servers
+        ),
         refs=refs,
         runs=tuple(map(_run, status.runs)),
         health=tuple(by_language(parts)),

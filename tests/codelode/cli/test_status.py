@@ -60,6 +60,21 @@ def test_status_shows_runs_queues_and_totals(served, gateway, repository):
     assert "parse  6         2" in out
 
 
+def test_status_says_whether_store_and_models_answer(served, gateway):
+    gateway.servers = [
+        index_pb2.Server(role="store", name="weaviate"),
+        index_pb2.Server(role="embedder", problem="Ollama at http://x does not answer"),
+    ]
+
+    lines = served("status").out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("server "))
+    assert lines[at + 1].split() == ["store", "weaviate", "answers"]
+    assert lines[at + 2].split(maxsplit=2) == [
+        *("embedder", "-", "Ollama at http://x does not answer")
+    ]
+    assert json.loads(served("status", "--json").out)["servers"][1]["name"] == ""
+
+
 def test_status_shows_what_takes_space(served, gateway):
     gateway.disk = [
         index_pb2.DiskPart(part="index: vectors", size_bytes=1_250_000_000, measured_at=5.0),

@@ -595,6 +595,7 @@ def test_weights_that_change_while_their_server_is_away_are_refused_when_it_is_b
         backend="memory",
         fetch=lambda texts, _: [[1.0] * 8 for _ in texts],
         version=version,
+        check=version,
         remote=Remote("server"),
         limits=Limits(),
         clock=lambda: now[0],
@@ -609,6 +610,15 @@ def test_weights_that_change_while_their_server_is_away_are_refused_when_it_is_b
         made.embed_documents(TEXTS)
     weights[0] = "before"
     assert made.embed_documents(TEXTS).any()
+
+
+def test_a_check_asks_the_server_and_not_the_model(model_server, embedder, writer, nobody):
+    for made in (embedder(), writer()):
+        made.check()
+    assert {path for path, _ in model_server.calls} <= {"/api/tags", "/v1/models"}
+    for made in (embedder(nobody), writer(nobody)):
+        with pytest.raises(Unavailable, match="does not answer"):
+            made.check()
 
 
 def test_a_query_does_not_pull_a_model_that_is_missing_at_the_start(model_server, server):
