@@ -41,9 +41,12 @@ from codelode.repository_rules import RepositoryRules
 
 _SECTIONS = ("connections",)
 _HOST_FIELDS = ("url", "organisation", "token", "webhook_secret", "permissions")
+_APP = ("id", "private_key", "installation")
 _PERMISSIONS = ("every", "max_age", "emails", "claim")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _ORGANISATION = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+#: The number of an app or an installation, or the client id of an app.
+_APP_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class HostKind(StrEnum):
@@ -61,9 +64,8 @@ class HostKind(StrEnum):
 
 #: The fields of each kind of connection, besides its name and kind.
 FIELDS: Mapping[HostKind, tuple[str, ...]] = {
-    **dict.fromkeys(
-        (HostKind.GITHUB, HostKind.GITLAB, HostKind.GITEA), (*_HOST_FIELDS, "repositories")
-    ),
+    HostKind.GITHUB: (*_HOST_FIELDS, "app", "repositories"),
+    **dict.fromkeys((HostKind.GITLAB, HostKind.GITEA), (*_HOST_FIELDS, "repositories")),
     **dict.fromkeys(
         (HostKind.BITBUCKET, HostKind.BITBUCKET_SERVER, HostKind.AZURE),
         ("url", "organisation", "token", "repositories"),
@@ -91,6 +93,7 @@ class Secret:
 
     env: str = ""
     file: str = ""
+    line: int = field(default=0, compare=False)  # of the sources file
 
     def value(self) -> str:
         """Return the secret as it is now. Raises InvalidSettings that names where it should be."""
@@ -100,6 +103,15 @@ class Secret:
         if not found:
             raise InvalidSettings(f"the environment variable {self.env} is not set: put it in")
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A GitHub App, which gets tokens of an hour for its installation in the organisation."""
+
+    id: str
+    private_key: Secret = field(repr=False)
+    installation: str = ""  # empty: the host is asked for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +131,13 @@ class Connection:
     name: str
     kind: HostKind
     url: str  # without a slash at the end; empty for `urls`, the path for `folder`
-    token: Secret | None = field(repr=False)  # None: the place needs none
+    token: Secret | None = field(repr=False)  # None: the place needs none, or there is an app
     organisation: str = ""  # a group of GitLab may have several parts
     webhook_secret: Secret | None = field(default=None, repr=False)  # None: takes no webhooks
     permissions: PermissionSync | None = None  # None: not synchronised
     repositories: RepositoryRules | None = None  # None: its repositories are not followed
     urls: tuple[str, ...] = ()
+    app: App | None = None
 
     @property
     def principal(self) -> str:
@@ -146,9 +159,19 @@ class Connection:
         """Return what changes with the rules, so that a change of the file is followed at once."""
         return hashlib.sha256(repr((self.repositories, self.urls)).encode()).hexdigest()[:16]
 
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """Return where its secrets are."""
+        key = self.app.private_key if self.app else None
+        return tuple(one for one in (self.token, key, self.webhook_secret) if one)
+
     def secret(self) -> str:
-        """Return the token as it is now; empty: the place needs none. Raises InvalidSettings."""
-        return self.token.value() if self.token else ""
+        """Return the token, or the private key of the app, as it is now; empty: none is needed.
+
+        Raises InvalidSettings.
+        """
+        credential = self.app.private_key if self.app else self.token
+        return credential.value() if credential else ""
 
 
 def read(path: Path) -> tuple[Connection, ...]:
@@ -208,7 +231,11 @@ def _place(
 
 
 def _host(kind: HostKind, fields: Mapping[str, yaml.Node], node: yaml.Node) -> Connection:
-    _require(node, fields, ("token",))
+    if "app" not in fields and "token" not in fields:
+        needed = "token or app" if "app" in FIELDS[kind] else "token"
+        raise Wrong(line(node), f"the connection lacks {needed}")
+    if "app" in fields and "token" in fields:
+        raise Wrong(line(fields["token"]), "the connection has a token and an app; remove one")
     organisation = _organisation(fields.get("organisation"))
     if kind in _ORGANISED and not organisation:
         raise Wrong(line(node), f"a connection of kind {kind} needs its organisation")
@@ -216,7 +243,8 @@ def _host(kind: HostKind, fields: Mapping[str, yaml.Node], node: yaml.Node) -> C
         name=_name(fields["name"]),
         kind=kind,
         url=_url(fields["url"]) if "url" in fields else _default_url(kind, node),
-        token=_secret(fields["token"], "token"),
+        token=_secret(fields["token"], "token") if "token" in fields else None,
+        app=_app(fields["app"]) if "app" in fields else None,
         organisation=organisation,
         webhook_secret=_webhook_secret(fields.get("webhook_secret")),
         permissions=_permissions(fields["permissions"]) if "permissions" in fields else None,
@@ -283,6 +311,20 @@ def _url(node: yaml.Node) -> str:
     return url
 
 
+def _app(node: yaml.Node) -> App:
+    fields = dict(items(node, "the app", known=_APP))
+    if missing := [name for name in ("id", "private_key") if name not in fields]:
+        raise Wrong(line(node), f"the app lacks {' and '.join(missing)}")
+    given = {name: _app_id(value) for name, value in fields.items() if name != "private_key"}
+    return App(**given, private_key=_secret(fields["private_key"], "private_key"))
+
+
+def _app_id(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode) or not _APP_ID.fullmatch(node.value):
+        raise Wrong(line(node), "write the number that the settings of the app show: id: 123456")
+    return str(node.value)
+
+
 def _webhook_secret(node: yaml.Node | None) -> Secret | None:
     return None if node is None else _secret(node, "webhook_secret")
 
@@ -297,7 +339,7 @@ def _secret(node: yaml.Node, field: str) -> Secret:
     given = {name: text(value) for name, value in items(node, field, known=("env", "file"))}
     if len(given) != 1 or not all(given.values()):
         raise Wrong(line(node), form)
-    return Secret(**given)
+    return Secret(**given, line=line(node))
 
 
 def _permissions(node: yaml.Node) -> PermissionSync:

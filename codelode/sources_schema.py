@@ -9,10 +9,14 @@ from codelode.repository_rules import MAX_REFS, HostVisibility
 from codelode.sources import FIELDS, HostKind
 
 _TIME = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$", "examples": ["5m", "24h"]}
-#: The fields that connections of a kind need besides those that only some kinds have.
+#: The fields that connections of each kind need; github needs a token or an app besides.
 _NEEDED = {
-    **dict.fromkeys((HostKind.GITHUB, HostKind.BITBUCKET, HostKind.AZURE), ("organisation",)),
-    **dict.fromkeys((HostKind.GITEA, HostKind.BITBUCKET_SERVER), ("url",)),
+    HostKind.GITHUB: ("organisation",),
+    **dict.fromkeys((HostKind.BITBUCKET, HostKind.AZURE), ("token", "organisation")),
+    HostKind.GITLAB: ("token",),
+    **dict.fromkeys((HostKind.GITEA, HostKind.BITBUCKET_SERVER), ("token", "url")),
+    HostKind.URLS: ("urls",),
+    HostKind.FOLDER: ("path",),
 }
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -33,9 +37,9 @@ def schema() -> dict[str, Any]:
 def _connection(kind: HostKind) -> dict[str, Any]:
     """Return the schema of the connections of a kind."""
     fields = {name: _FIELDS[name] for name in FIELDS[kind]}
-    needed = [name for name in fields if name in ("token", "urls", "path", *_NEEDED.get(kind, ()))]
     own = {"name": _NAME, "kind": {"const": kind.value}}
-    return _object({**own, **fields}, required=("name", "kind", *needed))
+    found = _object({**own, **fields}, required=("name", "kind", *_NEEDED[kind]))
+    return {**found, "oneOf": _TOKEN_OR_APP} if kind is HostKind.GITHUB else found
 
 
 def _object(properties: dict[str, Any], *, required: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -53,6 +57,16 @@ _SECRET = {
         _object({name: {"type": "string"}}, required=(name,)) for name in ("env", "file")
     ]
 }  # fmt: skip
+_TOKEN_OR_APP = [{"required": [name]} for name in ("token", "app")]
+_ID = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}]}
+_APP = _object(
+    {
+        "id": _described(_ID, "The number or the client id of the app."),
+        "private_key": _described(_SECRET, "Where its private key is; it is never in this file."),
+        "installation": _described(_ID, "The number of its installation; default: ask the host."),
+    },
+    required=("id", "private_key"),
+)
 _PERMISSIONS = _object(
     {
         "every": _described(_TIME, "How often they are read."),
@@ -88,6 +102,7 @@ _FIELDS: dict[str, Any] = {
     "url": _described({"type": "string", "format": "uri"}, "The address of the host."),
     "organisation": _described({"type": "string"}, "An organisation, a group, or an owner."),
     "token": _described(_SECRET, "Where the token is; it is never in this file."),
+    "app": _described(_APP, "The GitHub App that reads the organisation, instead of a token."),
     "webhook_secret": _described(_SECRET, "Where the secret of the webhooks is."),
     "permissions": _described(_PERMISSIONS, "Let the host decide who sees its repositories."),
     "repositories": _described(_REPOSITORIES, "Follow the repositories."),

@@ -11,9 +11,17 @@ import hashlib
 import json
 import re
 import threading
+import time
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
+from joserfc import jwt
+from joserfc.errors import JoseError
+
+from tests import git_http
+
+APP = "4711"
 TOKEN = "canary-token-of-the-tests"
 
 
@@ -36,6 +44,7 @@ class CodeHost:
         self.unchanged = 0  # answers with 304
         self.answers = []  # (status, headers, value), taken from the front
         self.always = None  # the same, for every request
+        self.git = None  # a folder with the repositories that git may read
         self._lock = threading.Lock()
         self._server = Quiet(("127.0.0.1", 0), self._handler())
         self.address = f"127.0.0.1:{self._server.server_port}"
@@ -48,6 +57,10 @@ class CodeHost:
 
     def is_known(self, headers):
         return headers.get("Authorization") == f"Bearer {TOKEN}"
+
+    def is_read_by(self, authorization):
+        """Whether git may read the repositories with this header."""
+        return authorization is not None
 
     def value(self, path, parameters, body):
         """The document at a path; a list is given in pages. Raises KeyError for what is missing."""
@@ -85,11 +98,10 @@ class CodeHost:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                self.answered("GET", None)
+                _given(outer, self, b"")
 
             def do_POST(self):
-                raw = self.rfile.read(int(self.headers["Content-Length"]))
-                self.answered("POST", json.loads(raw))
+                _given(outer, self, git_http.body(self))
 
             def answered(self, method, body):
                 parts = urlsplit(self.path)
@@ -116,6 +128,19 @@ class CodeHost:
         return Handler
 
 
+def _given(host, request, raw):
+    """Answer a request, which git may have sent."""
+    if host.git is None or ".git/" not in request.path:
+        request.answered(request.command, json.loads(raw or b"null"))
+    elif host.is_read_by(request.headers.get("Authorization")):
+        git_http.answer(request, host.git, raw)
+    else:
+        request.send_response(401)
+        request.send_header("WWW-Authenticate", 'Basic realm="git"')
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+
 class GitHub(CodeHost):
     """An Enterprise server with the organisation `acme`."""
 
@@ -131,6 +156,49 @@ class GitHub(CodeHost):
         }
         self.teams = {"readers": ([2, 4], [11]), "leads": ([4], [12, 11])}
         self.details = {}  # id: what the list of repositories says otherwise
+        self.app = None  # the public key of the app with the id APP
+        self.lifetime_s = 3_600
+        self.made = {}  # tokens of the installation, and when they expire
+        self.is_installed = True
+
+    def is_known(self, headers):
+        given = headers.get("Authorization", "")
+        return super().is_known(headers) or self.is_live(given.removeprefix("Bearer "))
+
+    def is_live(self, token):
+        return self.made.get(token, 0) > time.time()
+
+    def is_read_by(self, authorization):
+        pair = base64.b64decode((authorization or "").removeprefix("Basic ")).decode()
+        return pair.startswith("x-access-token:") and self.is_live(pair.partition(":")[2])
+
+    def answer(self, method, path, parameters, headers, body):
+        if self.app is None or not re.search("/(app|installation)(/|$)", path):
+            return super().answer(method, path, parameters, headers, body)
+        with self._lock:
+            self.asked.append(f"{method} {path}")
+            return self._to_the_app(method, path, headers.get("Authorization", ""))
+
+    def _to_the_app(self, method, path, authorization):
+        """Answer what only the app itself may ask, which proves it by a signed token."""
+        try:
+            text = authorization.removeprefix("Bearer ")
+            claims = jwt.decode(text, self.app, algorithms=["RS256"]).claims
+        except JoseError:
+            return 401, {}, {"message": "A JSON web token could not be decoded"}
+        now = time.time()
+        if not claims["iat"] <= now <= claims["exp"] <= now + 600:
+            return 401, {}, {"message": "'Expiration time' claim ('exp') is too far in the future"}
+        if str(claims["iss"]) != APP:
+            return 404, {}, {"message": "Integration not found"}
+        if self.is_installed and (method, path) == ("GET", "/api/v3/orgs/acme/installation"):
+            return 200, {}, {"id": 77, "app_id": int(APP), "account": {"login": "acme"}}
+        if (method, path) != ("POST", "/api/v3/app/installations/77/access_tokens"):
+            return 404, {}, {"message": "Not Found"}
+        token, expires_at = f"ghs_canary{len(self.made)}of-an-app", now + self.lifetime_s
+        self.made[token] = expires_at
+        at = datetime.fromtimestamp(expires_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return 201, {}, {"token": token, "expires_at": at, "repository_selection": "all"}
 
     def value(self, path, parameters, body):
         if path == "/api/v3/orgs/acme/repos":

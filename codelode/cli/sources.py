@@ -18,7 +18,7 @@ from codelode.counts import counted
 
 if TYPE_CHECKING:
     from codelode.client import Client, Source
-    from codelode.sources import Connection, Secret
+    from codelode.sources import Connection
 
 _COLUMNS = ("connection", "kind", "repositories of", "listed at", "listed", "followed", "requests")
 _CHECKED = ("connection", "kind", "address", "repositories", "permissions", "webhooks")
@@ -52,9 +52,10 @@ def check(*, file: Path | None) -> None:
     """
     from codelode import sources as declared
 
-    connections = declared.read(file or _file())
+    path = file or _file()
+    connections = declared.read(path)
     click.echo(printing.table(_CHECKED, map(_checked, connections)))
-    missing = [line for one in connections for line in _missing(one)]
+    missing = [f"{path}:{line}" for one in connections for line in _missing(one)]
     for line in missing:
         printing.complain(line)
     if missing:
@@ -147,15 +148,17 @@ def _checked(one: Connection) -> tuple[object, ...]:
 
 
 def _missing(one: Connection) -> Iterator[str]:
-    """Yield what is wrong with the secrets of a connection."""
+    """Yield what is wrong with the secrets of a connection, after the line that names each."""
     from codelode.errors import InvalidSettings
+    from codelode.github_apps import signed
 
-    secrets: tuple[Secret | None, ...] = (one.token, one.webhook_secret)
-    for secret in filter(None, secrets):
+    for secret in one.secrets:
         try:
-            secret.value()
+            value = secret.value()
+            if one.app and secret is one.app.private_key:
+                signed(one.app, value, now=time.time())
         except InvalidSettings as exc:
-            yield f"{one.name}: {exc}"
+            yield f"{secret.line}: {one.name}: {exc}"
 
 
 def _asked(

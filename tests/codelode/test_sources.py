@@ -9,7 +9,7 @@ from codelode.access import Label
 from codelode.errors import InvalidSettings
 from codelode.repository_rules import FIELDS as RULES
 from codelode.repository_rules import HostVisibility, RepositoryRules
-from codelode.sources import FIELDS, Connection, HostKind, PermissionSync, Secret, parse, read
+from codelode.sources import FIELDS, App, Connection, HostKind, PermissionSync, Secret, parse, read
 from codelode.sources_schema import schema
 
 GOOD = """
@@ -46,6 +46,14 @@ connections:
       grace: 3d
   - {name: list, kind: urls, urls: [https://h/a/b/, "git@h:a/c"]}
   - {name: here, kind: folder, path: /srv/git/, repositories: {every: 1m}}
+"""
+AS_APP = """
+connections:
+  - name: cloud
+    kind: github
+    organisation: acme
+    app: {id: 123456, private_key: {file: /run/secrets/app.pem}, installation: "77"}
+  - {name: two, kind: github, organisation: b, app: {id: Iv1.8a61f9b3, private_key: {env: KEY}}}
 """
 ONE = "connections:\n- name: work\n  kind: gitea\n  url: https://h\n  token: {env: T}\n"
 
@@ -92,6 +100,15 @@ def test_a_file_declares_whose_repositories_are_followed():
     assert (urls.urls, urls.repositories) == (("https://h/a/b", "git@h:a/c"), RepositoryRules())
     assert (folder.url, folder.repositories.every_s) == ("/srv/git", 60)
     assert [one.secret() for one in (urls, folder)] == ["", ""]
+
+
+def test_a_file_declares_apps_in_the_place_of_tokens():
+    cloud, two = parse(AS_APP, file="f")
+
+    assert (cloud.token, two.token) == (None, None)
+    assert cloud.app == App("123456", Secret(file="/run/secrets/app.pem"), "77")
+    assert two.app == App("Iv1.8a61f9b3", Secret(env="KEY"))
+    assert [one.line for one in (*cloud.secrets, *two.secrets)] == [6, 7]
 
 
 def test_the_digest_of_the_rules_changes_with_them_alone():
@@ -148,6 +165,13 @@ def test_the_digest_of_the_rules_changes_with_them_alone():
         (ONE.replace("{env: T}", "ghp_secret"), 5, "the file never holds the token"),
         (ONE.replace("{env: T}", "{value: ghp_secret}"), 5, "it may have env and file"),
         (ONE.replace("{env: T}", "{env: T, file: f}"), 5, "write token: {env: VARIABLE}"),
+        (f"{ONE.replace('gitea', 'bitbucket')}  app: {{id: 1}}\n", 6, "but no app"),
+        (AS_APP.replace("    app:", "    token: {env: T}\n    app:"), 6, "a token and an app"),
+        (AS_APP.replace("id: 123456, ", ""), 6, "the app lacks id"),
+        (AS_APP.replace("123456", "[secret]"), 6, "the number that the settings of the app show"),
+        (AS_APP.replace("{env: KEY}", "secret"), 7, "the file never holds the key"),
+        (AS_APP.replace("app: {", "app: {name: a, "), 6, "the app has 'name'"),
+        (AS_APP.partition("    app:")[0], 3, "lacks token or app"),
         (f"{ONE}  organisation: 'a b'\n", 6, "its name in the URLs"),
         (f"{ONE}  permissions: {{every: 5}}\n", 6, "write a time such as"),
         (f"{ONE}  permissions: {{every: 0s}}\n", 6, "write a time such as"),
@@ -192,10 +216,12 @@ def test_the_schema_knows_each_field_and_accepts_what_the_parser_accepts():
     jsonschema.Draft202012Validator.check_schema(made)
     validate = jsonschema.Draft202012Validator(made).is_valid
 
-    for text in (GOOD, FOLLOWED, ONE):
+    for text in (GOOD, FOLLOWED, ONE, AS_APP):
         assert validate(yaml.safe_load(text))
     for text in (
         *(ONE.replace("gitea", "gitee"), ONE.replace("{env: T}", "ghp_secret")),
+        AS_APP.replace("    app:", "    token: {env: T}\n    app:"),
+        AS_APP.partition("    app:")[0],
         *(f"{ONE}  more: 1\n", f"{ONE}  repositories: {{refs: [main]}}\n"),
     ):
         assert not validate(yaml.safe_load(text))

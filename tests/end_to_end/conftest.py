@@ -51,12 +51,12 @@ class Cluster:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, *, flower: bool = False) -> None:
         log = (self.data.parent / "up.log").open("ab")
         command = [sys.executable, "-m", "codelode", "up", "--data", str(self.data)]
         with log:
             self._process = GUARDIAN.popen(
-                [*command, "--port", "0", "--no-flower"],
+                [*command, "--port", "0", *(["--http-port", "0"] if flower else ["--no-flower"])],
                 env={
                     **os.environ,
                     "CODELODE_DATA": str(self.data.parent / "usual"),

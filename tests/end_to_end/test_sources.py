@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.runs import said
+from tests.end_to_end.surfaces import collected
 from tests.gitea import Gitea
 
 SECRET = "canary-of-the-webhooks"
@@ -72,14 +73,7 @@ def test_an_organisation_is_followed_and_its_token_is_on_no_surface(gitea, clust
     answers = [planned, synced, refused]
     commands = ("sources list --json", "sources check", "status --json", "failures", "repos --json")
     answers += [said(cluster, *command.split()) for command in commands]
-    pids = cluster.pids()
-    surfaces = {pid: Path(f"/proc/{pid}/environ").read_bytes() for pid in pids}
-    surfaces |= {pid + 0.5: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
-    assert cluster.stop() == 0
-    surfaces |= {path: path.read_bytes() for path in cluster.data.rglob("*") if path.is_file()}
-    surfaces["log"] = (cluster.data.parent / "up.log").read_bytes()
-    surfaces |= {text: text.encode() for _, text in answers}
-    assert any("appendonly" in str(name) for name in surfaces)  # everything that Redis was sent
+    surfaces = collected(cluster, answers)
     pair = base64.b64encode(f"token:{gitea.admin_token}".encode()).rstrip(b"=")
     for canary in (gitea.admin_token.encode(), pair, SECRET.encode()):
         assert [name for name, content in surfaces.items() if canary in content] == []

@@ -205,7 +205,10 @@ def test_the_sources_file_is_checked_without_a_cluster(codelode, tmp_path, monke
         "  repositories: {}\n- {name: list, kind: urls, urls: ['https://h/a/b']}\n"
     )
     missing = codelode("sources", "check", str(file))
-    assert (missing.status, "work: the environment variable OF_WORK" in missing.err) == (2, True)
+    assert (missing.status, f"{file}:5: work: the environment variable OF_WORK" in missing.err) == (
+        2,
+        True,
+    )
     monkeypatch.setenv("OF_WORK", "canary")
     monkeypatch.setenv("CODELODE_SOURCES", str(file))
     checked = codelode("sources", "check")
@@ -214,6 +217,14 @@ def test_the_sources_file_is_checked_without_a_cluster(codelode, tmp_path, monke
     assert "1 URL" in checked.out
     assert "canary" not in checked.out
 
+    file.write_text(
+        "connections:\n- name: hub\n  kind: github\n  organisation: acme\n"
+        "  app:\n    id: 1\n    private_key: {env: OF_WORK}\n  repositories: {}\n"
+    )
+    no_key = codelode("sources", "check")
+    assert (no_key.status, "canary" in no_key.out + no_key.err) == (2, False)
+    problem = f"{file}:7: hub: the environment variable OF_WORK holds no private RSA key"
+    assert problem in no_key.err
     file.write_text("connections:\n- {name: work, kind: svn}\n")
     wrong = codelode("sources", "check")
     assert (wrong.status, f"{file}:2: there is no kind 'svn'" in wrong.err) == (2, True)

@@ -5,22 +5,39 @@ alone. It is in no argument, URL, or file. Redirects are not followed (`workers.
 
 A connection may read more than those who register repositories may see. So git gets its token only
 for a repository that is followed, under the name under which it is followed.
+
+An app has a token made, which serves all runs that begin while it has enough time left.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import time
 from collections.abc import Callable
 
 import structlog
 
-from codelode.errors import InvalidSettings
+from codelode.errors import Denied, InvalidSettings, NotFound
 from codelode.host_permissions import address
 from codelode.model import Repository
 from codelode.sources import Connection, HostKind
+from workers.sources import apps, github
 from workers.sources.declared import SourcesFile, owner_of
+from workers.sources.http import Host
+from workers.sources.pages import Pages
+from workers.sources.reading import asked
 
 log = structlog.get_logger("workers")
+
+#: A token of an app of which less time is left is not given to another run, seconds.
+LEFT_S = 1_800.0
+
+#: What a run says that lacks its token.
+_MISSING = (
+    "the worker has no token for this host; the log of the pull workers and, on their machine, "
+    "`codelode sources check` say where it should be"
+)
 
 #: The user name that goes with a token as the password, as the documents of the hosts name it.
 _USERS = {
@@ -38,34 +55,50 @@ class GitCredentials:
     def __init__(self, path: str, entrusted: Callable[[str, str], str]) -> None:
         self._file = SourcesFile(path)
         self._entrusted = entrusted  # see `SourceStates.entrusted`
+        self._made: dict[tuple[Connection, str], apps.Token] = {}
 
     def __call__(self, repository: Repository) -> tuple[str, str] | None:
         """Return the address of the connection of a repository, and the header to send there.
 
-        None: no connection with a token follows it. Raises InvalidSettings if the token is not
-        where the sources file says; the log says where that is, because the message becomes that of
-        the run, which others than admins read.
+        None: no connection with a token follows it. Raises InvalidSettings if the token, or the key
+        of the app, is not where the sources file says, and Denied or NotFound if the host gives the
+        app no token; the log says more, because the message becomes that of the run, which others
+        than admins read. Raises Unavailable if the host does not answer an app.
         """
-        following = self._file.chosen(lambda one: one.repositories and one.token)
+        following = self._file.chosen(lambda one: one.repositories and (one.token or one.app))
         owner = owner_of(repository.url, following.values())
         if owner is None or not self._follows(owner, repository):
             return None
-        return f"{owner.url}/", f"Authorization: {_authorization(owner.kind, _secret(owner))}"
+        return f"{owner.url}/", f"Authorization: {_authorization(owner.kind, self._token(owner))}"
+
+    def _token(self, connection: Connection) -> str:
+        try:
+            secret = connection.secret()
+            return self._of_app(connection, secret) if connection.app else secret
+        except (InvalidSettings, Denied, NotFound) as exc:
+            log.error("token_missing", connection=connection.name, error=str(exc))
+            raise type(exc)(_MISSING) from None
+
+    def _of_app(self, connection: Connection, private_key: str) -> str:
+        key, now = (connection, private_key), time.time()
+        made = self._made.get(key)
+        if made is None or made.expires_at - now < LEFT_S:
+            made = asyncio.run(_made(connection, private_key, now))
+            live = {of: one for of, one in self._made.items() if one.expires_at > now}
+            self._made = {**live, key: made}
+        return made.text
 
     def _follows(self, connection: Connection, repository: Repository) -> bool:
         url = self._entrusted(connection.name, repository.name)
         return bool(url) and address(url) == address(repository.url)
 
 
-def _secret(connection: Connection) -> str:
-    try:
-        return connection.secret()
-    except InvalidSettings as exc:
-        log.error("token_missing", connection=connection.name, error=str(exc))
-        raise InvalidSettings(
-            "the worker has no token for this host; the log of the pull workers and, on their "
-            "machine, `codelode sources check` say where it should be"
-        ) from None
+async def _made(connection: Connection, private_key: str, now: float) -> apps.Token:
+    async def ask(host: Host) -> apps.Token:
+        rest = github.rest(connection)
+        return await apps.token(host, connection, private_key, rest=rest, now=now)
+
+    return await asked(github.host(connection, private_key, Pages()), [], ask)
 
 
 def _authorization(kind: HostKind, token: str) -> str:

@@ -19,6 +19,7 @@ from codelode.errors import CodelodeError, Unavailable
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
 from codelode.repository_rules import HostVisibility, Listed
 from codelode.sources import Connection
+from workers.sources import apps
 from workers.sources.http import Host, Missing, Refused
 from workers.sources.pages import Pages, Params
 
@@ -40,17 +41,27 @@ query($login: String!, $cursor: String) { organization(login: $login) {
 """
 
 
-def host(connection: Connection, token: str, pages: Pages) -> Host:
-    """Return the interface of the server, without the version of REST."""
-    headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
-    is_cloud = connection.url == _CLOUD
-    return Host("https://api.github.com" if is_cloud else f"{connection.url}/api", headers, pages)
+def host(connection: Connection, secret: str, pages: Pages) -> Host:
+    """Return the interface of the server, without the version of REST.
+
+    `secret`: the token, or the private key of an app.
+    """
+    headers = {"Accept": "application/vnd.github+json"}
+    url = "https://api.github.com" if connection.url == _CLOUD else f"{connection.url}/api"
+    if connection.app:
+        authorize = apps.Authorization(connection, secret, rest=rest(connection))
+        return Host(url, headers, pages, authorize=authorize)
+    return Host(url, {**headers, "Authorization": f"Bearer {secret}"}, pages)
+
+
+def rest(connection: Connection) -> str:
+    """Return what the paths of REST begin with; those of GraphQL do not."""
+    return "" if connection.url == _CLOUD else "/v3"
 
 
 async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
     """Yield the repositories of the organisation that the token reads."""
-    rest = "" if connection.url == _CLOUD else "/v3"
-    path = f"{rest}/orgs/{quote(connection.organisation, safe='')}/repos"
+    path = f"{rest(connection)}/orgs/{quote(connection.organisation, safe='')}/repos"
     async for row in asked.rows(path, {**_PAGE, "type": "all"}):
         yield Listed(
             id=str(row["id"]),
@@ -84,7 +95,7 @@ class _Reading:
         self._asked, self._built = asked, built
         self._login = connection.organisation
         self._url = connection.url
-        self._rest = "" if connection.url == _CLOUD else "/v3"
+        self._rest = rest(connection)
         self._path = f"{self._rest}/orgs/{quote(self._login, safe='')}"
 
     async def __call__(self) -> HostPermissions:

@@ -39,6 +39,8 @@ MAX_PAUSE_S = 30.0
 MAX_ASKED_PAUSE_S = 120.0
 #: Requests of one sync, repeated ones included. Reading 10,000 repositories takes up to 20,000.
 MAX_REQUESTS = 200_000
+#: The states of answers that are taken.
+_ANSWERED = (httpx.codes.OK, httpx.codes.CREATED, httpx.codes.NOT_MODIFIED)
 #: Part of a refusal that is quoted: it is the host's own text.
 _QUOTED_CHARS = 200
 
@@ -71,6 +73,9 @@ class Host:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     requests: int = 0  # that were sent
     withheld: list[str] = field(default_factory=list)  # why lists of readers could not be read
+    #: Returns the header Authorization of a request, given the one that the host refused, if any;
+    #: None: `headers` have it.
+    authorize: Callable[[Host, str], Awaitable[str]] | None = field(default=None, repr=False)
 
     async def __aenter__(self) -> Host:
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -127,6 +132,11 @@ class Host:
         """Send a JSON document that only asks, as GraphQL does; return the answer."""
         return _json(await self._sent("POST", path, {}, {}, body), self._name)
 
+    async def ask_as(self, authorization: str, method: str, path: str) -> Any:
+        """Return a JSON document, asked for with other credentials, which is not held."""
+        headers = {"Authorization": authorization}
+        return _json(await self._sent(method, path, {}, headers), self._name)
+
     async def _page(self, path: str, params: Params, headers: Mapping[str, str]) -> Page:
         key = self.url, path, tuple(sorted(params.items())), tuple(sorted(headers.items()))
         held = self.pages_held.get(key)
@@ -149,20 +159,31 @@ class Host:
         body: object = None,
     ) -> _Answer:
         """Send a request until it is answered or refused for good."""
+        refused = ""  # the header that may have expired meanwhile
         for attempt in range(1, ATTEMPTS + 1):
             failure: CodelodeError
+            sent = await self._authorized(headers, refused)
             try:
-                answer = await self._once(method, path, params, headers, body)
+                answer = await self._once(method, path, params, sent, body)
             except (httpx.HTTPError, httpx.InvalidURL) as exc:
                 failure, pause_s = Unavailable(f"{self._name} does not answer: {_kind(exc)}"), None
             else:
-                if answer.status in (httpx.codes.OK, httpx.codes.NOT_MODIFIED):
+                if answer.status in _ANSWERED:
                     return answer
+                is_refused = answer.status == httpx.codes.UNAUTHORIZED
+                if is_refused and sent is not headers and not refused and attempt < ATTEMPTS:
+                    refused = sent["Authorization"]
+                    continue
                 failure, pause_s = _failure(answer, self._name, path), asked_pause(answer.headers)
             if not isinstance(failure, Unavailable) or attempt == ATTEMPTS:
                 raise failure
             await self._pause(attempt, pause_s, failure)
         raise AssertionError("the last attempt returns or raises")
+
+    async def _authorized(self, headers: Mapping[str, str], refused: str) -> Mapping[str, str]:
+        if self.authorize is None or "Authorization" in headers:
+            return headers
+        return {**headers, "Authorization": await self.authorize(self, refused)}
 
     async def _once(
         self,

@@ -1,0 +1,34 @@
+"""Sign the tokens with which a GitHub App asks for the tokens of its installations.
+
+https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app
+"""
+
+from __future__ import annotations
+
+from codelode.errors import InvalidSettings
+from codelode.sources import App
+
+#: A token may be valid for ten minutes, by the clock of the host. This is how long it is valid,
+#: and how much is allowed for clocks that differ, seconds.
+VALID_S, SKEW_S = 480, 60
+
+
+def signed(app: App, private_key: str, *, now: float) -> str:
+    """Return a token of the app. Raises InvalidSettings if the key is no private RSA key."""
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import RSAKey
+
+    claims = {"iat": int(now) - SKEW_S, "exp": int(now) + VALID_S, "iss": app.id}
+    try:
+        key = RSAKey.import_key(private_key)
+        if not key.is_private:
+            raise ValueError
+        return jwt.encode({"alg": "RS256", "typ": "JWT"}, claims, key, ["RS256"])
+    except (JoseError, ValueError, TypeError):  # whose messages could quote the key
+        secret = app.private_key
+        place = secret.file or f"the environment variable {secret.env}"
+        raise InvalidSettings(
+            f"{place} holds no private RSA key in PEM format: make one in the settings of the app, "
+            "and keep the file as it is downloaded"
+        ) from None

@@ -1,0 +1,84 @@
+"""Get the tokens with which a GitHub App reads an organisation, each of which is valid for an hour.
+
+The app signs a token of its own, and the host gives one for the installation in return. It is kept
+in memory alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from urllib.parse import quote
+
+from codelode.github_apps import signed
+from codelode.sources import Connection
+from workers.sources.http import Host, Missing, Refused
+
+#: A token of which less time is left is renewed before a request, seconds.
+LEFT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of an installation."""
+
+    text: str = field(repr=False)
+    expires_at: float  # seconds since the epoch
+
+
+async def token(
+    asked: Host, connection: Connection, private_key: str, *, rest: str, now: float
+) -> Token:
+    """Have the host make a token. `rest`: what the paths of its interface begin with.
+
+    Raises Refused, Missing, Unavailable, and InvalidSettings.
+    """
+    assert connection.app is not None
+    as_app = f"Bearer {signed(connection.app, private_key, now=now)}"
+    try:
+        installation = connection.app.installation
+        if not installation:
+            path = f"{rest}/orgs/{quote(connection.organisation, safe='')}/installation"
+            installation = str((await asked.ask_as(as_app, "GET", path))["id"])
+        path = f"{rest}/app/installations/{quote(installation, safe='')}/access_tokens"
+        made = await asked.ask_as(as_app, "POST", path)
+    except (Refused, Missing) as exc:
+        raise type(exc)(
+            f"{exc}; check the id and the private key of the app, and that it is installed in the "
+            f"organisation {connection.organisation}"
+        ) from exc
+    return Token(made["token"], datetime.fromisoformat(made["expires_at"]).timestamp())
+
+
+class Authorization:
+    """Gives each request a token that is valid, and a new one after the host has refused one."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        private_key: str,
+        *,
+        rest: str,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._connection, self._private_key = connection, private_key
+        self._rest, self._now = rest, now
+        self._renewing = asyncio.Lock()
+        self._token = Token("", 0.0)
+
+    async def __call__(self, asked: Host, refused: str) -> str:
+        """Return the header of a request. `refused`: one that the host has refused, or empty."""
+        async with self._renewing:
+            now = self._now()
+            if self._token.expires_at - now < LEFT_S or refused == self._header:
+                self._token = await token(
+                    asked, self._connection, self._private_key, rest=self._rest, now=now
+                )
+            return self._header
+
+    @property
+    def _header(self) -> str:
+        return f"Bearer {self._token.text}"
