@@ -498,13 +498,14 @@ class HybridQuery:
 
 @dataclass(frozen=True, slots=True)
 class FileQuery:
-    """A query to a chunk store for the files whose text may match a pattern.
+    """A query to a chunk store for the files whose text, or a name in them, may match a pattern.
 
     Of the filters those apply that hold for whole files: kinds, symbols, and block types do not.
     """
 
-    grams: Grams  # the text of each file must have them
+    grams: Grams  # the text of each file must have them; NOTHING with `defines`
     filters: Filters
+    defines: tuple[str, ...] = ()  # globs; a chunk of each file must define a name that matches one
     visible: Visibility = field(kw_only=True)  # outer bound of the repositories
 
     def bounded(self) -> FileQuery | None:
@@ -512,7 +513,7 @@ class FileQuery:
 
         None if no repository is left. Stores call this before they filter.
         """
-        of_files = replace(self.filters, kinds=(), symbols=(), block_types=())
+        of_files = replace(self.filters, kinds=(), symbols=self.defines, block_types=())
         visible = self.visible.among(of_files.repositories)
         if visible is None:
             return replace(self, filters=of_files)

@@ -9,6 +9,7 @@ types have too is sure only on the code's own object or an imported module.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -46,6 +47,9 @@ _VALUES = frozenset({Kind.CONSTANT, Kind.FUNCTION})
 #: Languages whose calls the linker resolves: a function has its name in all files.
 _LINKED = frozenset({"c"})
 
+#: What joins the parts of a name in some languages; the symbol table joins them with dots.
+_JOINT = re.compile(r"(?<=[\w$*?])(?:::|->|#)(?=[\w$*?~@])")
+
 
 @dataclass(frozen=True, slots=True)
 class ResolvedUse:
@@ -70,7 +74,7 @@ def resolve_use(
     definitions are then ruled out.
     """
     possible = [at for at in definitions if _fits(use, path, at)]
-    if _is_builtin_member(use, path):
+    if is_builtin_member(use, path):
         seen = [at for at in possible if at.path == path or _is_near(path, at, imported)]
         return tuple(ResolvedUse(at, Confidence.NAME) for at in seen[:MAX_BY_NAME])
     own = [at for at in possible if at.path == path]
@@ -101,7 +105,8 @@ def _fits(use: Reference, path: str, at: LocatedSymbol) -> bool:
     return separate_category(at.path) in ("", separate_category(path))
 
 
-def _is_builtin_member(use: Reference, path: str) -> bool:
+def is_builtin_member(use: Reference, path: str) -> bool:
+    """Return whether built-in types of the language have a member of that name, too."""
     return (
         use.kind is ReferenceKind.MEMBER
         and not use.written
@@ -174,6 +179,11 @@ def reexports(path: str) -> bool:
 def stem(path: str) -> str:
     """Return the name of a file up to its first dot: `src/http/client.test.ts` → `client`."""
     return posixpath.basename(path).partition(".")[0]
+
+
+def dotted(name: str) -> str:
+    """Return a qualified name joined by dots, as the symbol table has it: `a::b` → `a.b`."""
+    return _JOINT.sub(".", name)
 
 
 def is_named(qualified: str, name: str) -> bool:

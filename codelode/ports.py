@@ -124,6 +124,7 @@ class ChunkSearch(Protocol):
         """Return the files at the ref that have the trigrams of the query, in order.
 
         All of them, and with NOTHING all files inside the filters; a few may lack the trigrams.
+        With `defines`, those that define such a name; a few may not.
         Sees all `replace` calls that returned before, from this or another process.
         """
 

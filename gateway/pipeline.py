@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
-from codelode.model import Chunk
+from codelode.model import Chunk, HybridQuery
 from gateway.analyze import analyze
 from gateway.analyze.meaning import literals
 from gateway.analyze.query import kind
@@ -24,7 +24,7 @@ from gateway.expand import expand
 from gateway.expand.explain import Explanation, explain
 from gateway.rank import rank
 from gateway.rank.fused import by_similarity
-from gateway.retrieve import retrieve
+from gateway.retrieve import embed, occurrence, retrieve
 from gateway.retrieve.similar import chunk_at, similar
 from gateway.state import (
     Analysis,
@@ -44,6 +44,7 @@ __all__ = [
     "find_similar",
     "search",
     "semantic_key",
+    "similar_name",
 ]
 
 
@@ -105,6 +106,15 @@ async def find_similar(source: Chunk | str, query: SearchQuery, backends: Backen
     read = Analysis(QueryKind.CODE, (), (), intent=Intent.FIND_SIMILAR)
     state = SearchState(query, analysis=read, candidates=found)
     return await assemble(replace(state, ranking=by_similarity(found)), backends)
+
+
+async def similar_name(name: str, asked: HybridQuery, backends: Backends) -> str:
+    """Return the defined name inside the filters that is spelt most like the name, or an empty one.
+
+    `asked`: the name as a query without its vector.
+    """
+    vector, _ = await embed(name, backends.embedder)
+    return await occurrence.similar_name(name, replace(asked, vector=vector), backends.chunks)
 
 
 def cache_key(query: SearchQuery, shape: Shape, *, call: str = "search") -> str:

@@ -42,6 +42,16 @@ SECTIONS = {
             "context", "Print the code that answers QUERY as one Markdown text, for an agent."
         ),
         "grep": Subcommand("grep", "Print the lines of indexed files that PATTERN matches."),
+        "symbols": Subcommand(
+            "names", "List the definitions whose name matches GLOB, with kind and signature."
+        ),
+        "definitions": Subcommand(
+            "names", "List the definitions of NAME in all repositories, in exactly this spelling."
+        ),
+        "references": Subcommand(
+            "names",
+            "List the lines that use NAME in all repositories, the most certain ones first.",
+        ),
         "similar": Subcommand(
             "search",
             "Find code like the code at PATH:LINE, or with `-` like the code on standard input.",

@@ -54,9 +54,13 @@ if TYPE_CHECKING:
         MatchingFile,
         MatchingLine,
         MatchSpan,
+        NamePlace,
+        NameUse,
         Passage,
+        ReferenceList,
         Related,
         SearchResult,
+        SymbolList,
     )
 
 __all__ = [
@@ -89,9 +93,12 @@ __all__ = [
     "Matches",
     "MatchingFile",
     "MatchingLine",
+    "NamePlace",
+    "NameUse",
     "Passage",
     "Permissions",
     "Queue",
+    "ReferenceList",
     "Related",
     "SearchResult",
     "Server",
@@ -99,6 +106,7 @@ __all__ = [
     "SourceChange",
     "Sources",
     "Status",
+    "SymbolList",
     "Tls",
 ]
 

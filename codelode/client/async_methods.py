@@ -44,6 +44,8 @@ class AsyncMethods(ABC):
     similar = _method(calls.similar)
     read = _method(calls.read)
     folder = _method(calls.folder)
+    symbols = _method(calls.symbols)
+    references = _method(calls.references)
     explain = _method(calls.explain)
     graph = _method(calls.graph)
     chunk_map = _method(calls.chunk_map)

@@ -20,6 +20,7 @@ from codelode.client.request import (
     encodable,
     filters,
     grep_request,
+    natural,
     run_request,
     search_request,
     texts,
@@ -31,7 +32,9 @@ from codelode.client.results import (
     Folder,
     GrepSummary,
     MatchingFile,
+    ReferenceList,
     SearchResult,
+    SymbolList,
 )
 from codelode.v1 import search_pb2
 
@@ -166,6 +169,37 @@ def grep(pattern: str, **given: Unpack[Grep]) -> Call[MatchingFile | GrepSummary
         search_pb2.GrepResponse,
         results.grep_part,
     )
+
+
+@encodable
+def symbols(
+    name: str, *, literal: bool = False, limit: int = 200, ref: str = "", **values: Unpack[Values]
+) -> Call[SymbolList]:
+    """Return the definitions whose name matches a glob, or with `literal` is the name.
+
+    A name with dots is compared with the end of qualified names: `Client.get`. The filters are
+    those of `search`; `kinds` are those of the definitions. Raises InvalidQuery.
+    """
+    request = search_pb2.ListSymbolsRequest(
+        name=name, filters=filters(ref, **values), literal=literal, limit=natural("limit", limit)
+    )
+    response = search_pb2.ListSymbolsResponse
+    return _call("SearchService/ListSymbols", request, response, results.symbol_list)
+
+
+@encodable
+def references(
+    name: str, *, limit: int = 200, ref: str = "", **values: Unpack[Values]
+) -> Call[ReferenceList]:
+    """Return the uses of a name in all repositories, the most certain ones first.
+
+    The filters say where it is used. Raises InvalidQuery with the field that is wrong.
+    """
+    request = search_pb2.ListReferencesRequest(
+        name=name, filters=filters(ref, **values), limit=natural("limit", limit)
+    )
+    response = search_pb2.ListReferencesResponse
+    return _call("SearchService/ListReferences", request, response, results.reference_list)
 
 
 @encodable

@@ -186,6 +186,50 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolList:
+    """Definitions by repository, path, and line."""
+
+    symbols: tuple[Definition, ...]
+    notices: tuple[str, ...]  # where the list is not complete
+    took_ms: float  # in the gateway
+    coverage: tuple[Coverage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamePlace:
+    """The place of a definition."""
+
+    repository: str
+    path: str
+    symbol: str  # qualified name
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class NameUse:
+    """A line that uses a name."""
+
+    repository: str
+    path: str
+    line: int  # 1-based; 0: not known
+    text: str  # the line, at most 1,000 characters
+    symbol: str  # qualified name of the definition around the line; may be empty
+    kind: str  # call, member, own, class, or implementation; empty: not known
+    confidence: str  # exact, imported, or name
+    definition: NamePlace | None  # None: found by its name alone
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceList:
+    """The uses of a name, the most certain ones first."""
+
+    references: tuple[NameUse, ...]
+    notices: tuple[str, ...]  # where the list is not complete, and whether the name is defined
+    took_ms: float  # in the gateway
+    coverage: tuple[Coverage, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FileLines:
     """Lines of a file at the indexed commit."""
 
@@ -451,6 +495,39 @@ def grep_summary(message: search_pb2.GrepSummary) -> GrepSummary:
         notices=tuple(message.notices),
         took_ms=message.took_ms,
         coverage=coverage(message.coverage),
+    )
+
+
+def symbol_list(message: search_pb2.ListSymbolsResponse) -> SymbolList:
+    return SymbolList(
+        symbols=tuple(map(definition, message.symbols)),
+        notices=tuple(message.notices),
+        took_ms=message.took_ms,
+        coverage=coverage(message.coverage),
+    )
+
+
+def reference_list(message: search_pb2.ListReferencesResponse) -> ReferenceList:
+    return ReferenceList(
+        references=tuple(map(name_use, message.references)),
+        notices=tuple(message.notices),
+        took_ms=message.took_ms,
+        coverage=coverage(message.coverage),
+    )
+
+
+def name_use(message: search_pb2.NameUse) -> NameUse:
+    at = message.definition
+    is_known = message.HasField("definition")
+    return NameUse(
+        repository=message.repository,
+        path=message.path,
+        line=message.line,
+        text=message.text,
+        symbol=message.symbol,
+        kind=message.kind,
+        confidence=message.confidence,
+        definition=NamePlace(at.repository, at.path, at.symbol, at.line) if is_known else None,
     )
 
 

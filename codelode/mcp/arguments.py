@@ -58,6 +58,9 @@ class Search(Narrowing):
     exact: bool = Field(
         False, description="Query is an RE2 regex; find all lines it matches, top_k of them."
     )
+    names: Literal["", "symbols", "references"] = Field(
+        "", description="List definitions by glob, or uses."
+    )
     page: Text = Field(description="Continue after an answer that gave this page.")
     compact: bool = Field(False, description="Signatures instead of code.")
     context_lines: int = Field(0, description="Lines around the best line, up to 200.")

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
         Hit,
         IndexedRepository,
         Matches,
+        NameUse,
+        ReferenceList,
         SearchResult,
         Status,
+        SymbolList,
     )
 
 #: Paths of one relation that `explain` lists; `graph` has the others.
@@ -71,6 +74,25 @@ def matching_lines(found: Matches) -> Iterator[str]:
     summary = found.summary
     yield from notes(summary.notices, summary.coverage)
     yield f"{counted(summary.count, 'line')} in {counted(summary.files, 'file')}"
+
+
+def symbol_lines(found: SymbolList) -> list[str]:
+    """Return the definitions with their signatures, and the notes."""
+    lines = [*map(_definition, found.symbols)] or [NOTHING]
+    return [*lines, *notes(found.notices, found.coverage)]
+
+
+def reference_lines(found: ReferenceList) -> list[str]:
+    """Return the uses by repository, as `src/a.py:9 text`, and the notes."""
+    lines: list[str] = []
+    for name, group in groupby(found.references, key=lambda one: one.repository):
+        lines += [f"## {quoted(name)}", *map(_use, group)]
+    return [*(lines or [NOTHING]), *notes(found.notices, found.coverage)]
+
+
+def _use(one: NameUse) -> str:
+    sure = "" if one.confidence == "exact" else f" ({one.confidence})"
+    return f"{quoted(one.path)}:{one.line} {one.text}{sure}"
 
 
 def _grouped(found: SearchResult, hits: list[str]) -> Iterator[str]:

@@ -52,6 +52,10 @@ class Tool:
 async def search(client: AsyncMethods, given: arguments.Search, _: Report) -> Answer:
     if given.compact and given.context_lines:
         raise InvalidQuery("compact", "shows no code, context_lines more of it; give one of them")
+    if given.exact and given.names:
+        raise InvalidQuery("names", "are no lines that a regex matches; give only one of them")
+    if given.names:
+        return await _names(client, given)
     if given.exact:
         return await _exact(client, given)
     found = await client.search(
@@ -76,6 +80,14 @@ async def _exact(client: AsyncMethods, given: arguments.Search) -> Answer:
     )
     found = matches_of([part async for part in parts])
     return _answer(given, found, text.matching_lines(found), narrow=text.NARROW_EXACT)
+
+
+async def _names(client: AsyncMethods, given: arguments.Search) -> Answer:
+    if given.names == "symbols":
+        defined = await client.symbols(given.query, limit=given.top_k, **given.filters())
+        return _answer(given, defined, text.symbol_lines(defined), narrow=text.NARROW_EXACT)
+    used = await client.references(given.query, limit=given.top_k, **given.filters())
+    return _answer(given, used, text.reference_lines(used), narrow=text.NARROW_EXACT)
 
 
 def _options(given: arguments.Search) -> dict[str, dict[str, object]]:

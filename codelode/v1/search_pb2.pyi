@@ -1450,6 +1450,232 @@ class ExplainResponse(_message.Message):
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
 
 @_typing.final
+class ListSymbolsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    FILTERS_FIELD_NUMBER: _builtins.int
+    LITERAL_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """A glob over names: "parse_*", "*Reader". With dots (or "::", "->", "#") it is compared with the
+    end of qualified names: "Client.get", "Client.*". 1 to 1,024 characters.
+    """
+    literal: _builtins.bool
+    """The name is written as it is, without wildcards."""
+    limit: _builtins.int
+    """Number of definitions, 1 to 10,000. Not set means 200."""
+    @_builtins.property
+    def filters(self) -> Global___Filters:
+        """Of these, `kinds` and `symbols` are about the definitions; `block_types` does not apply."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        filters: Global___Filters | None = ...,
+        literal: _builtins.bool = ...,
+        limit: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "filters", b"filters", "limit", b"limit"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "filters", b"filters", "limit", b"limit", "literal", b"literal", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+
+Global___ListSymbolsRequest: _TypeAlias = ListSymbolsRequest  # noqa: Y015
+
+@_typing.final
+class ListSymbolsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SYMBOLS_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
+    TOOK_MS_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
+    took_ms: _builtins.float
+    @_builtins.property
+    def symbols(self) -> _containers.RepeatedCompositeFieldContainer[Global___Definition]:
+        """By repository, path, and line."""
+
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Where the list is not complete, and the most similar name if nothing has this one."""
+
+    @_builtins.property
+    def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]:
+        """State of the index of each repository of the filter, else of the answer, else of all; at most 20."""
+
+    def __init__(
+        self,
+        *,
+        symbols: _abc.Iterable[Global___Definition] | None = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
+        took_ms: _builtins.float = ...,
+        coverage: _abc.Iterable[Global___Coverage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coverage", b"coverage", "notices", b"notices", "symbols", b"symbols", "took_ms", b"took_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSymbolsResponse: _TypeAlias = ListSymbolsResponse  # noqa: Y015
+
+@_typing.final
+class ListReferencesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    FILTERS_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """A name, or the end of a qualified one: "load", "Client.get". 1 to 1,024 characters."""
+    limit: _builtins.int
+    """Number of uses, 1 to 10,000. Not set means 200."""
+    @_builtins.property
+    def filters(self) -> Global___Filters:
+        """Where it is used; `kinds`, `symbols`, and `block_types` do not apply."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        filters: Global___Filters | None = ...,
+        limit: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "filters", b"filters", "limit", b"limit"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "filters", b"filters", "limit", b"limit", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+
+Global___ListReferencesRequest: _TypeAlias = ListReferencesRequest  # noqa: Y015
+
+@_typing.final
+class ListReferencesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REFERENCES_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
+    TOOK_MS_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
+    took_ms: _builtins.float
+    @_builtins.property
+    def references(self) -> _containers.RepeatedCompositeFieldContainer[Global___NameUse]:
+        """The most certain ones first, then by repository, path, and line; one for each line."""
+
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Where the list is not complete, and whether anything defines the name."""
+
+    @_builtins.property
+    def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]:
+        """As in ListSymbolsResponse."""
+
+    def __init__(
+        self,
+        *,
+        references: _abc.Iterable[Global___NameUse] | None = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
+        took_ms: _builtins.float = ...,
+        coverage: _abc.Iterable[Global___Coverage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coverage", b"coverage", "notices", b"notices", "references", b"references", "took_ms", b"took_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListReferencesResponse: _TypeAlias = ListReferencesResponse  # noqa: Y015
+
+@_typing.final
+class NameUse(_message.Message):
+    """A line that uses a name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    SYMBOL_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    line: _builtins.int
+    """1-based; 0: not known."""
+    text: _builtins.str
+    """The line, at most 1,000 characters."""
+    symbol: _builtins.str
+    """Qualified name of the definition around the line; may be empty."""
+    kind: _builtins.str
+    """"call", "member", "own" (a member of its own object), "class", or "implementation"; empty: not
+    known.
+    """
+    confidence: _builtins.str
+    """"exact", "imported", or "name": how certain it is that this definition is meant."""
+    @_builtins.property
+    def definition(self) -> Global___NamePlace:
+        """Not set if the use is found by its name alone in a repository without the definition."""
+
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        line: _builtins.int = ...,
+        text: _builtins.str = ...,
+        symbol: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        confidence: _builtins.str = ...,
+        definition: Global___NamePlace | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["definition", b"definition"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "definition", b"definition", "kind", b"kind", "line", b"line", "path", b"path", "repository", b"repository", "symbol", b"symbol", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NameUse: _TypeAlias = NameUse  # noqa: Y015
+
+@_typing.final
+class NamePlace(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    SYMBOL_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    path: _builtins.str
+    symbol: _builtins.str
+    """Qualified name."""
+    line: _builtins.int
+    """1-based."""
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        path: _builtins.str = ...,
+        symbol: _builtins.str = ...,
+        line: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["line", b"line", "path", b"path", "repository", b"repository", "symbol", b"symbol"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NamePlace: _TypeAlias = NamePlace  # noqa: Y015
+
+@_typing.final
 class Definition(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

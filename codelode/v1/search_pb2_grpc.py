@@ -55,6 +55,16 @@ class SearchServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_search__pb2.GrepRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_search__pb2.GrepResponse.FromString,
                 _registered_method=True)
+        self.ListSymbols = channel.unary_unary(
+                '/codelode.v1.SearchService/ListSymbols',
+                request_serializer=codelode_dot_v1_dot_search__pb2.ListSymbolsRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.ListSymbolsResponse.FromString,
+                _registered_method=True)
+        self.ListReferences = channel.unary_unary(
+                '/codelode.v1.SearchService/ListReferences',
+                request_serializer=codelode_dot_v1_dot_search__pb2.ListReferencesRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.ListReferencesResponse.FromString,
+                _registered_method=True)
         self.ReadFile = channel.unary_unary(
                 '/codelode.v1.SearchService/ReadFile',
                 request_serializer=codelode_dot_v1_dot_search__pb2.ReadFileRequest.SerializeToString,
@@ -115,6 +125,20 @@ class SearchServiceServicer(object):
     def Grep(self, request, context):
         """Finds the lines that a text or a regular expression matches, file by file. The last message has
         the summary.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSymbols(self, request, context):
+        """Lists the definitions whose names match a glob.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReferences(self, request, context):
+        """Lists the uses of a name, the most certain ones first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -184,6 +208,16 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.Grep,
                     request_deserializer=codelode_dot_v1_dot_search__pb2.GrepRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_search__pb2.GrepResponse.SerializeToString,
+            ),
+            'ListSymbols': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSymbols,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.ListSymbolsRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.ListSymbolsResponse.SerializeToString,
+            ),
+            'ListReferences': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReferences,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.ListReferencesRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.ListReferencesResponse.SerializeToString,
             ),
             'ReadFile': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadFile,
@@ -325,6 +359,60 @@ class SearchService(object):
             '/codelode.v1.SearchService/Grep',
             codelode_dot_v1_dot_search__pb2.GrepRequest.SerializeToString,
             codelode_dot_v1_dot_search__pb2.GrepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSymbols(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/ListSymbols',
+            codelode_dot_v1_dot_search__pb2.ListSymbolsRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.ListSymbolsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReferences(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/ListReferences',
+            codelode_dot_v1_dot_search__pb2.ListReferencesRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.ListReferencesResponse.FromString,
             options,
             channel_credentials,
             insecure,

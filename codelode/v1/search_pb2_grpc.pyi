@@ -43,6 +43,10 @@ class SearchServiceStub:
     """Finds the lines that a text or a regular expression matches, file by file. The last message has
     the summary.
     """
+    ListSymbols: _grpc.UnaryUnaryMultiCallable[_search_pb2.ListSymbolsRequest, _search_pb2.ListSymbolsResponse]
+    """Lists the definitions whose names match a glob."""
+    ListReferences: _grpc.UnaryUnaryMultiCallable[_search_pb2.ListReferencesRequest, _search_pb2.ListReferencesResponse]
+    """Lists the uses of a name, the most certain ones first."""
     ReadFile: _grpc.UnaryUnaryMultiCallable[_search_pb2.ReadFileRequest, _search_pb2.ReadFileResponse]
     """Returns lines of an indexed file."""
     ListFiles: _grpc.UnaryUnaryMultiCallable[_search_pb2.ListFilesRequest, _search_pb2.ListFilesResponse]
@@ -71,6 +75,10 @@ class SearchServiceAsyncStub(SearchServiceStub):
     """Finds the lines that a text or a regular expression matches, file by file. The last message has
     the summary.
     """
+    ListSymbols: _aio.UnaryUnaryMultiCallable[_search_pb2.ListSymbolsRequest, _search_pb2.ListSymbolsResponse]  # type: ignore[assignment]
+    """Lists the definitions whose names match a glob."""
+    ListReferences: _aio.UnaryUnaryMultiCallable[_search_pb2.ListReferencesRequest, _search_pb2.ListReferencesResponse]  # type: ignore[assignment]
+    """Lists the uses of a name, the most certain ones first."""
     ReadFile: _aio.UnaryUnaryMultiCallable[_search_pb2.ReadFileRequest, _search_pb2.ReadFileResponse]  # type: ignore[assignment]
     """Returns lines of an indexed file."""
     ListFiles: _aio.UnaryUnaryMultiCallable[_search_pb2.ListFilesRequest, _search_pb2.ListFilesResponse]  # type: ignore[assignment]
@@ -120,6 +128,22 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         """Finds the lines that a text or a regular expression matches, file by file. The last message has
         the summary.
         """
+
+    @_abc_1.abstractmethod
+    def ListSymbols(
+        self,
+        request: _search_pb2.ListSymbolsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.ListSymbolsResponse, _abc.Awaitable[_search_pb2.ListSymbolsResponse]]:
+        """Lists the definitions whose names match a glob."""
+
+    @_abc_1.abstractmethod
+    def ListReferences(
+        self,
+        request: _search_pb2.ListReferencesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.ListReferencesResponse, _abc.Awaitable[_search_pb2.ListReferencesResponse]]:
+        """Lists the uses of a name, the most certain ones first."""
 
     @_abc_1.abstractmethod
     def ReadFile(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from codelode.name_resolution import dotted
+
 #: Longer queries are not of these forms, characters.
 MAX_CHARS = 200
 
@@ -27,12 +29,10 @@ _FORMS = tuple(
         rf"(?:all )?{_NAME} {_NOUN}",
     )
 )
-#: What joins the parts of a name in some languages; the symbol table joins them with dots.
-_JOINT = re.compile(r"::|->|#")
 
 
 def used(text: str) -> str:
     """Return the name whose users the query asks for, joined by dots; empty: it asks otherwise."""
     asked = " ".join(text.split()) if len(text) <= MAX_CHARS else ""
     found = next(filter(None, (form.fullmatch(asked) for form in _FORMS)), None)
-    return _JOINT.sub(".", found["name"].rstrip("?")) if found else ""
+    return dotted(found["name"].rstrip("?")) if found else ""

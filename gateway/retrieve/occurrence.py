@@ -17,6 +17,7 @@ from itertools import pairwise
 
 from codelode.model import Candidate, Filters, HybridQuery
 from codelode.names import names_of, spelling
+from codelode.ports import ChunkSearch
 from codelode.vectors import Vector
 from gateway.state import Analysis, Backends, EntityKind, QueryKind, SearchState
 
@@ -68,10 +69,8 @@ class _Asking:
 
     async def near(self, name: str) -> str:
         """Return the defined name that is spelt most like the name; empty if none is similar."""
-        if len(name) < MIN_CHARS:
-            return ""
-        found = await self._found(name, self._named(*_pieces(name)), limit=NEAR_CHUNKS)
-        return _most_similar(name, (*found, *self.state.candidates))
+        asked = self._query(name, self.state.query.filters, limit=NEAR_CHUNKS)
+        return await similar_name(name, asked, self.backends.chunks, self.state.candidates)
 
     async def _found(self, text: str, filters: Filters, *, limit: int) -> Sequence[Candidate]:
         return await self.backends.chunks.hybrid(self._query(text, filters, limit=limit))
@@ -81,6 +80,21 @@ class _Asking:
 
     def _query(self, text: str, filters: Filters, *, limit: int) -> HybridQuery:
         return HybridQuery(text, self.vector, filters, limit, visible=self.state.query.visible)
+
+
+async def similar_name(
+    name: str, asked: HybridQuery, chunks: ChunkSearch, known: Iterable[Candidate] = ()
+) -> str:
+    """Return the defined name that is spelt most like the name; empty if none is similar.
+
+    `asked`: the name as a query, with the filters and the visibility in which to look. `known`:
+    chunks that are looked at as well.
+    """
+    if len(name) < MIN_CHARS:
+        return ""
+    filters = replace(asked.filters, symbols=tuple(_pieces(name)))
+    found = await chunks.hybrid(replace(asked, filters=filters, limit=NEAR_CHUNKS))
+    return _most_similar(name, (*found, *known))
 
 
 async def _without(name: str, asking: _Asking) -> SearchState:

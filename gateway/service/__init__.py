@@ -11,6 +11,7 @@ from gateway.service.files import files, read
 from gateway.service.grep import grep
 from gateway.service.keys import create_key, list_keys, revoke_key
 from gateway.service.maps import chunk_map, make_map, map_places
+from gateway.service.names import references, symbols
 from gateway.service.permissions import permissions, sync_permissions
 from gateway.service.repositories import label, register, remove, repositories
 from gateway.service.runs import cancel, enrich, retry_failures, set_default, start, watch
@@ -40,6 +41,7 @@ __all__ = [
     "map_places",
     "permissions",
     "read",
+    "references",
     "register",
     "remove",
     "repositories",
@@ -53,6 +55,7 @@ __all__ = [
     "sources",
     "start",
     "status",
+    "symbols",
     "sync_permissions",
     "sync_sources",
     "watch",

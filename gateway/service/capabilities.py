@@ -84,6 +84,8 @@ CAPABILITIES: Mapping[str, Capability] = {
         "Similar", Role.READER, Kind.SEARCH, lambda asked: (*_own(asked), *_filtered(asked))
     ),
     "grep": Capability("Grep", Role.READER, Kind.CONTEXT, _filtered),
+    "symbols": Capability("ListSymbols", Role.READER, Kind.CONTEXT, _filtered),
+    "references": Capability("ListReferences", Role.READER, Kind.CONTEXT, _filtered),
     "read": Capability("ReadFile", Role.READER, Kind.SEARCH, _own),
     "files": Capability("ListFiles", Role.READER, Kind.SEARCH, _own),
     "explain": Capability("Explain", Role.READER, Kind.CONTEXT, _own),

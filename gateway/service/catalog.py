@@ -14,7 +14,16 @@ from difflib import get_close_matches
 from codelode.access import Visibility
 from codelode.errors import InvalidQuery, NotFound
 from codelode.ledger import Ledger
-from codelode.model import DEFAULT_REF, RefName, RefStatus, Repository, RepositoryName, Run, RunId
+from codelode.model import (
+    DEFAULT_REF,
+    Filters,
+    RefName,
+    RefStatus,
+    Repository,
+    RepositoryName,
+    Run,
+    RunId,
+)
 
 #: Longest list of known names in an error.
 MAX_LISTED = 10
@@ -103,6 +112,14 @@ class VisibleCatalog:
                 field, "is empty; give the name of a repository (`codelode repos` lists them)"
             )
         return names[0]
+
+    def searched(self, filters: Filters, holding: Sequence[RepositoryName]) -> list[RepositoryName]:
+        """Return the repositories of the filters, else those given, else all, but no excluded one.
+
+        `holding`: those that the answer names.
+        """
+        named = filters.repositories or holding or self.names()
+        return [name for name in named if name not in filters.not_repositories]
 
     def ref(
         self, name: str, repositories: Sequence[RepositoryName] = (), *, field: str = "ref"

@@ -198,11 +198,9 @@ def _at_commit(file: MatchingFile, covered: Coverage) -> MatchingFile:
 async def _covered(
     dependencies: Dependencies, catalog: VisibleCatalog, search: _Search, done: _Progress
 ) -> tuple[Coverage, ...]:
-    named = search.filters.repositories or tuple(done.repositories)
-    named = named or tuple(await asyncio.to_thread(catalog.names))
-    excluded = search.filters.not_repositories
-    searched = [name for name in named if name not in excluded][:MAX_REPOSITORIES]
-    return await dependencies.coverage.of(searched, search.filters.ref)
+    filters = search.filters
+    searched = await asyncio.to_thread(catalog.searched, filters, tuple(done.repositories))
+    return await dependencies.coverage.of(searched[:MAX_REPOSITORIES], filters.ref)
 
 
 def _summary(

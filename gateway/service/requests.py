@@ -101,6 +101,25 @@ class GrepRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolsRequest:
+    """A glob over names whose definitions are listed, or with `literal` a name."""
+
+    name: str
+    filters: GivenFilters = NO_FILTERS
+    literal: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencesRequest:
+    """A name, perhaps qualified, whose uses are listed."""
+
+    name: str
+    filters: GivenFilters = NO_FILTERS  # where it is used
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FilesRequest:
     """A folder of a repository; an empty path is the root."""
 

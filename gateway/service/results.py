@@ -25,6 +25,7 @@ from gateway.assemble.context import Context
 from gateway.exact.matching import Line
 from gateway.expand.explain import Explanation
 from gateway.expand.links import Link
+from gateway.expand.uses import FoundUse
 from gateway.pipeline import Timing
 from gateway.service.coverage import Coverage
 from gateway.service.dependencies import Queue
@@ -173,6 +174,26 @@ class ExplainAnswer:
     tests: tuple[str, ...]
     notices: tuple[str, ...]
     coverage: tuple[Coverage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolsAnswer:
+    """Definitions by repository, path, and line."""
+
+    symbols: tuple[Definition, ...]
+    notices: tuple[str, ...]  # where the list is not complete
+    took_ms: float
+    coverage: tuple[Coverage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencesAnswer:
+    """The uses of a name, the most certain ones first."""
+
+    references: tuple[FoundUse, ...]
+    notices: tuple[str, ...]
+    took_ms: float
+    coverage: tuple[Coverage, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -514,7 +535,7 @@ def explain_answer(found: Explanation, coverage: tuple[Coverage, ...]) -> Explai
     return ExplainAnswer(
         subject_kind=found.kind,
         summary=found.summary,
-        definitions=tuple(map(_definition, found.definitions)),
+        definitions=tuple(map(definition_of, found.definitions)),
         imports=found.imports,
         imported_by=found.imported_by,
         tests=found.tests,
@@ -586,7 +607,8 @@ def _copy(chunk: model.Chunk, similarity: float) -> Copy:
     return Copy(chunk.repository, chunk.path, chunk.start_line, chunk.end_line, similarity)
 
 
-def _definition(item: model.LocatedSymbol) -> Definition:
+def definition_of(item: model.LocatedSymbol) -> Definition:
+    """Return the definition as answers have it."""
     symbol = item.symbol
     return Definition(
         repository=item.repository,

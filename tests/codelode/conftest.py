@@ -51,6 +51,19 @@ DEFINITION = search_pb2.Definition(
     doc="Call again.",
 )
 
+USE = search_pb2.NameUse(
+    repository="acme/web",
+    path="src/app.py",
+    line=12,
+    text="client.retry()\x1b[31m",
+    symbol="start",
+    kind="member",
+    confidence="imported",
+    definition=search_pb2.NamePlace(
+        repository="acme/http", path="src/retry.py", symbol="Client.retry", line=9
+    ),
+)
+
 #: A response that has something of everything.
 AROUND = {
     "intent": "general",
@@ -195,6 +208,18 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
             took_ms=1.5,
         )
         yield search_pb2.GrepResponse(summary=summary)
+
+    def ListSymbols(self, request, context):
+        self._note(request, context)
+        return search_pb2.ListSymbolsResponse(
+            symbols=[DEFINITION] * bool(self.hits), notices=["cut"], took_ms=1.5
+        )
+
+    def ListReferences(self, request, context):
+        self._note(request, context)
+        return search_pb2.ListReferencesResponse(
+            references=[USE] * bool(self.hits), notices=["cut"], took_ms=1.5
+        )
 
     def ReadFile(self, request, context):
         self._note(request, context)

@@ -671,6 +671,7 @@ def test_there_is_a_call_for_every_method_of_the_api():
         *(calls.search("q"), calls.context("q"), calls.similar("a.py", 1), calls.read("a.py")),
         *(calls.chunk_map(), calls.map_places([], []), calls.make_map([])),
         *(calls.folder(), calls.explain("a.py"), calls.grep("a")),
+        *(calls.symbols("a"), calls.references("a")),
         *(calls.graph("a.py"), calls.start_run("https://x"), calls.watch_run("r1")),
         *(calls.cancel("r1"), calls.status(), calls.repositories(), calls.remove("n")),
         calls.set_default("n", "main"),

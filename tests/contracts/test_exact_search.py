@@ -56,6 +56,11 @@ class Index:
             ]
         )
 
+    async def defining(self, *globs, visible=EVERYTHING, **filters):
+        asked = Filters(**{"ref": MAIN, **filters})
+        query = FileQuery(NOTHING, asked, globs, visible=visible)
+        return await self.search.holding(query)
+
     async def paths(self, text, *, visible=EVERYTHING, **filters):
         needed = grams.of_text(text) if isinstance(text, str) else text
         query = FileQuery(needed, Filters(**{"ref": MAIN, **filters}), visible=visible)
@@ -143,6 +148,19 @@ async def test_without_trigrams_all_files_inside_the_filters_are_named(index):
 
     assert await index.paths(NOTHING) == ["client.py", "x.txt"]
     assert await index.paths(NOTHING, paths=("*.txt",)) == ["x.txt"]
+
+
+async def test_a_file_is_found_by_the_names_that_any_of_its_chunks_defines(index):
+    index.write({"client.py": CLIENT, "use.py": "method_79()\n"})
+    index.write({"lib.py": "def method_79():\n    pass\n"}, repository=LIB)
+    everywhere = [(APP, "client.py"), (LIB, "lib.py")]
+
+    assert await index.defining("method_79") == await index.defining("*hod_7?") == everywhere
+    assert await index.defining("method_78", "SHUTDOWN") == everywhere[:1]
+    assert await index.defining("method_79", paths=("lib.*",)) == everywhere[1:]
+    assert await index.defining("method_79", kinds=(Kind.TEXT,)) == everywhere
+    assert await index.defining("method_79", visible=Visibility.of([LIB])) == everywhere[1:]
+    assert await index.defining("method_79", ref=DEV) == await index.defining("method") == []
 
 
 async def test_a_file_is_found_by_its_text_at_the_ref(index):

@@ -41,8 +41,10 @@ from gateway.service.requests import (
     GraphRequest,
     GrepRequest,
     ReadRequest,
+    ReferencesRequest,
     SearchRequest,
     SimilarRequest,
+    SymbolsRequest,
 )
 from gateway.service.results import grep_answer
 from tests.agents import Agent, HttpAgent
@@ -219,6 +221,12 @@ class PythonClient:
         *matches, summary = self._client.grep(given.pop("pattern"), **given, **filters)
         return {"matches": matches, "summary": asdict(summary)}
 
+    def _symbols(self, request):
+        return self._client.symbols(**_given_names(request))
+
+    def _references(self, request):
+        return self._client.references(**_given_names(request))
+
     def _read(self, request):
         return asdict(self._client.read(**asdict(request)))
 
@@ -318,6 +326,15 @@ class CommandLine:
         yield from ["--limit", request.limit] if request.limit else []
         yield from ["-c"] if request.without_lines else []
 
+    def _symbols(self, request):
+        command = "definitions" if request.literal else "symbols"
+        yield from (command, request.name, "--json", *filter_arguments(request.filters))
+        yield from ["--limit", request.limit] if request.limit else []
+
+    def _references(self, request):
+        yield from ("references", request.name, "--json", *filter_arguments(request.filters))
+        yield from ["--limit", request.limit] if request.limit else []
+
     def _read(self, request):
         first, last = request.start_line, request.end_line
         lines = f":{first}-{last}" if last else f":{first}" if first else ""
@@ -347,6 +364,17 @@ class CommandLine:
         yield from ["--partial"] if request.include_partial else []
 
 
+#: The calls that REST takes as a body.
+POSTED = ("search", "context", "similar", "grep", "symbols", "references")
+
+
+def _given_names(request):
+    """Return the arguments of a client for a request about names."""
+    given = {name: one for name, one in asdict(request).items() if one}
+    filters = given.pop("filters")
+    return {**given, **filters}
+
+
 class Rest:
     """The REST face, over HTTP."""
 
@@ -358,7 +386,7 @@ class Rest:
 
     def ask(self, function, request):
         with httpx.Client(**self._to) as http:
-            if function in ("search", "context", "similar", "grep"):
+            if function in POSTED:
                 response = http.post(f"/{function}", json=self._body(request))
             else:
                 response = http.get(f"/{function}", params=self._given(request))
@@ -445,6 +473,16 @@ class Mcp:
             "top_k": request.limit,
             "context_lines": request.before_lines,
         }
+
+    def _symbols(self, request):
+        return "search", {**self._names(request), "names": "symbols"}
+
+    def _references(self, request):
+        return "search", {**self._names(request), "names": "references"}
+
+    @staticmethod
+    def _names(request):
+        return {**asdict(request.filters), "query": request.name, "top_k": request.limit}
 
     def _context(self, request):
         return "context", {**asdict(request.filters), "query": request.query}
@@ -622,6 +660,24 @@ QUESTIONS = {
     "a text of several lines": ("grep", GrepRequest(r"\{\n\s+get", multiline=True, limit=100)),
     "how often there is a text": ("grep", GrepRequest("retry", without_lines=True, limit=2)),
     "no text": ("grep", GrepRequest("is nowhere", limit=100)),
+    "names": ("symbols", SymbolsRequest("*et*", limit=100)),
+    "names inside filters": (
+        "symbols",
+        SymbolsRequest(
+            "retry",
+            GivenFilters(languages=("js",), kinds=("function",), paths=("src/**",)),
+            limit=5,
+        ),
+    ),
+    "the first name": ("symbols", SymbolsRequest("retry", literal=True, limit=1)),
+    "a misspelt name": ("symbols", SymbolsRequest("retrz", limit=5)),
+    "uses": ("references", ReferencesRequest("retry", limit=100)),
+    "uses of a class": ("references", ReferencesRequest("Client", limit=1)),
+    "uses of a method in a repository": (
+        "references",
+        ReferencesRequest("Client.get", GivenFilters(("acme/web",), ("js",)), limit=5),
+    ),
+    "uses of a misspelt name": ("references", ReferencesRequest("retrz", limit=5)),
     "the text of a file": ("read", ReadRequest("src/retry.js", "acme/http")),
     "lines of a file": ("read", ReadRequest("src/retry.js", "acme/http", "main", 1, 2)),
     "a file": ("explain", ExplainRequest("src/client.js")),
@@ -641,6 +697,8 @@ REQUIRED = {
     "context": {"text", "tokens", "left_out", "coverage"},
     "similar": {"hits", "notices", "coverage"},
     "grep": {"matches", "summary"},
+    "symbols": {"symbols", "notices", "coverage"},
+    "references": {"references", "notices", "coverage"},
     "read": {"content", "start_line", "end_line", "line_count", "revision", "url", "coverage"},
     "explain": {
         *("subject_kind", "summary", "definitions", "imports", "imported_by", "tests"),
@@ -734,6 +792,13 @@ WRONG = {
     "an expression with a look-ahead": ("grep", GrepRequest("retry(?!s)", limit=5)),
     "a line break": ("grep", GrepRequest("a\nb", limit=5)),
     "a repository to find a text in": ("grep", GrepRequest("a", GivenFilters(("acme/htp",)))),
+    "no name": ("symbols", SymbolsRequest(" ", limit=5)),
+    "blocks of a name": (
+        "symbols",
+        SymbolsRequest("a", GivenFilters(block_types=("resource",)), limit=5),
+    ),
+    "a kind of uses": ("references", ReferencesRequest("a", GivenFilters(kinds=("text",)), 5)),
+    "a repository of uses": ("references", ReferencesRequest("a", GivenFilters(("acme/htp",)), 5)),
     "a file to read": ("read", ReadRequest("gone.js", "acme/http")),
     "whose file": ("read", ReadRequest("src/retry.js")),
     "lines after the end": ("read", ReadRequest("src/retry.js", "acme/http", "", 99, 99)),

@@ -555,6 +555,22 @@ KINDS = {
             limit=a.dice.choice([1, 100]),
         ),
     ),
+    "SearchService/ListSymbols": (
+        4,
+        lambda a, c: search_pb2.ListSymbolsRequest(
+            name=a.dice.choice(["*", "*oad", "draw", "paint", f"{a.repo().word}*", a.text()]),
+            filters=a.search(c).filters,
+            limit=a.dice.choice([1, 100]),
+        ),
+    ),
+    "SearchService/ListReferences": (
+        4,
+        lambda a, c: search_pb2.ListReferencesRequest(
+            name=a.dice.choice(["draw", "paint", "load", f"{a.repo().word}Base", a.text()]),
+            filters=a.search(c).filters,
+            limit=a.dice.choice([1, 100]),
+        ),
+    ),
     "SearchService/ReadFile": (
         4,
         lambda a, _: search_pb2.ReadFileRequest(
@@ -808,6 +824,9 @@ def test_no_command_prints_anything_hidden(served, capsys, monkeypatch):
                 ("similar", "lib/store.py:2", "--repo", one.name),
                 ("read", "lib/store.py", "--repo", one.name),
                 ("explain", asking.subject()),
+                ("symbols", "*oad"),
+                ("definitions", asking.subject()),
+                ("references", asking.subject()),
                 ("graph", asking.subject(), "--reverse"),
                 ("repos",),
                 ("status",),
@@ -839,6 +858,8 @@ def test_no_tool_tells_anything_hidden(served):
                 ("search", {"query": asking.text(), "top_k": 50, "structured": True}),
                 ("search", {"query": "load", "repositories": [one.name]}),
                 ("context", {"query": "how to load"}),
+                ("search", {"query": asking.subject(), "names": "symbols"}),
+                ("search", {"query": asking.subject(), "names": "references"}),
                 ("similar", {"path": "lib/store.py", "line": 2, "repository": one.name}),
                 ("read", {"path": "lib/store.py", "repository": one.name}),
                 ("explain", {"subject": asking.subject()}),

@@ -32,10 +32,12 @@ from gateway.service.requests import (
     MapPlacesRequest,
     MapRequest,
     ReadRequest,
+    ReferencesRequest,
     RegisterRequest,
     SearchRequest,
     SimilarRequest,
     StartRequest,
+    SymbolsRequest,
 )
 from gateway.sessions import Credential
 
@@ -47,6 +49,8 @@ ARGUMENTS = {
     "context": (SearchRequest("load"),),
     "similar": (SimilarRequest("load"),),
     "grep": (GrepRequest("load"),),
+    "symbols": (SymbolsRequest("load"),),
+    "references": (ReferencesRequest("load"),),
     "read": (ReadRequest("src/a.py"),),
     "files": (FilesRequest(),),
     "explain": (ExplainRequest("load"),),

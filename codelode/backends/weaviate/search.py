@@ -143,10 +143,11 @@ class WeaviateChunkSearch:
         where = None if query is None else condition(query.filters)
         if query is None or where is None:
             return []
-        is_first, matches = first_with(query.grams), path_matcher(query.filters)
+        matches = path_matcher(query.filters)
+        wanted = where if query.defines else where & first_with(query.grams)
 
         async def fetch(tenant: TenantObjects) -> Sequence[StoredChunk]:
-            found = await tenant.every(where & is_first, ["facts"])
+            found = await tenant.every(wanted, ["facts"])
             return [decode_identity(one.properties) for one in found]
 
         stored: Sequence[StoredChunk] = await self._call(fetch, empty=())

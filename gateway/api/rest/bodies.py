@@ -130,6 +130,29 @@ class GrepBody(Body):
         return requests.GrepRequest(**dict(self) | {"filters": self.filters.given()})
 
 
+class SymbolsBody(Body):
+    name: Text = Field(description="A glob over names, such as `parse_*` or `Client.get`.")
+    filters: Filters = Filters()
+    literal: bool = Field(default=False, description="Whether the name has no wildcards.")
+    limit: Whole | None = Field(
+        default=None, description="Number of definitions, at most 10,000; null: 200."
+    )
+
+    def given(self) -> requests.SymbolsRequest:
+        return requests.SymbolsRequest(**dict(self) | {"filters": self.filters.given()})
+
+
+class ReferencesBody(Body):
+    name: Text = Field(description="A name, or the end of a qualified one, such as `Client.get`.")
+    filters: Filters = Filters()
+    limit: Whole | None = Field(
+        default=None, description="Number of uses, at most 10,000; null: 200."
+    )
+
+    def given(self) -> requests.ReferencesRequest:
+        return requests.ReferencesRequest(**dict(self) | {"filters": self.filters.given()})
+
+
 class Query(BaseModel):
     """Parameters of a URL, which are texts."""
 

@@ -52,6 +52,16 @@ async def grep(call: Admitted, body: bodies.GrepBody) -> Response:
     return answered(results.grep_answer(parts))
 
 
+@router.post("/symbols", **_operation("symbols", results.SymbolsAnswer, "search"))
+async def symbols(call: Admitted, body: bodies.SymbolsBody) -> Response:
+    return answered(await service.symbols(call.dependencies, call.principal, body.given()))
+
+
+@router.post("/references", **_operation("references", results.ReferencesAnswer, "search"))
+async def references(call: Admitted, body: bodies.ReferencesBody) -> Response:
+    return answered(await service.references(call.dependencies, call.principal, body.given()))
+
+
 @router.get("/read", **_operation("read", results.FileLines, "search"))
 async def read_file(
     call: Admitted, request: Request, query: Annotated[bodies.ReadQuery, Query()]

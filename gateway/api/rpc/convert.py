@@ -29,9 +29,11 @@ from gateway.service.requests import (
     GraphRequest,
     GrepRequest,
     ReadRequest,
+    ReferencesRequest,
     SearchRequest,
     SimilarRequest,
     StartRequest,
+    SymbolsRequest,
 )
 
 M = TypeVar("M", bound=Message)
@@ -127,6 +129,23 @@ def grep_request(given: search_pb2.GrepRequest) -> GrepRequest:
         limit=given.limit if given.HasField("limit") else None,
         limit_per_file=given.limit_per_file,
         without_lines=given.without_lines,
+    )
+
+
+def symbols_request(given: search_pb2.ListSymbolsRequest) -> SymbolsRequest:
+    return SymbolsRequest(
+        name=given.name,
+        filters=_filters(given.filters),
+        literal=given.literal,
+        limit=given.limit if given.HasField("limit") else None,
+    )
+
+
+def references_request(given: search_pb2.ListReferencesRequest) -> ReferencesRequest:
+    return ReferencesRequest(
+        name=given.name,
+        filters=_filters(given.filters),
+        limit=given.limit if given.HasField("limit") else None,
     )
 
 

@@ -58,6 +58,20 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         async for part in service.grep(self.dependencies, caller(), asked):
             yield message(part, search_pb2.GrepResponse)
 
+    async def ListSymbols(
+        self, request: search_pb2.ListSymbolsRequest, context: CallContext
+    ) -> search_pb2.ListSymbolsResponse:
+        asked = convert.symbols_request(request)
+        answer = await service.symbols(self.dependencies, caller(), asked)
+        return message(answer, search_pb2.ListSymbolsResponse)
+
+    async def ListReferences(
+        self, request: search_pb2.ListReferencesRequest, context: CallContext
+    ) -> search_pb2.ListReferencesResponse:
+        asked = convert.references_request(request)
+        answer = await service.references(self.dependencies, caller(), asked)
+        return message(answer, search_pb2.ListReferencesResponse)
+
     async def ReadFile(
         self, request: search_pb2.ReadFileRequest, context: CallContext
     ) -> search_pb2.ReadFileResponse:

@@ -1,0 +1,298 @@
+"""Find the uses of a name in all repositories, the most certain ones first.
+
+A repository that defines the name, and one that imports it from there, is resolved as for the graph
+(`callers`, `across`). What other repositories use under that name comes last, by the name alone; it
+is left out for a qualified name, whose last part may mean anything elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from codelode import deadline, grams, references
+from codelode.access import Visibility
+from codelode.model import (
+    DEFAULT_REF,
+    Chunk,
+    FileKey,
+    FileQuery,
+    Filters,
+    LocatedSymbol,
+    Reference,
+    ReferenceKind,
+    RefName,
+    RepositoryName,
+)
+from codelode.name_resolution import Confidence, dotted, is_builtin_member, is_named, scope
+from gateway.expand.across import across
+from gateway.expand.aliases import lines_in, uses_in
+from gateway.expand.callers import users
+from gateway.expand.links import GraphNode, Link, node_of
+from gateway.expand.passages import lines as lines_of
+from gateway.expand.subject import CALLS, SubjectQuery, innermost
+from gateway.state import Backends
+
+#: The ways of a use that are listed.
+KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
+
+#: Most repositories, and files of one, whose definition is followed into other repositories, and
+#: most files of these. By hand.
+MAX_DEFINING = 20
+MAX_IMPORTING = 10_000
+
+#: Uses whose files are read at once.
+BATCH = 200
+
+#: Characters of a line that are returned.
+MAX_LINE_CHARS = 1_000
+
+Defined = Mapping[RepositoryName, tuple[LocatedSymbol, ...]]
+Paths = Mapping[RepositoryName, set[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class UsesQuery:
+    """A name, and the files in which its uses are looked for."""
+
+    name: str
+    filters: Filters
+    visible: Visibility
+    known: tuple[RepositoryName, ...]  # the visible repositories, where it may be defined
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundUse:
+    """A line that uses a name."""
+
+    repository: RepositoryName
+    path: str
+    line: int  # 1-based; 0: not known
+    kind: str  # a ReferenceKind; empty: not known
+    confidence: Confidence
+    definition: GraphNode | None  # None: not known
+    text: str = ""  # of the line
+    symbol: str = ""  # qualified name of the definition around the line
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The uses of a name, as many as were asked for."""
+
+    found: tuple[FoundUse, ...]
+    is_defined: bool
+    has_more: bool
+
+
+async def uses(query: UsesQuery, backends: Backends) -> Uses:
+    """Return the uses of a name. Needs the symbol table and the reference index."""
+    last = dotted(query.name).rpartition(".")[2]
+    defined = await asyncio.to_thread(_defined, query, last, backends)
+    asked = FileQuery(grams.of_text(last), query.filters, visible=query.visible)
+    paths: defaultdict[RepositoryName, set[str]] = defaultdict(set)
+    for repository, path in await backends.chunks.holding(asked):
+        paths[repository].add(path)
+    found = await asyncio.to_thread(_within, query, last, defined, paths, backends)
+    found += await _importing(query, last, defined, paths, backends)
+    is_plain = last == query.name or not defined
+    if is_plain and len({(one.repository, one.path, one.line) for one in found}) <= query.limit:
+        known = {(one.repository, one.path) for one in found}
+        found += await asyncio.to_thread(_by_name, query, last, defined, paths, known, backends)
+    shown = await _shown(_ordered(found), query, last, backends)
+    return Uses(tuple(shown[: query.limit]), bool(defined), len(shown) > query.limit)
+
+
+def _defined(query: UsesQuery, last: str, backends: Backends) -> Defined:
+    assert backends.symbols is not None
+    name = dotted(query.name)
+    by_repository: defaultdict[RepositoryName, list[LocatedSymbol]] = defaultdict(list)
+    found = backends.symbols.lookup(last, repositories=query.known, ref=query.filters.ref)
+    for at in found:
+        if is_named(at.symbol.qualified_name, name) or at.symbol.name == name:
+            by_repository[at.repository].append(at)
+    return {repository: tuple(some) for repository, some in by_repository.items()}
+
+
+def _within(
+    query: UsesQuery, last: str, defined: Defined, paths: Paths, backends: Backends
+) -> list[FoundUse]:
+    """Return the uses in the repositories that define the name."""
+    assert backends.references is not None
+    found: list[FoundUse] = []
+    for repository in (one for one in paths if one in defined):
+        ref = query.filters.ref
+        names = {last: defined[repository]}
+        everywhere = users(repository, ref, names, KINDS, backends)
+        some = [one for one in everywhere if one.path in paths[repository]]
+        using = [one.path for one in some]
+        lines = lines_in(repository, ref, using, KINDS, backends.references)
+        for one in some:
+            how = (one.use.kind, one.confidence, node_of(one.of))
+            on = lines.get((one.path, one.use), ()) or (0,)
+            found += [FoundUse(repository, one.path, line, *how) for line in on]
+    return found
+
+
+async def _importing(
+    query: UsesQuery, last: str, defined: Defined, paths: Paths, backends: Backends
+) -> list[FoundUse]:
+    """Return the uses in repositories that import the name from one that defines it."""
+    if query.filters.ref != DEFAULT_REF:  # that of the other repositories
+        return []
+    found: list[FoundUse] = []
+    for repository, own in islice(defined.items(), MAX_DEFINING):
+        others = tuple(one for one in paths if one != repository and one not in defined)
+        subject = SubjectQuery(
+            repository=repository,
+            paths=tuple(dict.fromkeys(at.path for at in own))[:MAX_DEFINING],
+            definitions=own,
+            name=last,
+            depth=1,
+            reverse=True,
+            limit=MAX_IMPORTING,
+            ref=query.filters.ref,
+            visible=others,
+        )
+        links = [
+            link
+            for link in await across(subject, backends)
+            if link.source.path in paths[link.source.repository]
+        ]
+        found += await asyncio.to_thread(_imported, links, last, own, backends)
+    return found
+
+
+def _imported(
+    links: Sequence[Link], last: str, own: Sequence[LocatedSymbol], backends: Backends
+) -> list[FoundUse]:
+    by_file = {(link.source.repository, link.source.path): link for link in reversed(links)}
+    paths: defaultdict[RepositoryName, list[str]] = defaultdict(list)
+    for repository, path in by_file:
+        paths[repository].append(path)
+    found = []
+    for repository, some in paths.items():
+        lines = _lines(repository, DEFAULT_REF, some, last, backends)
+        for path in some:
+            link = by_file[repository, path]
+            is_symbol = link.target.symbol.rpartition(".")[2] == last
+            target = link.target if is_symbol else node_of(own[0])
+            for use, line in lines.get(path, ()) or ((None, 0),):
+                kind = use.kind if use else ""
+                found.append(FoundUse(repository, path, line, kind, link.confidence, target))
+    return found
+
+
+def _by_name(
+    query: UsesQuery,
+    last: str,
+    defined: Defined,
+    paths: Paths,
+    known: set[FileKey],
+    backends: Backends,
+) -> list[FoundUse]:
+    """Return what other repositories use under that name, as many as are shown."""
+    assert backends.references is not None
+    scopes = {scope(at.path) for some in defined.values() for at in some}
+    entries = [references.of_use(Reference(last, kind)) for kind in KINDS]
+    found: list[FoundUse] = []
+    for repository, inside in paths.items():
+        deadline.check()
+        if repository in defined:
+            continue
+        held = backends.references.files(repository, query.filters.ref, entries)
+        using = {path for some in held.values() for path in some if path in inside}
+        using = {one for one in using if (repository, one) not in known}
+        using = {one for one in using if not scopes or scope(one) in scopes}
+        lines = _lines(repository, query.filters.ref, sorted(using), last, backends)
+        found += [
+            FoundUse(repository, path, line, use.kind, Confidence.NAME, None)
+            for path, some in lines.items()
+            for use, line in some
+            if not is_builtin_member(use, path)
+        ]
+        if len(found) > query.limit:
+            break
+    return found
+
+
+def _lines(
+    repository: RepositoryName,
+    ref: RefName,
+    paths: Sequence[str],
+    last: str,
+    backends: Backends,
+) -> dict[str, list[tuple[Reference, int]]]:
+    """Return the lines on which each file uses the name, with the way of the use."""
+    assert backends.references is not None
+    found: defaultdict[str, list[tuple[Reference, int]]] = defaultdict(list)
+    for use in uses_in(repository, ref, paths, KINDS, backends.references):
+        if use.reference.name == last:
+            found[use.path] += [(use.reference, line) for line in use.reference.lines or (0,)]
+    return found
+
+
+def _ordered(found: Iterable[FoundUse]) -> list[FoundUse]:
+    """Return one use of each line, the most certain ones first, then by place."""
+    order = list(Confidence)
+    best: dict[tuple[RepositoryName, str, int], FoundUse] = {}
+    for one in sorted(found, key=lambda one: order.index(one.confidence)):
+        best.setdefault((one.repository, one.path, one.line), one)
+    return sorted(
+        best.values(),
+        key=lambda one: (order.index(one.confidence), one.repository, one.path, one.line),
+    )
+
+
+async def _shown(
+    found: Sequence[FoundUse], query: UsesQuery, last: str, backends: Backends
+) -> list[FoundUse]:
+    """Return the uses with the texts of their lines, one more than the limit if there are more.
+
+    The tables may be a moment ahead of the index, so a file that is not there is left out.
+    """
+    shown: list[FoundUse] = []
+    for start in range(0, len(found), BATCH):
+        some = found[start : start + BATCH]
+        keys = list(dict.fromkeys((one.repository, one.path) for one in some))
+        held = await backends.chunks.files(keys, query.filters.ref)
+        there = [one for one in some if held[one.repository, one.path]]
+        shown += await asyncio.to_thread(_read, there, held, query.filters.ref, last, backends)
+        if len(shown) > query.limit:
+            break
+    return shown
+
+
+def _read(
+    found: Sequence[FoundUse],
+    held: Mapping[FileKey, Sequence[Chunk]],
+    ref: RefName,
+    last: str,
+    backends: Backends,
+) -> Iterator[FoundUse]:
+    """Yield the uses with their lines and the definitions around them."""
+    assert backends.symbols is not None
+    word = re.compile(rf"(?<!\w){re.escape(last)}(?!\w)")
+    texts = {key: lines_of(chunks) for key, chunks in held.items()}
+    placed = [_placed(one, texts[one.repository, one.path], word) for one in found]
+    around: dict[tuple[RepositoryName, str, int], str] = {}
+    for repository in dict.fromkeys(one.repository for one in placed):
+        deadline.check()
+        places = [(one.path, one.line) for one in placed if one.repository == repository]
+        paths = list(dict.fromkeys(path for path, _ in places))
+        defined = backends.symbols.defined_in(repository, ref, paths)
+        for (path, line), at in innermost(places, defined).items():
+            around[repository, path, line] = at.symbol.qualified_name
+    return (
+        replace(one, symbol=around.get((one.repository, one.path, one.line), "")) for one in placed
+    )
+
+
+def _placed(one: FoundUse, text: Mapping[int, str], word: re.Pattern[str]) -> FoundUse:
+    """Return the use with the text of its line; of an unknown line, the first one with the name."""
+    line = one.line or next((number for number, on in text.items() if word.search(on)), 0)
+    return replace(one, line=line, text=text.get(line, "").strip()[:MAX_LINE_CHARS])

@@ -1,0 +1,228 @@
+"""List the definitions of names, and the uses of a name, in all indexed repositories.
+
+Both read the tables that the parser fills, so a name in a comment or a text is no match. The chunk
+index says which files inside the filters and the visibility may have one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from codelode.access import Principal, Visibility
+from codelode.counts import counted
+from codelode.errors import InvalidQuery
+from codelode.model import (
+    FileKey,
+    FileQuery,
+    Filters,
+    HybridQuery,
+    LocatedSymbol,
+    RepositoryName,
+    Symbol,
+)
+from codelode.name_resolution import dotted
+from gateway import pipeline
+from gateway.exact.names import NamePattern, name_pattern
+from gateway.expand.graph import NO_REFERENCES
+from gateway.expand.subject import NO_SYMBOLS
+from gateway.expand.uses import Uses, UsesQuery, uses
+from gateway.service import queries
+from gateway.service.audit import involve, note
+from gateway.service.capabilities import permitted
+from gateway.service.catalog import VisibleCatalog
+from gateway.service.coverage import MAX_REPOSITORIES
+from gateway.service.dependencies import Dependencies, reads_index
+from gateway.service.requests import ReferencesRequest, SymbolsRequest
+from gateway.service.results import ReferencesAnswer, SymbolsAnswer, definition_of
+from gateway.state import Backends
+
+#: Definitions of an answer.
+DEFAULT_LIMIT = 200
+MAX_LIMIT = 10_000
+
+#: Files that may be read for a pattern that says nothing of them.
+MAX_UNNARROWED = 2_000
+
+#: Files whose definitions are read at once.
+BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """A checked request."""
+
+    pattern: NamePattern
+    filters: Filters
+    limit: int
+
+
+@permitted
+@reads_index
+async def symbols(
+    dependencies: Dependencies, backends: Backends, principal: Principal, request: SymbolsRequest
+) -> SymbolsAnswer:
+    """List the definitions whose name matches a glob. Raises InvalidQuery."""
+    started = time.perf_counter()
+    involve(query=request.name)
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    listing = await asyncio.to_thread(_checked, request, catalog)
+    query = FileQuery(
+        listing.pattern.needed,
+        listing.filters,
+        listing.pattern.defines,
+        visible=principal.visible,
+    )
+    places = await backends.chunks.holding(query)
+    _check_narrowed(listing, places)
+    found, read = await _definitions(listing, places, backends)
+    notices = [*_notices(listing, found, len(places) - read, backends)]
+    if not found and listing.pattern.last.isidentifier():
+        named = request.name.strip()
+        notices.append(await _undefined(named, query.filters, principal.visible, backends))
+    found = found[: listing.limit]
+    holding = tuple(dict.fromkeys(at.repository for at in found))
+    involve(holding)
+    note(definitions=len(found), read=read)
+    searched = await asyncio.to_thread(catalog.searched, listing.filters, holding)
+    covered = searched[:MAX_REPOSITORIES]
+    return SymbolsAnswer(
+        symbols=tuple(map(definition_of, found)),
+        notices=tuple(notices),
+        took_ms=1000 * (time.perf_counter() - started),
+        coverage=await dependencies.coverage.of(covered, listing.filters.ref),
+    )
+
+
+@permitted
+@reads_index
+async def references(
+    dependencies: Dependencies,
+    backends: Backends,
+    principal: Principal,
+    request: ReferencesRequest,
+) -> ReferencesAnswer:
+    """List the uses of a name, the most certain ones first. Raises InvalidQuery."""
+    started = time.perf_counter()
+    involve(query=request.name)
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    query = await asyncio.to_thread(_uses_query, request, catalog)
+    is_possible = backends.symbols is not None and backends.references is not None
+    listed = await uses(query, backends) if is_possible else Uses((), True, False)
+    notices = [*([] if is_possible else [NO_REFERENCES]), *_about_uses(query, listed)]
+    if not listed.is_defined:
+        notices.append(await _undefined(request.name, query.filters, principal.visible, backends))
+    holding = tuple(dict.fromkeys(one.repository for one in listed.found))
+    defining = (one.definition.repository for one in listed.found if one.definition)
+    involve(dict.fromkeys((*holding, *defining)))
+    note(references=len(listed.found))
+    searched = await asyncio.to_thread(catalog.searched, query.filters, holding)
+    covered = searched[:MAX_REPOSITORIES]
+    return ReferencesAnswer(
+        references=listed.found,
+        notices=tuple(notices),
+        took_ms=1000 * (time.perf_counter() - started),
+        coverage=await dependencies.coverage.of(covered, query.filters.ref),
+    )
+
+
+def _uses_query(request: ReferencesRequest, catalog: VisibleCatalog) -> UsesQuery:
+    name = queries.query_text(request.name, field="name")
+    queries.check_size("name", [name])
+    filters = queries.filters(request.filters, catalog)
+    for field in ("kinds", "symbols", "block_types"):
+        if getattr(filters, field):
+            raise InvalidQuery(f"filters.{field}", "does not apply to uses; leave it out")
+    limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
+    known = tuple(catalog.names())
+    return UsesQuery(name, filters, catalog.visible, known, limit)
+
+
+def _about_uses(query: UsesQuery, listed: Uses) -> Iterator[str]:
+    if listed.has_more:
+        yield (
+            f"only the first {counted(query.limit, 'use')} are shown; raise `limit`, or add filters"
+        )
+
+
+def _checked(request: SymbolsRequest, catalog: VisibleCatalog) -> _Listing:
+    text = queries.query_text(request.name, field="name")
+    queries.check_size("name", [text])
+    filters = queries.filters(request.filters, catalog)
+    if filters.block_types:
+        raise InvalidQuery("filters.block_types", "does not apply to names; use the kind `block`")
+    limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
+    return _Listing(name_pattern(text, is_literal=request.literal), filters, limit)
+
+
+def _check_narrowed(listing: _Listing, places: Sequence[FileKey]) -> None:
+    if listing.pattern.is_wild and len(places) > MAX_UNNARROWED:
+        raise InvalidQuery(
+            "name",
+            f"matches any name, so all {counted(len(places), 'file')} inside the filters would "
+            f"have to be read, and at most {MAX_UNNARROWED:,} are: add letters to it, or filters "
+            "such as a repository or a path",
+        )
+
+
+async def _definitions(
+    listing: _Listing, places: Sequence[FileKey], backends: Backends
+) -> tuple[list[LocatedSymbol], int]:
+    """Return matching definitions, one more than the limit if there are more, and files read."""
+    found: list[LocatedSymbol] = []
+    read = 0
+    while read < len(places) and len(found) <= listing.limit and backends.symbols is not None:
+        batch = places[read : read + BATCH]
+        found += await asyncio.to_thread(_defined_in, batch, listing, backends)
+        read += len(batch)
+    return found, read
+
+
+def _defined_in(
+    places: Iterable[FileKey], listing: _Listing, backends: Backends
+) -> list[LocatedSymbol]:
+    assert backends.symbols is not None
+    paths: defaultdict[RepositoryName, list[str]] = defaultdict(list)
+    for repository, path in places:
+        paths[repository].append(path)
+    return [
+        at
+        for repository, some in paths.items()
+        for found in backends.symbols.defined_in(repository, listing.filters.ref, some).values()
+        for at in found
+        if _is_wanted(at.symbol, listing)
+    ]
+
+
+def _is_wanted(symbol: Symbol, listing: _Listing) -> bool:
+    kinds, globs = listing.filters.kinds, listing.filters.symbols
+    return (
+        listing.pattern.matches(symbol)
+        and (not kinds or symbol.kind in kinds)
+        and (not globs or any(name_pattern(g, is_literal=False).matches(symbol) for g in globs))
+    )
+
+
+def _notices(
+    listing: _Listing, found: Sequence[LocatedSymbol], left: int, backends: Backends
+) -> Iterator[str]:
+    if backends.symbols is None:
+        yield NO_SYMBOLS
+    if len(found) > listing.limit:
+        unread = f", and {counted(left, 'file')} that may have more were not read" if left else ""
+        yield (
+            f"only the first {counted(listing.limit, 'definition')} are shown{unread}; raise "
+            "`limit`, or add filters"
+        )
+
+
+async def _undefined(name: str, filters: Filters, visible: Visibility, backends: Backends) -> str:
+    """Return a notice that no definition has the name, with the one that is spelt most like it."""
+    last = dotted(name).rpartition(".")[2]
+    asked = HybridQuery(last, None, filters, 1, visible=visible)
+    near = await pipeline.similar_name(last, asked, backends)
+    told = f"no definition is named {name[:100]!r}"
+    return f"{told}; did you mean {near!r}?" if near else told

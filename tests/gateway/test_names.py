@@ -1,0 +1,240 @@
+"""Listing the definitions of names and the uses of a name, in all repositories of a caller."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from codelode import grams
+from codelode.access import EVERYTHING, Principal, Role, Visibility
+from codelode.errors import InvalidQuery
+from gateway import service
+from gateway.exact.names import name_pattern
+from gateway.service import names
+from gateway.service.requests import GivenFilters, ReferencesRequest, SymbolsRequest
+from tests.worlds import World
+
+LIB = {
+    "package.json": '{"name": "@acme/http"}',
+    "src/index.js": "export { Client } from './client'\n",
+    "src/client.js": "import { retry } from './retry'\n\n"
+    "export class Client {\n  get(url) {\n    return retry(() => fetch(url))\n  }\n"
+    "  retryAll(urls) {\n    return urls.map((url) => this.get(url))\n  }\n}\n",
+    "src/retry.js": "export function retry(call) {\n  return call()\n}\n",
+}
+APP = {
+    "src/app.js": "import { Client } from '@acme/http'\n\n"
+    "export function start() {\n  return new Client().get('/')\n}\n",
+    "src/other.js": "// retry is not used here\n"
+    "export function again(box) {\n  return retry(box)\n}\n",
+    "tool/again.py": "def again(box):\n    return retry(box)\n",
+}
+STORE = {
+    "store.py": "class Store:\n    def get(self):\n        return load(2)\n\n\n"
+    "def load(key):\n    return parse(key)\n\n\nclass Reader:\n    def get(self):\n        pass\n",
+    "use.py": "from store import load as fetch\n\n\n"
+    "def run():\n    fetch(1)\n    return fetch(2)\n",
+}
+
+
+@pytest.fixture
+def world(settings):
+    made = World(settings)
+    made.index("acme/app", APP)
+    made.index("acme/http", LIB)
+    made.index("acme/store", STORE)
+    return made
+
+
+@pytest.fixture
+def symbols(world):
+    async def listed(name, *, visible=EVERYTHING, limit=None, literal=False, **filters):
+        request = SymbolsRequest(name, GivenFilters(**filters), literal, limit)
+        principal = Principal("ann", Role.READER, visible)
+        answer = await service.symbols(world.dependencies, principal, request)
+        return [f"{one.path}:{one.start_line} {one.name}" for one in answer.symbols], answer
+
+    return listed
+
+
+@pytest.fixture
+def references(world):
+    async def listed(name, *, visible=EVERYTHING, limit=None, **filters):
+        request = ReferencesRequest(name, GivenFilters(**filters), limit)
+        principal = Principal("ann", Role.READER, visible)
+        answer = await service.references(world.dependencies, principal, request)
+        found = [
+            f"{one.repository} {one.path}:{one.line} {one.symbol} {one.confidence}"
+            for one in answer.references
+        ]
+        return found, answer
+
+    return listed
+
+
+# Definitions
+
+
+async def test_a_glob_lists_all_definitions_by_place_with_kind_and_signature(symbols):
+    found, answer = await symbols("ret*")
+
+    assert found == ["src/client.js:7 Client.retryAll", "src/retry.js:1 retry"]
+    assert [one.kind for one in answer.symbols] == ["method", "function"]
+    assert answer.symbols[1].signature == "export function retry(call)"
+    assert answer.notices == ()
+    assert [one.repository for one in answer.coverage] == ["acme/http"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("get", ["src/client.js:4 Client.get", "store.py:2 Store.get", "store.py:11 Reader.get"]),
+        ("Client.get", ["src/client.js:4 Client.get"]),
+        ("Client::get", ["src/client.js:4 Client.get"]),
+        ("Store.*", ["store.py:2 Store.get"]),
+        ("?tore.g*", ["store.py:2 Store.get"]),
+        ("GET", []),
+        ("retry*All", ["src/client.js:7 Client.retryAll"]),
+    ],
+)
+async def test_names_are_compared_whole_and_in_their_case(symbols, name, expected):
+    assert (await symbols(name))[0] == expected
+
+
+async def test_filters_are_about_the_definitions_and_their_files(symbols):
+    assert (await symbols("*", kinds=("class",)))[0] == [
+        *("src/client.js:3 Client", "store.py:1 Store", "store.py:10 Reader")
+    ]
+    assert (await symbols("again", languages=("python",)))[0] == ["tool/again.py:1 again"]
+    assert (await symbols("again", not_paths=("tool/**",)))[0] == ["src/other.js:2 again"]
+    assert (await symbols("*", symbols=("Re*",), repositories=("acme/store",)))[0] == [
+        "store.py:10 Reader"
+    ]
+    with pytest.raises(InvalidQuery, match="block_types"):
+        await symbols("*", block_types=("resource",))
+
+
+async def test_a_list_that_is_cut_says_so(symbols):
+    found, answer = await symbols("get", limit=2)
+
+    assert len(found) == 2
+    assert answer.notices == (
+        "only the first 2 definitions are shown; raise `limit`, or add filters",
+    )
+
+
+async def test_a_name_is_literal_on_request(symbols):
+    assert (await symbols("ge?"))[0] != []
+    assert (await symbols("ge?", literal=True))[0] == []
+
+
+async def test_a_misspelt_name_finds_its_neighbour_where_the_caller_may_see_it(symbols):
+    _, answer = await symbols("retryAl")
+    assert answer.notices == ("no definition is named 'retryAl'; did you mean 'retryAll'?",)
+
+    _, answer = await symbols("retryAl", visible=Visibility.of(["acme/store"]))
+    assert answer.notices == ("no definition is named 'retryAl'",)
+
+
+async def test_any_name_is_refused_where_too_many_files_would_be_read(symbols, monkeypatch):
+    monkeypatch.setattr(names, "MAX_UNNARROWED", 2)
+
+    with pytest.raises(InvalidQuery, match="matches any name, so all 9 files"):
+        await symbols("*")
+    assert len((await symbols("*", repositories=("acme/store",)))[0]) == 6
+
+
+def test_the_last_part_of_a_name_narrows_the_files_else_the_text_of_the_others():
+    assert name_pattern("a::Client::ge*", is_literal=False).defines == ("ge*",)
+    assert name_pattern("Client.*", is_literal=False).needed == grams.of_text("Client")
+    assert [name_pattern(one, is_literal=False).is_wild for one in ("*", "a.*", "Client.*")] == [
+        *(True, True, False)
+    ]
+
+
+# Uses
+
+
+async def test_uses_are_found_in_the_repository_and_in_those_that_import_it(references):
+    found, answer = await references("Client")
+
+    assert found == ["acme/app src/app.js:4 start imported"]
+    [use] = answer.references
+    assert (use.text, use.kind) == ("return new Client().get('/')", "class")
+    assert (use.definition.repository, use.definition.path) == ("acme/http", "src/client.js")
+    assert [one.repository for one in answer.coverage] == ["acme/app"]
+
+
+async def test_a_use_by_its_name_alone_comes_last_and_says_so(references):
+    found, answer = await references("retry")
+
+    assert found == [
+        "acme/http src/client.js:5 Client.get exact",
+        "acme/app src/other.js:3 again name",
+    ]
+    assert answer.references[1].definition is None
+
+
+async def test_all_lines_of_a_renamed_import_are_uses(references):
+    found, answer = await references("load")
+
+    assert found == [
+        "acme/store store.py:3 Store.get exact",
+        "acme/store use.py:5 run exact",
+        "acme/store use.py:6 run exact",
+    ]
+    assert answer.notices == ()
+
+
+async def test_uses_of_a_name_that_nothing_defines_are_found_by_name(references):
+    found, answer = await references("parse")
+
+    assert found == ["acme/store store.py:7 load name"]
+    assert answer.notices == ("no definition is named 'parse'",)
+
+
+async def test_filters_say_where_a_name_is_used(references):
+    assert (await references("retry", repositories=("acme/app",)))[0] == [
+        "acme/app src/other.js:3 again name"
+    ]
+    assert (await references("retry", paths=("src/client.js",)))[0] == [
+        "acme/http src/client.js:5 Client.get exact"
+    ]
+    assert (await references("retry", languages=("python",)))[0] == []
+    with pytest.raises(InvalidQuery, match="kinds"):
+        await references("retry", kinds=("function",))
+
+
+async def test_a_qualified_name_is_not_looked_for_by_its_last_part_elsewhere(references):
+    found, _ = await references("Store.get")
+
+    assert [one for one in found if not one.startswith("acme/store")] == []
+
+
+async def test_uses_and_definitions_in_hidden_repositories_stay_hidden(references):
+    one = Visibility.of(["acme/app"])
+    found, answer = await references("Client", visible=one)
+    assert found == ["acme/app src/app.js:4 start name"]
+    assert (answer.references[0].definition, answer.notices) == (
+        None,
+        ("no definition is named 'Client'",),
+    )
+
+    found, _ = await references("Client", visible=Visibility.of(["acme/http"]))
+    assert found == []
+
+
+async def test_a_list_of_uses_that_is_cut_says_so(references):
+    found, answer = await references("load", limit=2)
+
+    assert len(found) == 2
+    assert answer.notices == ("only the first 2 uses are shown; raise `limit`, or add filters",)
+
+
+async def test_without_tables_the_answers_say_what_is_missing(world, symbols, references):
+    published = world.dependencies.published
+    published.backends = replace(published.backends, symbols=None, references=None)
+
+    assert "no symbol table" in (await symbols("retry"))[1].notices[0]
+    assert "no reference index" in (await references("retry"))[1].notices[0]
