@@ -3,9 +3,9 @@
 A generated organisation: 50 repositories, each with a word that occurs nowhere else in its name,
 paths, symbols, content, refs, and failures; 20 principals with keys, groups, and entries in the
 access file; one team's repositories are under permission sync. A seeded sequence of requests goes
-through gRPC and HTTP, and some of it through the command line and MCP; labels, keys, the access
-file, and the permissions of the host change meanwhile. An oracle that shares no code with the
-product says what each principal sees, and filters the answers that an admin gets.
+through gRPC and HTTP, and some of it through the web page, MCP, and the command line; labels, keys,
+the access file, and the permissions of the host change meanwhile. An oracle that shares no code
+with the product says what each principal sees, and filters the answers that an admin gets.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import quote
 
 import grpc
 import httpx
@@ -65,6 +66,9 @@ from gateway.api.rest.calls import Face
 from gateway.api.rest.server import HttpServer
 from gateway.api.rpc.interceptors import Interceptor
 from gateway.api.rpc.services import AccessService, GraphService, IndexService, SearchService
+from gateway.api.web import code, graph, lab, maps, repositories, search
+from gateway.api.web.app import with_pages
+from gateway.api.web.pages import PART
 from gateway.calls import Calls
 from gateway.highlighting import Highlighter
 from gateway.service import limits
@@ -73,7 +77,7 @@ from tests.worlds import World
 SEED = 20_261_125
 #: Requests in all, which take about 50 s of processor time.
 REQUESTS = 10_000
-COMMANDS, TOOLS = 60, 300
+COMMANDS, TOOLS, PAGES = 60, 300, 400
 #: Requests between two changes of rights.
 STEADY = 20
 
@@ -360,7 +364,7 @@ class Served:
         await self._server.start()
         self._rest = HttpServer("127.0.0.1:0")
         face = Face(given, calls, lambda: True, WebhookConnections(""), Highlighter())
-        await self._rest.start(application(face), None)
+        await self._rest.start(with_pages(application(face)), None)
         return port
 
     def ask(self, method, request, authorization, *, face=None):
@@ -388,18 +392,31 @@ class Served:
         return self._message(method, answer), answer.text
 
     def tell(self, tool, arguments, authorization):
-        """Return whether a tool answered over MCP, and all that it told."""
-        called = {"name": tool, "arguments": arguments}
+        """Return whether a tool, or a resource, answered over MCP, and all that it told."""
+        asked = {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        if tool == "resource":
+            asked = {"method": "resources/read", "params": arguments}
         answer = self.http.post(
             self.http.base_url.copy_with(path="/mcp"),
-            json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": called},
+            json={"jsonrpc": "2.0", "id": 1, **asked},
             headers={
                 "authorization": authorization,
                 "accept": "application/json, text/event-stream",
             },
         )
         assert answer.is_success, answer.text
-        return '"isError":false' in answer.text.replace(" ", ""), answer.text
+        text = answer.text.replace(" ", "")
+        return '"isError":false' in text or '"contents":[' in text, answer.text
+
+    def open(self, verb, path, given, authorization, *, is_part):
+        """Return the status of a page, and its headers and text."""
+        answer = self.http.request(
+            verb,
+            self.http.base_url.copy_with(path=path),
+            **{"params" if verb == "GET" else "data": given},
+            headers={"authorization": authorization, **({PART: "1"} if is_part else {})},
+        )
+        return answer.status_code, f"{dict(answer.headers)}\n{answer.text}"
 
     def _message(self, method, answer):
         """The answer as the message of gRPC, which the oracle knows."""
@@ -524,7 +541,10 @@ class Asking:
     def start(self):
         name = self.repo().name
         url = f"https://host.example/{name}"
-        return index_pb2.StartRunRequest(url=url, name=self.dice.choice(["", name]))
+        is_plan = self.dice.random() < 0.3
+        return index_pb2.StartRunRequest(
+            url=url, name=self.dice.choice(["", name]), plan_only=is_plan
+        )
 
     def draw(self, caller, seen):
         """Return a method, its request, and the marks in it of which the caller sees nothing."""
@@ -821,8 +841,11 @@ def test_no_command_prints_anything_hidden(served, capsys, monkeypatch):
                 ("search", asking.text(), "--explain"),
                 ("search", "load", "--repo", one.name),
                 ("context", "how to load"),
+                ("grep", "load"),
+                ("grep", one.word, "--repo", one.name, "-l"),
                 ("similar", "lib/store.py:2", "--repo", one.name),
                 ("read", "lib/store.py", "--repo", one.name),
+                ("ls", "lib", "--repo", one.name),
                 ("explain", asking.subject()),
                 ("symbols", "*oad"),
                 ("definitions", asking.subject()),
@@ -833,6 +856,8 @@ def test_no_command_prints_anything_hidden(served, capsys, monkeypatch):
                 ("failures", "--all"),
                 ("cancel", one.run),
                 ("keys", "list"),
+                ("sources", "list"),
+                ("permissions", "list"),
             ]
         )
         monkeypatch.setenv("CODELODE_TOKEN", caller.key)
@@ -857,11 +882,13 @@ def test_no_tool_tells_anything_hidden(served):
             [
                 ("search", {"query": asking.text(), "top_k": 50, "structured": True}),
                 ("search", {"query": "load", "repositories": [one.name]}),
+                ("search", {"query": "load|draw", "exact": True, "top_k": 100}),
                 ("context", {"query": "how to load"}),
                 ("search", {"query": asking.subject(), "names": "symbols"}),
                 ("search", {"query": asking.subject(), "names": "references"}),
                 ("similar", {"path": "lib/store.py", "line": 2, "repository": one.name}),
                 ("read", {"path": "lib/store.py", "repository": one.name}),
+                ("resource", {"uri": f"codelode://file/{quote(one.name, safe='')}/lib/store.py"}),
                 ("explain", {"subject": asking.subject()}),
                 ("graph", {"subject": asking.subject(), "reverse": True}),
                 ("status", {}),
@@ -873,4 +900,82 @@ def test_no_tool_tells_anything_hidden(served):
         assert_hidden(made, caller, json.dumps(given), text, made.visible(caller))
         answered[tool] += is_answer
 
-    assert {tool for tool, count in answered.items() if count} >= {"search", "read", "status"}
+    told = {tool for tool, count in answered.items() if count}
+    assert told >= {
+        "search",
+        "context",
+        "similar",
+        "read",
+        "resource",
+        "explain",
+        "graph",
+        "status",
+    }
+
+
+#: The pages that are read, and the forms that are sent about hidden repositories alone.
+READ = {
+    "/search": lambda a, one: {
+        "q": a.text(),
+        "repo": a.names()[:1],
+        "ref": a.ref(),
+        **a.dice.choice([{}, {"why": "1"}, {"collapse": "1"}, {"copies": "1"}]),
+    },
+    "/lab": lambda a, one: {"q": a.text(), "b.rank.ranker": "fused", "top": "50"},
+    "/code": lambda a, one: {
+        "repository": a.name(),
+        "ref": a.ref(),
+        "path": a.dice.choice(["", "lib/", "lib/store.py", f"src/{one.word}.js"]),
+        "name": a.dice.choice(["", "load", f"{one.word}Base"]),
+    },
+    "/code/tree": lambda a, one: {"repository": a.name(), "path": "src"},
+    "/code/names": lambda a, one: {"repository": a.name(), "name": a.subject()},
+    "/code/raw": lambda a, one: {"repository": a.name(), "path": "lib/store.py"},
+    "/graph": lambda a, one: {"symbol": a.subject(), "repository": a.name(), "ref": a.ref()},
+    "/map": lambda a, one: {"repository": a.names()},
+    "/map/points": lambda a, one: {"repository": a.names()},
+    "/map/places": lambda a, one: {"repository": one.name, "point": "0"},
+    "/repositories": lambda a, one: {},
+    "/repositories/failures": lambda a, one: {"repository": a.name(), "all": "1"},
+}
+FORMS = {
+    "/map": lambda one: {"repository": one.name},
+    "/repositories": lambda one: {"url": f"https://host.example/{one.name}"},
+    "/repositories/retry": lambda one: {"repository": one.name},
+    "/repositories/cancel": lambda one: {"run": one.run},
+}
+
+
+def test_no_page_shows_anything_hidden(served):
+    made, gateway = served
+    asking = Asking(made)
+    shown, sent = Counter(), Counter()
+    for number in range(PAGES):
+        if number % STEADY == 0:
+            made.change()
+        caller, one = made.dice.choice(made.callers), asking.repo()
+        seen = made.visible(caller)
+        verb = "GET" if one in seen or made.dice.random() < 0.8 else "POST"
+        path = made.dice.choice(list(READ if verb == "GET" else FORMS))
+        given = READ[path](asking, one) if verb == "GET" else FORMS[path](one)
+        given = {name: value for name, value in given.items() if value}
+        is_part = made.dice.random() < 0.3
+        status, text = gateway.open(verb, path, given, caller.authorization, is_part=is_part)
+        assert status < 500, (path, given, text)
+        assert_hidden(made, caller, json.dumps(given), text, seen)
+        assert verb == "GET" or status >= 400, (path, given, text)
+        (shown if verb == "GET" else sent)[path] += status == 200 or verb == "POST"
+
+    assert {path for path, count in shown.items() if count} == READ.keys()
+    assert {path for path, count in sent.items() if count} == FORMS.keys()
+
+
+def test_every_page_is_opened():
+    pages = {
+        (verb, route.path)
+        for module in (code, graph, lab, maps, repositories, search)
+        for route in module.router.routes
+        for verb in route.methods
+    }
+    drawn = {("GET", path) for path in READ} | {("POST", path) for path in FORMS}
+    assert pages - {("GET", "/")} == drawn  # the start page is that of searches
