@@ -1,0 +1,114 @@
+"""A call about a hidden repository does the work of the same call about an absent one.
+
+How long a call takes would otherwise tell which names exist. Times are not compared, because they
+depend on the machine: the backends must be asked the same, as often, and run the same functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from codelode import backends
+from codelode.access import EVERYTHING, Principal, Role, Visibility
+from codelode.errors import CodelodeError
+from codelode.settings import Settings
+from gateway import service
+from gateway.service.requests import (
+    ExplainRequest,
+    FailuresRequest,
+    FilesRequest,
+    GivenFilters,
+    GraphRequest,
+    GrepRequest,
+    MapPlacesRequest,
+    MapRequest,
+    ReadRequest,
+    SearchRequest,
+    SimilarRequest,
+    StartRequest,
+)
+from tests.worlds import World
+
+SEEN, HIDDEN, ABSENT = "acme/marmot", "acme/quokka", "acme/walrus"
+FILES = {
+    "lib/store.py": "class Store:\n    def load(self, key):\n        return key\n",
+    "src/index.js": "export function draw() {\n  return 1\n}\n",
+}
+BACKENDS = str(Path(backends.__file__).parent)
+
+#: What is asked about a repository, by the service function; the name is that of the repository.
+CALLS = {
+    "search": lambda name: SearchRequest("load", GivenFilters(repositories=(name,))),
+    "search at a ref": lambda name: SearchRequest("load", GivenFilters(ref=f"release-{name}")),
+    "search without": lambda name: SearchRequest("load", GivenFilters(not_repositories=(name,))),
+    "context": lambda name: SearchRequest("load", GivenFilters(repositories=(name,))),
+    "similar": lambda name: SimilarRequest(repository=name, path="lib/store.py", line=1),
+    "grep": lambda name: GrepRequest("load", GivenFilters(repositories=(name,))),
+    "read": lambda name: ReadRequest("lib/store.py", name),
+    "files": lambda name: FilesRequest(name, "", "lib"),
+    "explain": lambda name: ExplainRequest("lib/store.py", name),
+    "graph": lambda name: GraphRequest("lib/store.py", name),
+    "chunk_map": lambda name: MapRequest((name,)),
+    "map_places": lambda name: MapPlacesRequest((name,)),
+    "make_map": lambda name: MapRequest((name,)),
+    "failures": lambda name: FailuresRequest(name),
+    "start": lambda name: StartRequest(f"https://host.example/{name}"),
+    "start by name": lambda name: StartRequest("https://host.example/x/y", name=name),
+    "retry_failures": lambda name: name,
+    "enrich": lambda name: name,
+    "remove": lambda name: name,
+}
+
+
+@pytest.fixture
+def dependencies(tmp_path):
+    world = World(Settings(data=tmp_path, language_model="ollama"))
+    for name in (SEEN, HIDDEN):
+        world.index(name, FILES, ref=f"release-{name}", failed={"bad/a.py": "no grammar"})
+        world.map(name)
+    return world.dependencies
+
+
+def work(dependencies, principal, function, request):
+    """Return how often each function of the backends ran, in any thread, and whether it failed."""
+    ran: Counter[str] = Counter()
+
+    def count(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(BACKENDS):
+            ran[f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_qualname}"] += 1
+
+    async def ask():
+        call = getattr(service, function)(dependencies, principal, request)
+        return [one async for one in call] if function == "grep" else await call
+
+    threading.setprofile(count)
+    sys.setprofile(count)
+    try:
+        asyncio.run(ask())  # in threads of its own
+        return ran, None
+    except CodelodeError as error:
+        return ran, type(error)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_a_hidden_name_makes_the_work_of_an_absent_one(dependencies, what):
+    function = what.partition(" ")[0]
+    somebody = Principal("somebody", Role.ADMIN, Visibility.of([SEEN]))
+
+    def asked(name, principal=somebody):
+        return work(dependencies, principal, function, CALLS[what](name))
+
+    asked(ABSENT)  # fills caches
+    assert asked(HIDDEN) == asked(ABSENT)
+    if what not in ("start by name", "start", "search without"):
+        everybody = Principal("everybody", Role.ADMIN, EVERYTHING)
+        assert asked(HIDDEN, everybody) != asked(ABSENT, everybody)
