@@ -13,6 +13,7 @@ from codelode.settings import Settings, require_private
 from codelode.v1 import index_pb2, index_pb2_grpc
 from gateway.app import Gateway
 from tests.authorities import Authority
+from tests.http_gateways import serving
 from tests.waiting import logged_principal
 
 HOST = "127.0.0.1"
@@ -150,6 +151,20 @@ async def test_headers_of_a_proxy_name_nobody(dependencies, tmp_path):
                 assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
     finally:
         await gateway.stop(grace_s=0)
+
+
+async def test_headers_of_a_proxy_name_nobody_over_http(tmp_path):
+    async with serving(tmp_path, tls_terminated_by_proxy=True) as (client, _):
+        del client.headers["authorization"]
+        for header in FORGED:
+            for path in ("/api/v1/status", "/repositories"):
+                answer = await client.get(path, headers=dict([header]))
+                is_sent_to_sign_in = answer.headers.get("location", "").startswith("/sign-in")
+                assert answer.status_code == 401 or is_sent_to_sign_in
+                assert "acme/app" not in answer.text
+            asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+            answer = await client.post("/mcp", headers=dict([header]), json=asked)
+            assert answer.status_code == 401
 
 
 @pytest.mark.parametrize(
