@@ -1,4 +1,4 @@
-"""`codelode graph` and `codelode explain`: the dependencies of a file or a symbol."""
+"""`codelode graph` and `codelode explain`: dependencies of a file, a symbol, or a repository."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ subject_repository_option = repository_option(
 
 
 @click.command()
-@click.argument("subject", metavar="FILE|SYMBOL")
+@click.argument("subject", metavar="[FILE|SYMBOL]", default="")
 @subject_repository_option
 @click.option(
     "--depth",
@@ -48,7 +48,7 @@ subject_repository_option = repository_option(
 @click.option(
     "--reverse",
     is_flag=True,
-    help="Show what depends on FILE|SYMBOL instead of what it depends on.",
+    help="Show what depends on it instead of what it depends on.",
 )
 @click.option(
     "--relation",
@@ -84,6 +84,8 @@ def graph(
 ) -> None:
     """Show what a file or a symbol depends on, or with --reverse what depends on it.
 
+    With --repo alone, show which repositories it depends on, by the packages that they publish.
+
     Imports and calls are followed up to --depth steps. An import from another indexed repository
     leads to the file and the symbol there, or to the package if they cannot be found. The
     confidence of an uncertain edge is printed after it: imported, or name alone. Exit status:
@@ -94,6 +96,7 @@ def graph(
       codelode graph src/http/client.py
       codelode graph src/http/client.py --reverse --depth 2
       codelode graph Client.get --repo acme/http --relation callers
+      codelode graph --repo acme/http --reverse
       codelode graph src/http/client.py --json | jq '.links[].target.path'
     """
     found = client.graph(

@@ -244,7 +244,7 @@ def make_map(repositories: Iterable[str]) -> Call[MapStatus]:
 
 @encodable
 def graph(
-    subject: str,
+    subject: str = "",
     *,
     repository: str = "",
     depth: int = 3,

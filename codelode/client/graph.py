@@ -10,10 +10,10 @@ from codelode.v1 import graph_pb2
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A file, a symbol in one, a package, or a name outside of all indexed repositories."""
+    """A file, a symbol, a package, a repository, or a name outside of all of them."""
 
     repository: str  # empty: outside
-    path: str = ""  # the folder of a package
+    path: str = ""  # the folder of a package; empty for a whole repository
     symbol: str = ""  # qualified name; outside, the name as it is imported
     line: int = 0  # 1-based; 0 for a file
 
@@ -27,13 +27,14 @@ class GraphLink:
     target: GraphNode
     depth: int  # steps from the subject, from 1 on
     confidence: str  # exact, imported or name
+    files: int = 0  # between repositories: those of the source that import from the target
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
     """The neighbourhood of a subject: grouped by relation, nearest first."""
 
-    subject_kind: str  # file or symbol
+    subject_kind: str  # file, symbol, or repository
     repository: str
     links: tuple[GraphLink, ...]
     notices: tuple[str, ...] = ()  # what was cut or is not configured
@@ -57,6 +58,7 @@ def _link(message: graph_pb2.GraphLink) -> GraphLink:
         target=_node(message.target),
         depth=message.depth,
         confidence=message.confidence,
+        files=message.files,
     )
 
 

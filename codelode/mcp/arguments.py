@@ -99,6 +99,7 @@ class Subject(Arguments):
 
 
 class Graph(Subject):
+    subject: Text = Field(description="Path or name of a symbol; empty: the repository.")
     reverse: bool = Field(False, description="What depends on it, instead of what it depends on.")
     relations: Texts = Field(
         description="Of imports, importers, calls, callers, inherits, subclasses, definitions, "

@@ -275,8 +275,8 @@ TOOLS = {
         ),
         Tool(
             "graph",
-            "Follow dependencies of a file or a symbol, across repositories: imports, calls, "
-            "inheritance. With reverse: what a change would affect.",
+            "Follow dependencies of a file, a symbol, or a repository, across repositories: "
+            "imports, calls, inheritance. With reverse: what a change would affect.",
             arguments.Graph,
             graph,
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codelode.counts import counted
 from codelode.display import quoted
 
 if TYPE_CHECKING:
@@ -34,13 +35,16 @@ def _link(link: ImportLink) -> str:
 def link_ends(link: GraphLink, home: str) -> str:
     """Return `source → target` of an edge, or the target alone if it is what the source defines."""
     source, target = _node(link.source, home), _node(link.target, home)
-    return target if link.relation == "definitions" else f"{source} → {target}"
+    files = f" ({counted(link.files, 'file')})" if link.files else ""
+    return target if link.relation == "definitions" else f"{source} → {target}{files}"
 
 
 def _node(node: GraphNode, home: str) -> str:
     """Return `src/a.py:12 Client.get`, after the repository's name if it is not `home`."""
     if not node.repository:
         return f"{quoted(node.symbol)} (external)"
+    if not (node.path or node.symbol):
+        return quoted(node.repository)
     at = f"{quoted(node.path)}:{node.line}" if node.line else quoted(node.path)
     where = () if node.repository == home else (quoted(node.repository),)
     return " ".join(filter(None, (*where, at, quoted(node.symbol))))

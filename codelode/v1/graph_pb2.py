@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from codelode.v1 import search_pb2 as codelode_dot_v1_dot_search__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x63odelode/v1/graph.proto\x12\x0b\x63odelode.v1\x1a\x18\x63odelode/v1/search.proto\"\xa3\x01\n\x0fGetGraphRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x12\n\x05\x64\x65pth\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07reverse\x18\x04 \x01(\x08\x12\x11\n\trelations\x18\x05 \x03(\t\x12\x12\n\x05limit\x18\x06 \x01(\x05H\x01\x88\x01\x01\x12\x0b\n\x03ref\x18\x07 \x01(\tB\x08\n\x06_depthB\x08\n\x06_limit\"\x9d\x01\n\x10GetGraphResponse\x12\x14\n\x0csubject_kind\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\x12%\n\x05links\x18\x03 \x03(\x0b\x32\x16.codelode.v1.GraphLink\x12\x0f\n\x07notices\x18\x04 \x03(\t\x12\'\n\x08\x63overage\x18( \x03(\x0b\x32\x15.codelode.v1.Coverage\"\x92\x01\n\tGraphLink\x12\x10\n\x08relation\x18\x01 \x01(\t\x12\'\n\x06source\x18\x02 \x01(\x0b\x32\x17.codelode.v1.GraphPlace\x12\'\n\x06target\x18\x03 \x01(\x0b\x32\x17.codelode.v1.GraphPlace\x12\r\n\x05\x64\x65pth\x18\x04 \x01(\x05\x12\x12\n\nconfidence\x18\x05 \x01(\t\"L\n\nGraphPlace\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0e\n\x06symbol\x18\x03 \x01(\t\x12\x0c\n\x04line\x18\x04 \x01(\x05\x32W\n\x0cGraphService\x12G\n\x08GetGraph\x12\x1c.codelode.v1.GetGraphRequest\x1a\x1d.codelode.v1.GetGraphResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x63odelode/v1/graph.proto\x12\x0b\x63odelode.v1\x1a\x18\x63odelode/v1/search.proto\"\xa3\x01\n\x0fGetGraphRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x12\n\x05\x64\x65pth\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07reverse\x18\x04 \x01(\x08\x12\x11\n\trelations\x18\x05 \x03(\t\x12\x12\n\x05limit\x18\x06 \x01(\x05H\x01\x88\x01\x01\x12\x0b\n\x03ref\x18\x07 \x01(\tB\x08\n\x06_depthB\x08\n\x06_limit\"\x9d\x01\n\x10GetGraphResponse\x12\x14\n\x0csubject_kind\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\x12%\n\x05links\x18\x03 \x03(\x0b\x32\x16.codelode.v1.GraphLink\x12\x0f\n\x07notices\x18\x04 \x03(\t\x12\'\n\x08\x63overage\x18( \x03(\x0b\x32\x15.codelode.v1.Coverage\"\xa1\x01\n\tGraphLink\x12\x10\n\x08relation\x18\x01 \x01(\t\x12\'\n\x06source\x18\x02 \x01(\x0b\x32\x17.codelode.v1.GraphPlace\x12\'\n\x06target\x18\x03 \x01(\x0b\x32\x17.codelode.v1.GraphPlace\x12\r\n\x05\x64\x65pth\x18\x04 \x01(\x05\x12\x12\n\nconfidence\x18\x05 \x01(\t\x12\r\n\x05\x66iles\x18\x06 \x01(\x03\"L\n\nGraphPlace\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0e\n\x06symbol\x18\x03 \x01(\t\x12\x0c\n\x04line\x18\x04 \x01(\x05\x32W\n\x0cGraphService\x12G\n\x08GetGraph\x12\x1c.codelode.v1.GetGraphRequest\x1a\x1d.codelode.v1.GetGraphResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,9 +37,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETGRAPHRESPONSE']._serialized_start=233
   _globals['_GETGRAPHRESPONSE']._serialized_end=390
   _globals['_GRAPHLINK']._serialized_start=393
-  _globals['_GRAPHLINK']._serialized_end=539
-  _globals['_GRAPHPLACE']._serialized_start=541
-  _globals['_GRAPHPLACE']._serialized_end=617
-  _globals['_GRAPHSERVICE']._serialized_start=619
-  _globals['_GRAPHSERVICE']._serialized_end=706
+  _globals['_GRAPHLINK']._serialized_end=554
+  _globals['_GRAPHPLACE']._serialized_start=556
+  _globals['_GRAPHPLACE']._serialized_end=632
+  _globals['_GRAPHSERVICE']._serialized_start=634
+  _globals['_GRAPHSERVICE']._serialized_end=721
 # @@protoc_insertion_point(module_scope)

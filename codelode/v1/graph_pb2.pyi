@@ -33,7 +33,9 @@ class GetGraphRequest(_message.Message):
     repository: _builtins.str
     """Repository of the subject. Optional if only one repository is indexed or has the subject."""
     subject: _builtins.str
-    """Path of a file, or name of a symbol: "src/app.py", "Client.get"."""
+    """Path of a file, or name of a symbol: "src/app.py", "Client.get". Empty: the repository, whose
+    links are those between repositories.
+    """
     depth: _builtins.int
     """Steps along imports and calls, 1 to 5. Not set means 3."""
     reverse: _builtins.bool
@@ -84,7 +86,7 @@ class GetGraphResponse(_message.Message):
     NOTICES_FIELD_NUMBER: _builtins.int
     COVERAGE_FIELD_NUMBER: _builtins.int
     subject_kind: _builtins.str
-    """"file" or "symbol"."""
+    """"file", "symbol", or "repository"."""
     repository: _builtins.str
     @_builtins.property
     def links(self) -> _containers.RepeatedCompositeFieldContainer[Global___GraphLink]:
@@ -117,7 +119,7 @@ Global___GetGraphResponse: _TypeAlias = GetGraphResponse  # noqa: Y015
 
 @_typing.final
 class GraphLink(_message.Message):
-    """One edge, from a file or symbol to what it depends on."""
+    """One edge, from a file, symbol, or repository to what it depends on."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -126,12 +128,15 @@ class GraphLink(_message.Message):
     TARGET_FIELD_NUMBER: _builtins.int
     DEPTH_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
     relation: _builtins.str
     """As in GetGraphRequest.relations."""
     depth: _builtins.int
     """Steps from the subject, 1 or more."""
     confidence: _builtins.str
     """"exact", "imported", or "name": how certain the link is."""
+    files: _builtins.int
+    """Of a link between repositories: files of the source that import from the target."""
     @_builtins.property
     def source(self) -> Global___GraphPlace: ...
     @_builtins.property
@@ -144,10 +149,11 @@ class GraphLink(_message.Message):
         target: Global___GraphPlace | None = ...,
         depth: _builtins.int = ...,
         confidence: _builtins.str = ...,
+        files: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "depth", b"depth", "relation", b"relation", "source", b"source", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "depth", b"depth", "files", b"files", "relation", b"relation", "source", b"source", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -47,7 +47,7 @@ class GraphServiceServicer(object):
     """
 
     def GetGraph(self, request, context):
-        """Returns the neighbourhood of a file or a symbol in the dependency graph.
+        """Returns the neighbourhood of a file, a symbol, or a repository in the dependency graph.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

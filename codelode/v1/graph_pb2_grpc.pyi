@@ -34,7 +34,7 @@ class GraphServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> GraphServiceAsyncStub: ...
     GetGraph: _grpc.UnaryUnaryMultiCallable[_graph_pb2.GetGraphRequest, _graph_pb2.GetGraphResponse]
-    """Returns the neighbourhood of a file or a symbol in the dependency graph."""
+    """Returns the neighbourhood of a file, a symbol, or a repository in the dependency graph."""
 
 @_typing.type_check_only
 class GraphServiceAsyncStub(GraphServiceStub):
@@ -42,7 +42,7 @@ class GraphServiceAsyncStub(GraphServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetGraph: _aio.UnaryUnaryMultiCallable[_graph_pb2.GetGraphRequest, _graph_pb2.GetGraphResponse]  # type: ignore[assignment]
-    """Returns the neighbourhood of a file or a symbol in the dependency graph."""
+    """Returns the neighbourhood of a file, a symbol, or a repository in the dependency graph."""
 
 class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
     """Follows dependencies between files, symbols, and repositories."""
@@ -53,6 +53,6 @@ class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _graph_pb2.GetGraphRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_graph_pb2.GetGraphResponse, _abc.Awaitable[_graph_pb2.GetGraphResponse]]:
-        """Returns the neighbourhood of a file or a symbol in the dependency graph."""
+        """Returns the neighbourhood of a file, a symbol, or a repository in the dependency graph."""
 
 def add_GraphServiceServicer_to_server(servicer: GraphServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

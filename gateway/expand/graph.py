@@ -1,4 +1,4 @@
-"""Follow the dependencies of a file or a symbol.
+"""Follow the dependencies of a file, a symbol, or a repository.
 
 Imports and tests are followed along stored edges, one bulk read per level. Calls, base classes and
 imports from other repositories are not stored as edges: each query resolves them from the names
@@ -21,6 +21,7 @@ from gateway.expand.across import across, indexed_elsewhere
 from gateway.expand.callees import bases, callees
 from gateway.expand.callers import callers, subclasses
 from gateway.expand.links import GraphNode, Link, node_of
+from gateway.expand.repositories import RepositoryQuery, around
 from gateway.expand.subject import Subject, SubjectQuery, find_subject
 from gateway.state import Backends
 
@@ -59,7 +60,7 @@ NO_REFERENCES = "no reference index is configured: calls and uses are missing"
 class GraphQuery:
     """The text of a subject, and the links to follow from it."""
 
-    subject: str
+    subject: str  # empty: the only one of `repositories`
     repositories: tuple[RepositoryName, ...]  # where the subject may be
     visible: tuple[RepositoryName, ...]  # where links across repositories may lead
     relations: tuple[Relation, ...]
@@ -73,7 +74,7 @@ class GraphQuery:
 class GraphResult:
     """Links by relation, nearest first."""
 
-    kind: str  # of the subject: file or symbol
+    kind: str  # of the subject: file, symbol, or repository
     repository: RepositoryName
     links: tuple[Link, ...]
     notices: tuple[str, ...] = ()
@@ -84,6 +85,8 @@ _Read = Callable[[SubjectQuery, Backends], Awaitable[Sequence[Link]]]
 
 async def graph(query: GraphQuery, backends: Backends) -> GraphResult:
     """Return the links of a subject. Raises NotFound when nothing of that name is indexed."""
+    if not query.subject:
+        return await _of_repository(query, backends)
     subject = await find_subject(
         query.subject, repositories=query.repositories, ref=query.ref, backends=backends
     )
@@ -95,14 +98,29 @@ async def graph(query: GraphQuery, backends: Backends) -> GraphResult:
             continue
         found = await read(resolved, backends)
         if len(found) > query.limit:
-            notices.append(
-                f"{relation}: only the first {query.limit} are shown; raise `limit` for more"
-            )
+            notices.append(_more(relation, query.limit))
         links += found[: query.limit]
     notices += _cut(subject, resolved)
     if backends.references is None:
         notices.append(NO_REFERENCES)
     return GraphResult(subject.kind, resolved.repository, tuple(links), tuple(notices))
+
+
+async def _of_repository(query: GraphQuery, backends: Backends) -> GraphResult:
+    (repository,) = query.repositories
+    asked = RepositoryQuery(
+        repository, query.ref, query.visible, query.depth, query.reverse, query.limit + 1
+    )
+    is_asked = Relation.CROSS_REPOSITORY in query.relations
+    links = await around(asked, backends) if is_asked else []
+    notices = [] if backends.references else [NO_REFERENCES]
+    if len(links) > query.limit:
+        notices.append(_more(Relation.CROSS_REPOSITORY, query.limit))
+    return GraphResult("repository", repository, tuple(links[: query.limit]), tuple(notices))
+
+
+def _more(relation: Relation, limit: int) -> str:
+    return f"{relation}: only the first {limit} are shown; raise `limit` for more"
 
 
 def _resolved(subject: Subject, query: GraphQuery) -> SubjectQuery:

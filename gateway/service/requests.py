@@ -141,9 +141,12 @@ class ExplainRequest:
 
 @dataclass(frozen=True, slots=True)
 class GraphRequest:
-    """A path, or the name of a symbol, whose dependencies are followed."""
+    """A path, or the name of a symbol, whose dependencies are followed.
 
-    subject: str
+    Without it, those of the repository.
+    """
+
+    subject: str = ""
     repository: str = ""
     ref: str = ""
     relations: Sequence[str] = ()

@@ -278,7 +278,7 @@ class FileList:
 
 @dataclass(frozen=True, slots=True)
 class GraphAnswer:
-    """The links around a file or a symbol."""
+    """The links around a file, a symbol, or a repository."""
 
     subject_kind: str
     repository: RepositoryName

@@ -47,7 +47,10 @@ async def explain(
 async def graph(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: GraphRequest
 ) -> GraphAnswer:
-    """Follow the dependencies of a file or a symbol, also into other visible repositories."""
+    """Follow the dependencies of a file or a symbol, also into other visible repositories.
+
+    Without a subject, follow those between the named repository and others.
+    """
     involve(query=request.subject)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     query = await asyncio.to_thread(_query, request, catalog)
@@ -61,7 +64,8 @@ async def graph(
 
 
 def _query(request: GraphRequest, catalog: VisibleCatalog) -> GraphQuery:
-    subject = queries.subject(request.subject)
+    is_whole = bool(request.repository) and not request.subject.strip()
+    subject = "" if is_whole else queries.subject(request.subject)
     named = catalog.known_or_all(request.repository)
     return GraphQuery(
         subject=subject,

@@ -346,7 +346,8 @@ class CommandLine:
         return ("explain", request.subject, "--json", *where)
 
     def _graph(self, request):
-        yield from ("graph", request.subject, "--json", "--repo", request.repository)
+        yield from ("graph", *filter(None, [request.subject]), "--json")
+        yield from ("--repo", request.repository)
         yield from ("--ref", request.ref, "--depth", request.depth or 3)
         yield from ["--reverse"] if request.reverse else []
         for relation in request.relations:
@@ -684,6 +685,7 @@ QUESTIONS = {
     "a symbol": ("explain", ExplainRequest("retry", "acme/http", "main")),
     "dependencies": ("graph", GraphRequest("src/client.js", "acme/http")),
     "dependants": ("graph", GraphRequest("src/client.js", "acme/http", reverse=True)),
+    "users of a repository": ("graph", GraphRequest(repository="acme/http", reverse=True)),
     "one relation": ("graph", GraphRequest("retry", relations=("callers",), depth=1)),
     "repositories": ("repositories", None),
     "status": ("status", None),

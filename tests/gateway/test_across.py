@@ -244,3 +244,84 @@ async def test_a_hidden_repository_is_as_external_as_one_that_is_not_indexed(wor
     only = seen(MAKER)
     sync = "net/src/tcp/listener.rs"
     assert await ask(world, sync, repository=MAKER, reverse=True, principal=only) == ()
+
+
+CHAIN = {
+    "acme/base": {"package.json": '{"name": "@acme/base"}', "base.ts": "export const a = 1\n"},
+    "acme/ui": {
+        "package.json": '{"name": "@acme/ui", "dependencies": {"@acme/base": "1"}}',
+        "ui.ts": "import { a } from '@acme/base'\nexport const ui = a\n",
+    },
+    "acme/app": {
+        "app.ts": "import { ui } from '@acme/ui'\nui()\n",
+        "page.ts": "import { ui } from '@acme/ui'\nimport { a } from '@acme/base'\n",
+        "own.ts": "import { page } from './page'\n",
+    },
+}
+
+
+@pytest.fixture
+def chain(world):
+    for name, files in CHAIN.items():
+        world.index(name, files)
+    return world
+
+
+async def between(world, name, principal=EVERYBODY, **asked):
+    """The links between whole repositories: user, provider, steps, files."""
+    request = GraphRequest(repository=name, **asked)
+    found = await service.graph(world.dependencies, principal, request)
+    assert (found.subject_kind, found.repository) == ("repository", name)
+    assert {end.path + end.symbol for one in found.links for end in (one.source, one.target)} <= {
+        ""
+    }
+    return [
+        (one.source.repository[5:], one.target.repository[5:], one.depth, one.files)
+        for one in found.links
+    ]
+
+
+async def test_a_repository_depends_on_those_whose_packages_it_imports(chain):
+    assert await between(chain, "acme/app", depth=1) == [("app", "ui", 1, 2), ("app", "base", 1, 1)]
+    assert await between(chain, "acme/app") == [
+        *(("app", "ui", 1, 2), ("app", "base", 1, 1), ("ui", "base", 2, 2))
+    ]
+    assert await between(chain, "acme/base") == []
+
+
+async def test_a_repository_is_used_by_those_that_import_its_packages(chain):
+    assert await between(chain, "acme/base", reverse=True, depth=1) == [
+        *(("ui", "base", 1, 2), ("app", "base", 1, 1))
+    ]
+    assert await between(chain, "acme/base", reverse=True) == [
+        *(("ui", "base", 1, 2), ("app", "base", 1, 1), ("app", "ui", 2, 2))
+    ]
+
+
+async def test_links_between_repositories_lead_to_visible_ones_alone(chain):
+    some = seen("acme/base", "acme/app")
+
+    assert await between(chain, "acme/app", some) == [("app", "base", 1, 1)]
+    assert await between(chain, "acme/base", some, reverse=True) == [("app", "base", 1, 1)]
+
+
+async def test_a_package_that_several_repositories_publish_links_to_each_by_name(chain):
+    chain.index("acme/fork", CHAIN["acme/base"])
+    request = GraphRequest(repository="acme/app", depth=1)
+    found = await service.graph(chain.dependencies, EVERYBODY, request)
+
+    assert {one.target.repository: one.confidence.value for one in found.links} == {
+        "acme/ui": "imported",
+        "acme/base": "name",
+        "acme/fork": "name",
+    }
+
+
+async def test_the_links_of_a_repository_are_cut_at_the_limit(chain):
+    request = GraphRequest(repository="acme/app", limit=1)
+    found = await service.graph(chain.dependencies, EVERYBODY, request)
+
+    assert [one.target.repository for one in found.links] == ["acme/ui"]
+    assert found.notices == (
+        "cross_repository: only the first 1 are shown; raise `limit` for more",
+    )

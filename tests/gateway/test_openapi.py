@@ -44,6 +44,8 @@ def _members(before, now, at):
     if "properties" in before or isinstance(before.get("required"), list):
         yield from _newly_required(before, now, f"{at}/required")
         before = {name: one for name, one in before.items() if name != "required"}
+    if before.get("required") is True and now.get("required") is False:
+        before = {name: one for name, one in before.items() if name != "required"}
     for name in before.keys() - TEXTS:
         if name in now:
             yield from broken(before[name], now[name], f"{at}/{name}")

@@ -49,6 +49,19 @@ async def test_a_file_shows_what_it_depends_on_and_what_depends_on_it(browser):
     assert "/graph?repository=acme%2Fweb&path=src%2Fapp.js" in page.links()
 
 
+async def test_a_repository_shows_those_that_it_depends_on_and_that_depend_on_it(browser):
+    page = Page(await browser.get("/graph?repository=acme/http"))
+
+    assert nested(page) == [("used", "acme/web", "acme/web")]
+    assert page.texts("h1") == ["acme/http"]
+    assert "Used by 1 repository, which a change may affect" in page.texts("h2")
+    (used,) = [text for one, text in page.all("li") if one.get("data-node")]
+    assert used == "acme/web (imported) 1 file around acme/web"
+    assert {"/code?repository=acme%2Fweb", "/graph?repository=acme%2Fweb"} <= set(page.links())
+    file = Page(await browser.get("/graph?repository=acme/http&path=src/client.js"))
+    assert "/graph?repository=acme%2Fhttp" in file.links()
+
+
 async def test_further_steps_are_nested_below_the_first(browser):
     page = Page(await browser.get("/graph?repository=acme/http&path=src/client.js&depth=2"))
 

@@ -68,7 +68,7 @@ def test_the_page_says_what_the_command_line_says(running, capsys, monkeypatch):
     ]
     assert page.rows("refs") == [
         [
-            f"{one['name']}{one['url']}",
+            f"{one['name']}{one['url']}dependencies of {one['name']}",
             ref["ref"],
             ref["revision"][:12],
             *(str(ref[count]) for count in ("files", "chunks", "failed", "skipped")),

@@ -193,7 +193,9 @@ class ExplainQuery(Query):
 
 
 class GraphQuery(Query):
-    subject: Text = Field(description="Path of a file, or name of a symbol.")
+    subject: Text = Field(
+        default="", description="Path of a file, or name of a symbol; empty: the repository."
+    )
     repository: Text = Field(
         default="", description="Look for the subject only in this repository."
     )

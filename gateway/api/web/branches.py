@@ -34,6 +34,7 @@ class Node:
     symbol: str
     line: int
     is_home: bool  # whether it is in the repository of the subject
+    is_repository: bool  # a whole one
     code_url: str  # empty: it is not indexed
     graph_url: str
 
@@ -46,6 +47,7 @@ class Branch:
     relation: str
     confidence: str
     by: tuple[str, ...]  # the definitions of the subject that the links begin or end at
+    files: int  # between repositories: those that import
     inside: tuple[Branch, ...]
 
 
@@ -93,11 +95,12 @@ def sides(forward: GraphAnswer, backward: GraphAnswer, subject: str, ref: str) -
 
 
 def _reach(ends: Iterable[GraphNode]) -> str:
-    files = {(one.repository, one.path) for one in ends if one.repository and one.path}
-    repositories = {repository for repository, _ in files}
-    if not files:
-        return ""
-    return f"{counted(len(files), 'file')} in {counted(len(repositories), 'repository')}"
+    known = [one for one in ends if one.repository]
+    files = {(one.repository, one.path) for one in known if one.path}
+    repositories = counted(len({one.repository for one in known}), "repository")
+    if files:
+        return f"{counted(len(files), 'file')} in {repositories}"
+    return repositories if known else ""
 
 
 def node(at: GraphNode, home: str, ref: str) -> Node:
@@ -106,6 +109,7 @@ def node(at: GraphNode, home: str, ref: str) -> Node:
     place = {"repository": at.repository, "ref": ref if is_home else ""}
     lines = (at.line, at.line) if at.line else None
     is_file = bool(at.repository and at.path)
+    is_repository = bool(at.repository) and not (at.path or at.symbol)
     subject = {"symbol": at.symbol} if at.symbol else {"path": at.path}
     return Node(
         id="\n".join((at.repository, at.path, at.symbol)),
@@ -115,8 +119,13 @@ def node(at: GraphNode, home: str, ref: str) -> Node:
         symbol=at.symbol,
         line=at.line,
         is_home=is_home,
-        code_url=code_url(at.repository, at.path, place["ref"], lines) if is_file else "",
-        graph_url=link("/graph", **place, **subject) if is_file else "",
+        is_repository=is_repository,
+        code_url=code_url(at.repository, at.path, place["ref"], lines)
+        if is_file
+        else link("/code", **place)
+        if is_repository
+        else "",
+        graph_url=link("/graph", **place, **subject) if is_file or is_repository else "",
     )
 
 
@@ -171,5 +180,6 @@ class _Grown:
             first.relation,
             first.confidence,
             tuple(dict.fromkeys(filter(None, own))) if is_own else (),
+            sum(one.files for one in links),
             self.branches(further),
         )

@@ -1,4 +1,4 @@
-"""The graph page: what a file or a symbol depends on, and what depends on it, as nested lists.
+"""The graph page: dependencies of a file, symbol, or repository in both directions, as lists.
 
 The page's script draws the same lists as a graph, so both show the same.
 """
@@ -16,6 +16,7 @@ from gateway.api.rest.bodies import Query as Parameters
 from gateway.api.rest.bodies import Text, Whole
 from gateway.api.rest.calls import Admitted
 from gateway.api.web.branches import Node, Side, node, sides
+from gateway.api.web.links import link
 from gateway.api.web.pages import PART, page_router
 from gateway.api.web.rendering import page
 from gateway.expand.links import GraphNode
@@ -50,7 +51,7 @@ class GraphParameters(Parameters):
 async def graph(
     call: Admitted, request: Request, asked: Annotated[GraphParameters, Query()]
 ) -> Response:
-    if not asked.subject.strip():
+    if not (asked.subject.strip() or asked.repository):
         return page(request, "graph.html", asked=asked, limits=LIMITS, root=None)
     forward, backward = await asyncio.gather(
         *(
@@ -58,12 +59,14 @@ async def graph(
             for reverse in (False, True)
         )
     )
+    root = _root(asked, forward)
     return page(
         request,
         "branches.html" if PART in request.headers else "graph.html",
         asked=asked,
         limits=sorted({*LIMITS, asked.limit}),
-        root=_root(asked, forward),
+        root=root,
+        repository_url=link("/graph", repository=root.repository, ref=asked.ref),
         definitions=tuple(
             node(one.target, forward.repository, asked.ref)
             for one in forward.links
@@ -76,7 +79,9 @@ async def graph(
 
 def _root(asked: GraphParameters, found: GraphAnswer) -> Node:
     """Return the subject as a node."""
-    if found.subject_kind == "file":
+    if found.subject_kind == "repository":
+        at = GraphNode(found.repository)
+    elif found.subject_kind == "file":
         at = GraphNode(found.repository, asked.subject.strip().removeprefix("./"))
     else:
         at = next((one.target for one in found.links if one.relation == "definitions"), None) or (

@@ -32,6 +32,7 @@ class RefRow:
     skipped: int
     indexed_at: str
     code_url: str  # empty: nothing is indexed
+    graph_url: str
     failures_url: str
 
 
@@ -128,7 +129,7 @@ def _refs(one: Repository, status: Status) -> Iterator[RefRow]:
     for ref in one.refs:
         yield _ref(one, ref, wanted.get(ref.ref, ""))
     if not one.refs:
-        yield RefRow(one, "", "", "", 0, 0, 0, 0, "", "", "")
+        yield RefRow(one, "", "", "", 0, 0, 0, 0, "", "", "", "")
 
 
 def _ref(one: Repository, ref: RefStatus, wanted: str) -> RefRow:
@@ -145,6 +146,7 @@ def _ref(one: Repository, ref: RefStatus, wanted: str) -> RefRow:
         skipped=ref.skipped,
         indexed_at=moment(ref.indexed_at),
         code_url=link("/code", repository=one.name, ref=at) if commit else "",
+        graph_url=link("/graph", repository=one.name, ref=at),
         failures_url=link("/repositories/failures", repository=one.name),
     )
 

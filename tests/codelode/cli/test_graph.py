@@ -105,6 +105,7 @@ def test_json_has_every_link(address, codelode):
         "target": {"repository": "acme/http", "path": "b.py", "symbol": "", "line": 0},
         "depth": 1,
         "confidence": "exact",
+        "files": 0,
     }
 
 
