@@ -8,12 +8,12 @@ distinguish them, and its words are ignored in the query.
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 import numpy.typing as npt
@@ -134,12 +134,14 @@ class QueryGroup:
         `terms`: for each candidate one text, with a term on each line.
         """
         telling = (self.idf / (self.idf.sum() or 1.0)).tolist()
-        starts = "|".join(map(re.escape, self._by_start))
-        starting = re.compile(rf"\n((?:{starts}).*)")  # `.` does not match a line break
-        found = list(map(starting.findall, terms))
-        matching = self._matching(set(chain.from_iterable(found)))
-        held = ({at for term in own for at in matching.get(term, ())} for own in found)
-        return np.array([sum(telling[at] for at in places) for places in held])
+        matching: dict[str, list[int]] = {}
+        held: list[set[int]] = [set() for _ in terms]
+        for start in self._by_start:
+            for number, term in _lines_with(start, terms):
+                if term not in matching:
+                    matching[term] = self._places(term)
+                held[number].update(matching[term])
+        return np.array([sum(telling[at] for at in sorted(places)) for places in held])
 
     def said(self, names: Sequence[tuple[str, ...]]) -> Scores:
         """Return the share of each name, given by its words, that the query contains."""
@@ -152,15 +154,12 @@ class QueryGroup:
 
     def _matching(self, words: Iterable[str]) -> dict[str, list[int]]:
         """Map each word that matches words of the query to the positions of those words."""
-        starts = self._by_start
-        found = {}
-        for other in words:
-            places = [
-                at for at in starts.get(other[:STEM_CHARS], ()) if same(self.words[at], other)
-            ]
-            if places:
-                found[other] = places
-        return found
+        return {other: places for other in words if (places := self._places(other))}
+
+    def _places(self, other: str) -> list[int]:
+        """Return the positions of the words of the query that match the word."""
+        near = self._by_start.get(other[:STEM_CHARS], ())
+        return [at for at in near if same(self.words[at], other)]
 
     @cached_property
     def _by_start(self) -> dict[str, list[int]]:
@@ -168,6 +167,20 @@ class QueryGroup:
         for at, word in enumerate(self.words):
             places[word[:STEM_CHARS]].append(at)
         return dict(places)
+
+
+def _lines_with(start: str, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines that begin so, each with the number of its text.
+
+    A text is empty, or has a line break before and after each line.
+    """
+    whole, ends = "".join(texts), list(accumulate(map(len, texts)))
+    start = f"\n{start}"
+    at = whole.find(start)
+    while at >= 0:
+        end = whole.find("\n", at + 1)
+        yield bisect_right(ends, at), whole[at + 1 : end]
+        at = whole.find(start, end)
 
 
 def same(word: str, other: str) -> bool:
