@@ -19,6 +19,7 @@ from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.errors import CodelodeError
 from codelode.settings import Settings
 from gateway import service
+from gateway.service.capabilities import CAPABILITIES, Capability
 from gateway.service.requests import (
     ExplainRequest,
     FailuresRequest,
@@ -29,9 +30,11 @@ from gateway.service.requests import (
     MapPlacesRequest,
     MapRequest,
     ReadRequest,
+    ReferencesRequest,
     SearchRequest,
     SimilarRequest,
     StartRequest,
+    SymbolsRequest,
 )
 from tests.worlds import World
 
@@ -40,6 +43,7 @@ FILES = {
     "lib/store.py": "class Store:\n    def load(self, key):\n        return key\n",
     "src/index.js": "export function draw() {\n  return 1\n}\n",
 }
+UNNAMED = Capability("", Role.READER, CAPABILITIES["watch"].kind).named
 BACKENDS = str(Path(backends.__file__).parent)
 
 #: What is asked about a repository, by the service function; the name is that of the repository.
@@ -50,6 +54,8 @@ CALLS = {
     "context": lambda name: SearchRequest("load", GivenFilters(repositories=(name,))),
     "similar": lambda name: SimilarRequest(repository=name, path="lib/store.py", line=1),
     "grep": lambda name: GrepRequest("load", GivenFilters(repositories=(name,))),
+    "symbols": lambda name: SymbolsRequest("Store", GivenFilters(repositories=(name,))),
+    "references": lambda name: ReferencesRequest("Store", GivenFilters(repositories=(name,))),
     "read": lambda name: ReadRequest("lib/store.py", name),
     "files": lambda name: FilesRequest(name, "", "lib"),
     "explain": lambda name: ExplainRequest("lib/store.py", name),
@@ -59,11 +65,16 @@ CALLS = {
     "make_map": lambda name: MapRequest((name,)),
     "failures": lambda name: FailuresRequest(name),
     "start": lambda name: StartRequest(f"https://host.example/{name}"),
+    "register": lambda name: StartRequest(f"https://host.example/{name}"),
     "start by name": lambda name: StartRequest("https://host.example/x/y", name=name),
     "retry_failures": lambda name: name,
     "enrich": lambda name: name,
+    "set_default": lambda name: (name, "main"),
+    "label": lambda name: (name, "internal"),
     "remove": lambda name: name,
 }
+#: Calls that somebody who sees everything may make about a name that is new.
+NEW = ("start", "start by name", "register", "search without")
 
 
 @pytest.fixture
@@ -84,7 +95,8 @@ def work(dependencies, principal, function, request):
             ran[f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_qualname}"] += 1
 
     async def ask():
-        call = getattr(service, function)(dependencies, principal, request)
+        given = request if isinstance(request, tuple) else (request,)
+        call = getattr(service, function)(dependencies, principal, *given)
         return [one async for one in call] if function == "grep" else await call
 
     threading.setprofile(count)
@@ -109,6 +121,11 @@ def test_a_hidden_name_makes_the_work_of_an_absent_one(dependencies, what):
 
     asked(ABSENT)  # fills caches
     assert asked(HIDDEN) == asked(ABSENT)
-    if what not in ("start by name", "start", "search without"):
+    if what not in NEW:
         everybody = Principal("everybody", Role.ADMIN, EVERYTHING)
         assert asked(HIDDEN, everybody) != asked(ABSENT, everybody)
+
+
+def test_every_call_that_names_a_repository_is_compared():
+    naming = {name for name, one in CAPABILITIES.items() if one.named is not UNNAMED}
+    assert naming - {"create_key"} == {what.partition(" ")[0] for what in CALLS}

@@ -40,9 +40,11 @@ from gateway.service.requests import (
     MapPlacesRequest,
     MapRequest,
     ReadRequest,
+    ReferencesRequest,
     SearchRequest,
     SimilarRequest,
     StartRequest,
+    SymbolsRequest,
 )
 from gateway.service.results import ContextAnswer
 from tests.worlds import World
@@ -181,6 +183,18 @@ greps = st.builds(
     limit=st.sampled_from((None, 2)),
     without_lines=st.booleans(),
 )
+symbols = st.builds(
+    SymbolsRequest,
+    name=st.sampled_from((*WORDS, "*", "*oad", "marmot*", "qu*Base")),
+    filters=st.one_of(st.just(GivenFilters()), some_filters),
+    limit=st.sampled_from((None, 2)),
+)
+references = st.builds(
+    ReferencesRequest,
+    name=st.sampled_from((*WORDS, "Store.load", "zebraBase")),
+    filters=st.one_of(st.just(GivenFilters()), some_filters),
+    limit=st.sampled_from((None, 2)),
+)
 run_numbers = st.integers(0, len(MARKS) - 1)
 
 
@@ -193,6 +207,8 @@ READS = st.one_of(
     calls("context", searches),
     calls("similar", similars),
     calls("grep", greps),
+    calls("symbols", symbols),
+    calls("references", references),
     calls("read", reads),
     calls("files", st.builds(FilesRequest, names, refs, st.sampled_from(["", "src"]))),
     calls("explain", st.builds(ExplainRequest, st.sampled_from(SUBJECTS), names, refs)),
