@@ -98,6 +98,11 @@ class Settings(BaseSettings):
         "at once whatever the gateway works on, and without the token; empty: only the gateway "
         "answers them, on CODELODE_LISTEN.",
     )
+    share_ports: bool = Field(
+        default=False,
+        description="Whether other gateways of this user on this machine may listen on the same "
+        "addresses; Linux spreads connections over them. `codelode up --gateways` sets it.",
+    )
     token: SecretStr = Field(
         default=SecretStr(""),
         description="Shared secret that clients send with every call to the gateway. Required to "

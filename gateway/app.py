@@ -86,7 +86,6 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
     ("grpc.max_connection_age_ms", 600_000),
     ("grpc.max_connection_age_grace_ms", 60_000),
-    ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share it
 )
 
 SEARCH = search_pb2.DESCRIPTOR.services_by_name["SearchService"]
@@ -196,7 +195,9 @@ class Gateway:
         )
         self._following: asyncio.Task[None] | None = None  # of the access file
         interceptor = Interceptor(self._calls, with_certificates=bool(self._settings.listen_mtls))
-        self._server = aio.server(interceptors=[interceptor], options=OPTIONS)
+        # Unless ports are shared, a second server on the port must fail.
+        sharing = ("grpc.so_reuseport", int(self._settings.share_ports))
+        self._server = aio.server(interceptors=[interceptor], options=(*OPTIONS, sharing))
         self._renewal: asyncio.Task[None] | None = None  # of the certificate
         self.port = 0  # the bound port, also when `listen` asked for any
         self.mtls_port = 0  # that of `listen_mtls`
@@ -245,7 +246,7 @@ class Gateway:
         if settings.http_listen:
             from gateway.api.rest.server import HttpServer  # takes 0.5 s
 
-            self._http = HttpServer(settings.http_listen)
+            self._http = HttpServer(settings.http_listen, share_port=settings.share_ports)
 
     async def _start_http(self, http: HttpServer, certificate: ServerCertificate | None) -> None:
         from gateway.api.rest import app, calls

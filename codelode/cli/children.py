@@ -18,7 +18,7 @@ from codelode.cli import data_folder, redis_server
 from codelode.cli.supervisor import Child
 from codelode.client import Client
 from codelode.client.channel import TLS, Tls
-from codelode.environment import without_settings
+from codelode.environment import PREFIX, without_settings
 from codelode.errors import Unavailable
 from codelode.settings import Settings
 from codelode.stages import STAGES, Stage, passed
@@ -34,9 +34,10 @@ WORKER_STOP = (
 REDIS_STOP = ((signal.SIGTERM, 3.0),)
 FRONT, WORK, BROKER = 0, 1, 2
 
-#: The log lines of a worker that takes jobs, and of beat once it runs.
+#: The log lines of a worker that takes jobs, of beat once it runs, and of a gateway that serves.
 _WORKER_READY = re.compile(r"@[^\s@]+ ready\.")
 _BEAT_READY = re.compile(r"beat: Starting")
+_GATEWAY_READY = re.compile(r"gateway_started")
 
 #: Tasks that Flower keeps; 6 kB each.
 FLOWER_TASKS = 5_000
@@ -74,11 +75,15 @@ def worker_children(
     )
 
 
-def gateway_child(settings: Settings) -> Child:
-    """Return the gRPC server, which is ready when its health service says so.
+def gateway_children(settings: Settings, count: int = 1) -> tuple[Child, ...]:
+    """Return the gateways; the first is ready when the health service at their address says so.
 
-    Raises InvalidSettings if its certificate cannot be used.
+    Raises InvalidSettings if their certificate cannot be used.
     """
+    return (_gateway(settings), *(_further_gateway(settings, n) for n in range(2, count + 1)))
+
+
+def _gateway(settings: Settings) -> Child:
     address, trust = reachable(settings), own_trust(settings)
     return Child(
         name="gateway",
@@ -87,6 +92,28 @@ def gateway_child(settings: Settings) -> Child:
         stop=GATEWAY_STOP,
         stop_phase=FRONT,
         environment=dict,
+    )
+
+
+def _further_gateway(settings: Settings, number: int) -> Child:
+    """Return a gateway that listens on the ports of the first one.
+
+    It is ready when its log says so, because a call to the address may reach any of them. The first
+    one alone has a process that answers probes, and each writes an audit log of its own.
+    """
+    audit_log = Path(settings.audit_log)
+    own = {
+        f"{PREFIX}HEALTH_LISTEN": "",
+        f"{PREFIX}AUDIT_LOG": settings.audit_log
+        and str(audit_log.with_stem(f"{audit_log.stem}-{number}")),
+    }
+    return Child(
+        name=f"gateway-{number}",
+        command=_python("gateway"),
+        is_ready=_logged(_GATEWAY_READY, settings),
+        stop=GATEWAY_STOP,
+        stop_phase=FRONT,
+        environment=lambda given: {**given, **own},
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from codelode.cli import data_folder, redis_server
 from codelode.cli.children import (
     LOOPBACK,
     flower_child,
-    gateway_child,
+    gateway_children,
     http_url,
     own_trust,
     reachable,
@@ -85,6 +86,15 @@ class Interrupts:
     help="Parse in N processes. Default: one per core.",
 )
 @click.option(
+    "--gateways",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Answer calls in N processes, which share the ports; a connection stays with one of them. "
+    "On Linux only.",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, 65_535),
     help="Listen for gRPC on this port; 0 takes a free one. Default: the port of CODELODE_LISTEN, "
@@ -124,6 +134,7 @@ def up(
     *,
     data: Path | None,
     parsers: int | None,
+    gateways: int,
     port: int | None,
     api_port: int | None,
     http_port: int,
@@ -141,8 +152,10 @@ def up(
     Examples:
       codelode up
       codelode up --data /srv/codelode --workers 8 --allow-path /srv/git
+      codelode up --gateways 2                   use two cores for searches
       codelode up --port 0 --http-port 0         use free ports and print them
     """
+    _require_sharing(gateways)
     base = load(**({} if data is None else {"data": data}))
     for name, nearest in unread().items():
         meant = f"; did you mean {nearest}?" if nearest else "; `codelode settings` lists all"
@@ -161,6 +174,7 @@ def up(
                 "redis_url": redis_server.url(socket_path),
                 "local_paths": _local_paths(base, allowed),
                 "tls_terminated_by_proxy": tls_terminated_by_proxy or base.tls_terminated_by_proxy,
+                "share_ports": gateways > 1,
             }
         )
         http = _http_address(base.http_listen, port, api_port)
@@ -172,7 +186,7 @@ def up(
         require_private(settings)
         redis = redis_child(settings, socket_path)
         rest = (
-            gateway_child(settings),  # first, because it takes longest to start
+            *gateway_children(settings, gateways),  # first, because they take longest to start
             *worker_children(settings, parsers=parsers or _cores()),
             *([flower_child(settings, flower)] if flower else []),
         )
@@ -305,6 +319,12 @@ def _bindable(host: str, port: int, remedy: str) -> int:
             return int(probe.getsockname()[1])
     except OSError as exc:
         raise InvalidSettings(f"cannot listen on {host}:{port}: {exc.strerror}; {remedy}") from exc
+
+
+def _require_sharing(gateways: int) -> None:
+    """Raise InvalidSettings if this system does not spread connections over several gateways."""
+    if gateways > 1 and sys.platform != "linux":
+        raise InvalidSettings("--gateways: only Linux spreads connections over several processes")
 
 
 def _local_paths(settings: Settings, allowed: tuple[Path, ...]) -> str:

@@ -31,9 +31,12 @@ HEADERS_S = 10.0
 class HttpServer:
     """A server of an application, from `start` to `stop`."""
 
-    def __init__(self, listen: str) -> None:
-        """Bind the address. Raises InvalidSettings if it cannot be bound."""
-        self._socket = _bound(listen)
+    def __init__(self, listen: str, *, share_port: bool = False) -> None:
+        """Bind the address, also for other servers if its port is shared.
+
+        Raises InvalidSettings if it cannot be bound.
+        """
+        self._socket = _bound(listen, share_port)
         self.port: int = self._socket.getsockname()[1]
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -140,11 +143,12 @@ def _configuration(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Conf
     )
 
 
-def _bound(listen: str) -> socket.socket:
+def _bound(listen: str, share_port: bool) -> socket.socket:
     host, _, port = listen.rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     try:
-        found = socket.create_server((host.strip("[]"), int(port)), family=family)
+        address = (host.strip("[]"), int(port))
+        found = socket.create_server(address, family=family, reuse_port=share_port)
     except OSError as exc:
         raise InvalidSettings(
             f"CODELODE_HTTP_LISTEN={listen!r} cannot be bound; is another gateway running? ({exc})"

@@ -362,6 +362,34 @@ def test_a_killed_worker_comes_back(up):
     assert "pull was ended by SIGKILL; it starts again" in up.said.read_text()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a system that spreads connections")
+def test_several_gateways_share_the_ports_and_one_may_die(tmp_path, repository):
+    running = Up(tmp_path / "data", "--no-flower", "--gateways", "2")
+    try:
+        assert running.codelode("index", str(repository), "--wait").returncode == 0
+        logs = [running.data / "logs" / f"{name}.log" for name in ("gateway", "gateway-2")]
+        token = token_of(running.cluster.grpc, running.data)
+
+        def asked_both(ask, said):
+            return ask() and all(said in log.read_text() for log in logs)
+
+        def lists():
+            headers = {"Authorization": f"Bearer {token}"}
+            listed = httpx.get(f"{running.cluster.http}/api/v1/repositories", headers=headers)
+            return listed.status_code == 200
+
+        wait_for(lambda: asked_both(lambda: finds(running), "SearchService/Search"), START_S)
+        wait_for(lambda: asked_both(lists, "/api/v1/repositories"), START_S)
+
+        before = running.child("gateway-2")
+        os.kill(before, signal.SIGKILL)
+        wait_for(lambda: not Path(f"/proc/{before}").exists(), START_S)
+        assert finds(running)
+        wait_for(lambda: running.child("gateway-2") != before, START_S)
+    finally:
+        assert running.stop(signal.SIGTERM) == 0
+
+
 def test_a_second_up_on_the_same_data_is_refused(up):
     second = subprocess.run(
         [sys.executable, "-m", "codelode", "up", "--data", up.data],

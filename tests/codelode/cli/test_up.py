@@ -40,7 +40,7 @@ def all_children(settings):
     return (
         children.redis_child(settings, settings.data_dir / "redis.sock"),
         *children.worker_children(settings, parsers=3),
-        children.gateway_child(settings),
+        *children.gateway_children(settings),
         children.flower_child(settings, "127.0.0.1:8080"),
     )
 
@@ -121,11 +121,32 @@ def test_a_worker_is_ready_when_it_logs_so(settings, log_level, output, is_ready
 
 
 def test_the_gateway_is_ready_when_its_health_service_says_so(settings, gateway, free_address):
-    serving = children.gateway_child(settings.model_copy(update={"listen": gateway.address}))
-    absent = children.gateway_child(settings.model_copy(update={"listen": free_address}))
+    (serving,) = children.gateway_children(settings.model_copy(update={"listen": gateway.address}))
+    (absent,) = children.gateway_children(settings.model_copy(update={"listen": free_address}))
 
     assert serving.is_ready("")
     assert not absent.is_ready("")
+
+
+def test_further_gateways_have_names_probes_and_an_audit_log_of_their_own(settings):
+    given = {"CODELODE_HEALTH_LISTEN": "127.0.0.1:1", "CODELODE_AUDIT_LOG": "/log/audit.jsonl"}
+    logged = settings.model_copy(update={"audit_log": "/log/audit.jsonl"})
+    first, *others = children.gateway_children(logged, 3)
+
+    assert [first.name, *(one.name for one in others)] == ["gateway", "gateway-2", "gateway-3"]
+    assert first.environment(given) == given
+    assert [one.environment(given) for one in others] == [
+        {"CODELODE_HEALTH_LISTEN": "", "CODELODE_AUDIT_LOG": f"/log/audit-{number}.jsonl"}
+        for number in (2, 3)
+    ]
+    assert [one.is_ready("gateway_started") for one in others] == [True, True]
+    assert not others[0].is_ready("")
+
+
+def test_further_gateways_without_an_audit_log_have_none(settings):
+    _, further = children.gateway_children(settings, 2)
+
+    assert further.environment({})["CODELODE_AUDIT_LOG"] == ""
 
 
 def test_redis_is_ready_when_it_answers(settings, redis_url, free_address):
